@@ -1,23 +1,23 @@
-# Recipes for `just`; `.ci/run` doesn't need it.
+# Recipes for `just`. `.ci/run` does not need `just`.
 
 # Lists the recipes.
 default:
     @"{{just_executable()}}" --list
 
-# The features of the tests: everything but the allocator, which takes minutes to build.
+# The features of the tests: all except the allocator, which takes minutes to build.
 features := "--no-default-features --features cli,sqlite"
 
-# Installs the tools of the checks, and a commit hook that formats and lints the change.
+# Installs the tools of the checks, and a commit hook that formats and lints each change.
 setup: tools
     git config core.hooksPath .ci/hooks
 
-# Format, lints, and the unit tests of one LAYER (format, index, exec or tool) or of all: about a minute.
+# Formats, lints, runs unit tests of a LAYER (format, index, exec, tool) or all: about a minute.
 check LAYER="":
     cargo fmt
     cargo clippy --locked --all-targets {{features}} -- -D warnings
     cargo test --locked {{features}} --lib -- {{LAYER}}
 
-# Runs every test or those with a NAME, with the external programs that `.ci/run` uses where they are installed.
+# Runs all tests, or those with a NAME. Uses the installed external programs of `.ci/run`.
 test *NAME:
     #!/usr/bin/env bash
     set -euo pipefail
@@ -25,15 +25,15 @@ test *NAME:
     use_installed_tools
     cargo test --locked {{features}} {{NAME}}
 
-# Runs the suite RUNS times beside LOAD busy processes, and counts failures by name.
+# Runs the suite RUNS times next to LOAD busy processes, and counts the failures by name.
 steady RUNS="3" LOAD="0" *FILTER:
     .ci/steady {{RUNS}} {{LOAD}} {{FILTER}}
 
-# The long proofs, at most an hour; `just prove fuzz miri` runs two of them.
+# Runs the long checks, at most an hour; `just prove fuzz miri` runs two of them.
 prove *STEPS:
     .ci/prove {{STEPS}}
 
-# Most of the tests that are sized by the environment, 10 to 25 times as large as `.ci/run` has them: some hours.
+# Runs most tests whose size is configurable, 10 to 25 times as large as in `.ci/run`: some hours.
 soak *ARGS:
     #!/usr/bin/env bash
     set -euo pipefail
@@ -52,18 +52,18 @@ soak *ARGS:
     export FORGE_SEARCH_TEST_PATTERNS="${FORGE_SEARCH_TEST_PATTERNS:-60000}"
     cargo test --release --locked --test it {{ARGS}} -- --nocapture fire:: living:: live::real live::safety request_lines:: git_rules:: daemon::combinations
 
-# Formatting and lints, as `.ci/run` checks them.
+# Checks formatting and lints, as in `.ci/run`.
 lint:
     cargo fmt --check
     cargo fmt --check --manifest-path fuzz/Cargo.toml
     cargo clippy --locked --all-targets {{features}} -- -D warnings
     cargo clippy --locked --no-default-features --lib -- -D warnings
 
-# The documentation of the library; warnings are errors.
+# Builds the documentation of the library; warnings are errors.
 doc *ARGS:
     RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps {{features}} {{ARGS}}
 
-# All benches, or the named ones.
+# Runs all benches, or the named ones.
 bench *ARGS:
     cargo bench --locked {{ARGS}}
 
@@ -76,12 +76,14 @@ fuzz TARGET SECONDS="60":
     mkdir -p fuzz/corpus/{{TARGET}}
     cargo +nightly fuzz run {{TARGET}} fuzz/corpus/{{TARGET}} fuzz/seeds/{{TARGET}} -- -max_total_time={{SECONDS}} -timeout=25 -detect_leaks=0
 
-# Interprets the tests of what reads files of an index, about two minutes; needs nightly with the components
-# miri and rust-src. Tests of files, mappings and locks need a real system and are left out there.
+# Needs nightly with the components miri and rust-src. Takes about two minutes. Tests of files,
+# mappings and locks need a real system, so Miri skips them.
+
+# Runs the tests of the readers of index files in Miri.
 miri:
     cargo +nightly miri test --locked --lib -- format::error format::manifest format::section format::segment format::storage format::wire
 
-# Licences, bans and sources of the dependencies (`just tools` brings cargo-deny).
+# Checks licences, bans and sources of the dependencies (`just tools` installs cargo-deny).
 deny:
     #!/usr/bin/env bash
     set -euo pipefail
@@ -89,7 +91,7 @@ deny:
     use_installed_tools
     cargo deny --locked --all-features check bans licenses sources
 
-# Installs the programs that the checks need, into a cache directory outside the repository.
+# Installs the programs that the checks need into a cache directory outside the repository.
 tools:
     #!/usr/bin/env bash
     set -euo pipefail
@@ -97,11 +99,11 @@ tools:
     install_tools
     install_prove_tools
 
-# Everything that has to hold before a change is taken.
+# Runs all checks that a change must pass.
 ci:
     bash .ci/run
 
-# Writes down what this version promises to programs that link the library; `.ci/run` holds the code against it.
+# Writes the public interface of this version to docs/interface; `.ci/prove` compares the code.
 interface:
     #!/usr/bin/env bash
     set -euo pipefail

@@ -1,15 +1,15 @@
 # shellcheck shell=bash
-# Shared by .ci/run and .ci/prove: timed steps, and a report at the end, also of a run that failed.
-# The caller has `set -euo pipefail` and sources this file from the top of the repository.
+# Shared by .ci/run and .ci/prove: timed steps, and a report at the end, also after a failure.
+# The caller runs `set -euo pipefail` and sources this file from the top of the repository.
 
 # The commands of the README, word for word; `check_readme` fails when they differ.
 run_command="cargo install --locked --path . && forge-search 'fn main'"
 test_command='cargo test --locked --no-default-features --features cli,sqlite'
-# The features that the test command builds; lints use the same, so that both share their dependencies.
+# The features of the test command. Lints use the same features, so that both share dependencies.
 test_features=(--no-default-features --features 'cli,sqlite')
 
 export CARGO_TERM_COLOR=never
-# A peer program that is missing is a failure here, where all of them are installed.
+# All peer programs are installed here, so a missing one is a failure.
 export FORGE_SEARCH_REQUIRE_PEERS=1
 export FORGE_SEARCH_TEST_SCREENSHOTS="$PWD/target/screenshots"
 
@@ -19,8 +19,9 @@ step='setting up'
 step_started=$SECONDS
 step_times=()
 
-# run_step NAME COMMAND...: runs one step under a heading and notes its seconds. It is never called
-# in a condition, so that `set -e` holds in the step. No process of the step keeps the lock of .ci/run.
+# run_step NAME COMMAND...: runs one step under a heading and records its seconds. Don't call it in
+# a condition: `set -e` would have no effect in the step. The step's processes don't inherit the
+# lock of .ci/run.
 run_step() {
     step="$1"
     step_started=$SECONDS
@@ -32,7 +33,7 @@ run_step() {
     echo "--- $step: $((SECONDS - step_started)) s"
 }
 
-# show_failures LOG...: the names of the tests that failed, and the end of the output of each.
+# show_failures LOG...: prints the names of the failed tests, and the end of the output of each.
 show_failures() {
     local log name
     for log in "$@"; do
@@ -50,7 +51,7 @@ show_failures() {
     done
 }
 
-# show_unfinished LOG: the tests that had begun and had not ended when the run was stopped.
+# show_unfinished LOG: prints the tests that were still running when the run was stopped.
 show_unfinished() {
     local name
     grep -aoP '^test \K\S+(?= has been running)' "$1" | sort -u | while read -r name; do
@@ -58,7 +59,7 @@ show_unfinished() {
     done
 }
 
-# finish is called on every exit: seconds of each step, what was skipped, and what failed.
+# finish runs on every exit. It prints the seconds of each step, the skipped tests and the failures.
 finish() {
     local status=$?
     trap - EXIT
@@ -85,7 +86,7 @@ finish() {
     exit "$status"
 }
 trap finish EXIT
-# A run that is ended by a signal has failed.
+# A run that a signal ends has failed.
 trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
@@ -96,8 +97,8 @@ show_machine() {
     cargo --version
 }
 
-# bounded MINUTES COMMAND...: ends a command that hangs, and prints its threads as they were just
-# before. libtest names the threads of tests after the tests.
+# bounded MINUTES COMMAND...: runs a command and stops it after that time. Then prints the threads
+# that were running shortly before. libtest names threads after their tests.
 bounded() {
     local minutes="$1" status=0 watching
     shift
@@ -121,9 +122,9 @@ quietly() {
     fi
 }
 
-# use_memory_for_files: points TMPDIR at a directory in memory, where there is room. Most tests are about
-# files and few about the disk below them, so this spares the waiting for the disk. Other users may
-# write there, as in /tmp: some tests run parts of themselves as a user without rights.
+# use_memory_for_files: sets TMPDIR to a directory in memory, if there is enough space. Most tests
+# use files but don't depend on the disk, so this avoids waiting for the disk. Other users may write
+# to the directory, as to /tmp, because some tests run parts of themselves as an unprivileged user.
 use_memory_for_files() {
     if [ -w /dev/shm ] && [ "$(df --output=avail -m /dev/shm | tail -n 1)" -gt 4000 ]; then
         TMPDIR="$(mktemp -d /dev/shm/forge-search.XXXXXX)"

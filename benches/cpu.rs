@@ -1,8 +1,8 @@
-//! Processor time, of all threads together, of building an index and of whole searches with one: what they cost, where
-//! `index` measures how long they take. For Unix only.
+//! Processor time of building an index and of searches with it, summed over all threads. The bench
+//! `index` measures elapsed time instead. For Unix only.
 //!
-//! By default over a generated tree of 20,000 files. `FORGE_SEARCH_TREE` names a real one, which must not change
-//! meanwhile; the patterns are made for the sources of Linux.
+//! The default tree is generated and has 20,000 files. `FORGE_SEARCH_TREE` names a real tree, which
+//! must not change during the run. The patterns for real trees are meant for the sources of Linux.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 // Benches measure time and ask the environment which tree to use.
@@ -57,7 +57,7 @@ impl Measurement for Processor {
     }
 }
 
-/// What is searched for: a name for the class, the pattern, whether it is a literal, and how many results are wanted.
+/// The queries: a name, the pattern, whether it is a literal, and the maximal number of results.
 const QUERIES: &[(&str, &str, bool, u64)] = &[
     ("rare", "kmalloc_array_node", true, 200),
     ("absent", "nosuchidentifier_here", true, 200),

@@ -1,7 +1,9 @@
-//! The daemon: what questions and calls take over its socket, and what a polite client notices of one that floods.
+//! The daemon: the time of questions and calls over its socket, alone and while another client
+//! floods it.
 //!
-//! Over the generated tree of 20,000 files, or the tree that `FORGE_SEARCH_TREE` names; with an index in memory, once that is complete.
-//! `FORGE_SEARCH_ASKED` sets how often each is asked (100). Everything is measured in one process and in one run.
+//! The tree is the generated one of 20,000 files, or the one that `FORGE_SEARCH_TREE` names. Its
+//! index is in memory and complete. `FORGE_SEARCH_ASKED` is the number of requests of each kind
+//! (100). All measurements are made in one process and in one run.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 // Benches measure time and ask the environment which tree to use.
@@ -29,10 +31,10 @@ use forge_search::tool::search::{SearchTool, ToolContext};
 use forge_search::tool::search_files::FilesTool;
 use tree::RARE;
 
-/// Longer than anything takes.
+/// A timeout that no request reaches.
 const LONG: Duration = Duration::from_secs(600);
 
-/// Clients that flood, each as one and the same.
+/// The number of connections that flood the daemon under one client's name.
 const FLOOD: usize = 32;
 
 struct World {
@@ -123,7 +125,7 @@ fn call(pattern: &str) -> Request {
     }
 }
 
-/// Asks so often; returns the times, sorted.
+/// Sends a request `count` times. Returns the sorted times.
 fn ask(client: &mut Connection, request: &Request, count: usize) -> Vec<Duration> {
     let mut times: Vec<Duration> = (0..count)
         .map(|_| {
@@ -181,7 +183,7 @@ fn main() {
                 scope.spawn(|| {
                     let mut flood = world.client("flood");
                     while !ends.load(Ordering::Relaxed) {
-                        // Busy is an answer too.
+                        // A "busy" answer counts too.
                         flood.ask(&request, LONG).unwrap();
                     }
                 });

@@ -1,5 +1,8 @@
-//! Approximate matching of text in memory, in bytes a second on one core: the lines of this crate's own sources that may match, at each
-//! level, with and without pieces that can be looked for first, for literals, words, classes, and more than 64 characters.
+//! Approximate matching of text in memory, in bytes a second on one core.
+//!
+//! The text is the sources of this crate, repeated. The bench finds the lines that may match at
+//! each level. The patterns are literals, words, classes and more than 64 characters, with and
+//! without pieces that the matcher can look for first.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
@@ -14,15 +17,15 @@ use forge_search::exec::query::Fold;
 use forge_search::exec::stop::Stop;
 use grep_matcher::LineMatchKind;
 
-/// How much text there is.
+/// The length of the text.
 const BYTES: usize = 16 << 20;
 
-/// What is searched for: a name, the pattern, whether it is a literal, whether case counts.
+/// The queries: a name, the pattern, whether it is a literal, and whether case counts.
 const QUERIES: &[(&str, &str, bool, bool)] = &[
     ("12 characters", "kmalloc_arra", true, true),
     ("12 characters, any case", "kmalloc_arra", true, false),
     ("20 characters", "schedule_timeout_idl", true, true),
-    // All pieces are everywhere.
+    // All pieces of this pattern are frequent.
     ("12 common characters", "let self.mut", true, true),
     (
         "100 characters",
@@ -39,7 +42,7 @@ const QUERIES: &[(&str, &str, bool, bool)] = &[
     ("classes alone", "[a-f]{6}[0-9]{6}", false, true),
 ];
 
-/// The sources of this crate, ASCII only, as often as it takes.
+/// Returns the ASCII characters of this crate's sources, repeated to the full length.
 fn text() -> Vec<u8> {
     fn add(dir: &Path, text: &mut Vec<u8>) {
         let mut entries: Vec<_> = std::fs::read_dir(dir)
@@ -61,7 +64,7 @@ fn text() -> Vec<u8> {
     all.iter().copied().cycle().take(BYTES).collect()
 }
 
-/// Counts the lines that may match, the way files are searched.
+/// Counts the lines that may match, in the way that files are searched.
 fn lines(matcher: &FuzzyMatcher, text: &[u8]) -> usize {
     let worker = matcher.worker(Stop::new());
     let (mut rest, mut count) = (text, 0);

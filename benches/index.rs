@@ -1,7 +1,9 @@
-//! The index: building, opening, candidates, whole searches with it, and what a tree of a million files costs.
+//! The index: building, opening, selecting candidates, whole searches, and the costs for a tree of
+//! a million files.
 //!
-//! By default over a generated tree of 20,000 files. `FORGE_SEARCH_TREE` names a real one, which must not change
-//! meanwhile; `FORGE_SEARCH_FILES` sets the size of the synthetic catalog (1,000,000).
+//! The default tree is generated and has 20,000 files. `FORGE_SEARCH_TREE` names a real tree, which
+//! must not change during the run. `FORGE_SEARCH_FILES` is the size of the synthetic catalog
+//! (1,000,000).
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 // Benches measure time and ask the environment which tree to use.
@@ -54,7 +56,7 @@ fn real_tree(criterion: &mut Criterion) {
                 .unwrap()
         });
     });
-    // As a program that links the library has it by default.
+    // This limit is the default for programs that link the library.
     let mut config = Config::command_line_default();
     config.search.index_max_tokenized_bytes = 1 << 20;
     let (small, _) = self::indexed::indexed(&top, config);
@@ -117,7 +119,8 @@ fn real_tree(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A catalog of a million small files in 50,000 directories, and texts of a vocabulary with a long tail.
+/// Benches a catalog of a million small files in 50,000 directories. The words of the texts have a
+/// long-tailed distribution.
 fn million(criterion: &mut Criterion) {
     let count = std::env::var("FORGE_SEARCH_FILES").map_or(1_000_000, |text| text.parse().unwrap());
     let scratch = tempfile::tempdir().unwrap();
@@ -173,7 +176,7 @@ fn million(criterion: &mut Criterion) {
         let mut numbers = Numbers(rank as u64);
         let mut text = String::new();
         while text.len() < 1_500 {
-            // A word of everybody's, or one of 100,000 of which each is rarer than the one before.
+            // A common word, or one of 100,000 words of decreasing frequency.
             let rarity = 1 + numbers.below(100_000);
             if numbers.below(3) == 0 {
                 text.push_str(&format!("w{:x}_q", numbers.below(rarity)));
@@ -200,7 +203,7 @@ fn million(criterion: &mut Criterion) {
         built.meta.files,
         built.summary.len / 1_000_000
     );
-    // In a process of its own: what a build leaves free would be used again.
+    // Another process measures memory: here, it would reuse memory that the build has freed.
     let program = std::env::current_exe().unwrap();
     let status = Command::new(program)
         .arg("--bench")
@@ -224,11 +227,12 @@ fn million(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// In the environment of a process that only tells what an opened segment takes: its path.
+/// The environment variable that makes a process measure the memory of an opened segment. Its value
+/// is the segment's path.
 const AT_REST: &str = "FORGE_SEARCH_AT_REST";
 
-/// Opens a segment, has it answer so that it holds whatever it keeps between answers, and tells what that takes beside the
-/// mapping.
+/// Opens a segment and lets it answer, so that it fills its caches. Prints the memory that it takes
+/// in addition to the mapping.
 fn at_rest(path: &Path) {
     let before = resident();
     let segment = Segment::open(Storage::map(path).unwrap()).unwrap();
@@ -241,7 +245,7 @@ fn at_rest(path: &Path) {
     }
 }
 
-/// Memory of this process that no file backs, in bytes.
+/// Returns the anonymous memory of this process, in bytes.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("RssAnon:"))?;

@@ -1,9 +1,16 @@
-//! An index that lives: what searches beside its build take, how soon an edit is found, what the proof costs that every
-//! change was heard, and what follows a switch of many files.
+//! Measurements of a live index:
 //!
-//! Over a copy of the generated tree of 20,000 files, or of the tree that `FORGE_SEARCH_TREE` names: the copy changes.
-//! `FORGE_SEARCH_EDITS` sets how often one file is edited (300), `FORGE_SEARCH_SWITCH` how many files change at once (20,000, and
-//! no more than half of all). Everything is measured once and in one process, so that the numbers go with each other.
+//! - the time of searches during its build;
+//! - the delay until an edit is found;
+//! - the cost of the cookie barrier;
+//! - the effects of many changes at once.
+//!
+//! The cookie barrier proves that all changes were reported. The tree is a copy, because the bench
+//! changes it: of the generated tree of 20,000 files, or of the tree that `FORGE_SEARCH_TREE`
+//! names. `FORGE_SEARCH_EDITS` is the number of single edits (300). `FORGE_SEARCH_SWITCH` is the
+//! number of files that change at once (20,000, and at most half of all files).
+//!
+//! All measurements are made once and in one process, so that the numbers are comparable.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 // Benches measure time and ask the environment which tree to use.
@@ -30,14 +37,14 @@ use forge_search::tool::search::{SearchTool, ToolContext};
 use rustix::time::{ClockId, clock_gettime};
 use tree::RARE;
 
-/// Longer than anything takes.
+/// A timeout that no step reaches.
 const LONG: Duration = Duration::from_secs(600);
 
 fn number(name: &str, default: usize) -> usize {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
-/// Copies regular files and directories; returns the files.
+/// Copies regular files and directories, and appends the copied files to `files`.
 fn copy(from: &Path, to: &Path, files: &mut Vec<PathBuf>) {
     fs::create_dir_all(to).unwrap();
     let mut entries: Vec<_> = fs::read_dir(from).unwrap().map(|e| e.unwrap()).collect();
@@ -64,7 +71,7 @@ struct World {
 }
 
 impl World {
-    /// Has its index live: opened, if one is kept, or built in the background.
+    /// Starts the live index. A stored index is opened; otherwise, one is built in the background.
     fn live(top: &Path, cache: &Path) -> World {
         let mut config = Config::command_line_default();
         config.search.emit_stats = true;
@@ -99,7 +106,7 @@ impl World {
         self.report().standing.allows_exclusion()
     }
 
-    /// Waits until something is so; returns how long that took.
+    /// Waits until `is_so` is true of the report. Returns the time that this took.
     fn until(&self, is_so: impl Fn(&Report) -> bool) -> Duration {
         let start = Instant::now();
         while !is_so(&self.report()) {
@@ -123,7 +130,7 @@ fn literal(pattern: &str) -> SearchRequest {
     request
 }
 
-/// Times, of which some shares are told.
+/// Measured times. Percentiles of them are printed.
 #[derive(Default)]
 struct Times(Vec<Duration>);
 
@@ -146,7 +153,7 @@ fn is_used(answer: &SearchResponse) -> bool {
     stats.is_some_and(|stats| stats.index_exclusion_used)
 }
 
-/// Full scans while nothing else is done, and while the index is built.
+/// Measures full scans while the index is built, and afterwards full scans without an index.
 fn beside_a_build(top: &Path, cache: &Path) -> World {
     let request = literal("nosuchidentifier_here");
     let world = World::live(top, cache);
@@ -190,7 +197,7 @@ fn restart(top: &Path, cache: &Path) -> World {
 }
 
 fn quiet(world: &World) {
-    // In the source of Linux as in the generated tree, this is in a handful of files.
+    // In the sources of Linux and in the generated tree, a handful of files contain this word.
     let rare = match std::env::var_os("FORGE_SEARCH_TREE") {
         Some(_) => "kmalloc_array_node",
         None => RARE,
@@ -212,7 +219,7 @@ fn quiet(world: &World) {
     }
 }
 
-/// Hears of cookies.
+/// Passes cookies to the barrier.
 struct Cookies(Arc<Barrier>);
 
 impl Ear for Cookies {
@@ -255,13 +262,14 @@ fn barrier(top: &Path) {
     });
 }
 
-/// Adds a line to a file.
+/// Appends a line to a file.
 fn edit(path: &Path, line: &str) {
     let mut file = OpenOptions::new().append(true).open(path).unwrap();
     file.write_all(format!("\n{line}\n").as_bytes()).unwrap();
 }
 
-/// The time that all threads of this process have had processors: unlike that of the wall, it says nothing about what else runs.
+/// Returns the processor time of all threads of this process. Unlike elapsed time, it does not
+/// depend on other processes.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -273,7 +281,8 @@ fn edits(world: &World, files: &[PathBuf]) {
     let (mut beyond, mut work) = (Times::default(), Times::default());
     for n in 0..number("FORGE_SEARCH_EDITS", 300) {
         let line = format!("edit_number_{n}_of_many");
-        // Whoever searches for something first pays for looking at those pages of the index.
+        // This search loads the pages of the index that it needs, so that the next one does not pay
+        // for them.
         assert_eq!(world.search(&literal(&line)).0.count, 0);
         edit(&files[numbers.below(files.len())], &line);
         let (start, before) = (Instant::now(), processor_time());
@@ -282,7 +291,7 @@ fn edits(world: &World, files: &[PathBuf]) {
         assert_eq!(answer.count, 1, "an edit was missed");
         assert!(is_used(&answer));
         let between = processor_time();
-        // The same search of the same tree, with nothing left to be looked at.
+        // The same search again, when no change is pending.
         let (_, second) = world.search(&literal(&line));
         beyond.0.push(first.saturating_sub(second));
         let again = processor_time().saturating_sub(between);
@@ -302,7 +311,7 @@ fn switch(world: &World, files: &[PathBuf]) {
     let many = number("FORGE_SEARCH_SWITCH", 20_000).min(files.len() / 2);
     let start = Instant::now();
     for n in 0..many {
-        // Spread over all of the tree.
+        // The files are spread over the whole tree.
         edit(&files[n * files.len() / many], "switched_all_at_once");
     }
     println!("{many} files changed within {:.2?}", start.elapsed());
@@ -337,7 +346,7 @@ fn switch(world: &World, files: &[PathBuf]) {
     }
 }
 
-/// Memory of this process now, and at most.
+/// Returns the memory of this process, now and at its maximum.
 fn resident() -> String {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let megabytes = |name: &str| {

@@ -1,9 +1,9 @@
-//! Whole searches over a generated tree of 20,000 files: rare, absent and frequent patterns, a literal and
-//! expressions, and the walk alone; and answers from a few files that are known beforehand, as they are when an
-//! index has passed over all others.
+//! Whole searches over a generated tree of 20,000 files: rare, absent and frequent patterns, a
+//! literal and expressions, and the walk alone. Also searches in a few known files, as if an index
+//! had excluded all others.
 //!
-//! The tree is the same on every machine. It is made once below the temporary directory and used again by
-//! later runs.
+//! The tree is the same on every machine. It is created once below the temporary directory, and
+//! later runs use it again.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 // Benches measure time and ask the environment where to put their tree.
@@ -34,7 +34,7 @@ use forge_search::tool::sandbox::Sandbox;
 use forge_search::tool::search::{SearchTool, ToolContext};
 use tree::RARE;
 
-/// A tool whose caps are out of the way, and a context on the tree.
+/// Returns a tool with limits that no query reaches, and a context for the tree.
 fn set_up(root: &Path) -> (SearchTool, ToolContext) {
     let mut config = Config::library_default();
     config.search.enabled = true;
@@ -65,7 +65,7 @@ fn searches(criterion: &mut Criterion) {
             let mut request = SearchRequest::new(pattern);
             request.timeout_ms = Some(600_000);
             change(&mut request);
-            // What is measured is what is meant.
+            // Checks that the query does the intended work.
             let response = answer(&request);
             assert_eq!(response.count, events, "{name}");
             group.bench_function(name, |bencher| {
@@ -88,7 +88,7 @@ fn searches(criterion: &mut Criterion) {
     );
     let many = |request: &mut SearchRequest| request.max_results = Some(20_000);
     bench("frequent_20000_results", &many, "Result", 20_000);
-    // Nothing is small enough to be read, so only the walk is left.
+    // Every file is too large to be read, so only the walk is left.
     let walk = |request: &mut SearchRequest| request.max_file_size_bytes = Some(1);
     bench("walk_and_open", &walk, "x", 0);
     let none = |request: &mut SearchRequest| request.include_glob = Some(vec!["*.none".into()]);
@@ -96,7 +96,7 @@ fn searches(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The first `count` files of one directory.
+/// Returns the first `count` files of one directory.
 fn known_files(root: &Path, count: usize) -> Vec<EligibleFile> {
     let dir = PathBuf::from("crate00/src/m00");
     let root = RootDir::open(root).unwrap();
@@ -126,7 +126,8 @@ fn known_files(root: &Path, count: usize) -> Vec<EligibleFile> {
     files
 }
 
-/// From the text of a pattern to the end of the search, for files that are known; and a call on one file.
+/// Benches searches in known files, from compiling the pattern to the last match, and calls on a
+/// single file.
 fn small_searches(criterion: &mut Criterion) {
     let root = tree::generated();
     let (tool, context) = set_up(&root);

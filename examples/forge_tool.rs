@@ -1,7 +1,8 @@
-//! How an agent links the crate: `Search` as one of the tools that its executor knows.
+//! How an agent links the crate: `Search` is one of the tools of its executor.
 //!
-//! The executor and its trait stand for an agent's own. What matters is what is made of its context: the sandbox, the moment at which
-//! the agent gives a call up, and the bytes that are left in the model's window.
+//! The executor and its trait stand for an agent's own ones. The example shows how the agent's
+//! context becomes a `ToolContext`: the sandbox, the cancellation of a call, and the bytes that are
+//! left in the model's window.
 //!
 //! ```sh
 //! cargo run --example forge_tool -- 'fn main' src
@@ -24,41 +25,42 @@ use forge_search::tool::sandbox::Sandbox;
 use forge_search::tool::search::{SearchTool, ToolContext};
 use serde_json::{Value, json};
 
-/// What an agent gives to each call of a tool.
+/// The agent's context of one tool call.
 #[derive(Clone)]
 struct CallContext {
-    /// Cancelled when the user interrupts, or when the model is not waited for any more.
+    /// Cancelled when the user interrupts the call, or when the model no longer waits for it.
     cancel: CancelHandle,
-    /// Bytes that an answer may have.
+    /// The maximal length of an answer, in bytes.
     budget: usize,
 }
 
-/// What a call comes to, later.
+/// The future result of a call.
 type Answer<'a> = Pin<Box<dyn Future<Output = Result<Value, ToolError>> + Send + 'a>>;
 
-/// A tool, as an agent sees it.
+/// A tool in the agent's terms.
 trait AgentTool: Send + Sync {
-    /// The name that a model calls it by.
+    /// Returns the name that the model uses.
     fn name(&self) -> &'static str;
 
-    /// What a model is told of it.
+    /// Returns the description for the model.
     fn description(&self) -> &'static str;
 
-    /// The schema of its arguments.
+    /// Returns the JSON schema of the arguments.
     fn schema(&self) -> Value;
 
-    /// Calls it.
+    /// Runs a call.
     fn call(&self, arguments: Value, context: CallContext) -> Answer<'_>;
 }
 
-/// `Search`, over one tree, with an index that follows it.
+/// `Search` over one tree, with an index that follows changes.
 struct Search {
     tool: Arc<SearchTool>,
     sandbox: Arc<Sandbox>,
 }
 
 impl Search {
-    /// Sets the tool up for a tree. The index is kept in `cache`, and is built in the background: calls never wait for it.
+    /// Sets the tool up for a tree. The index is stored in `cache`, or in memory without one. It is
+    /// built in the background, and calls never wait for it.
     fn new(tree: &Path, cache: Option<PathBuf>) -> Result<Search, Box<dyn Error>> {
         let mut config = Config::library_default();
         config.search.enabled = true;
@@ -103,7 +105,7 @@ impl AgentTool for Search {
             let mut of_call = ToolContext::new(sandbox);
             of_call.cancel = context.cancel;
             of_call.max_output_bytes = Some(context.budget);
-            // A search computes and reads, which is nothing for the threads of a runtime.
+            // A search computes and reads files, so it must not block a thread of the runtime.
             let answered = tokio::task::spawn_blocking(move || tool.call(arguments, &of_call));
             match answered.await {
                 Ok(response) => Ok(response?.to_value()),
@@ -123,7 +125,7 @@ impl Executor {
         self.0.insert(tool.name(), Box::new(tool));
     }
 
-    /// Calls a tool for a model, which gets what went wrong as an answer, too.
+    /// Runs a tool call for a model. An error becomes an answer, so that the model sees it.
     async fn call(&self, name: &str, arguments: Value, context: CallContext) -> Value {
         let Some(tool) = self.0.get(name) else {
             let name = name.to_string();
@@ -215,7 +217,7 @@ mod tests {
     #[tokio::test]
     async fn a_call_that_is_given_up_ends() {
         let dir = tempfile::tempdir().unwrap();
-        // One long line of letters without a pattern, in which the expression has to look at everything.
+        // One long line of random letters. The expression has to look at every position.
         let mut state = 1_u64;
         let letters = (1..=900_000).map(|nth| {
             state = state

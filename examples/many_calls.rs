@@ -1,13 +1,13 @@
-//! A hundred calls from several tasks at once, over one tool with one index, while files are edited beside them.
+//! A hundred calls from several tasks at once, with one tool and one index, while files are edited.
 //!
-//! One `SearchTool` serves any number of calls from any number of threads. Each call sees every edit that was finished before it was made, and equal
-//! calls of a tree that does not change have equal answers.
+//! One `SearchTool` serves any number of calls from any number of threads. A call sees every edit
+//! that was finished before it started. Equal calls on an unchanged tree have equal answers.
 //!
 //! ```sh
 //! cargo run --example many_calls
 //! ```
 
-// What is measured here is the time of this program's own calls.
+// The example measures the time of its own calls.
 #![allow(clippy::disallowed_methods)]
 
 use std::error::Error;
@@ -26,14 +26,14 @@ use forge_search::tool::search::{SearchTool, ToolContext};
 const TASKS: usize = 8;
 const CALLS: usize = 100;
 
-/// What calls need, and what ends in order.
+/// The objects that calls need, and the indexes that are shut down at the end.
 struct Setup {
     tool: Arc<SearchTool>,
     indexes: Arc<Indexes>,
     context: ToolContext,
 }
 
-/// Makes a tool over a tree, with an index in memory that follows it.
+/// Sets up a tool over a tree, with an index in memory that follows changes.
 fn set_up(tree: &Path) -> Result<Setup, Box<dyn Error>> {
     let mut config = Config::library_default();
     config.search.enabled = true;
@@ -54,7 +54,7 @@ fn set_up(tree: &Path) -> Result<Setup, Box<dyn Error>> {
     })
 }
 
-/// Searches on a thread that may be kept busy.
+/// Searches on a thread that may block.
 async fn search(
     tool: &Arc<SearchTool>,
     context: &ToolContext,
@@ -79,7 +79,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         indexes,
         context,
     } = set_up(&tree)?;
-    // Calls are answered at once, index or not; here it is waited for to show what it is good for.
+    // Calls do not need to wait for the index. The example waits so that it shows searches with the
+    // index.
     indexes.wait_live(&tree, Duration::from_secs(60));
 
     let mut tasks = tokio::task::JoinSet::new();
@@ -88,7 +89,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         tasks.spawn(async move {
             let mut times = Vec::new();
             for call in (task..CALLS).step_by(TASKS) {
-                // Of this task's own, and of all.
+                // One search for this task's own edit, and one for text that many files contain.
                 let own = format!("edited {task} {call} end");
                 tokio::fs::write(tree.join(format!("own{task}.txt")), format!("{own}\n")).await?;
                 let began = Instant::now();
@@ -112,7 +113,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         times[times.len() / 2],
         times[times.len() - 1],
     );
-    // What is done in the background ends in order.
+    // Shuts the background work down.
     assert!(indexes.shut_down());
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! forge-search answers searches over a live source tree exactly as a full scan would: the same events, in
-//! the same order, cut at the same place, and it says plainly when an answer is incomplete.
+//! forge-search searches a live source tree and answers exactly as a full scan would: the same
+//! events, in the same order, truncated at the same place. An incomplete answer says so.
 //!
 //! # A tour
 //!
-//! [`tool::search::SearchTool`] is the `Search` tool. A host gives each call a [`tool::search::ToolContext`]
-//! with a sandbox, a cancellation handle and byte budgets; the request is a
-//! [`tool::request::SearchRequest`], the answer a [`tool::response::SearchResponse`].
+//! [`tool::search::SearchTool`] is the `Search` tool. A host gives each call a
+//! [`tool::search::ToolContext`] with a sandbox, a cancellation handle and byte budgets. The
+//! request is a [`tool::request::SearchRequest`], the answer a [`tool::response::SearchResponse`].
 //!
 //! ```
 //! use std::sync::Arc;
@@ -32,25 +32,28 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! An index makes searches of large trees faster and changes no answer; [`tool::indexing`] shows how a program
-//! has one built.
+//! An index makes searches of large trees faster and changes no answer. [`tool::indexing`] shows
+//! how a program builds one.
 //!
-//! What a host has to know of an answer stands in three fields: `truncated`, `timed_out` and `errors`. With none of them set, the answer is all there is in the files that are
-//! searched, which are not hidden, ignored, binary, denied or too large; but for what `max_matches_per_file` leaves out, where a request has that.
+//! Three fields tell a host whether an answer is complete: `truncated`, `timed_out` and `errors`.
+//! If all three are unset or empty, the answer holds every match in the searched files, except
+//! those that the request's `max_matches_per_file` cuts. By default, hidden, ignored, binary,
+//! denied and too large files are not searched.
 //!
 //! # Layers
 //!
-//! [`tool`] knows users, [`exec`] knows what requests mean, [`index`] knows files, [`mod@format`] knows bytes. Each
-//! uses only itself and what stands after it in this list.
+//! [`tool`] knows users, [`exec`] knows the semantics of requests, [`index`] knows files,
+//! [`mod@format`] knows bytes. Each layer uses only itself and the layers after it in this list.
 //!
-//! The examples `forge_tool` and `many_calls` are programs that do all of that: a tool behind an agent's own trait, with cancellation and a budget of
-//! bytes; and calls from several tasks, each of which sees every edit before it.
+//! Two examples are complete programs. `forge_tool` puts the tool behind an agent's own trait, with
+//! cancellation and a byte budget. `many_calls` searches from several tasks, each of which sees
+//! every edit made before its call.
 //!
 //! # Features
 //!
 //! | feature | adds |
 //! | --- | --- |
-//! | `cli` (default) | the programs `forge-search` and `ggrep`, with all but `sqlite` of what follows |
+//! | `cli` (default) | the programs `forge-search` and `ggrep`, and all features below except `sqlite` |
 //! | `daemon` | the query daemon and its clients |
 //! | `executor` | tasks with signed leases; compiles SQLite |
 //! | `mcp` | a server for agents that speak the Model Context Protocol |
@@ -60,7 +63,7 @@
 //! Without default features the crate is the library alone.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
-// The rules about processes, clocks and hash maps are for what is shipped.
+// The lints about processes, clocks and hash maps apply to shipped code only.
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types))]
 
 pub mod exec;

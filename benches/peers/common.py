@@ -1,4 +1,4 @@
-"""What every measurement needs: programs, trees, and running something while its costs are counted."""
+"""Shared by all measurements: provides programs and trees, and measures the cost of commands."""
 
 import dataclasses
 import os
@@ -11,7 +11,7 @@ import time
 
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "forge-search-peers"
-# Nobody's own settings, and nobody's own indexes.
+# Separate from the user's settings and indexes.
 WORK = CACHE / "work"
 
 
@@ -21,7 +21,7 @@ def say(text):
 
 @dataclasses.dataclass
 class Ran:
-    """What a program did, and what that took: seconds, and bytes of memory at most (0 where that is not measured)."""
+    """The result of a run: output, times in seconds, peak memory in bytes (0 if not measured)."""
 
     output: bytes
     wall: float
@@ -31,7 +31,11 @@ class Ran:
 
 
 def run(command, must_work=False, first=None, discard=False, **options):
-    """Runs a program to its end, or with `first`, until it has printed so many lines and is killed. With `discard`, its output goes to nowhere."""
+    """Runs a program to its end, and returns the result.
+
+    With `first`, kills the program after it has printed that many lines. With `discard`, drops its
+    output.
+    """
     command = [str(one) for one in command]
     ran = first_lines(command, first, **options) if first else to_the_end(command, discard, **options)
     if must_work and ran.status != 0:
@@ -65,18 +69,22 @@ def first_lines(command, count, **options):
     process.stdout.close()
     _, status, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - start
-    # Already reaped.
+    # `wait4` has already reaped the process.
     process.returncode = os.waitstatus_to_exitcode(status)
     return Ran(b"".join(lines), wall, usage.ru_utime + usage.ru_stime, 0, process.returncode)
 
 
 def crashed(status):
-    """Whether a status is that of a program that a fault has ended, and not its user."""
+    """Returns true if a fault ended the program, and not a signal from its user."""
     return status < 0 and -status not in (signal.SIGKILL, signal.SIGTERM, signal.SIGPIPE)
 
 
 def package(name, program, *libraries):
-    """Returns the path of a program of a Debian package, which is fetched if PATH has none, and with it packages of libraries; None if neither works."""
+    """Returns the path of a program, or None if it is not available.
+
+    Searches PATH first. Otherwise fetches the Debian package `name`, together with the packages
+    `libraries`.
+    """
     found = shutil.which(program)
     if found:
         return found
@@ -92,11 +100,12 @@ def package(name, program, *libraries):
         except (OSError, subprocess.CalledProcessError) as error:
             say(f"{name} can't be fetched and is left out: {error}")
             return None
-    # All programs here may have them: no other one has use for them.
+    # The setting applies to all measured programs; the others don't use these libraries.
     beside = {str(found.parent) for found in root.glob("**/*.so.*")}
     known = os.environ.get("LD_LIBRARY_PATH", "").split(":")
     os.environ["LD_LIBRARY_PATH"] = ":".join(filter(None, [*known, *sorted(beside - set(known))]))
-    # A package without what it depends on does not start; some have no `--version`.
+    # A program without its dependencies does not start. Tested with `--help`, because some programs
+    # have no `--version`.
     if not path.exists() or subprocess.run([path, "--help"], capture_output=True).returncode not in (0, 1, 2):
         say(f"{path} does not start and is left out")
         return None
@@ -104,7 +113,7 @@ def package(name, program, *libraries):
 
 
 def tools():
-    """Returns the ripgrep and ugrep that the checks of this project use, installing them where they are missing."""
+    """Returns the ripgrep and ugrep that the checks of this project use. Installs missing ones."""
     script = """
         source .ci/tools.sh
         mkdir -p "$tools_dir"
@@ -120,7 +129,7 @@ def tools():
 
 
 def linux_sources():
-    """Returns the sources that Debian's linux-source-6.1 holds."""
+    """Returns the source tree in Debian's package linux-source-6.1, fetched if it is missing."""
     tree = CACHE / "linux-source-6.1"
     if not tree.is_dir():
         say("fetching and unpacking linux-source-6.1 (1.3 GB)")
@@ -128,7 +137,7 @@ def linux_sources():
         subprocess.run(["apt-get", "download", "linux-source-6.1"], cwd=CACHE, check=True, stderr=subprocess.DEVNULL)
         for archive in CACHE.glob("linux-source-6.1_*.deb"):
             subprocess.run(["dpkg", "-x", archive, CACHE], check=True)
-        # Aside first: half of it is not to be taken for all of it.
+        # Unpacks into another directory first, so that an interrupted run leaves no partial tree.
         aside = CACHE / "unpacking"
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir()
@@ -138,7 +147,7 @@ def linux_sources():
 
 
 def fresh_work():
-    """Empties the working directory, in which everything is that a measurement makes."""
+    """Empties the working directory, which has all files that a measurement creates."""
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True, mode=0o700)
     (WORK / "config.toml").write_text("")
@@ -155,7 +164,7 @@ def fresh_work():
 
 
 def copied(tree, target):
-    """Copies a tree, so that it can be edited and have indexes in it."""
+    """Copies a tree, so that files and indexes in it can be changed."""
     say(f"copying {tree}")
     subprocess.run(["cp", "-a", "--reflink=auto", tree, target], check=True)
     return target
@@ -171,7 +180,7 @@ def files_of(tree):
 
 
 def machine():
-    """Says what this was measured on."""
+    """Describes the machine of the measurement."""
     name = "a processor"
     for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):

@@ -1,4 +1,4 @@
-"""The programs that are compared: how each is asked, and how its index is made and kept up to date."""
+"""The compared programs: how each one runs a query, and how it builds and updates its index."""
 
 import dataclasses
 import json
@@ -13,45 +13,45 @@ from common import PROJECT, WORK, Ran, package, run, tools
 
 @dataclasses.dataclass(frozen=True)
 class Query:
-    """What is looked for."""
+    """A query."""
 
     name: str
     pattern: str
     literal: bool = True
     ignore_case: bool = False
-    # So many lines; all, if it is not said.
+    # The number of lines to find; None for all.
     first: int | None = None
     edits: int = 0
 
 
 class Contestant:
-    """A program that finds lines."""
+    """A compared program: it finds lines in a tree."""
 
     name = ""
     has_index = False
 
     def build(self, tree):
-        """Makes an index; returns what that took and its size, or nothing where there is none."""
+        """Builds the index. Returns the run and the size of the index, or None without an index."""
         return None
 
     def refresh(self, tree):
-        """Brings the index up to date; returns the seconds that takes, or nothing where nobody has to."""
+        """Updates the index. Returns the seconds, or None if the program needs no update."""
         return None
 
     def ask(self, query, tree):
-        """Returns the lines that are found, as (path, number), and what that took; nothing for a question that it does not know."""
+        """Returns the found lines as (path, number), and the run. None for an unsupported query."""
         raise NotImplementedError
 
     def index_files(self, tree):
-        """The files of its index."""
+        """Returns the files of the index."""
         return []
 
     def end(self):
-        """Ends what runs."""
+        """Ends a running process of the program."""
 
 
 def lines_of(output, tree):
-    """Reads `path:line:…` or `path NUL line:…`."""
+    """Parses output lines `path:line:…` or `path NUL line:…`."""
     prefix = str(tree).encode() + b"/"
     found = set()
     for record in output.split(b"\n"):
@@ -66,12 +66,16 @@ def lines_of(output, tree):
 
 
 def ignore(tree, with_rules, without):
-    """The flags by which others read ignore files where we and ripgrep do: in a repository."""
+    """Returns `with_rules` if the tree is a repository, otherwise `without`.
+
+    forge-search and ripgrep honor `.gitignore` only in a repository. The flags make other programs
+    do the same.
+    """
     return with_rules if (pathlib.Path(tree) / ".git").exists() else without
 
 
 class ForgeCommand(Contestant):
-    """`forge-search PATTERN`, a process for each question."""
+    """`forge-search PATTERN`: one process per query."""
 
     name = "forge-search, a command"
     has_index = True
@@ -84,7 +88,7 @@ class ForgeCommand(Contestant):
             ran = run([self.program, "index", "build", str(tree)], must_work=patience == 299)
             if ran.status == 0:
                 break
-            # A process that has the index live is writing it at this moment.
+            # A process with a live index is writing the index at this moment.
             time.sleep(1)
         return ran, sum(path.stat().st_size for path in self.index_files(tree))
 
@@ -106,7 +110,7 @@ class ForgeCommand(Contestant):
 
 
 class ForgeProcess(Contestant):
-    """A process that stays and has its index live, as an agent has it: `call --jsonl`."""
+    """A long-running process with a live index, as agents use it: `call --jsonl`."""
 
     name = "forge-search, a process"
     has_index = True
@@ -123,19 +127,19 @@ class ForgeProcess(Contestant):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def cpu(self):
-        """Seconds of processor time so far, in nanosecond steps where the system keeps them."""
+        """Returns the processor time so far in seconds, if possible in nanosecond steps."""
         total = 0
         for task in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
             try:
                 total += int((task / "schedstat").read_text().split()[0])
             except (OSError, ValueError, IndexError):
                 pass
-        # Threads that have ended are only in the sum of the process.
+        # Only the sum of the process includes threads that have ended.
         fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return max(total / 1e9, (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"))
 
     def memory(self):
-        """Bytes that it has in memory."""
+        """Returns the resident memory of the process in bytes."""
         text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", text)[1]) * 1024
 
@@ -170,7 +174,7 @@ class ForgeProcess(Contestant):
 
 
 class Ripgrep(Contestant):
-    """It reads everything each time."""
+    """ripgrep: it reads all files in each search."""
 
     name = "ripgrep"
     literal = "-F"
@@ -191,7 +195,7 @@ class Ripgrep(Contestant):
 
 
 class Ugrep(Contestant):
-    """It reads everything each time, too."""
+    """ugrep without an index: it reads all files in each search."""
 
     name = "ugrep"
     flags = ("-r",)
@@ -209,7 +213,7 @@ class Ugrep(Contestant):
 
 
 class UgrepIndexed(Ugrep):
-    """With what its indexer leaves in each directory."""
+    """ugrep with the index files that its indexer writes into each directory."""
 
     name = "ugrep with its index"
     flags = ("--index",)
@@ -230,12 +234,12 @@ class UgrepIndexed(Ugrep):
         return sorted(pathlib.Path(tree).rglob("._UG#_Store"))
 
     def ask(self, query, tree):
-        # It does not know approximate questions with an index.
+        # ugrep does not support approximate queries with an index.
         return None if query.edits else super().ask(query, tree)
 
 
 class Codesearch(Contestant):
-    """Trigrams in one file."""
+    """codesearch: its index has trigrams in one file."""
 
     name = "codesearch"
     has_index = True
@@ -265,7 +269,7 @@ class Codesearch(Contestant):
 
 
 class SilverSearcher(Ripgrep):
-    """It reads everything each time, too, and is asked in the same way."""
+    """The silver searcher: it reads all files in each search, and is called like ripgrep."""
 
     name = "the silver searcher"
     literal = "-Q"
@@ -275,11 +279,14 @@ class SilverSearcher(Ripgrep):
 
 
 def indexer_of(ugrep):
-    """Returns how the indexer beside a ugrep is started; that of a newer Debian has a C library of its own."""
+    """Returns the command of the indexer that belongs to a ugrep, or None if there is none.
+
+    A ugrep from a newer Debian runs with a C library of its own.
+    """
     beside = pathlib.Path(ugrep).resolve().parent
     inner = beside / "usr/bin/ugrep-indexer"
     if inner.exists():
-        # The last line of the wrapper starts ugrep; the same way starts the indexer.
+        # The last line of the wrapper starts ugrep. The indexer starts with the same loader.
         last = pathlib.Path(ugrep).read_text().strip().splitlines()[-1]
         loader, path = re.search(r"exec '([^']+)' --library-path '([^']+)'", last).groups()
         return [loader, "--library-path", path, str(inner)]
@@ -288,13 +295,13 @@ def indexer_of(ugrep):
 
 
 def built():
-    """Builds our program and returns its path."""
+    """Builds forge-search and returns its path."""
     subprocess.run(["cargo", "build", "--release", "--locked"], cwd=PROJECT, check=True)
     return str(PROJECT / "target" / "release" / "forge-search")
 
 
 def all_contestants():
-    """Returns those that are here, ours first; builds ours."""
+    """Builds forge-search, and returns the available programs, forge-search first."""
     forge = built()
     rg, ugrep = tools()
     found = [ForgeProcess(forge), ForgeCommand(forge), Ripgrep(rg)]

@@ -1,4 +1,4 @@
-"""What is measured, each a function that returns plain data."""
+"""The measurements: each one is a function that returns plain data."""
 
 import random
 import statistics
@@ -20,12 +20,12 @@ QUERIES = [
     Query("one edit", "kfree_skb_re", edits=1),
 ]
 
-# How many trials with a damaged index, of each kind.
+# The number of trials with a damaged index, for each kind of damage.
 TRIALS = 30
 
 
 def build(contestants, tree):
-    """Makes every index."""
+    """Measures the build of every index."""
     rows = []
     for one in contestants:
         if not one.has_index or isinstance(one, ForgeProcess):
@@ -37,7 +37,10 @@ def build(contestants, tree):
 
 
 def queries(contestants, tree, repeat):
-    """Asks everything of everybody: first whether all find the same, then how long that takes, alternating."""
+    """Runs every query with every program.
+
+    First checks that all programs find the same lines, then measures the times in alternating runs.
+    """
     rows = []
     for query in QUERIES:
         say(query.name)
@@ -51,17 +54,17 @@ def queries(contestants, tree, repeat):
                 continue
             found = answer[0]
             able.append(one)
-            # Files that others take for binary, lines and files beyond limits of theirs.
+            # Other programs classify more files as binary, and have limits for lines and files.
             missing = expected - found
             if query.first:
-                # Each has the first of its own order.
+                # Each program returns the first lines in its own order.
                 missing = set()
             elif found - expected:
                 raise SystemExit(f"{query.name}: only {one.name} finds {sorted(found - expected)[:3]}")
             elif missing and one.name in ("ripgrep", ForgeCommand.name):
                 raise SystemExit(f"{query.name}: {one.name} does not find {sorted(missing)[:3]}")
             if len(missing) * 10 > len(expected):
-                # That is no limit of its own, but another question.
+                # A limit does not explain such a difference: the program runs another query.
                 raise SystemExit(f"{query.name}: {one.name} does not find {len(missing)} of {len(expected)} lines, {sorted(missing)[:3]}")
             if missing:
                 row["less"][one.name] = len(missing)
@@ -72,7 +75,7 @@ def queries(contestants, tree, repeat):
                 _, ran = one.ask(query, tree)
                 times[one.name].append(ran.wall)
                 cpus[one.name].append(ran.cpu)
-        # Small answers are asked for often enough that one slow moment does not count.
+        # More runs for short times, so that one slow moment does not change the median.
         for _ in range(100 if statistics.median(times[forge.name]) < 0.02 else 0):
             _, ran = forge.ask(query, tree)
             times[forge.name].append(ran.wall)
@@ -84,7 +87,7 @@ def queries(contestants, tree, repeat):
 
 
 def first_query(contestants, tree, repeat):
-    """How long the first answer takes of a program that has just been started and has an index already."""
+    """Measures the first result of a newly started program whose index already exists."""
     query = QUERIES[2]
     rows = []
     for one in contestants:
@@ -93,7 +96,7 @@ def first_query(contestants, tree, repeat):
             if isinstance(one, ForgeProcess):
                 one.end()
                 start = time.perf_counter()
-                # Whoever asks at once is answered at once, with or without the index.
+                # The query is sent immediately, so it may run without the index.
                 one.start(tree, wait=False)
                 one.ask(query, tree)
                 times.append(time.perf_counter() - start)
@@ -105,7 +108,10 @@ def first_query(contestants, tree, repeat):
 
 
 def updates(contestants, tree, counts=(1, 100, 20_000)):
-    """Edits files, and looks what each finds of that before anybody has brought its index up to date, and what that takes then."""
+    """Edits files, and counts the edits that each program misses before its index is updated.
+
+    Also measures the update and the next query.
+    """
     files = files_of(tree)
     rng = random.Random(1)
     rows = []
@@ -120,7 +126,8 @@ def updates(contestants, tree, counts=(1, 100, 20_000)):
                 out.write(f"\n{marker}\n".encode())
         say(f"{len(edited)} files edited")
         row = {"edits": len(edited), "stale": {}, "answer_ms": {}, "refresh_ms": {}, "fresh_ms": {}}
-        # What there is to be found, by whom has no index: some files are none for a search.
+        # The expected lines, found by a program without an index: searches skip some of the edited
+        # files.
         truth = next(one for one in contestants if one.name == "ripgrep").ask(query, tree)[0]
         row["lines"] = len(truth)
         for one in contestants:
@@ -143,7 +150,7 @@ def updates(contestants, tree, counts=(1, 100, 20_000)):
 
 
 def damage(contestants, tree):
-    """Damages indexes, and counts how the answers are: right, wrong, an error, or a crash."""
+    """Damages indexes, and counts the results: right, wrong, an error, or a crash."""
     query = QUERIES[2]
     truth = next(one for one in contestants if one.name == "ripgrep").ask(query, tree)[0]
     rows = []
@@ -156,9 +163,9 @@ def damage(contestants, tree):
         for kind in ("a flipped bit in each 1 MiB", "cut off"):
             row = {"name": one.name, "kind": kind, "right": 0, "wrong": 0, "error": 0, "crash": 0}
             for _ in range(TRIALS):
-                # Locks are empty, and are no index.
+                # Empty files are lock files, not index data.
                 files = [path for path in one.index_files(tree) if path.stat().st_size > 0]
-                # Of an index in many files, a tenth of them.
+                # In an index of many files, damages a tenth of them.
                 chosen = files if len(files) < 20 else rng.sample(files, len(files) // 10)
                 before = {path: (path.read_bytes(), path.stat().st_mode) for path in chosen}
                 for path, (text, mode) in before.items():
@@ -191,12 +198,12 @@ def damage(contestants, tree):
 
 
 def growth(forge_program, trees, repeat=30):
-    """How ours grows with the tree: (name, tree) for each."""
+    """Measures how the cost of forge-search grows with the tree. `trees` has pairs (name, tree)."""
     rows = []
     for name, tree in trees:
         say(f"{name}")
         command, process = ForgeCommand(forge_program), ForgeProcess(forge_program)
-        # Those of the trees before are beside it.
+        # The store also has the indexes of the previous trees.
         before = sum(path.stat().st_size for path in command.index_files(tree))
         ran, size = command.build(tree)
         size -= before
@@ -213,7 +220,7 @@ def growth(forge_program, trees, repeat=30):
         for label, query in asked:
             times = [process.ask(query, tree)[1].wall for _ in range(repeat)]
             row["ms"][label] = statistics.median(times) * 1e3
-        # An edit, and whether it is found at once.
+        # Checks that the next query finds an edit.
         times = []
         for nth in range(repeat):
             marker = f"grown_{name.split()[0].replace(',', '')}_{nth}_x"

@@ -1,4 +1,7 @@
-"""Compares searches that an index can't speed up with ripgrep: scans, counts, lists and dumps. Measures time and peak memory."""
+"""Compares searches that an index can't speed up with ripgrep: scans, counts, lists and dumps.
+
+Measures time and peak memory.
+"""
 
 import statistics
 
@@ -7,10 +10,11 @@ from report import number, table
 
 MIB = 2**20
 
-# The most bytes of memory of a count or a dump.
+# The memory limit of a count or a dump, in bytes.
 MOST_MEMORY = 64 * MIB
 
-# Name, arguments of both programs, the time that is demanded as a multiple of ripgrep's, and whether memory is bounded.
+# The name, the arguments of both programs, the largest permitted time as a multiple of ripgrep's,
+# and whether memory is limited.
 ASKED = [
     ("a rare text", ["-s", "intel_pstate_hwp_boost_up"], 1.0, False),
     ("`-i` rare", ["-i", "intel_pstate_hwp_boost_up"], 1.0, False),
@@ -22,12 +26,16 @@ ASKED = [
     (r"`-o '\w+_lock'`", ["-s", "-o", r"\w+_lock"], 1.1, False),
 ]
 
-# How far over its demand a ratio may be before the check fails: one run differs from the next.
+# The factor by which a ratio may exceed its limit before the check fails, because times vary
+# between runs.
 TOLERANCE = 1.15
 
 
 def once(command, tree):
-    """Runs a program and discards its output. Returns wall time and processor time in seconds, and peak memory in bytes."""
+    """Runs a program and discards its output.
+
+    Returns wall time and processor time in seconds, and peak memory in bytes.
+    """
     ran = run(command, cwd=tree, discard=True)
     if ran.status not in (0, 1):
         raise SystemExit(f"{' '.join(map(str, command))} failed with status {ran.status}")
@@ -35,7 +43,7 @@ def once(command, tree):
 
 
 def measure(program, ripgrep, tree, repeat):
-    """Runs both programs in turns. Returns the median figures of each search."""
+    """Runs both programs alternately. Returns the median figures of each search."""
     rows = []
     for name, arguments, demand, bounded in ASKED:
         say(f"{tree.name}: {name}")
@@ -54,7 +62,7 @@ def ratio(row):
 
 
 def failed(trees):
-    """Returns one sentence for each figure that misses its demand."""
+    """Returns one sentence for each figure that exceeds its limit."""
     sentences = []
     for tree, rows in trees.items():
         for row in rows:

@@ -1,4 +1,4 @@
-"""Tables for people, and pictures."""
+"""Writes the results as Markdown tables and diagrams."""
 
 import datetime
 
@@ -6,14 +6,14 @@ from common import machine
 
 
 def table(head, rows):
-    """A table in Markdown."""
+    """Returns a Markdown table."""
     lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
     lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
     return "\n".join(lines) + "\n"
 
 
 def number(value, digits=3):
-    """A number with so many digits that count."""
+    """Formats a number with `digits` significant digits, or as an integer if it has more."""
     if value is None:
         return "–"
     if value >= 10 ** (digits - 1):
@@ -22,7 +22,7 @@ def number(value, digits=3):
 
 
 def write_compared(data, out):
-    """Writes the comparison of programs."""
+    """Writes the comparison of the programs."""
     names = data["names"]
     parts = [
         "# Comparison\n",
@@ -79,7 +79,7 @@ def write_compared(data, out):
 
 
 def losses(data, names):
-    """Says plainly where others are faster or smaller."""
+    """Lists the cases in which another program is faster or smaller."""
     said = []
     for row in data.get("queries", []):
         ours = row["ms"][names[0]]
@@ -93,7 +93,7 @@ def losses(data, names):
     for row in data.get("updates", []):
         for name in names[:2]:
             ours = row["answer_ms"][name]
-            # Quick, and right.
+            # Counts only programs that found all edits.
             faster = [f"{other} ({number(ms)} ms)" for other, ms in row["answer_ms"].items() if "forge-search" not in other and ms < ours and not row["stale"].get(other)]
             if faster:
                 said.append(f"after {row['edits']:,} edits, {name} answers in {number(ours)} ms, later than " + ", ".join(faster))
@@ -115,7 +115,7 @@ def losses(data, names):
 
 
 def draw_compared(data, out):
-    """Draws times and indexes."""
+    """Draws the query times and the index figures."""
     plot = plotter()
     names = data["names"]
     rows = data["queries"]
@@ -139,7 +139,7 @@ def draw_compared(data, out):
 
 
 def draw_growth(rows, out):
-    """Draws how times grow with the tree."""
+    """Draws the growth of times and sizes with the tree."""
     plot = plotter()
     figure, axes = plot.subplots(1, 2, figsize=(11, 4))
     files = [row["files"] for row in rows]
@@ -159,7 +159,7 @@ def draw_growth(rows, out):
 
 
 def write_growth(rows, out):
-    """Writes how ours grows."""
+    """Writes the growth figures of forge-search."""
     head = ["tree", "files", "MB", "build s", "peak MB", "index MB", "opened s", "at rest MB", *rows[0]["ms"], "a command", "without an index"]
     cells = [
         [
@@ -174,7 +174,7 @@ def write_growth(rows, out):
 
 
 def write_surfaces(data, tree, out):
-    """Writes what whole processes take."""
+    """Writes the times of whole processes."""
     date = datetime.date.today()
     parts = [
         f"# Whole processes\n\n`benches/peers/run --only surfaces`, {date}, {machine()}, {tree}. Medians of runs in turns, from the start of a process to its end.\n",

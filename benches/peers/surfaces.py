@@ -1,4 +1,8 @@
-"""Whole processes, as people and agents start them: with a daemon, without one, and with ripgrep; after edits of every kind; and large answers."""
+"""Measures whole processes, as users and agents start them.
+
+Compares forge-search with a daemon, forge-search without one, and ripgrep. Also measures searches
+after edits of every kind, and large outputs.
+"""
 
 import os
 import random
@@ -11,7 +15,8 @@ from common import files_of, run, say
 
 ABSENT = "nosuchidentifier_here"
 
-# What is asked: the arguments of ours, and those of ripgrep where it has the same.
+# The searches: name, arguments of forge-search, and arguments of ripgrep or None if it has no
+# equivalent.
 ASKED = [
     ("absent", ["-F", ABSENT], ["-F", ABSENT]),
     ("absent, with context, types and globs", ["-A3", "-t", "c", "-g", "!x*", ABSENT], ["-A3", "-t", "c", "-g", "!x*", ABSENT]),
@@ -27,12 +32,12 @@ ASKED = [
     ("`call` of `find_files`, a name typed in part", ["call", "--tool", "find_files", '{"name": "netdev"}'], None),
 ]
 
-# How often a small measurement is repeated.
+# The number of repetitions of a short measurement.
 REPEAT = 15
 
 
 def daemon(program, tree):
-    """Starts the daemon of a tree, and waits until its index lives."""
+    """Starts the daemon of a tree, and waits until its index is up to date."""
     run([program, "serve", "--detach", str(tree)], must_work=True)
     for _ in range(600):
         shown = run([program, "status", "--root", str(tree)]).output.decode()
@@ -47,7 +52,10 @@ def end_daemon(program, tree):
 
 
 def medians(commands, tree, repeat=REPEAT):
-    """Runs commands in turns; returns what each printed, and the medians of its times in ms: by the clock, and of the processor."""
+    """Runs commands alternately.
+
+    Returns the output of each command, and the medians of its wall time and processor time in ms.
+    """
     walls, cpus, said = [[] for _ in commands], [[] for _ in commands], [b""] * len(commands)
     for _ in range(repeat):
         for nth, command in enumerate(commands):
@@ -59,7 +67,7 @@ def medians(commands, tree, repeat=REPEAT):
 
 
 def asked(program, ripgrep, tree):
-    """Asks everything with and without a daemon, and ripgrep."""
+    """Runs every search with a daemon, without one, and with ripgrep."""
     daemon(program, tree)
     rows = []
     for name, arguments, peer in ASKED:
@@ -68,7 +76,7 @@ def asked(program, ripgrep, tree):
         if peer:
             commands.append([ripgrep, "--no-config", *peer, "."])
         said, times = medians(commands, tree)
-        # Statistics and JSON say how long it took.
+        # The output of `--rg-json` contains times, so it differs between runs.
         if said[0] != said[1] and "--rg-json" not in arguments:
             raise SystemExit(f"{name}: with the daemon another answer than without")
         rows.append({"name": name, "daemon": times[0], "command": times[1], "ripgrep": times[2] if peer else None})
@@ -77,7 +85,7 @@ def asked(program, ripgrep, tree):
 
 
 def below(program, tree):
-    """A search in a directory of the tree, without a daemon, beside one at its root."""
+    """Compares a search in a subdirectory with one in the root of the tree, without a daemon."""
     command = [program, "--daemon", "off", "-F", ABSENT]
     directory = tree / "drivers" / "net"
     times = {}
@@ -88,14 +96,14 @@ def below(program, tree):
 
 
 def save(path):
-    """Saves a file as editors do: beside it, and then renamed over it."""
+    """Saves a file as editors do: writes a new file and renames it over the old one."""
     new = path.with_name(path.name + ".new")
     new.write_bytes(path.read_bytes() + b"\n/* saved */\n")
     os.replace(new, path)
 
 
 def edits(program, tree):
-    """What a command takes after edits of a kind, as a multiple of what it took just before."""
+    """Measures a command before and after each kind of edit."""
     files = files_of(tree)
     rng = random.Random(24)
     some = tree / "kernel"
@@ -136,7 +144,7 @@ def edits(program, tree):
     for name, edit in kinds:
         say(name)
         run([program, "index", "build", str(tree)], must_work=True)
-        # Times of change that are as young as the index are looked at more closely.
+        # The program checks files more closely if they changed shortly before the index was built.
         time.sleep(2)
         before = [run(command, cwd=tree).wall for _ in range(REPEAT)]
         edit()
@@ -147,7 +155,7 @@ def edits(program, tree):
 
 
 def large(program, ripgrep, tree):
-    """All lines with an `e`: when the first bytes come, how long it takes, and how much memory at most."""
+    """Searches for all lines with an `e`. Measures times, output and peak memory."""
     rows = []
     daemon(program, tree)
     for name, command in [
@@ -174,7 +182,7 @@ def large(program, ripgrep, tree):
 
 
 def surfaces(program, ripgrep, tree):
-    """Everything of this file, on a tree that is another one afterwards."""
+    """Runs all measurements of this file. They change the tree."""
     run([program, "index", "build", str(tree)], must_work=True)
     return {
         "asked": asked(program, ripgrep, tree),

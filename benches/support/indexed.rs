@@ -12,7 +12,7 @@ use forge_search::tool::indexing::{CachePlaces, Indexes};
 use forge_search::tool::sandbox::Sandbox;
 use forge_search::tool::search::{SearchTool, ToolContext};
 
-/// Where a build runs: here.
+/// A build host that never stops a build and shows no progress.
 pub(crate) struct Host;
 
 impl BuildHost for Host {
@@ -42,7 +42,7 @@ pub(crate) struct Indexed {
     _cache: tempfile::TempDir,
 }
 
-/// Builds the index of a tree. It is frozen: nothing may change in the tree.
+/// Builds the index of a tree. The index is frozen, so the tree must not change.
 pub(crate) fn indexed(top: &Path, config: Config) -> (Indexed, Arc<Snapshot>) {
     let cache = tempfile::tempdir().unwrap();
     let mut config = config;

@@ -1,14 +1,15 @@
-//! The generated tree that benches search: the same on every machine, made once below the temporary directory.
+//! The generated tree that benches search. It is the same on every machine, and created once below
+//! the temporary directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const FILES: usize = 20_000;
 
-/// Another number when what [`plant`] makes changes.
+/// The version of the tree. Increase it when the output of [`plant`] changes.
 const VERSION: u32 = 1;
 
-/// A pattern of which exactly three files hold one line each.
+/// A pattern that exactly three files contain, in one line each.
 pub(crate) const RARE: &str = "zyxomma_quay";
 
 pub(crate) const WORDS: &[&str] = &[
@@ -17,7 +18,7 @@ pub(crate) const WORDS: &[&str] = &[
     "next", "push", "iter", "=", "(", ")", "{", "}", "->", "=>", ";", "&", "//", "0x1f", "42",
 ];
 
-/// The same numbers on every machine (splitmix64).
+/// Pseudo-random numbers, the same on every machine (splitmix64).
 pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
@@ -34,7 +35,8 @@ impl Numbers {
     }
 }
 
-/// One file of source-like lines, between a few hundred bytes and 40 KiB; the median is about 4 KiB.
+/// Returns a file of source-like lines. Its length is between a few hundred bytes and 40 KiB; the
+/// median is about 4 KiB.
 fn content(n: usize, numbers: &mut Numbers) -> String {
     let lines = 10 << numbers.below(7);
     let lines = lines + numbers.below(lines);
@@ -73,7 +75,7 @@ fn plant(root: &Path) {
     }
 }
 
-/// Returns the tree, made if this machine does not have it yet.
+/// Returns the tree. Creates it if this machine does not have it yet.
 pub(crate) fn generated() -> PathBuf {
     let top = std::env::temp_dir();
     let place = top.join(format!("forge-search-bench-tree-{VERSION}"));

@@ -1,4 +1,4 @@
-//! Fuzzes files of an index, as containers of sections; see the harness for what is claimed.
+//! Fuzzes index files as containers of sections. The harness states the claims.
 #![no_main]
 
 #[path = "../harness/container.rs"]

@@ -1,4 +1,4 @@
-//! Fuzzes what clients send to a daemon; see the harness for what is claimed.
+//! Fuzzes the messages that clients send to a daemon. The harness states the claims.
 #![no_main]
 
 #[path = "../harness/daemon.rs"]

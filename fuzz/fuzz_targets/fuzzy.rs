@@ -1,4 +1,4 @@
-//! Fuzzes approximate matching; see the harness for what is claimed.
+//! Fuzzes approximate matching. The harness states the claims.
 #![no_main]
 
 #[path = "../harness/fuzzy.rs"]

@@ -1,4 +1,4 @@
-//! Fuzzes leases and manifests; see the harness for what is claimed.
+//! Fuzzes leases and manifests of tasks. The harness states the claims.
 #![no_main]
 
 #[path = "../harness/lease.rs"]

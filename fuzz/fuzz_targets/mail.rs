@@ -1,11 +1,12 @@
-//! Fuzzes reading of mailboxes; see the harness for what is claimed.
+//! Fuzzes the reading of mailboxes. The harness states the claims.
 #![no_main]
 
 #[path = "../harness/mail.rs"]
 mod harness;
 
 libfuzzer_sys::fuzz_target!(
-    // A panic of the parser is caught, which the fuzzer's hook would not let it be; others still end the run.
+    // The parser's panics are caught, but the fuzzer's panic hook would abort first, so it is
+    // removed. Other panics still end the run.
     init: drop(std::panic::take_hook()),
     |data: &[u8]| harness::run(data)
 );

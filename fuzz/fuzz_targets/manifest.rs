@@ -1,4 +1,4 @@
-//! Fuzzes manifests; see the harness for what is claimed.
+//! Fuzzes manifests of indexes. The harness states the claims.
 #![no_main]
 
 #[path = "../harness/manifest.rs"]

@@ -1,4 +1,4 @@
-//! Fuzzes the planner of n-gram tests; see the harness for what is claimed.
+//! Fuzzes the planner of n-gram tests. The harness states the claims.
 #![no_main]
 
 #[path = "../harness/plan.rs"]

@@ -1,4 +1,4 @@
-//! Fuzzes requests, from parsing to the response; see the harness for what is claimed.
+//! Fuzzes requests, from parsing to the response. The harness states the claims.
 #![no_main]
 
 #[path = "../harness/request.rs"]

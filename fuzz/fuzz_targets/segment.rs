@@ -1,5 +1,6 @@
-//! Fuzzes segments; see the harness for what is claimed. Memory is counted here only: a global allocator that does is
-//! nothing to run all other tests with.
+//! Fuzzes segments. The harness states the claims.
+//!
+//! Only this target measures memory: the other tests must not run with a counting global allocator.
 #![no_main]
 
 #[path = "../support/assembled.rs"]

@@ -1,4 +1,4 @@
-//! Fuzzes the ordering key of paths; see the harness for what is claimed.
+//! Fuzzes the ordering key of paths. The harness states the claims.
 #![no_main]
 
 #[path = "../harness/sort_key.rs"]

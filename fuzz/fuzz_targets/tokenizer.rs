@@ -1,4 +1,4 @@
-//! Fuzzes the way from a text to its exclusion; see the harness for what is claimed.
+//! Fuzzes the way from a text to its exclusion. The harness states the claims.
 #![no_main]
 
 #[path = "../support/assembled.rs"]

@@ -1,5 +1,8 @@
-//! Any bytes as a file of an index: reading never panics, what is accepted is what its writer would write, and no
-//! damage is taken for content.
+//! Claims about any bytes as an index file:
+//!
+//! - Reading never panics.
+//! - An accepted file is equal to the file that the writer would write.
+//! - Damaged bytes are never returned as content.
 
 use forge_search::format::section::{Container, FileKind, PAGE_SIZE, SectionWriter};
 use forge_search::format::storage::Storage;
@@ -7,7 +10,7 @@ use forge_search::format::storage::Storage;
 const HEADER_LEN: usize = 64;
 const TRAILER_LEN: usize = 64;
 
-/// Does what the first byte says with the rest of `data`.
+/// Runs one of three checks on the rest of `data`. The first byte selects the check.
 pub(crate) fn run(data: &[u8]) {
     let Some((mode, rest)) = data.split_first() else {
         return;
@@ -19,7 +22,7 @@ pub(crate) fn run(data: &[u8]) {
     }
 }
 
-/// Reads all that is there.
+/// Opens the file as each kind and reads all sections.
 fn read(bytes: Vec<u8>) {
     let storage = Storage::from(bytes);
     let kinds = [FileKind::Segment, FileKind::Manifest, FileKind::Tombstones];
@@ -47,12 +50,12 @@ fn read(bytes: Vec<u8>) {
     }
 }
 
-/// The sections, or `None` in the place of those that have damaged pages.
+/// Returns the sections; `None` in place of a section with damaged pages.
 fn sections(container: &Container) -> Vec<(u32, Option<Vec<u8>>)> {
     let ids: Vec<u32> = container.section_ids().collect();
     let read = ids.into_iter().map(|id| {
         let section = container.section(id).unwrap();
-        // Small steps first: the pages are checked one by one.
+        // Small reads come first, so that the pages are checked one by one.
         let mut joined = Some(Vec::new());
         for offset in (0..section.len()).step_by(1000) {
             let part = section.bytes(offset, (section.len() - offset).min(1000));
@@ -69,7 +72,7 @@ fn sections(container: &Container) -> Vec<(u32, Option<Vec<u8>>)> {
     read.collect()
 }
 
-/// Writes the sections of a sound container anew.
+/// Writes the sections of a valid container again.
 fn write(kind: FileKind, container: &Container) -> Vec<u8> {
     let mut out = Vec::new();
     let mut writer = SectionWriter::new(&mut out, kind, container.kind_version()).unwrap();
@@ -80,15 +83,15 @@ fn write(kind: FileKind, container: &Container) -> Vec<u8> {
     out
 }
 
-/// `data` as a file whose fixed parts and checksums hold wherever they can be placed, so that what stands behind
-/// the checksums is reached.
+/// Returns `data` as a file with valid fixed parts, and with valid checksums where they have a
+/// place. So the fuzzer reaches the code behind the checksums.
 fn sealed(data: &[u8]) -> Vec<u8> {
     let mut file = data.to_vec();
     file.resize(data.len().max(HEADER_LEN + 4 + TRAILER_LEN), 0);
     let len = file.len();
     let trailer = len - TRAILER_LEN;
     file[..16].copy_from_slice(b"\x89FSX\r\n\x1a\n\x01\x02\x03\x04\x01\0\0\0");
-    // Kind and version stay what they are, if small.
+    // Small kinds and versions stay unchanged.
     file[16] %= 4;
     file[20] %= 4;
     for at in [17..20, 21..24, 24..60] {
@@ -112,7 +115,7 @@ fn sealed(data: &[u8]) -> Vec<u8> {
         }
         put_crc(&mut file, list..table, trailer + 36);
         put_crc(&mut file, table..trailer, trailer + 40);
-        // And the length, unless a wrong one is to be seen.
+        // Fix the length too, except in half of the inputs.
         if file[trailer + 16].is_multiple_of(2) {
             file[trailer + 16..trailer + 24].copy_from_slice(&(len as u64).to_le_bytes());
         }
@@ -126,8 +129,8 @@ fn put_crc(file: &mut [u8], covered: std::ops::Range<usize>, at: usize) {
     file[at..at + 4].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Writes sections made of `data`, damages up to four neighbouring bytes, which a CRC-32 finds for certain, and
-/// reads.
+/// Writes sections from `data`, damages up to four neighbouring bytes and reads the file. A CRC-32
+/// detects such damage for certain.
 fn damage(data: &[u8]) {
     let Some((head, mut rest)) = data.split_at_checked(6) else {
         return;

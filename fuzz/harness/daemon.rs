@@ -1,5 +1,8 @@
-//! Any stream of bytes that a client sends to a daemon: however it is cut, it is the same frames; nothing is held that did not
-//! come; and each frame is a message or is refused in words, which repeat nothing long.
+//! Claims about any stream of bytes from a client to a daemon:
+//!
+//! - The frames do not depend on how the stream is cut.
+//! - The decoder holds only bytes that it has received.
+//! - Each frame is a message, or is refused with a short text.
 
 use forge_search::tool::daemon::frame::{Decoder, FrameError, encode};
 use forge_search::tool::daemon::handshake::{
@@ -7,13 +10,14 @@ use forge_search::tool::daemon::handshake::{
 };
 use forge_search::tool::daemon::request::{Refused, Request};
 
-/// Bytes of a frame, at most.
+/// The maximal length of a frame, in bytes.
 const CAP: usize = 4_096;
 
-/// What a refusal may have beyond what is said in our own words.
+/// The maximal length of a refusal's message, in bytes.
 const WORDS: usize = 2_000;
 
-/// Reads `data` as a stream, whole and in pieces whose lengths its first byte decides, and each frame of it as a message.
+/// Decodes `data` as a stream, whole and in pieces, and parses each frame as a message. The first
+/// byte decides the length of the pieces.
 pub(crate) fn run(data: &[u8]) {
     let (whole, end) = frames(data, data.len().max(1));
     let piece = usize::from(data.first().copied().unwrap_or(0)) % 61 + 1;
@@ -26,11 +30,11 @@ pub(crate) fn run(data: &[u8]) {
         let again = encode(frame, CAP).expect("it came as a frame");
         assert_eq!(frames(&again, 7).0, std::slice::from_ref(frame));
     }
-    // Without the length in front, so that a fuzzer need not find one.
+    // Parse `data` without a length in front too, so that the fuzzer need not find a valid one.
     message(data);
 }
 
-/// Returns the frames of a stream that comes in pieces, and whether a frame was refused.
+/// Returns the frames of a stream in pieces, and whether a frame was refused.
 fn frames(data: &[u8], piece: usize) -> (Vec<Vec<u8>>, bool) {
     let mut decoder = Decoder::new(CAP);
     let mut found = Vec::new();
@@ -50,7 +54,7 @@ fn frames(data: &[u8], piece: usize) -> (Vec<Vec<u8>>, bool) {
             );
         }
     }
-    // A frame without bytes is whole with its length.
+    // A frame without bytes is complete after its length.
     while let Ok(Some(frame)) = decoder.take(&mut &[][..]) {
         found.push(frame);
     }

@@ -1,6 +1,11 @@
-//! Any pattern over any text, approximately: what is found is within the edits, higher levels find more and nothing else of a line, what the
-//! expression matches as it is has no edits, no line is passed over, and literals are found as by a plain table; and what is similar to a short
-//! literal is what the definition says.
+//! Claims about approximate matching of any pattern in any text:
+//!
+//! - A match is within the number of edits.
+//! - A higher level finds more lines, but no other part of a line that matched before.
+//! - An exact match of the expression has no edits.
+//! - No matching line is skipped.
+//! - A literal's matches are equal to those of a plain edit-distance table.
+//! - The parts that are similar to a short literal are equal to those of the definition.
 
 use forge_search::exec::event::{LineSpans, Span};
 use forge_search::exec::fuzzy::{FuzzyMatcher, FuzzyWorker, SimilarMatcher, Threshold};
@@ -10,10 +15,10 @@ use forge_search::exec::query::Fold;
 use forge_search::exec::stop::Stop;
 use grep_matcher::LineMatchKind;
 
-/// Stands for the pattern in the text of an input, which makes matches likely.
+/// Stands for the pattern in the text of an input. This makes matches likely.
 const PATTERN_HERE: u8 = 1;
 
-/// Longer inputs take longer and show nothing more.
+/// Longer inputs take longer and find no more errors.
 const MOST_TEXT: usize = 2_048;
 
 /// Reads a byte of options, the pattern up to a NUL byte, and the text.
@@ -56,7 +61,8 @@ pub(crate) fn run(data: &[u8]) {
     }
 }
 
-/// Looks for what is similar to a literal by so many hundredths, in the short ones among the lines: the other way takes long.
+/// Checks the parts that are similar to a literal, for a threshold in hundredths. Checks short
+/// lines only, because the definition is slow to compute.
 fn check_similar(pattern: &Pattern, hundredths: u32, literal: &[char], text: &[u8]) {
     let threshold = Threshold::new(f64::from(hundredths) / 100.0);
     let Ok(matcher) = SimilarMatcher::new(pattern, threshold) else {
@@ -87,7 +93,8 @@ fn check_similar(pattern: &Pattern, hundredths: u32, literal: &[char], text: &[u
     }
 }
 
-/// The parts of a line that count: the best, then the best of what does not overlap it, and so on.
+/// Returns the similar parts of a line by definition: the best part, then the best part that does
+/// not overlap it, and so on.
 fn similar_parts(literal: &[char], hundredths: u32, line: &str) -> Vec<Span> {
     let chars: Vec<char> = line.chars().collect();
     let bytes = |at: usize| chars[..at].iter().map(|c| c.len_utf8()).sum::<usize>();
@@ -163,7 +170,7 @@ fn check(pattern: &Pattern, level: u32, plain: Option<&[char]>, text: &[u8]) {
     }
     let last = text.split(|&byte| byte == b'\n').count() - 1;
     if text.ends_with(b"\n") || text.is_empty() {
-        // What follows the last line feed is no line.
+        // There is no line after the last line feed.
         expected.retain(|&n| n != last);
     }
     assert_eq!(
@@ -177,7 +184,7 @@ fn find(worker: &FuzzyWorker, line: &[u8]) -> Option<Span> {
     worker.find_in_line(line).unwrap_or_default()
 }
 
-/// The numbers of the lines that are found as a searcher finds them.
+/// Returns the numbers of the lines that match, in the way of a searcher.
 fn lines(worker: &FuzzyWorker, text: &[u8]) -> Vec<usize> {
     let (mut found, mut from) = (Vec::new(), 0);
     while from < text.len() {
@@ -201,8 +208,11 @@ fn lines(worker: &FuzzyWorker, text: &[u8]) -> Vec<usize> {
     found
 }
 
-/// The part of a line with the fewest edits, of those the first, and of those the shortest, by a table: for each prefix of the pattern and
-/// each place of the line the fewest edits, and the first start that they take.
+/// Returns the part of a line with the fewest edits. Of several, it takes the first, and then the
+/// shortest.
+///
+/// A table holds, for each prefix of the pattern and each place of the line, the fewest edits and
+/// the first start with so many.
 fn best_part(pattern: &[char], level: u32, line: &[u8]) -> Option<Span> {
     let mut column: Vec<(u32, usize)> = (0..=pattern.len() as u32).map(|n| (n, 0)).collect();
     let mut at = 0;

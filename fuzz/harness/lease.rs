@@ -1,4 +1,5 @@
-//! Any bytes as a lease and as a manifest: no lease is accepted but the one that was signed, and of a manifest only what it may hold.
+//! Claims about any bytes as a lease and as a manifest: only the signed lease is accepted, and an
+//! accepted manifest has valid values only.
 
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
@@ -10,7 +11,7 @@ use forge_search::tool::executor::host::Done;
 use forge_search::tool::executor::lease::{Lease, SecretKey};
 use forge_search::tool::executor::worker::Job;
 
-/// An executor that trusts one key, and a lease by that key.
+/// An executor that trusts one key, and a lease that this key signed.
 struct World {
     executor: Executor,
     token: String,
@@ -53,13 +54,13 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
 
 const MANIFEST: &[u8] = br#"{"task_id":"t","capability_id":"SEARCH_FILES","target_scope":"s","query":"q","max_results":1}"#;
 
-/// Takes `data` for a lease, for changes of one, and for a manifest.
+/// Checks `data` as a lease, as a change to a valid lease, and as a manifest.
 pub(crate) fn run(data: &[u8]) {
     let World { executor, token } = &*WORLD;
     assert!(executor.check(MANIFEST, token).is_ok());
     let text = String::from_utf8_lossy(data);
     refused(executor, &text);
-    // Something in place of a part of the right one, which the first two bytes choose.
+    // Replaces a part of the valid lease. The first two bytes select the part.
     if let [at, length, rest @ ..] = data {
         let at = usize::from(*at) % token.len();
         let end = (at + usize::from(*length)).min(token.len());
@@ -79,7 +80,7 @@ pub(crate) fn run(data: &[u8]) {
             assert!((1..=4_096).contains(&manifest.query.chars().count()));
             assert_eq!(manifest.query.trim(), manifest.query);
             assert!((1..=1_000).contains(&manifest.max_results));
-            // It is JSON for everybody else, too.
+            // An accepted manifest is JSON for every parser.
             let value: serde_json::Value = serde_json::from_slice(data).expect("it was read");
             assert_eq!(
                 value["query"].as_str().map(str::trim),

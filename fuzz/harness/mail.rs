@@ -1,5 +1,8 @@
-//! Any bytes as a mailbox: it is read the same however the system hands it over, each message is one record with the four fields, or is
-//! passed over; and what is found is where it is said to be.
+//! Claims about any bytes as a mailbox:
+//!
+//! - The result does not depend on the size of the reads.
+//! - Each message is one record with the four fields, or is skipped.
+//! - A snippet of a match contains the query.
 
 use std::io::{BufReader, Cursor};
 
@@ -8,7 +11,7 @@ use forge_search::tool::executor::order::Order;
 use forge_search::tool::executor::search::{Source, Visit, search};
 use forge_search::tool::executor::source::scan_mbox;
 
-/// A mailbox that is read through a buffer of a certain size.
+/// A mailbox, and the size of the buffer for reading it.
 struct Mailbox<'a>(&'a [u8], usize);
 
 impl Source for Mailbox<'_> {
@@ -17,7 +20,7 @@ impl Source for Mailbox<'_> {
     }
 }
 
-/// Reads `data` as a mailbox, and as the one message of one.
+/// Reads `data` as a mailbox, and as the single message of a mailbox.
 pub(crate) fn run(data: &[u8]) {
     mailbox(data);
     mailbox(&[b"From x Thu Jan  1 00:00:00 2026\n", data].concat());

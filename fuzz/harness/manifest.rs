@@ -1,14 +1,14 @@
-//! Any bytes as a manifest: reading never panics, and what is accepted is, byte for byte, what would be written for
-//! the manifest that was read.
+//! Claims about any bytes as a manifest: decoding never panics, and an accepted file is, byte for
+//! byte, the encoding of the decoded manifest.
 
 use forge_search::format::manifest::{MANIFEST_VERSION, Manifest};
 use forge_search::format::section::{FileKind, SectionWriter};
 use forge_search::format::storage::Storage;
 
-/// How many sections a manifest has.
+/// The number of sections in a manifest.
 const SECTIONS: u32 = 5;
 
-/// Takes the rest of `data` for a file or, so that checksums are no obstacle, for the sections of one; the first
+/// Reads the rest of `data` as a file, or as the sections of a file with valid checksums. The first
 /// byte decides.
 pub(crate) fn run(data: &[u8]) {
     let Some((mode, rest)) = data.split_first() else {
@@ -28,7 +28,8 @@ fn read(file: Vec<u8>) {
     }
 }
 
-/// A sound container with sections of what `data` holds: for each a length of two bytes, then the content.
+/// Returns a valid container with sections from `data`. Each section is a length of two bytes, then
+/// its content.
 fn framed(data: &[u8]) -> Vec<u8> {
     let mut rest = data;
     let mut file = Vec::new();

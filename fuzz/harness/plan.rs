@@ -1,5 +1,9 @@
-//! Any pattern over any text: if a line of the text matches and the text may be excluded at all, no plan excludes
-//! it; plans are the same every time, whatever the order of their tests, and within their cost.
+//! Claims about the plans for any pattern and any text:
+//!
+//! - If a line of the text matches, no plan excludes the text.
+//! - Planning is deterministic.
+//! - The result of a plan does not depend on the order of its tests.
+//! - A plan asks for no more n-grams than its cost.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -14,10 +18,11 @@ use forge_search::index::gram::Gram;
 use forge_search::index::plan::{BLOCK_FILES, BlockRows, Mask, Scratch, Strategy, SupersetSafe};
 use forge_search::index::token::Tokenizer;
 
-/// Stands for the pattern in the text of an input, which makes matches likely.
+/// Stands for the pattern in the text of an input. This makes matches likely.
 const PATTERN_HERE: u8 = 1;
 
-/// The most questions of any plan in one block: those of a pattern of the greatest length, and those of paths.
+/// The maximal cost of a plan for one block: that of a pattern of the greatest length, plus that of
+/// paths.
 const MAX_COST: usize = (1 << 18) + (1 << 14);
 
 /// Reads a byte of options, the pattern up to a NUL byte, and the text.
@@ -51,14 +56,14 @@ pub(crate) fn run(data: &[u8]) {
     }
 }
 
-/// What became of a text.
+/// The result of a check with one text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// A text that is never excluded, whatever is searched for.
+    /// The text can't be excluded, for any pattern.
     NotExcludable,
-    /// No plan has anything to test.
+    /// No plan tests anything.
     Untested,
-    /// A line matched, and every n-gram that a plan tested was there.
+    /// A line matched, and every plan kept the text.
     Proven,
     /// No line matched, and a plan excluded it.
     Excluded,
@@ -66,18 +71,18 @@ pub(crate) enum Outcome {
     Kept,
 }
 
-/// What decides whether a line matches.
+/// Decides whether a line matches.
 #[derive(Debug)]
 enum Matcher {
     Exact(WorkerMatcher),
     Fuzzy(FuzzyWorker),
 }
 
-/// What is claimed of a pattern.
+/// The checks of one pattern.
 #[derive(Debug)]
 pub(crate) struct Claims {
     pattern: Pattern,
-    /// How far from a text of the pattern a match may be.
+    /// The maximal number of edits of a match.
     edits: u32,
     matcher: OnceCell<Option<Matcher>>,
     plans: Vec<SupersetSafe>,
@@ -85,14 +90,14 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    /// Plans the search for a pattern, and checks what does not depend on a text.
+    /// Plans the search for a pattern. Checks the claims that do not depend on a text.
     pub(crate) fn new(pattern: Pattern, edits: u32) -> Claims {
         let strategies = [Strategy::RequiredLiteral, Strategy::Boolean];
         let mut plans: Vec<SupersetSafe> = strategies
             .iter()
             .map(|&strategy| plan(&pattern, strategy, edits))
             .collect();
-        // Any other order of tests has to give the same.
+        // Another order of tests must give the same result.
         let mut turned = plans.clone();
         for plan in &mut turned {
             plan.order_by(|gram| gram.chars()[1] as u32 % 5);
@@ -107,7 +112,7 @@ impl Claims {
         }
     }
 
-    /// Checks the plans against a text.
+    /// Checks the plans with a text.
     pub(crate) fn check(&mut self, text: &[u8]) -> Outcome {
         let tokens = self.tokenizer.tokenize(text);
         if !tokens.excludable {
@@ -138,10 +143,10 @@ impl Claims {
         }
     }
 
-    /// Returns true if a line matches: without its terminator, which is what a search looks at, or with the
-    /// carriage return that belongs to it.
+    /// Returns true if a line matches, without its terminator as in a search, or with the carriage
+    /// return before it.
     fn matches(&self, text: &[u8]) -> bool {
-        // An automaton that is too large is refused before anything is planned.
+        // A search refuses an automaton that is too large before it plans.
         let compile = || match self.edits {
             0 => {
                 let matcher = LineMatcher::new(&self.pattern).ok()?;
@@ -165,7 +170,7 @@ impl Claims {
     }
 }
 
-/// Plans the search for a pattern, and checks what does not depend on a text.
+/// Plans the search for a pattern. Checks the claims that do not depend on a text.
 fn plan(pattern: &Pattern, strategy: Strategy, edits: u32) -> SupersetSafe {
     let fold = pattern.fold() == Fold::AsciiInsensitive;
     let plan = || match edits {
@@ -193,7 +198,7 @@ fn plan(pattern: &Pattern, strategy: Strategy, edits: u32) -> SupersetSafe {
     plan
 }
 
-/// Returns whether a plan keeps a text with these n-grams.
+/// Returns true if a plan keeps a text with these n-grams.
 fn keeps(plan: &SupersetSafe, grams: &BTreeSet<Gram>) -> bool {
     let mut rows = Rows {
         plan,
@@ -208,7 +213,7 @@ fn keeps(plan: &SupersetSafe, grams: &BTreeSet<Gram>) -> bool {
     first
 }
 
-/// Two files that hold the same n-grams, among files that hold none.
+/// A block with two files that contain the n-grams. The other files contain no n-gram.
 struct Rows<'a> {
     plan: &'a SupersetSafe,
     grams: &'a BTreeSet<Gram>,

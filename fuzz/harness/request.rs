@@ -1,5 +1,6 @@
-//! Any request, as JSON or put together from bytes: it is refused with a reason, or answered with a
-//! response that is whole, ordered, within its limits and the same whatever the number of threads.
+//! Claims about any request, as JSON or decoded from bytes: it is refused with a reason, or gets a
+//! response. The response is complete, ordered, within its limits, and independent of the number of
+//! threads.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,8 +19,8 @@ use forge_search::tool::search_files::{FilesRequest, FilesResponse, FilesTool};
 /// The default number of events.
 const MAX_RESULTS: u64 = 50;
 
-/// Parses, executes and checks the request in `data`: JSON if it starts with a brace, else the bytes of
-/// [`decode`].
+/// Parses, executes and checks the request in `data`: JSON if it starts with a brace, else the
+/// bytes of [`decode`].
 pub(crate) fn run(data: &[u8]) {
     let request = if data.first() == Some(&b'{') {
         let Ok(text) = std::str::from_utf8(data) else {
@@ -38,7 +39,8 @@ pub(crate) fn run(data: &[u8]) {
     execute(request, usize::from(data.last().copied().unwrap_or(0)));
 }
 
-/// Answers a request of the other tool, and checks that it is the same on one thread, and that it fits what it has to fit.
+/// Runs a `search_files` request. Checks that one thread gives the same response, and that a
+/// response with a byte budget fits.
 fn execute_files(request: &FilesRequest, choice: usize) {
     let search = |threads: usize, budget: Option<usize>| {
         let mut config = Config::library_default();
@@ -71,7 +73,8 @@ fn execute_files(request: &FilesRequest, choice: usize) {
     }
 }
 
-/// Reads eight bytes of options, then pattern, include glob, exclude glob and path, which NUL bytes separate.
+/// Reads eight bytes of options, then the pattern, the include glob, the exclude glob and the path,
+/// separated by NUL bytes.
 fn decode(data: &[u8]) -> SearchRequest {
     let (options, texts) = data.split_at(data.len().min(8));
     let option = |n: usize| options.get(n).copied().unwrap_or(0);
@@ -91,7 +94,7 @@ fn decode(data: &[u8]) -> SearchRequest {
         2 => Case::Sensitive,
         _ => Case::Insensitive,
     };
-    // Small numbers are the interesting ones; the largest stand for no limit at all.
+    // Small limits are the interesting ones; 255 stands for the largest number.
     let limit = |n: usize| match option(n) {
         0 => None,
         255 => Some(u64::MAX),
@@ -110,10 +113,11 @@ fn decode(data: &[u8]) -> SearchRequest {
     request
 }
 
-/// Answers a request and checks the answer; `choice` decides against what it is compared, because every
-/// comparison costs a search.
+/// Runs a request and checks the response. `choice` selects one comparison, because each costs a
+/// search.
 fn execute(mut request: SearchRequest, choice: usize) {
-    // A fuzzer calls a slow input a failure, and what a deadline cuts may differ between two runs.
+    // The fuzzer reports slow inputs as failures, so the timeout is short. Responses that timed out
+    // may differ and are not compared.
     request.timeout_ms = Some(5_000);
     let root = tree();
     let search = |threads: usize, budget: Option<usize>| {
@@ -185,7 +189,7 @@ fn check_response(request: &SearchRequest, response: &SearchResponse) {
     for pair in response.matches.windows(2) {
         check_order(&pair[0], &pair[1]);
     }
-    // A line for each event, then notes.
+    // The content has a line for each event, then notes.
     let (lines, count) = (response.content.lines(), response.count);
     assert!(lines.clone().count() >= count, "{}", response.content);
     let mut notes = lines.skip(count);
@@ -219,7 +223,7 @@ fn check_order(a: &Record, b: &Record) {
     let key = |record: &Record| sort_key(Path::new(&record.data.path.text)).into_owned();
     let order = key(a).cmp(&key(b));
     assert!(!order.is_gt(), "{a:?} before {b:?}");
-    // Names with invalid bytes are shown alike.
+    // Different names with invalid bytes may look alike.
     if a.data.path == b.data.path && !a.data.path.text.contains('\u{FFFD}') {
         assert!(
             a.data.line_number < b.data.line_number,
@@ -228,7 +232,7 @@ fn check_order(a: &Record, b: &Record) {
     }
 }
 
-/// A small tree that never changes, made once on a machine.
+/// Returns a small tree that never changes. It is created once on each machine.
 fn tree() -> &'static Path {
     static TREE: OnceLock<PathBuf> = OnceLock::new();
     TREE.get_or_init(|| {
@@ -237,7 +241,7 @@ fn tree() -> &'static Path {
         if !place.is_dir() {
             let draft = top.join(format!("forge-search-fuzz-tree-2-{}", std::process::id()));
             plant(&draft);
-            // Another process may have been faster; its tree is the same.
+            // Another process may have created the tree first. It is the same tree.
             if fs::rename(&draft, &place).is_err() {
                 fs::remove_dir_all(&draft).expect("the draft is ours");
             }

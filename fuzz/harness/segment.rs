@@ -1,6 +1,9 @@
-//! Any bytes as a segment, and sound segments with damage, beneath the checksums or past them: no question panics or
-//! takes more memory than the segment has room for, what is found to be sound answers every question, and what
-//! was written is answered as it was meant.
+//! Claims about any bytes as a segment, and about valid segments with damage, with invalid or valid
+//! checksums:
+//!
+//! - No query panics, or takes more memory than the length of the segment allows.
+//! - A segment that was verified answers every query.
+//! - A segment as it was written gives the right answers.
 
 use std::ffi::OsString;
 use std::ops::Range;
@@ -18,21 +21,25 @@ use forge_search::index::segment::Segment;
 
 use super::assembled::{Asked, Texts, assembled};
 
-/// Does something, and returns the most bytes of memory that it held at once; `None` where nobody counts.
+/// Runs a function. Returns the maximal number of bytes that it held at once; `None` if memory is
+/// not measured.
 pub(crate) type Measure = fn(&mut dyn FnMut()) -> Option<u64>;
 
-/// The most memory that an opened segment and any question may take: this much, and so much for each byte of the
-/// file. The factor is that of paths: a record of 64 bytes stands for one, which is 4 KiB long at most on average.
+/// The memory that an opened segment and any query may take: a constant, plus a factor for each
+/// byte of the file.
+///
+/// Paths need the factor: a record of 64 bytes stands for one path, which is on average at most 4
+/// KiB long.
 const MEMORY: u64 = 256 << 10;
 const MEMORY_PER_BYTE: u64 = 80;
 
-/// Changes to sections in one input, the bytes that say what one changes, and the length that no section exceeds by a
-/// change.
+/// The maximal number of changes in one input, the number of bytes that describe a change, and the
+/// maximal length of a changed section.
 const MAX_CHANGES: usize = 64;
 const CHANGE_LEN: usize = 8;
 const MAX_SECTION: usize = 64 << 10;
 
-/// Does what the first byte says with the rest of `data`.
+/// Runs one of four checks on the rest of `data`. The first byte selects the check and the sample.
 pub(crate) fn run(data: &[u8], measure: Measure) {
     let Some((mode, rest)) = data.split_first() else {
         return;
@@ -46,12 +53,12 @@ pub(crate) fn run(data: &[u8], measure: Measure) {
     }
 }
 
-/// A sound segment and what it is made of.
+/// A valid segment and its contents.
 struct Sample {
     file: Vec<u8>,
-    /// Sections by number, in the order of the file.
+    /// The sections with their numbers, in the order of the file.
     sections: Vec<(u32, Vec<u8>)>,
-    /// For each plan, the files that it must keep.
+    /// For each pattern, the files that its plans must keep.
     kept: Vec<Vec<u32>>,
     answers: Vec<Option<String>>,
 }
@@ -102,8 +109,8 @@ impl Sample {
     }
 }
 
-/// A small tree of all kinds of names and texts, and one of many small files in several blocks, with rows of their own
-/// for common n-grams.
+/// Returns two samples: a small tree with all kinds of names and texts, and a tree of many small
+/// files. The latter has several blocks, and direct rows for common n-grams.
 fn samples() -> &'static [Sample; 2] {
     static SAMPLES: OnceLock<[Sample; 2]> = OnceLock::new();
     SAMPLES.get_or_init(|| {
@@ -125,7 +132,7 @@ fn mixed() -> Texts {
         dirs: vec![
             dir("", 0, 0..7),
             dir("a", 0, 0..3),
-            // Its ordering key differs from its name.
+            // The ordering key differs from the name.
             dir("a/e\u{301}te\u{301}", 1, 1..3),
             dir("b", 0, 3..4),
         ],
@@ -136,7 +143,7 @@ fn mixed() -> Texts {
                 b"int main(void)\r\n{\r\n\treturn needle(0);\r\n}\r\n",
             ),
             file(2, "u\u{308}ber", "Größe NEEDLE Straße\n".as_bytes()),
-            // Normalization changes it.
+            // Normalization changes this text.
             file(2, "über", "neédle e\u{301}\n".as_bytes()),
             file(3, "x", b"\xFF\xFEn\0e\0e\0d\0l\0e\0\n\0"),
             file(0, "empty", b""),
@@ -154,7 +161,7 @@ fn many() -> Texts {
     let mut texts = Texts::default();
     texts.dirs.push((PathBuf::new(), 0, 0..73));
     for n in 0..72_u32 {
-        // Less than half of them are so much longer that they get a block of their own.
+        // Less than half of the files are much longer. They get a block of their own.
         let words = if n % 9 < 5 { 1 } else { 8 };
         let mut text = String::from("common");
         for word in 0..words {
@@ -167,7 +174,7 @@ fn many() -> Texts {
         let name = OsString::from(format!("{n:02}"));
         texts.files.push((0, name, text.into_bytes()));
     }
-    // Kept in parts, of which one has the needle.
+    // This file is split into parts. One part contains the needle.
     let mut large = "a line like all\n".repeat(3_000);
     large.insert_str(40_000, "needle");
     let name = OsString::from("72");
@@ -175,7 +182,7 @@ fn many() -> Texts {
     texts
 }
 
-/// What is asked of every segment: patterns with their plans. One of them keeps everything.
+/// Returns the patterns and plans that every segment is queried with. One plan keeps everything.
 fn plans() -> &'static [(Asked, Vec<SupersetSafe>)] {
     static PLANS: OnceLock<Vec<(Asked, Vec<SupersetSafe>)>> = OnceLock::new();
     PLANS.get_or_init(|| {
@@ -202,8 +209,8 @@ fn plans() -> &'static [(Asked, Vec<SupersetSafe>)] {
     })
 }
 
-/// A sound container with sections of what `data` holds, numbered as those of `sample` are: for each a length of two
-/// bytes, then the content.
+/// Returns a valid container with sections from `data` and the section numbers of `sample`. Each
+/// section is a length of two bytes, then its content.
 fn framed(data: &[u8], sample: &Sample) -> Vec<u8> {
     let mut rest = data;
     let mut sections = Vec::new();
@@ -220,7 +227,7 @@ fn framed(data: &[u8], sample: &Sample) -> Vec<u8> {
     written(&sections)
 }
 
-/// The segment of these sections, with checksums that hold.
+/// Returns the segment of these sections, with valid checksums.
 fn written(sections: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let mut file = Vec::new();
     let mut writer = SectionWriter::new(&mut file, FileKind::Segment, SEGMENT_VERSION)
@@ -232,8 +239,8 @@ fn written(sections: &[(u32, Vec<u8>)]) -> Vec<u8> {
     file
 }
 
-/// Damages the bytes of a sound segment in one way that checksums find for certain, and asks: what is answered is
-/// what the sound segment answers.
+/// Damages a valid segment in a way that checksums detect for certain. Checks that each answer is
+/// missing or equal to that of the valid segment.
 fn damage(data: &[u8], sample: &Sample) {
     let Some((head, rest)) = data.split_at_checked(8) else {
         return;
@@ -243,7 +250,7 @@ fn damage(data: &[u8], sample: &Sample) {
     match head[0] % 4 {
         0 => file.truncate(at),
         1 => file.extend_from_slice(rest),
-        // A piece of it at another place.
+        // Copies a piece of the file to another place.
         2 => {
             let from = usize::from(u16::from_le_bytes([head[3], head[4]])) % file.len();
             let most = file.len() - at.max(from);
@@ -277,7 +284,7 @@ fn damage(data: &[u8], sample: &Sample) {
     assert_eq!(segment.verify().is_err(), damaged);
 }
 
-/// Changes the sections of a sound segment as `data` says, gives it checksums that hold, and asks.
+/// Changes the sections of a valid segment, gives them valid checksums, and queries the segment.
 fn change(data: &[u8], sample: &Sample, measure: Measure) {
     let mut sections = sample.sections.clone();
     for change in data.chunks_exact(CHANGE_LEN).take(MAX_CHANGES) {
@@ -298,7 +305,8 @@ fn change(data: &[u8], sample: &Sample, measure: Measure) {
     }
 }
 
-/// Makes one change: what to do, the number of a section, a place in it, and four bytes.
+/// Makes one change. Its bytes are the kind of change, the number of a section, a place in the
+/// section, and four bytes.
 fn change_section(sections: &mut Vec<(u32, Vec<u8>)>, change: &[u8]) {
     let number = |at: usize| usize::from(u16::from_le_bytes([change[at], change[at + 1]]));
     if sections.is_empty() {
@@ -314,7 +322,7 @@ fn change_section(sections: &mut Vec<(u32, Vec<u8>)>, change: &[u8]) {
         1 => overwrite(section, at, &value[..2]),
         2 => overwrite(section, at, value),
         3 => section.truncate(at),
-        // More of a record, or of whatever stands there.
+        // Repeats a piece of the section, for example a record.
         4 => {
             let len = usize::from(value[0]).min(section.len() - at);
             let piece = section[at..at + len].to_vec();
@@ -325,7 +333,7 @@ fn change_section(sections: &mut Vec<(u32, Vec<u8>)>, change: &[u8]) {
                 section.extend_from_slice(&piece);
             }
         }
-        // A piece at another place.
+        // Copies a piece of the section to another place.
         5 => {
             let from = number(6) % (section.len() + 1);
             let most = section.len() - at.max(from);
@@ -345,12 +353,12 @@ fn overwrite(section: &mut [u8], at: usize, value: &[u8]) {
     }
 }
 
-/// Opens a file as a segment and asks everything, with an eye on memory. Returns the files that plans keep if the
-/// segment is sound.
+/// Opens a file as a segment, runs all queries and checks the memory that they take. Returns the
+/// files that the plans keep, if the segment is valid.
 fn ask(file: Vec<u8>, measure: Measure) -> Option<Vec<Vec<Vec<u32>>>> {
     let allowed = MEMORY + MEMORY_PER_BYTE * file.len() as u64;
     let storage = Storage::from(file);
-    // Made before memory is counted.
+    // The plans are made before memory is measured.
     plans();
     let mut segment = None;
     let mut answered = false;
@@ -398,7 +406,7 @@ fn check(error: &FormatError) {
     assert!(!error.to_string().is_empty());
 }
 
-/// The value, unless it is an error; `all` becomes false then.
+/// Returns the value of a result. For an error, checks the error and sets `all` to false.
 fn got<T>(result: Result<T, FormatError>, all: &mut bool) -> Option<T> {
     match result {
         Ok(value) => Some(value),
@@ -410,7 +418,8 @@ fn got<T>(result: Result<T, FormatError>, all: &mut bool) -> Option<T> {
     }
 }
 
-/// Asks for everything that the catalog has, and for what it can't have. Returns true if all that exists is answered.
+/// Queries everything in the catalog, and some numbers that are out of range. Returns true if the
+/// segment answers for everything that exists.
 fn ask_catalog(segment: &Segment) -> bool {
     let meta = *segment.meta();
     let all = &mut true;
@@ -434,7 +443,7 @@ fn ask_catalog(segment: &Segment) -> bool {
             names(side.name, all);
         }
     }
-    // One is known if all are.
+    // Either all paths are readable or none.
     let paths = got(segment.dir_path(0), all).is_some();
     for number in 0..meta.dirs {
         if let Some(dir) = got(segment.dir(number), all) {
@@ -473,7 +482,7 @@ fn ask_catalog(segment: &Segment) -> bool {
     *all
 }
 
-/// Checks that a path goes one step down from that of the parent.
+/// Checks that a directory's path is its parent's path plus its own name.
 fn check_path(segment: &Segment, number: u32, path: &Path) {
     let Ok(dir) = segment.dir(number) else {
         panic!("a path leads through damage");
@@ -488,7 +497,8 @@ fn check_path(segment: &Segment, number: u32, path: &Path) {
     assert_eq!(path.file_name(), Some(name.as_os_str()), "{path:?}");
 }
 
-/// The files that each plan of each pattern keeps, in whatever order it tests; `None` if one is not answered.
+/// Returns the files that each plan of each pattern keeps. Checks that another order of tests keeps
+/// the same files. Returns `None` if an answer is missing.
 fn ask_plans(segment: &Segment) -> Option<Vec<Vec<Vec<u32>>>> {
     let all = &mut true;
     let mut answers = Vec::new();
@@ -521,7 +531,7 @@ fn ask_plans(segment: &Segment) -> Option<Vec<Vec<Vec<u32>>>> {
     all.then_some(answers)
 }
 
-/// Checks that parts of a file are inside of it, one after the other and apart.
+/// Checks that the parts of a file are inside of the file, in order and apart from each other.
 fn check_spans(segment: &Segment, rank: u32, spans: &[Range<u64>]) {
     let mut end = 0;
     for (n, span) in spans.iter().enumerate() {
@@ -535,7 +545,7 @@ fn check_spans(segment: &Segment, rank: u32, spans: &[Range<u64>]) {
     assert!(end <= file.stamp.len, "{spans:?} of {file:?}");
 }
 
-/// The answer to each question; `None` for damage.
+/// Returns the answer to each query; `None` for damage.
 fn answers(segment: &Segment) -> Vec<Option<String>> {
     let mut answers = vec![Some(format!("{:?}", segment.meta()))];
     for rank in 0..segment.file_count() {

@@ -1,14 +1,14 @@
-//! Any bytes as file names: the ordering key never panics, is made of its components' keys, and
-//! orders totally.
+//! Claims about any bytes as file names: building the ordering key never panics, a path's key
+//! consists of its components' keys, and the order is total.
 
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
 use forge_search::format::sort_key::{cmp_paths, component_key, sort_key};
 
-/// Checks every claim on the paths in `data`, which NUL bytes separate.
+/// Checks all claims for the paths in `data`, which NUL bytes separate.
 pub(crate) fn run(data: &[u8]) {
-    // Quadratic below, so a few paths are enough; more would only be slower.
+    // The checks compare all pairs, so only a few paths are used: more would only be slower.
     let paths: Vec<PathBuf> = data.split(|byte| *byte == 0).take(4).map(path).collect();
     for a in &paths {
         check_key(a);
@@ -29,7 +29,7 @@ pub(crate) fn run(data: &[u8]) {
     }
 }
 
-/// A relative path of the components in `bytes`, without empty, `.` and `..` ones.
+/// Returns a relative path of the components in `bytes`, without empty, `.` and `..` components.
 fn path(bytes: &[u8]) -> PathBuf {
     bytes
         .split(|byte| *byte == b'/')

@@ -1,5 +1,7 @@
-//! Any text and any needle: the n-grams are those of the plain pipeline, whether the text is taken whole or in parts;
-//! and nothing that is planned for a needle leaves out a file that holds it.
+//! Claims about any text and any needle:
+//!
+//! - The n-grams are those of the plain pipeline, for the whole text and for its parts.
+//! - No plan for a needle excludes a file that contains the needle.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -14,30 +16,30 @@ use unicode_normalization::UnicodeNormalization;
 
 use super::assembled::{Asked, MAX_TEXT, Texts, assembled};
 
-/// Stands for the needle in the text of an input, which makes matches likely.
+/// Stands for the needle in the text of an input. This makes matches likely.
 const NEEDLE_HERE: u8 = 1;
 
-/// What a long text has between its halves: more than goes into one part of a segment.
+/// The filler between the halves of a long text. It is longer than one part in a segment.
 const FILLER: &[u8] = b"between the halves\n";
 const FILLER_BYTES: usize = 34 << 10;
 
-/// As many files as a group has to have for common n-grams to get rows of their own.
+/// The number of files that a group needs so that common n-grams get direct rows.
 const COMPANIONS: u32 = 64;
 
-/// Reads what is searched for where, and checks every claim.
+/// Reads a needle and a text, and checks all claims.
 pub(crate) fn run(data: &[u8]) {
     let Some((options, rest)) = data.split_first_chunk() else {
         return;
     };
     let [flags, part, choice, at, chars] = *options;
     let input = Input::new(flags, choice, [at, chars], rest);
-    // Short parts for short texts.
+    // Short texts have short parts.
     let unit = if input.long { 256 } else { 1 };
     let parts = check_tokens(&input, (usize::from(part) + 1) * unit);
     input.check_exclusion(&parts);
 }
 
-/// What an input stands for.
+/// The content of an input.
 struct Input {
     text: Vec<u8>,
     needle: String,
@@ -49,7 +51,8 @@ struct Input {
 }
 
 impl Input {
-    /// Takes the needle from the text, or from what stands before the first NUL byte, and turns it as `choice` says.
+    /// Takes the needle from the text, or from the bytes before the first NUL byte, and changes it
+    /// as `choice` says.
     fn new(flags: u8, choice: u8, [at, chars]: [u8; 2], rest: &[u8]) -> Input {
         let flag = |n: u8| flags & (1 << n) != 0;
         let (mut needle, mut text) = if flag(0) {
@@ -64,7 +67,7 @@ impl Input {
             let pieces: Vec<&[u8]> = text.split(|byte| *byte == NEEDLE_HERE).collect();
             text = pieces.join(needle.as_bytes());
         }
-        // What takes long is rare.
+        // Slow variants are rare.
         let long = matches!(choice >> 3, 29 | 30);
         if long {
             let middle = text.len() / 2;
@@ -90,7 +93,7 @@ impl Input {
         }
     }
 
-    /// Holds every plan for the needle against the file, by its parts and in a segment.
+    /// Checks every plan for the needle with the file, by its parts and in a segment.
     fn check_exclusion(&self, parts: &Parts) {
         let asked = Asked {
             pattern: match self.fixed {
@@ -106,7 +109,7 @@ impl Input {
         };
         let mut plans = search.plans();
         if !self.word {
-            // As texts, whatever a pattern may be.
+            // Plan for the literal too, for every kind of pattern.
             plans.push(SupersetSafe::for_literal(&self.needle, self.fold));
         }
         plans.retain(|plan| !plan.keeps_everything());
@@ -116,7 +119,7 @@ impl Input {
         let needed = search.finds(&self.text) || !self.word && self.holds_needle();
         let segment = self.segment();
         let file = segment.file(0).expect("a sound segment");
-        // It has other parts, longer ones.
+        // The segment has other, longer parts.
         if has_long_line(&self.text) {
             assert_eq!(file.excludable, parts.excludable);
         }
@@ -135,7 +138,7 @@ impl Input {
             );
             let spans = segment.spans(0, &kept).expect("a sound segment");
             if let Some(spans) = spans {
-                // With these parts as empty lines, nothing matches any more.
+                // With these parts replaced by empty lines, no line matches.
                 let mut rest = self.text.clone();
                 for span in spans {
                     rest[span.start as usize..span.end as usize].fill(b'\n');
@@ -148,7 +151,8 @@ impl Input {
         }
     }
 
-    /// Returns whether the needle is in a line of the text, byte for byte or but for the case of ASCII letters.
+    /// Returns true if a line of the text contains the needle, byte for byte or with ASCII case
+    /// ignored.
     fn holds_needle(&self) -> bool {
         let turned = |bytes: &[u8]| match self.fold {
             true => bytes.to_ascii_lowercase(),
@@ -159,7 +163,7 @@ impl Input {
         !line_feed && text.windows(needle.len()).any(|window| window == needle)
     }
 
-    /// Builds the segment of the file, with others if they are wanted.
+    /// Builds the segment of the file, with companions if the input says so.
     fn segment(&self) -> Segment {
         let count = if self.companions { COMPANIONS } else { 1 };
         let mut texts = Texts::default();
@@ -168,7 +172,7 @@ impl Input {
             .files
             .push((0, OsString::from("0"), self.text.clone()));
         for n in 1..count {
-            // Pieces of the same text: what is common to them gets rows of its own.
+            // Companions are pieces of the same text, so common n-grams get direct rows.
             let from = self.text.len() * n as usize / count as usize / 2;
             let text = self.text[from..].iter().take(300).copied().collect();
             texts.files.push((0, OsString::from(format!("{n}")), text));
@@ -180,7 +184,7 @@ impl Input {
     }
 }
 
-/// A text from a line of `rest`.
+/// Returns a needle from a line of `rest`.
 fn drawn(rest: &[u8], at: u8, chars: u8) -> String {
     let from = rest.len() * usize::from(at) / 256;
     let line = rest[from..].split(|byte| *byte == b'\n').next();
@@ -192,7 +196,7 @@ fn drawn(rest: &[u8], at: u8, chars: u8) -> String {
     valid.take(usize::from(chars)).collect()
 }
 
-/// N-grams of a text, and of the folded text.
+/// The n-grams of a text, and of the folded text.
 type Grams = [BTreeSet<Gram>; 2];
 
 fn grams_of(tokens: &Tokens<'_>) -> Grams {
@@ -203,11 +207,11 @@ fn grams_of(tokens: &Tokens<'_>) -> Grams {
     })
 }
 
-/// What became of a text in parts.
+/// The n-grams of a text in parts.
 struct Parts {
     status: TokenStatus,
     excludable: bool,
-    /// Whether there is something of each part.
+    /// True if each part was tokenized.
     complete: bool,
     grams: Vec<Grams>,
 }
@@ -236,7 +240,7 @@ impl Parts {
         }
     }
 
-    /// Returns whether a plan keeps one of the parts, or may leave out none.
+    /// Returns true if a plan keeps one of the parts, or if the file is not excludable.
     fn kept_by(&self, plan: &SupersetSafe) -> bool {
         !self.excludable
             || self.grams.iter().any(|grams| {
@@ -247,14 +251,15 @@ impl Parts {
     }
 }
 
-/// Holds the n-grams of the text against those of its parts, and both against the pipeline as it is described.
+/// Compares the n-grams of the text with those of its parts, and with those of the pipeline as it
+/// is specified.
 fn check_tokens(input: &Input, part_bytes: usize) -> Parts {
     let text = &input.text;
     let mut tokenizer = Tokenizer::new(FOLD, MAX_TEXT);
     let tokens = tokenizer.tokenize(text);
     let (status, excludable) = (tokens.status, tokens.excludable);
     let whole = grams_of(&tokens);
-    // The buffers hold something else by now.
+    // This overwrites the tokenizer's buffers.
     tokenizer.tokenize(input.needle.as_bytes());
     let parts = Parts::new(&mut tokenizer, text, part_bytes);
     assert_eq!(parts.status, status);
@@ -287,15 +292,15 @@ fn check_tokens(input: &Input, part_bytes: usize) -> Parts {
     parts
 }
 
-/// Returns true if a line is long enough to have an n-gram. Where none is, only what spans several lines has some, so that it
-/// depends on the parts whether there are any.
+/// Returns true if a line is long enough for an n-gram. Without such a line, every n-gram spans
+/// lines, so the parts decide whether there are any.
 fn has_long_line(text: &[u8]) -> bool {
     let mut lines = text.split(|byte| *byte == b'\n');
     lines.any(|line| String::from_utf8_lossy(line).chars().count() >= NGRAM_CHARS)
 }
 
-/// The n-grams by decoding, normalizing, taking out carriage returns, and folding, each as a whole; and whether
-/// normalization changes nothing.
+/// Returns the n-grams, and whether normalization changes nothing. Decodes, normalizes, removes
+/// carriage returns and folds the text, each step as a whole.
 fn pipeline(text: &[u8]) -> (Grams, bool) {
     let decoded = String::from_utf8_lossy(text);
     let normal: String = decoded.nfc().collect();
@@ -311,7 +316,7 @@ fn pipeline(text: &[u8]) -> (Grams, bool) {
     (grams, stable)
 }
 
-/// As many files with the same n-grams as a block has.
+/// A full block of files with the same n-grams.
 struct Rows<'a> {
     plan: &'a SupersetSafe,
     grams: &'a Grams,

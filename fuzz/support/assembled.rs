@@ -1,4 +1,5 @@
-//! Segments of texts that were never files, and what a search finds in a text: what several harnesses need.
+//! Segments of texts that are in memory only, and searches in such texts. Several harnesses use
+//! them.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -23,28 +24,29 @@ use forge_search::index::plan::{Strategy, SupersetSafe};
 use forge_search::index::stamp::Stamp;
 use forge_search::index::walk::{Place, RuleSets};
 
-/// The longest text that is tokenized.
+/// The maximal length of a text that is tokenized.
 pub(crate) const MAX_TEXT: u64 = 1 << 20;
 
-/// A tree that is nowhere on the disk.
+/// A tree that is not on the disk.
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
-    /// The path, the number of the parent and the ranks of each directory, those above first.
+    /// The path, the number of the parent and the ranks of each directory. Parents come first.
     pub(crate) dirs: Vec<(PathBuf, u32, Range<u32>)>,
     /// The number of the directory, the name and the text of each file, by rank.
     pub(crate) files: Vec<(u32, OsString, Vec<u8>)>,
-    /// The number of the directory, the rank that follows and the name of files with line breaks in their names.
+    /// The files with line breaks in their names: the number of the directory, the rank that
+    /// follows, and the name.
     pub(crate) side: Vec<(u32, u32, OsString)>,
 }
 
-/// Builds the segment of a tree, whose n-grams are folded in this way.
+/// Builds the segment of a tree, with n-grams folded in this way.
 pub(crate) fn assembled(texts: &Texts, casefold: Casefold) -> Vec<u8> {
     let mut out = Vec::new();
     assemble_to(texts, casefold, &mut out).expect("memory takes everything");
     out
 }
 
-/// The same, to an output that may fail.
+/// Builds the segment of a tree into an output that may fail.
 pub(crate) fn assemble_to(
     texts: &Texts,
     casefold: Casefold,
@@ -94,7 +96,7 @@ pub(crate) fn assemble_to(
     assemble(&tree, i64::MAX, &options, &Nobody, out, &read)
 }
 
-/// The state of a file that has not changed for ages.
+/// Returns the stamp of a file that has not changed for a long time.
 fn stamp(len: usize) -> Stamp {
     Stamp::from_record(StampRecord {
         len: len as u64,
@@ -106,7 +108,7 @@ fn stamp(len: usize) -> Stamp {
     })
 }
 
-/// Some directory that exists; nothing in it is looked at.
+/// Returns an existing directory, whose contents do not matter.
 fn root() -> &'static Arc<RootDir> {
     static ROOT: OnceLock<Arc<RootDir>> = OnceLock::new();
     ROOT.get_or_init(|| {
@@ -115,7 +117,7 @@ fn root() -> &'static Arc<RootDir> {
     })
 }
 
-/// A host that wants nothing.
+/// A build host that never stops a build and shows no progress.
 struct Nobody;
 
 impl BuildHost for Nobody {
@@ -132,7 +134,7 @@ impl BuildHost for Nobody {
     }
 }
 
-/// What is searched for.
+/// A pattern with its options.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) pattern: String,
@@ -141,14 +143,14 @@ pub(crate) struct Asked {
     pub(crate) fold: bool,
 }
 
-/// A search that was prepared.
+/// A prepared search.
 pub(crate) struct Search {
     query: Arc<Query>,
     matcher: LineMatcher,
 }
 
 impl Asked {
-    /// Prepares the search; `None` for patterns that are refused.
+    /// Prepares the search; `None` if the pattern is refused.
     pub(crate) fn prepare(&self) -> Option<Search> {
         let options = QueryOptions {
             fixed_strings: self.fixed,
@@ -169,7 +171,7 @@ impl Asked {
 }
 
 impl Search {
-    /// Plans the search in every way there is.
+    /// Plans the search with every strategy.
     pub(crate) fn plans(&self) -> Vec<SupersetSafe> {
         let pattern = &self.query.pattern;
         let fold = pattern.fold() == Fold::AsciiInsensitive;
@@ -183,7 +185,7 @@ impl Search {
         plans
     }
 
-    /// Returns whether a file with this text must not be left out.
+    /// Returns true if a file with this text must not be excluded.
     pub(crate) fn finds(&self, text: &[u8]) -> bool {
         let mut searcher = FileSearcher::new(self.query.clone(), &self.matcher, Stop::new());
         let outcome = searcher.search_bytes(text);

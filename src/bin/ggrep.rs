@@ -1,4 +1,4 @@
-//! The `ggrep` program: asks the query daemon of a tree, and starts it where there is none.
+//! The `ggrep` program: queries the daemon of a tree, and starts the daemon if it is not running.
 
 use std::process::ExitCode;
 

@@ -1,13 +1,13 @@
-//! Time that a call may spend on one thing, in pieces and on several threads.
+//! A time budget of a call for one kind of work, spent in pieces and by several threads.
 //!
-//! Owns how pieces add up: where several threads are at it at once, that time counts once.
+//! Owns how the pieces add up: while several threads work at once, that time counts once.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::exec::stop::{Clock, Deadline};
 
-/// Time of a call for one thing.
+/// The time budget of a call for one kind of work.
 #[derive(Debug)]
 pub(crate) struct Allowance {
     clock: Arc<dyn Clock>,
@@ -17,16 +17,16 @@ pub(crate) struct Allowance {
 
 #[derive(Debug, Default)]
 struct Pieces {
-    /// Threads that are at it.
+    /// Threads that spend time now.
     active: usize,
-    /// When the first of them began.
+    /// When the first of these threads started.
     since: Option<Instant>,
-    /// The time that was used before.
+    /// The time that was spent before.
     used: Duration,
 }
 
 impl Allowance {
-    /// Allows `most`.
+    /// Creates a budget of `most`.
     pub(crate) fn new(most: Duration, clock: Arc<dyn Clock>) -> Allowance {
         Allowance {
             clock,
@@ -39,24 +39,24 @@ impl Allowance {
         self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns how much was used, without what is being used at this moment.
+    /// Returns the spent time, without pieces that are still running.
     pub(crate) fn used(&self) -> Duration {
         self.lock().used
     }
 
-    /// Returns how much is left, in the same way.
+    /// Returns the remaining time, without pieces that are still running.
     pub(crate) fn left(&self) -> Duration {
         self.most.saturating_sub(self.used())
     }
 
-    /// Takes off time that was measured elsewhere.
+    /// Subtracts time that was measured elsewhere.
     pub(crate) fn spend(&self, time: Duration) {
         let mut pieces = self.lock();
         pieces.used = pieces.used.saturating_add(time);
     }
 
-    /// Does some work, and takes its time off. `work` is given a function that returns true while
-    /// there is time left.
+    /// Runs `work` and subtracts its time. `work` gets a function that returns true while time
+    /// remains.
     pub(crate) fn time<T>(&self, work: impl FnOnce(&(dyn Fn() -> bool + Sync)) -> T) -> T {
         let now = self.clock.now();
         let deadline = {
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use crate::exec::stop::SystemClock;
 
-    /// A clock that a test moves.
+    /// A clock that a test advances.
     #[derive(Debug)]
     struct Moved(Instant, AtomicU64);
 

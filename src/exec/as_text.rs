@@ -1,4 +1,4 @@
-//! Bytes and paths on the wire: text where they are UTF-8, else a list of numbers.
+//! Serializes bytes and paths: as text if they are UTF-8, otherwise as a list of numbers.
 //!
 //! Owns the functions that `#[serde(with = "…")]` names. For example, the path `src/ü` is sent as
 //! `"src/ü"`, and a path with the single byte 0xff as `[255]`.
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-/// Bytes, on their way to a serializer.
+/// Bytes to be serialized.
 struct Sent<'a>(Cow<'a, [u8]>);
 
 impl Serialize for Sent<'_> {
@@ -35,7 +35,7 @@ impl<'a> Sent<'a> {
     }
 }
 
-/// Bytes that came.
+/// Bytes that were deserialized.
 struct Received(Vec<u8>);
 
 impl<'de> Deserialize<'de> for Received {

@@ -1,23 +1,25 @@
-//! What other programs are asked for: an expression that matches at least the lines that a pattern does.
+//! Translates a pattern into an expression for ripgrep or ugrep that matches at least the same
+//! lines.
 //!
-//! Every line that a program reports is confirmed in process, so a program may be asked for more lines than
-//! are wanted, never for fewer. This module turns a parsed pattern into such a superset and writes it in
-//! a program's dialect. It knows expressions and nothing of processes.
+//! Every line that a program reports is confirmed in process, so a program may report more lines
+//! than the pattern matches, never fewer. This module turns a parsed pattern into such a superset,
+//! in the program's dialect. It knows expressions, and no processes.
 //!
-//! ripgrep shares our dialect, so it is asked for the pattern itself, weakened. Why a weakened expression
-//! reports a superset: whether a line holds a match grows with each part of an
-//! expression, because there is no negation in it (negated classes are spelled out as what they contain). So
-//! each of these steps can only add lines:
+//! ripgrep shares our dialect, so it gets the pattern itself, weakened. The expressions have no
+//! negation, because negated classes are spelled out as the characters that they contain. So an
+//! expression matches more lines when one of its parts matches more, and each of these steps can
+//! only add lines:
 //!
-//! - an assertion is left out;
-//! - a class with many ranges beyond ASCII gets everything beyond ASCII;
-//! - `^` also stands behind a byte-order mark, `$` also before a carriage return.
+//! - An assertion is left out.
+//! - A class with many ranges beyond ASCII gets all characters beyond ASCII.
+//! - `^` also matches after a byte-order mark, `$` also before a carriage return.
 //!
-//! The line feed leaves the classes, which takes nothing away: no line holds one. NUL stays. A line
-//! that holds NUL is not shown, but where one matches the answer says that it is missing.
+//! The line feed is removed from classes. That loses nothing, because no line contains one. NUL
+//! stays in them: a line with NUL is not shown, but if it matches, the answer says that it is
+//! missing.
 //!
-//! ugrep's dialect and its search ahead are its own, so it is only asked for literals: those of which every
-//! match must hold one.
+//! ugrep has its own dialect, and its own search for literals, so it only gets literals, of which
+//! every match must contain one.
 
 mod required;
 
@@ -30,35 +32,37 @@ use regex_syntax::hir::{
 use crate::exec::asked::required::Required;
 use crate::exec::pattern::{Pattern, REGEX_NEST_LIMIT};
 
-/// The longest expression that is handed over, in bytes: a system may limit one argument to 128 KiB.
+/// The longest expression for a program, in bytes. A system may limit one argument to 128 KiB.
 pub(crate) const ARGUMENT_LIMIT: usize = 100 << 10;
 
-/// A class with more ranges than this beyond ASCII is asked for as everything beyond ASCII. The tables of
-/// Unicode differ between the programs' versions, and compiling them takes longer than most searches.
+/// A class with more ranges beyond ASCII than this gets all characters beyond ASCII. The Unicode
+/// tables differ between the programs' versions, and compiling them takes longer than most
+/// searches.
 const RANGE_LIMIT: usize = 16;
 
-/// What to ask a program for.
+/// The lines that a program has to report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// Nothing: no line can match.
+    /// No line: the pattern can't match.
     Nothing,
     /// The lines that this expression matches.
     Expression(String),
 }
 
-/// Writes what ripgrep is asked for.
+/// Writes the expression for ripgrep.
 ///
 /// # Errors
 ///
-/// What about the pattern makes ripgrep unable to search for it, as the end of a sentence.
+/// The reason why ripgrep can't search for the pattern, as the end of a sentence.
 pub(crate) fn for_ripgrep(pattern: &Pattern) -> Result<Asked, String> {
     let Some(weak) = weaken(pattern.hir()) else {
         return Ok(Asked::Nothing);
     };
     let mut text = String::new();
     write_unicode(&weak, &mut text, Place::Alone);
-    // On a line of nothing but a carriage return `$` stands before it and what follows would have to stand
-    // behind it. Elsewhere only empty matches could follow, and of those `^` is the only one that could fail.
+    // In a line with only a carriage return, `$` matches before the carriage return, and a `^`
+    // after the `$` would have to match after it. In other lines only empty matches can follow `$`,
+    // and `^` is the only one of them that could fail.
     let looks = pattern.hir().properties().look_set();
     let has = |some: [Look; 2]| some.iter().any(|&look| looks.contains(look));
     let both = has([Look::Start, Look::StartLF]) && has([Look::End, Look::EndLF]);
@@ -79,12 +83,13 @@ pub(crate) fn for_ripgrep(pattern: &Pattern) -> Result<Asked, String> {
     }
 }
 
-/// Writes what ugrep is asked for: literals of which every match holds at least one, as an expression over
-/// bytes for its option `-U`. Nothing but byte values, two letters of one kind and alternatives occur in it.
+/// Writes the expression for ugrep: literals of which every match contains at least one. It is an
+/// expression over bytes, for ugrep's option `-U`. It consists only of byte values, classes with
+/// both cases of a letter, and alternatives.
 ///
 /// # Errors
 ///
-/// What about the pattern makes ugrep unable to search for it, as the end of a sentence.
+/// The reason why ugrep can't search for the pattern, as the end of a sentence.
 pub(crate) fn for_ugrep(pattern: &Pattern) -> Result<Asked, String> {
     match required::literals(pattern.hir()) {
         Required::Nothing => Ok(Asked::Nothing),
@@ -107,9 +112,9 @@ fn check_length(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Weakens an expression. Returns nothing when no searched line can match it.
+/// Weakens an expression. Returns `None` if no searched line can match it.
 ///
-/// Recursion is bounded by the nesting limit of patterns.
+/// The nesting limit of patterns bounds the recursion.
 fn weaken(hir: &Hir) -> Option<Hir> {
     match hir.kind() {
         HirKind::Empty => Some(Hir::empty()),
@@ -165,18 +170,19 @@ fn weaken_class(class: &ClassUnicode) -> ClassUnicode {
     weak
 }
 
-/// Where an expression is written.
+/// The context of an expression that is written.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     /// On its own, or in parentheses.
     Alone,
-    /// Beside others.
+    /// Part of a sequence.
     Concat,
     /// Before a repetition operator.
     Repeated,
 }
 
-/// Writes an expression in the dialect of the `regex` crate, as far as all of its versions agree.
+/// Writes an expression in the dialect of the `regex` crate. Uses only syntax that all of its
+/// versions share.
 fn write_unicode(hir: &Hir, out: &mut String, place: Place) {
     match hir.kind() {
         HirKind::Empty => out.push_str("(?:)"),
@@ -215,7 +221,7 @@ fn write_unicode(hir: &Hir, out: &mut String, place: Place) {
         HirKind::Look(Look::EndLF) => group(place == Place::Repeated, out, |out| {
             out.push_str(r"\r?(?m:$)");
         }),
-        // Weakening left no other assertion.
+        // Weakening removed all other assertions.
         HirKind::Look(_) => {}
         HirKind::Repetition(repetition) => group(place == Place::Repeated, out, |out| {
             write_unicode(&repetition.sub, out, Place::Repeated);
@@ -276,7 +282,7 @@ fn write_byte_class(ranges: &[ClassBytesRange], out: &mut String) {
     out.push(']');
 }
 
-/// Writes a byte so that it means itself whatever stands around it.
+/// Writes a byte so that it is literal in every context.
 fn write_byte(byte: u8, out: &mut String) {
     if byte.is_ascii_alphanumeric() {
         out.push(byte as char);
@@ -285,7 +291,7 @@ fn write_byte(byte: u8, out: &mut String) {
     }
 }
 
-/// Writes a character so that it means itself whatever stands around it.
+/// Writes a character so that it is literal in every context.
 fn write_char(c: char, out: &mut String) {
     if c.is_ascii() {
         write_byte(c as u8, out);

@@ -1,8 +1,11 @@
-//! Eligible files from the catalog of an index, candidates among them.
+//! A source of eligible files and candidates from the catalog of an index.
 //!
-//! Owns the way from a snapshot to an ordered source: the subtree, the globs and the candidates as sets of ranks, and
-//! the files that are passed over. `comparing` compares directories with the tree while files are handed out. It answers only for requests whose eligible files the catalog knows; which
-//! those are is decided before a source is made.
+//! Turns a snapshot into an ordered [`FileSource`]: restricts it to the requested subtree and
+//! globs, and intersects sets of ranks to find the candidates. Other eligible files are skipped,
+//! after a look at each where [`Look`] demands one. `comparing` compares directories with the tree
+//! while files are handed out.
+//!
+//! The catalog can't answer every request. The caller checks that it can before it makes a source.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -25,22 +28,22 @@ use crate::index::snapshot::Snapshot;
 use crate::index::stamp::Stamp;
 use crate::index::walk::{FoundFile, Place, RuleSets, join};
 
-/// Candidates in the first unit of a source, and in the largest. Units grow, so that searches that end early
-/// do little ahead. Where each file is looked at, all eligible files count; where directories are compared along the
-/// way, these do, too.
+/// Sizes of the first unit of a source and of the largest, in candidates. Units grow, so that
+/// searches that end early do little work ahead. With [`Look::All`] all eligible files count, and
+/// directories that are compared along the way count, too.
 const FIRST_UNIT: u64 = 32;
 const LARGEST_UNIT: u64 = 512;
 
-/// The parts of a file are looked at first if they are at most one in so many of its bytes: where a line matches, the
-/// file is read again as a whole.
+/// Candidate parts of a file are read first if their size is at most the file's size divided by
+/// this. If a line in them matches, the whole file is read again.
 const SPAN_SHARE: u64 = 2;
 
-/// Where the request looks, as the catalog has it.
+/// The part of the catalog that a request is about.
 #[derive(Clone, Debug)]
 pub struct Scope {
     /// The allowed root that holds the index root.
     pub root: Arc<RootDir>,
-    /// The index root, relative to that.
+    /// The index root, relative to `root`.
     pub base: PathBuf,
     /// The requested directory, relative to the index root.
     pub path: PathBuf,
@@ -48,47 +51,48 @@ pub struct Scope {
     pub recursive: bool,
     /// The most components of a file's path relative to `path`, if there is a limit.
     pub max_depth: Option<usize>,
-    /// Larger files, in bytes, are not searched, and the answer says so of each.
+    /// The largest file that is searched, in bytes. The answer names each larger file.
     pub max_file_size: u64,
-    /// The default denied patterns hold, which the catalog does not know.
+    /// Whether the default denied patterns apply, which the catalog does not know.
     pub withholds: bool,
-    /// The sets of ignore rules by which the request's files are eligible: a file has to be so by all of them.
+    /// The sets of ignore rules of the request. A file is eligible only if every set admits it.
     pub sets: RuleSets,
 }
 
-/// Which files that are to be passed over are looked at first.
+/// Which of the files to skip are checked for changes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// None: nothing changes without being noticed.
+    /// No file: every change is noticed already, for example by a watcher.
     None,
-    /// Those with several names: what is written through another name may not be noticed.
+    /// Files with several hard links: a change through another link may not be noticed.
     Linked,
-    /// All.
+    /// Every file.
     All,
 }
 
-/// An ordered source over a snapshot.
+/// An ordered source of files over a snapshot.
 pub struct CatalogSource {
     snapshot: Arc<Snapshot>,
     scope: Scope,
     ranks: Range<u32>,
-    /// The files of the catalog that the request is about; `None` if those are all in the range.
+    /// The ranks of the request's files. `None` if these are all in `ranks`.
     eligible: Option<Arc<RankSet>>,
     candidates: Candidates,
-    /// Eligible files beside the catalog, in the order of their places.
+    /// Eligible files that the catalog lacks, in the order of their places.
     beside: Vec<Beside>,
     look: Look,
-    /// An eligible file lies deeper than `max_depth`.
+    /// Whether an eligible file lies deeper than `max_depth`.
     is_cut: bool,
     /// The sizes of the first unit and of the largest.
     unit_sizes: (u64, u64),
-    /// What compares directories along the way, where they were not compared before.
+    /// Compares directories along the way. `None` if they were compared before.
     comparison: Option<Comparison>,
     failure: Arc<OnceLock<FormatError>>,
 }
 
-/// Takes the files that are gone or replaced off those that are eligible: every candidate of a segment comes through
-/// here. `None` for `eligible`, and in the answer, stands for all of `ranks`. One pass over the set.
+/// Removes the files that are gone or replaced from the eligible ones. Every set of candidates of a
+/// segment must pass through here. `None` for `eligible`, and in the result, stands for all of
+/// `ranks`. Costs one pass over the set.
 pub(crate) fn without_dead(
     snapshot: &Snapshot,
     ranks: Range<u32>,
@@ -106,16 +110,16 @@ pub(crate) fn without_dead(
 }
 
 impl CatalogSource {
-    /// Makes a source of the files below `scope` that `globs` keep, of which those that `plan` rules out are passed
-    /// over, some only after a look at each that shows it unchanged. `None` if enumeration did not enter
-    /// the requested directory.
+    /// Creates a source of the files below `scope` that `globs` keep. Files that `plan` rules out
+    /// are skipped. Under `look` some of these are first checked for changes, and searched if they
+    /// changed. Returns `None` if enumeration did not enter the requested directory.
     ///
-    /// The result of globs is made once for each snapshot and kept: one match a file, on the threads of the
-    /// current pool.
+    /// The files that globs keep are computed once for each snapshot and cached. That costs one
+    /// match for each file, on the threads of the current pool.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] for damage; the snapshot is of no use then.
+    /// [`FormatError`] if the snapshot is damaged. It is unusable then.
     pub fn new(
         snapshot: Arc<Snapshot>,
         scope: Scope,
@@ -130,8 +134,8 @@ impl CatalogSource {
         }
         let (ranks, eligible, deep_files) = match segment.find_dir(&scope.path)? {
             None => {
-                // A new directory. Nothing sorts between it and its contents but what its name
-                // begins.
+                // The directory is new. Only paths that start with its name sort between it and its
+                // contents.
                 let rank = segment.position(&scope.path)?;
                 (rank..rank, None, false)
             }
@@ -150,7 +154,7 @@ impl CatalogSource {
         };
         let mut candidates = segment.candidates(plan)?;
         if scope.max_file_size < u64::MAX {
-            // An answer says of each file that is too large that it was not searched.
+            // The answer names each file that is too large, so these must not be skipped.
             let name = format!("larger than {}", scope.max_file_size);
             let large = snapshot.set(&name, || larger(segment, scope.max_file_size))?;
             candidates.include(&large);
@@ -171,14 +175,17 @@ impl CatalogSource {
         }))
     }
 
-    /// Makes a source that looks at each file before it is passed over, and compares each directory with the tree
-    /// before its files are handed out. [`may_wait`](comparing::may_wait) has to hold, and there must be no
-    /// `max_depth`: what lies too deep is counted before. `catch_up` brings the snapshot up to the tree where a directory differs.
-    /// Directories are looked at for nothing but the comparison while `allowance` lasts.
+    /// Creates a source that checks each file before it is skipped, and compares each directory
+    /// with the tree before its files are handed out. Where a directory differs, `catch_up` updates
+    /// the snapshot.
+    ///
+    /// [`may_wait`](comparing::may_wait) must hold. `scope` must have no `max_depth`, because files
+    /// that lie too deep are counted before. While `allowance` lasts, directories are also read for
+    /// the comparison alone.
     ///
     /// # Errors
     ///
-    /// As [`CatalogSource::new`].
+    /// [`FormatError`] if the snapshot is damaged. It is unusable then.
     pub(crate) fn comparing_along(
         snapshot: Arc<Snapshot>,
         scope: Scope,
@@ -197,7 +204,7 @@ impl CatalogSource {
         Ok(Some(source))
     }
 
-    /// Sets how many files there are in the first unit, and in the largest.
+    /// Sets the sizes of the first unit and of the largest.
     #[cfg(test)]
     fn in_units_of(self, first: u64, largest: u64) -> CatalogSource {
         CatalogSource {
@@ -206,8 +213,8 @@ impl CatalogSource {
         }
     }
 
-    /// Returns the snapshot, if it says how each file is at the time of the request. One that is compared with the tree says of
-    /// some files how they were.
+    /// Returns the snapshot, if its records of all files are valid at the time of the request.
+    /// Under [`Look::All`] some of them may be outdated.
     pub fn pinned(&self) -> Option<&Arc<Snapshot>> {
         (self.look != Look::All).then_some(&self.snapshot)
     }
@@ -217,20 +224,20 @@ impl CatalogSource {
         self.is_cut
     }
 
-    /// Returns where a source says that its snapshot turned out to be damaged while it was used. What it yielded is
-    /// not all there is then.
+    /// Returns the cell that holds the error if the snapshot turns out to be damaged while it is
+    /// used. The source has not yielded all files then.
     pub fn failure(&self) -> Arc<OnceLock<FormatError>> {
         self.failure.clone()
     }
 
-    /// Returns where a source that compares along the way says why it can't go on. What it yielded is not all there is
-    /// then. `None` if all was compared before.
+    /// Returns the cell that holds the reason why a comparison along the way can't continue. The
+    /// source has not yielded all files then. `None` if directories were compared before.
     pub(crate) fn refusal(&self) -> Option<Arc<OnceLock<Refusal>>> {
         Some(self.comparison.as_ref()?.refusal().clone())
     }
 
     /// Returns how many files of the catalog the request covers, and how many of them are handed
-    /// out. Files beside the catalog do not count.
+    /// out. Files that the catalog lacks do not count.
     pub fn counts(&self) -> (u64, u64) {
         let all = self.count(self.ranks.clone());
         let candidates = self.wanted(self.ranks.clone()).count() as u64;
@@ -245,7 +252,7 @@ impl CatalogSource {
         }
     }
 
-    /// Iterates over the ranks in a range that are eligible.
+    /// Iterates over the eligible ranks in a range.
     fn all(&self, ranks: Range<u32>) -> impl Iterator<Item = u32> {
         let set = self.eligible.as_deref();
         let every = set.is_none().then_some(ranks.clone()).into_iter().flatten();
@@ -261,7 +268,7 @@ impl CatalogSource {
             .filter(move |&rank| eligible.is_none_or(|eligible| eligible.contains(rank)))
     }
 
-    /// Returns the files beside the catalog that belong into a unit.
+    /// Returns the files of a unit that the catalog lacks.
     fn beside(&self, unit: &Range<u32>) -> &[Beside] {
         let before = |rank: u32| self.beside.partition_point(|own| own.before_rank < rank);
         let start = match unit.start == self.ranks.start {
@@ -275,7 +282,8 @@ impl CatalogSource {
         self.beside.get(start..end).unwrap_or_default()
     }
 
-    /// Cuts the range into units with a growing number of files and directories to be looked at.
+    /// Splits the range into units. Each has as many files and directories to look at as the one
+    /// before, or more.
     fn units(&self) -> Vec<Range<u32>> {
         let (first, largest) = self.unit_sizes;
         let mut cutter = Cutter::new(self.ranks.start, first, largest);
@@ -321,7 +329,8 @@ impl CatalogSource {
         }
     }
 
-    /// Returns the items of a unit: its candidates, those of its other files that are `changed`, and files beside the catalog.
+    /// Returns the items of a unit: its candidates, its `changed` files, and the files that the
+    /// catalog lacks.
     fn items(
         &self,
         unit: Range<u32>,
@@ -336,7 +345,8 @@ impl CatalogSource {
         let mut places = Places::new(self);
         let mut items = Vec::with_capacity(chosen.len() + 1);
         let mut next = unit.start;
-        // Files beside the catalog that are passed over since the last one that is not.
+        // The number of files that the catalog lacks and that were skipped since the last one that
+        // was not.
         let mut passed = 0;
         let mut beside = self.beside(&unit).iter().peekable();
         let is_pinned = self.pinned().is_some();
@@ -400,9 +410,10 @@ impl CatalogSource {
         Ok(items)
     }
 
-    /// Returns where in a file events can be, if looking there first promises to be less work than reading it whole.
+    /// Returns the parts of a file in which matches can be, if reading them first promises to be
+    /// less work than reading the whole file.
     fn within(&self, rank: u32, file: &FileRecord) -> Result<Option<Box<Within>>, FormatError> {
-        // One that changed is no candidate, but is searched.
+        // A changed file is searched although it is not a candidate. Its parts are unknown.
         if !self.candidates.files().contains(rank) {
             return Ok(None);
         }
@@ -412,13 +423,13 @@ impl CatalogSource {
             bytes <= file.stamp.len / SPAN_SHARE
         };
         Ok(spans.filter(worth).map(|spans| {
-            // The file is opened anyway, and then its state is known.
+            // The search opens the file anyway, and then knows its state.
             let stamp = (self.look != Look::None).then(|| Stamp::from_record(file.stamp));
             Box::new(Within::new(spans, stamp))
         }))
     }
 
-    /// Returns the files of a unit that are no candidates, as far as they are to be looked at, by directory.
+    /// Returns the files of a unit to check before they are skipped, by directory.
     fn passed_over(&self, unit: Range<u32>) -> Result<BTreeMap<u32, Vec<u32>>, FormatError> {
         let mut by_dir: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         if self.look == Look::None {
@@ -443,7 +454,7 @@ impl CatalogSource {
         Ok(by_dir)
     }
 
-    /// Looks at files that may be passed over; returns those that are not as they were.
+    /// Checks files that may be skipped. Returns those that changed.
     fn changed(
         &self,
         by_dir: BTreeMap<u32, Vec<u32>>,
@@ -473,7 +484,7 @@ impl FileSource for CatalogSource {
         }
         let mut items = Vec::new();
         for unit in units {
-            // What has nothing to be looked at is only counted.
+            // A unit without files to look at is only counted.
             let only_passed = self.look == Look::None
                 && self.beside(&unit).is_empty()
                 && self.wanted(unit.clone()).next().is_none();
@@ -490,7 +501,7 @@ impl FileSource for CatalogSource {
             return Vec::new();
         }
         self.expand_unit(unit, stop).unwrap_or_else(|error| {
-            // The first one counts.
+            // The first error is kept.
             let _ = self.failure.set(error);
             Vec::new()
         })
@@ -503,11 +514,11 @@ impl FileSource for CatalogSource {
     }
 }
 
-/// The directories of files that are handed out.
+/// Cache of the directories of files that are handed out.
 struct Places<'a> {
     source: &'a CatalogSource,
     known: BTreeMap<u32, Arc<Place>>,
-    /// The one of the last file beside the catalog.
+    /// The directory of the last file that the catalog lacks.
     last: Option<(PathBuf, Arc<Place>)>,
 }
 

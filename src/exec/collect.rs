@@ -1,7 +1,7 @@
-//! Emission: outcomes in order become the answer, cut exactly where the limits say.
+//! Emission: turns outcomes in order into the answer, truncated exactly at the limits.
 //!
-//! Owns counting and truncation. The collector sees files strictly in emission order, so nothing
-//! here depends on threads or on the source of the files.
+//! Owns counting and truncation. The scheduler passes files to the `Collector` strictly in emission
+//! order. So the result depends neither on threads nor on the source of the files.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,29 +15,30 @@ use crate::exec::query::Report;
 /// The limits of a whole call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Results that the answer holds at most (FR-LS-06).
+    /// The most results of the answer (FR-LS-06).
     pub max_results: usize,
-    /// What counts as a result.
+    /// The unit in which results are counted.
     pub report: Report,
-    /// Files that are searched at most (FR-LS-SRC-09).
+    /// The most files that are searched (FR-LS-SRC-09).
     pub max_files: u64,
 }
 
-/// The limits that cut an answer. Each leaves something out that would otherwise be there.
+/// The limits that truncated an answer. Each one left out something that would otherwise be there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cuts {
-    /// At least one result more than `max_results` exists, or could not be ruled out in time.
+    /// Whether at least one more result than `max_results` exists, or could not be ruled out in
+    /// time.
     pub max_results: bool,
-    /// Eligible files beyond `max_files` were not searched.
+    /// Whether eligible files beyond `max_files` were not searched.
     pub max_files: bool,
-    /// In at least one file more lines match than `max_matches_per_file`.
+    /// Whether at least one file has more matching lines than `max_matches_per_file`.
     pub max_matches_per_file: bool,
-    /// At least one eligible file lies deeper than `max_depth`.
+    /// Whether at least one eligible file lies deeper than `max_depth`.
     pub max_depth: bool,
 }
 
 impl Cuts {
-    /// Returns true if any limit cut the answer.
+    /// Returns true if any limit truncated the answer.
     pub fn any(self) -> bool {
         self != Cuts::default()
     }
@@ -52,6 +53,7 @@ pub enum Found {
     Error(FileError),
 }
 
+#[cfg(feature = "cli")]
 impl Found {
     /// Estimates the bytes that the part keeps in memory.
     pub(crate) fn footprint(&self) -> usize {
@@ -70,11 +72,11 @@ fn error_footprint(error: &FileError) -> usize {
     size_of::<Found>() + error.message.len() + error.path.as_os_str().len()
 }
 
-/// A part of an answer that nobody has taken yet. The path of a file is made when it is taken, outside of the lock that
-/// the workers share.
+/// A part of an answer that is not handed out yet. The path of a file is built when the part is
+/// handed out, outside of the lock that the workers share.
 #[derive(Debug)]
 enum Waiting {
-    /// The outcome of the file at that place.
+    /// The outcome of the file with this index in the list.
     File(Arc<Vec<EligibleFile>>, usize, FileOutcome),
     Error(FileError),
 }
@@ -129,7 +131,7 @@ pub struct Totals {
     pub matched_files: u64,
     /// Eligible files up to and including the one in which the search ended.
     pub files_scanned: u64,
-    /// Files among these that the source passed over.
+    /// Files among these that the source skipped.
     pub files_excluded: u64,
     /// Files among these that are larger than `max_file_size`.
     pub files_too_large: u64,
@@ -143,10 +145,10 @@ pub struct Totals {
 #[derive(Debug)]
 pub(crate) struct Collector {
     limits: Limits,
-    /// Parts of the answer that nobody has taken yet.
+    /// Parts of the answer that are not handed out yet.
     ready: VecDeque<Waiting>,
     ready_bytes: usize,
-    /// Errors that count only if no file follows that the limit of files leaves out.
+    /// Errors that count only if no further file exceeds the limit of files.
     late_errors: Vec<FileError>,
     pub(crate) totals: Totals,
     pub(crate) cuts: Cuts,
@@ -171,17 +173,17 @@ impl Collector {
         self.limits.report
     }
 
-    /// Returns true once nothing more can change the answer.
+    /// Returns true once no further outcome can change the answer.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Returns how many results more the answer can hold.
+    /// Returns how many more results the answer can contain.
     pub(crate) fn room(&self) -> usize {
         self.limits.max_results - self.totals.results
     }
 
-    /// Returns how many files more may be searched.
+    /// Returns how many more files may be searched.
     pub(crate) fn files_left(&self) -> u64 {
         self.limits.max_files - self.totals.files_scanned
     }
@@ -207,8 +209,8 @@ impl Collector {
         self.push(Waiting::Error(error));
     }
 
-    /// Takes the next `count` eligible files, all of them passed over: files without a match or an
-    /// error.
+    /// Adds the next `count` eligible files, which the source skipped: they have neither matches
+    /// nor errors.
     pub(crate) fn passed(&mut self, count: u64) {
         if self.closed {
             return;
@@ -221,7 +223,8 @@ impl Collector {
         }
     }
 
-    /// Announces the next file to be searched, before it is: the collection may close without it.
+    /// Announces the next file before it is searched. The collection closes if the file exceeds the
+    /// limit.
     pub(crate) fn announce(&mut self, file: &EligibleFile) {
         if !self.closed && file.passed_before >= self.files_left() {
             self.passed(file.passed_before);
@@ -235,8 +238,8 @@ impl Collector {
         self.closed = true;
     }
 
-    /// Takes the outcome of the next file that was searched, the one at a place among `files`, and the files passed
-    /// over before it. An incomplete outcome closes the collection: a gap follows it.
+    /// Adds the outcome of the next searched file, at index `at` of `files`, and the skipped files
+    /// before it. An incomplete outcome closes the collection, because a gap follows it.
     pub(crate) fn file(
         &mut self,
         files: &Arc<Vec<EligibleFile>>,
@@ -265,7 +268,7 @@ impl Collector {
         }
         let shown = weight.min(room);
         self.totals.results += shown;
-        // Of a file whose results were all cut, nothing is said.
+        // A file without any result left is not mentioned.
         if weight > 0 && shown == 0 {
             return;
         }
@@ -285,7 +288,7 @@ impl Collector {
         }
     }
 
-    /// Takes an error of enumeration at its place in the order.
+    /// Adds an error of enumeration at its place in the order.
     pub(crate) fn error(&mut self, error: FileError) {
         if self.closed {
             return;
@@ -297,7 +300,7 @@ impl Collector {
         }
     }
 
-    /// Ends the collection: everything there is was handed over, unless it was closed before.
+    /// Ends the collection. All files were added, unless it was closed before.
     pub(crate) fn finish(&mut self) {
         if !self.closed {
             let late = std::mem::take(&mut self.late_errors);
@@ -315,8 +318,8 @@ pub(crate) fn weight(outcome: &FileOutcome, report: Report) -> usize {
     }
 }
 
-/// Keeps the first `room` results. Under [`Report::Matches`], lines behind the last match that is
-/// kept stay as its context.
+/// Keeps the first `room` results. Under [`Report::Matches`], lines after the last kept match stay
+/// as its context.
 fn cut(outcome: &mut FileOutcome, room: usize, report: Report) {
     match report {
         Report::Matches if room > 0 => {

@@ -1,13 +1,14 @@
-//! An expression that finds matches: compiled quickly at first, thoroughly once enough was searched.
+//! A compiled expression: a quick form at first, a thorough form once the search has read enough.
 //!
 //! Ripgrep's matcher spends up to some milliseconds on an expression: it makes the whole automaton
-//! deterministic and looks for literals inside the expression. A scan of a tree gets that back, an answer
-//! from a few files never does. So a search begins with the plain automaton, whose states are built as the
-//! text asks for them, and one worker compiles thoroughly when the search has seen [`THOROUGH_AFTER`] bytes. Both
-//! find the same matches; which one did, nobody can tell but by the time it took.
+//! deterministic and looks for literals inside the expression. A scan of a tree regains that time,
+//! an answer from a few files does not. So a search starts with the plain automaton, which builds
+//! its states when the text needs them. One worker compiles the thorough form when the search has
+//! read [`THOROUGH_AFTER`] bytes. Both forms find the same matches and differ only in time.
 //!
-//! An expression that is one literal text needs neither: a substring search finds its matches. The regular expression
-//! would call the same search behind several layers, which costs more than the search itself where many lines match.
+//! An expression that is a single literal needs neither form: a substring search finds its matches.
+//! The regular expression would call the same search behind several layers, which cost more than
+//! the search itself where many lines match.
 
 use std::cell::{Cell, OnceCell};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,14 +26,14 @@ use regex_syntax::hir::{
 
 use crate::exec::pattern::{Pattern, PatternError, REGEX_NEST_LIMIT, REGEX_SIZE_LIMIT};
 
-/// Bytes of lazily built automaton that one worker may keep.
+/// The most bytes of lazily built automaton that one worker keeps.
 const CACHE_LIMIT: usize = 16 << 20;
 
-/// Bytes that a call searches before it compiles thoroughly. The plain automaton needs 4 ms for them where
-/// nothing helps it.
+/// The bytes that a call searches before it compiles thoroughly. The plain automaton needs 4 ms for
+/// them in the worst case.
 const THOROUGH_AFTER: usize = 2 << 20;
 
-/// Bytes that a worker searches before it tells the others.
+/// The bytes that a worker searches before it adds them to the shared count.
 const TOLD_EVERY: usize = 64 << 10;
 
 /// An expression compiled for finding matches, shared by the workers of a call.
@@ -43,24 +44,24 @@ pub(crate) struct Compiled {
     progress: Arc<Progress>,
 }
 
-/// How far a call is, and what it compiled on the way.
+/// The progress of a call, and its thorough form.
 #[derive(Debug)]
 struct Progress {
     pattern: Pattern,
-    /// Bytes searched, as far as told.
+    /// The bytes that workers have searched and counted.
     searched: AtomicUsize,
-    /// A worker compiles thoroughly, or has done so.
+    /// Whether a worker compiles the thorough form, or has done so.
     claimed: AtomicBool,
-    /// The result, which is nothing where that failed.
+    /// The thorough form. The inner value is `None` if compiling it failed.
     thorough: OnceLock<Option<RegexMatcher>>,
 }
 
 impl Compiled {
-    /// Compiles a pattern.
+    /// Compiles a pattern into its quick form.
     ///
     /// # Errors
     ///
-    /// An expression whose automaton would be larger than the limit; the message says so.
+    /// [`PatternError`] if the automaton of the expression would exceed the size limit.
     pub(crate) fn new(pattern: &Pattern) -> Result<Compiled, PatternError> {
         let config = Regex::config()
             .utf8_empty(false)
@@ -85,7 +86,7 @@ impl Compiled {
         })
     }
 
-    /// Creates the finder of one worker, with caches of its own.
+    /// Creates the finder of one worker, with its own caches.
     pub(crate) fn finder(&self) -> Finder {
         Finder {
             literal: self.literal.clone(),
@@ -97,7 +98,7 @@ impl Compiled {
     }
 }
 
-/// Returns the search for an expression that is one text within a line.
+/// Returns the substring search for an expression that is one text within a line.
 fn literal(hir: &Hir) -> Option<Arc<memmem::Finder<'static>>> {
     match hir.kind() {
         HirKind::Literal(text) if memchr(b'\n', &text.0).is_none() => {
@@ -119,22 +120,22 @@ fn explain(error: &BuildError) -> String {
 }
 
 impl Progress {
-    /// Counts bytes that were searched. Returns the thorough form once there is one, which may take the time to
-    /// compile it.
+    /// Counts searched bytes. Returns the thorough form once there is one. The call may take the
+    /// time to compile it.
     fn count(&self, bytes: usize) -> Option<&Option<RegexMatcher>> {
         let before = self.searched.fetch_add(bytes, Ordering::Relaxed);
         if before.saturating_add(bytes) < THOROUGH_AFTER {
             return None;
         }
         if self.thorough.get().is_none() && self.claimed.swap(true, Ordering::AcqRel) {
-            // Someone else is at it; until then there is the quick form.
+            // Another worker compiles it. Until it is ready, the quick form is used.
             return None;
         }
         Some(self.thorough.get_or_init(|| compile(&self.pattern)))
     }
 }
 
-/// Compiles a pattern thoroughly; nothing if that is refused, which is no loss but of time.
+/// Compiles the thorough form. `None` if that fails, which only costs time.
 fn compile(pattern: &Pattern) -> Option<RegexMatcher> {
     RegexMatcherBuilder::new()
         .multi_line(true)
@@ -147,13 +148,13 @@ fn compile(pattern: &Pattern) -> Option<RegexMatcher> {
         .ok()
 }
 
-/// Finds matches; owned by one worker.
+/// The finder of one worker.
 #[derive(Debug)]
 pub(crate) struct Finder {
     literal: Option<Arc<memmem::Finder<'static>>>,
     quick: Regex,
     thorough: OnceCell<Option<RegexMatcher>>,
-    /// Bytes searched since the others were told.
+    /// The searched bytes that are not in the shared count yet.
     untold: Cell<usize>,
     progress: Arc<Progress>,
 }
@@ -174,7 +175,7 @@ impl Finder {
         }
     }
 
-    /// Finds a position at which some match that starts at or after `at` is known to end.
+    /// Finds a position at which a match that starts at or after `at` is known to end.
     pub(crate) fn shortest_match_at(&self, haystack: &[u8], at: usize) -> Option<usize> {
         if self.literal.is_some() {
             return self.find_at(haystack, at).map(|found| found.end());
@@ -188,7 +189,7 @@ impl Finder {
         }
     }
 
-    /// Finds a position in the first of some whole lines that may match.
+    /// Finds a position in the first of `lines` that may match. `lines` are whole lines.
     pub(crate) fn find_candidate_line(&self, lines: &[u8]) -> Option<LineMatchKind> {
         if let Some(literal) = &self.literal {
             return literal.find(lines).map(LineMatchKind::Confirmed);
@@ -224,8 +225,8 @@ fn sure<T>(result: Result<Option<T>, NoError>) -> Option<T> {
     result.ok().flatten()
 }
 
-/// Takes the line feed out of everything that the expression can match. Recursion is bounded by the parser's
-/// nesting limit.
+/// Removes the line feed from every class of the expression. The parser's nesting limit bounds the
+/// recursion.
 fn without_line_feed(hir: &Hir) -> Hir {
     match hir.kind() {
         HirKind::Class(Class::Unicode(class)) => {
@@ -265,7 +266,7 @@ mod tests {
         Compiled::new(&Pattern::compile(text, false, fold, word).unwrap()).unwrap()
     }
 
-    /// A finder that uses the expression, also where that is one literal text.
+    /// Creates a finder that uses the expression, also if that is a single literal.
     fn quick(compiled: &Compiled) -> Finder {
         Finder {
             literal: None,
@@ -273,7 +274,7 @@ mod tests {
         }
     }
 
-    /// A finder that has searched so much that it uses the thorough form.
+    /// Creates a finder that has searched enough to use the thorough form.
     fn thorough(compiled: &Compiled) -> Finder {
         let finder = quick(compiled);
         finder.count(THOROUGH_AFTER);
@@ -281,7 +282,7 @@ mod tests {
         finder
     }
 
-    /// Positions inside the lines that match.
+    /// Returns positions inside the matching lines.
     fn lines(finder: &Finder, text: &[u8]) -> Vec<usize> {
         let mut found = Vec::new();
         let mut from = 0;
@@ -356,8 +357,8 @@ mod tests {
                     prop_assert_eq!(own.find_at(line, at), thorough.find_at(line, at));
                 }
             }
-            // Where a look-around sees a stray byte across a line's start, both give too many lines, and the
-            // line matcher sorts them out.
+            // If a look-around sees a stray byte across a line's start, both forms report too many
+            // lines. The line matcher removes them.
             if !pattern.contains('B') && !word {
                 prop_assert_eq!(lines(&quick, &text), lines(&thorough, &text));
                 prop_assert_eq!(lines(&own, &text), lines(&thorough, &text));

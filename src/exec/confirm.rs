@@ -1,10 +1,13 @@
-//! Confirming the reports of another program: from line numbers to matching lines.
+//! Confirms the reports of another program: from line numbers to matching lines.
 //!
-//! A program only says which lines of a file to look at. Whether they match, where, and which lines
-//! stand around them is decided here, by the same matcher, searcher and limits as without a report.
-//! A wrong report therefore costs time and never shows a line that does not match. Lines that a
-//! program matched approximately are the exception: for those it is checked that the reported text
-//! stands where the report says. This module does not know where reports come from.
+//! A program only reports which lines of a file may match. This module decides whether they match
+//! and where, and finds their context lines. It uses the same matcher, searcher and limits as a
+//! search without reports. So a wrong report costs time, but never shows a line that does not
+//! match.
+//!
+//! Approximate matches are the exception: they can't be found in process. For them this module only
+//! checks that the reported text stands at the reported place. It does not know which program
+//! reported a line.
 
 use std::cell::Cell;
 
@@ -17,7 +20,7 @@ use crate::exec::query::Spans;
 use crate::exec::stop::Stop;
 use crate::index::text::without_terminator;
 
-/// What decides which lines of a text match.
+/// A matcher that decides which lines of a text match.
 pub(crate) trait Lines: Matcher<Error = Stopped> {
     /// Finds at most `most` matches of the wanted kind in a line without its terminator.
     fn matches(
@@ -41,14 +44,14 @@ impl Lines for WorkerMatcher {
     }
 }
 
-/// Which lines of a file are looked at.
+/// The lines of a file to look at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wanted<'a> {
-    /// All of them.
+    /// All lines.
     All,
-    /// Those that were reported to match.
+    /// The lines that were reported to match.
     Reported(&'a Reported),
-    /// Those that were reported to match approximately, ascending by line.
+    /// The places that were reported to match approximately, ascending by line.
     Approximate(&'a [Approximate]),
 }
 
@@ -66,9 +69,9 @@ pub(crate) struct Reported {
 pub(crate) struct Approximate {
     /// The 1-based number of the line.
     pub(crate) line: u64,
-    /// Where the match starts, in bytes of the decoded text.
+    /// The start of the match, in bytes of the decoded text.
     pub(crate) start: usize,
-    /// What stands there.
+    /// The text of the match.
     pub(crate) text: Vec<u8>,
 }
 
@@ -89,8 +92,8 @@ impl<'a> LineStarts<'a> {
         }
     }
 
-    /// Returns where line `number` starts; the text's length when there is no such line, or when a later one
-    /// was looked for before.
+    /// Returns the start of line `number`. Returns the text's length if there is no such line, or
+    /// if a later line was looked for before.
     fn seek(&self, number: u64) -> usize {
         let Some(skip) = number.checked_sub(self.line.get()) else {
             return self.text.len();
@@ -118,7 +121,8 @@ impl<'a> LineStarts<'a> {
 
 /// A matcher that looks only at reported lines.
 ///
-/// A searcher hands over what is left of the text, so the length of that tells where it is.
+/// A searcher passes the rest of the text to a matcher. The length of the rest shows where the
+/// searcher is.
 #[derive(Debug)]
 pub(crate) struct ReportedLines<'a> {
     matcher: &'a WorkerMatcher,
@@ -207,7 +211,7 @@ impl Matcher for ReportedLines<'_> {
     }
 }
 
-/// Matches that were found elsewhere and are true to the text.
+/// Reported approximate matches whose text stands at the reported place.
 #[derive(Debug)]
 pub(crate) struct ApproximateLines<'a> {
     text: &'a [u8],
@@ -225,8 +229,9 @@ struct Placed {
 }
 
 impl<'a> ApproximateLines<'a> {
-    /// Keeps of `reported` what stands in `text`, the searched region of a file, where it should; at most one
-    /// match a line, the first. What reaches into a line's terminator ends before it.
+    /// Creates a matcher for `text`, the searched region of a file. Keeps the reports whose text
+    /// stands in `text` where they say, at most one for each line, the first. A match that reaches
+    /// into a line's terminator is cut before it.
     pub(crate) fn new(
         text: &'a [u8],
         reported: &[Approximate],
@@ -246,7 +251,7 @@ impl<'a> ApproximateLines<'a> {
                 start: report.start.saturating_sub(line_start),
                 end: end.saturating_sub(line_start).min(line.len()),
             };
-            // A match that goes on behind the carriage return of a terminator belongs to no one line.
+            // A match that contains the line feed belongs to no single line.
             let within = end <= line_start + starts.line_at(line_start).len();
             let is_new = matches.last().is_none_or(|last| last.line < report.line);
             if true_to_text && within && is_new && placed.start < placed.end {
@@ -286,7 +291,7 @@ impl Matcher for ApproximateLines<'_> {
     type Captures = NoCaptures;
     type Error = Stopped;
 
-    /// Never asked: a searcher looks for candidate lines and gets confirmed ones.
+    /// Never called: a searcher looks for candidate lines, and gets confirmed ones.
     fn find_at(&self, _: &[u8], _: usize) -> Result<Option<Match>, Stopped> {
         Ok(None)
     }
@@ -351,7 +356,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a superset of the matching lines holds besides, the outcome is the full search's.
+        /// Reports of any superset of the matching lines lead to the outcome of the full search.
         #[test]
         fn a_superset_of_lines_yields_the_same_events(
             bytes in prop::collection::vec(prop::sample::select(b"ab \r\n\n\n\xC3\xA9".to_vec()), 0..120),
@@ -418,7 +423,7 @@ mod tests {
             outcome(&[place(1, 0, b"halo"), place(2, 11, b"hullo")]),
             ["1:1:halo", "2:1:hullo", "3-"]
         );
-        // Only the first of a line, and no terminator.
+        // Only the first match of a line counts, without the terminator.
         assert_eq!(
             outcome(&[
                 place(1, 1, b"alo"),

@@ -1,8 +1,8 @@
-//! Finding the external search programs and reading their versions.
+//! Detection of the external search programs ripgrep and ugrep, and of their versions.
 //!
-//! Owns what a usable program is (FR-LS-EXE-01, FR-LSI-BE-CAP-01): its name, where it is looked for, what
-//! its `--version` must say and which version is enough. It reads no configuration and no environment: the
-//! configured name and the search path are handed in.
+//! Defines which program is usable (FR-LS-EXE-01, FR-LSI-BE-CAP-01): its name, the directories to
+//! search, the expected output of `--version`, and the oldest version. Reads no configuration and
+//! no environment: the caller passes the configured name and the search path.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -18,10 +18,10 @@ use crate::exec::exit::Exit;
 use crate::exec::process::{self, Interruption, Invocation, Until, arguments};
 use crate::exec::stop::{Clock, Deadline, Stop};
 
-/// How long a program may take to say its version.
+/// The longest time that `--version` may take.
 pub const VERSION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Bytes of the answer that are looked at.
+/// The most bytes of output of `--version` that are kept.
 const ANSWER_LIMIT: usize = 4096;
 
 /// An external search program.
@@ -34,7 +34,7 @@ pub enum Tool {
 }
 
 impl Tool {
-    /// Returns the program's name, which is also the engine's in configurations.
+    /// Returns the name of the program. Configurations use the same name for the engine.
     pub fn program(self) -> &'static str {
         match self {
             Tool::Ripgrep => "rg",
@@ -42,7 +42,7 @@ impl Tool {
         }
     }
 
-    /// Returns the oldest version that is used.
+    /// Returns the oldest version that is supported.
     pub fn oldest(self) -> Version {
         match self {
             Tool::Ripgrep => Version::new(13, 0, 0),
@@ -50,8 +50,8 @@ impl Tool {
         }
     }
 
-    /// The expression for the first line of `--version`. It is anchored, so that a program that only
-    /// mentions the name is not taken for it.
+    /// The expression for the first line of `--version`. It is anchored, so that another program
+    /// that only mentions the name does not match.
     fn version_expression(self) -> &'static str {
         match self {
             Tool::Ripgrep => r"\Aripgrep\s+([0-9]+)\.([0-9]+)(?:\.([0-9]+))?",
@@ -59,7 +59,7 @@ impl Tool {
         }
     }
 
-    /// Reads the version out of the first line of `--version`.
+    /// Parses the version in the first line of `--version`.
     fn parse(self, line: &str) -> Option<Version> {
         // The expressions are constants, so compiling them does not fail.
         let expression = RegexMatcher::new_line_matcher(self.version_expression()).ok()?;
@@ -120,90 +120,90 @@ impl fmt::Display for Version {
     }
 }
 
-/// A program that can be used.
+/// A program that was found and has a supported version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detected {
     /// Which program it is.
     pub tool: Tool,
-    /// Its absolute path.
+    /// The absolute path of the program.
     pub path: PathBuf,
-    /// Its version.
+    /// The version that the program printed.
     pub version: Version,
 }
 
-/// Why a program can't be used; each message says what to do.
+/// Why a program can't be used. Each message says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
-    /// There is none of that name.
+    /// No file of this name was found.
     #[error("{program} was not found {place}; install {tool} {} or later, or configure the path of its program", tool.oldest())]
     Missing {
-        /// The program.
+        /// The program that is looked for.
         tool: Tool,
         /// The configured name or path.
         program: String,
-        /// Where it was looked for.
+        /// Where the program was looked for, as words in the message.
         place: &'static str,
     },
-    /// What was found can't be executed.
+    /// The file that was found is not executable.
     #[error("{} is not an executable file; configure the path of {tool}'s program", path.display())]
     NotExecutable {
-        /// The program.
+        /// The program that is looked for.
         tool: Tool,
-        /// What was found.
+        /// The file that was found.
         path: PathBuf,
     },
-    /// It could not be run to say its version.
+    /// The program could not be run, or `--version` failed.
     #[error("{} did not say its version: {reason}; reinstall {tool}, or configure the path of another one", path.display())]
     Broken {
-        /// The program.
+        /// The program that is looked for.
         tool: Tool,
-        /// What was found.
+        /// The file that was found.
         path: PathBuf,
-        /// What happened.
+        /// What went wrong.
         reason: String,
     },
-    /// It said something else than the program would.
+    /// The output of `--version` is not that of this program.
     #[error("{} is not {tool}: it says {said:?}; configure the path of {tool}'s program", path.display())]
     NotRecognised {
-        /// The program.
+        /// The program that is looked for.
         tool: Tool,
-        /// What was found.
+        /// The file that was found.
         path: PathBuf,
-        /// The first line that it said, shortened.
+        /// The first line of the output, shortened.
         said: String,
     },
-    /// It is older than what is used.
+    /// The program is older than [`Tool::oldest`].
     #[error("{} is {tool} {found}, which is too old; install {} or later", path.display(), tool.oldest())]
     TooOld {
-        /// The program.
+        /// The program that is looked for.
         tool: Tool,
-        /// What was found.
+        /// The file that was found.
         path: PathBuf,
-        /// Its version.
+        /// The version of the program.
         found: Version,
     },
-    /// It did not answer in time.
+    /// The program did not end within [`VERSION_TIMEOUT`].
     #[error("{} did not say its version within {} s; check that it starts by itself, or configure another one", path.display(), VERSION_TIMEOUT.as_secs())]
     TimedOut {
-        /// The program.
+        /// The program that is looked for.
         tool: Tool,
-        /// What was found.
+        /// The file that was found.
         path: PathBuf,
     },
 }
 
-/// Where programs are looked for.
+/// The directories in which programs are looked for.
 #[derive(Clone, Copy, Debug)]
 pub struct SearchPath<'a> {
-    /// Directories in the form of the variable `PATH`. Entries that are not absolute are left out: what they
-    /// lead to depends on where the call came from.
+    /// Directories in the form of the variable `PATH`. Entries that are not absolute are skipped,
+    /// because their meaning would depend on the working directory.
     pub path: Option<&'a OsStr>,
-    /// What a configured relative path with more than one component is relative to.
+    /// The base of a configured relative path with more than one component.
     pub working_dir: &'a Path,
 }
 
 impl SearchPath<'_> {
-    /// Finds a program by its name in the directories of the path, absolute ones only.
+    /// Finds an executable file of this name in the absolute directories of [`SearchPath::path`].
     pub fn find(&self, name: &str) -> Option<PathBuf> {
         let dirs = self.path.iter().flat_map(std::env::split_paths);
         dirs.filter(|dir| dir.is_absolute())
@@ -215,12 +215,13 @@ impl SearchPath<'_> {
     }
 }
 
-/// Finds a program and reads its version. `configured` is a name, which is looked for on the search path, or
-/// a path. Starts the program once and waits up to [`VERSION_TIMEOUT`] for it.
+/// Finds a program and reads its version. `configured` is a name, which is looked for on the search
+/// path, or a path. Starts the program once and waits up to [`VERSION_TIMEOUT`] for it.
 ///
 /// # Errors
 ///
-/// [`Unusable`], with what to do about it.
+/// [`Unusable`] if the program is missing, can't be run, is too slow, is another program, or is too
+/// old.
 pub fn detect(
     tool: Tool,
     configured: &Path,
@@ -303,7 +304,7 @@ fn is_executable(path: &Path) -> bool {
     path.is_file()
 }
 
-/// Runs the program with `--version` and returns the first line of what it says.
+/// Runs the program with `--version` and returns the first line of its output.
 fn first_line(tool: Tool, path: &Path, deadline: &Deadline) -> Result<(String, Exit), Unusable> {
     let broken = |reason: String| Unusable::Broken {
         tool,
@@ -345,7 +346,7 @@ mod tests {
     use crate::exec::process::tests::write_script;
     use crate::exec::stop::SystemClock;
 
-    /// A directory with one program in it.
+    /// Creates a directory with one program in it.
     fn program(name: &str, script: &str) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(name);
@@ -469,7 +470,7 @@ mod tests {
             matches!(error, Unusable::Missing { .. }) && error.to_string().contains("install"),
             "{error}"
         );
-        // Where these would lead depends on the working directory of this process.
+        // The meaning of these entries depends on the working directory of this process.
         for relative in ["", ".", ":", "bin"] {
             assert!(matches!(
                 on_path(Tool::Ripgrep, OsStr::new(relative)),

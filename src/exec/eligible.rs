@@ -1,7 +1,8 @@
-//! Eligible files: the ordered source that execution works on.
+//! Eligible files: the ordered sources of files that execution works on.
 //!
-//! The source decides which files a request is about, in emission order, and execution does not care who
-//! made it. Eligibility is never an engine's (FR-LSI-ELIG-01).
+//! A source decides which files a request searches, in emission order. [`WalkSource`] lists
+//! directories, [`ListSource`] has a fixed list, and a `CatalogSource` takes files from an index.
+//! An engine never decides eligibility (FR-LSI-ELIG-01).
 
 mod classes;
 
@@ -24,29 +25,29 @@ use crate::index::beneath::EntryMeta;
 use crate::index::stamp::Stamp;
 use crate::index::walk::{DirNode, Entry, FoundFile, Place, TraversalOptions, Walk};
 
-/// An eligible file that is to be searched.
+/// An eligible file to be searched.
 ///
-/// A source may know that some eligible files have no event and no error under the query. It then *passes
-/// them over*: they are counted as if they had been searched, and no one looks at them (FR-LSI-STABLE-01).
+/// A source may know that some eligible files have neither results nor errors under the query. It
+/// *skips* them: they are counted as if they had been searched, but not opened (FR-LSI-STABLE-01).
 #[derive(Clone, Debug)]
 pub struct EligibleFile {
-    /// The file.
+    /// The location of the file.
     pub found: FoundFile,
-    /// How many eligible files directly before this one, in emission order, were passed over. The count rides
-    /// on the file so that files with passed ones between them still make up one piece of work.
+    /// The number of skipped files directly before this one, in emission order. The file carries
+    /// this count so that files with skipped ones between them still form one piece of work.
     pub passed_before: u64,
-    /// The state in which the source knows the file, if it knows one.
+    /// The state in which the source recorded the file, if known.
     pub stamp: Option<Stamp>,
-    /// Where in the file matches can be, if that is known.
+    /// The parts of the file that can contain matches, if known.
     pub(crate) within: Option<Box<Within>>,
-    /// Which of the searched paths the file lies in, from 0.
+    /// The index of the searched path that contains the file, from 0.
     pub target: usize,
-    /// The request names this file itself.
+    /// Whether the request names this file itself.
     pub is_named: bool,
 }
 
 impl EligibleFile {
-    /// Returns the one file that a request names.
+    /// Creates the source's entry for a file that a request names.
     pub(crate) fn named(target: &Resolved) -> EligibleFile {
         let dir = target.relative.parent().unwrap_or(Path::new(""));
         let place = Place {
@@ -67,7 +68,7 @@ impl EligibleFile {
     }
 }
 
-/// What a source knows about the inside of a file: no line outside of some parts matches the query.
+/// The parts of a file outside of which no line matches the query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Within {
     spans: Vec<Range<u64>>,
@@ -75,8 +76,9 @@ pub(crate) struct Within {
 }
 
 impl Within {
-    /// Notes the parts in which lines may match: ranges of bytes, of whole lines, in ascending order. `stamp` is the state
-    /// of the file for which this is known; `None` if the user vouches for it.
+    /// Records the parts in which lines may match: ranges of bytes, of whole lines, in ascending
+    /// order. `stamp` is the state of the file for which this holds. `None` if the user guarantees
+    /// that the file does not change.
     pub(crate) fn new(spans: Vec<Range<u64>>, stamp: Option<Stamp>) -> Within {
         Within { spans, stamp }
     }
@@ -86,7 +88,7 @@ impl Within {
         &self.spans
     }
 
-    /// Returns true if it is still known when the file is found to be like this.
+    /// Returns true if the parts are valid for a file with this metadata.
     pub(crate) fn holds(&self, meta: &EntryMeta) -> bool {
         self.stamp
             .is_none_or(|stamp| Stamp::of(meta) == Some(stamp))
@@ -117,33 +119,33 @@ impl EligibleFile {
         self.found.absolute()
     }
 
-    /// Opens the file beneath its root; nothing on the way may have become a symbolic link.
+    /// Opens the file beneath its root. Fails if a part of the path has become a symbolic link.
     ///
     /// # Errors
     ///
-    /// Any error of opening, in words fit for the `errors` of a response.
+    /// Any error of opening. Its text is fit for the `errors` of a response.
     pub fn open(&self) -> io::Result<(File, EntryMeta)> {
         self.found.open()
     }
 }
 
-/// What a source yields when a unit is expanded, in emission order.
+/// An item that a source yields when a unit is expanded, in emission order.
 #[derive(Debug)]
 pub enum Item<U> {
     /// A file to be searched.
     File(EligibleFile),
-    /// So many eligible files that are passed over. Where a file to be searched follows in the same expansion,
-    /// the count may as well ride on it; the two ways mean the same.
+    /// A number of skipped files. If a file to be searched follows in the same expansion,
+    /// [`EligibleFile::passed_before`] may hold the count instead, with the same meaning.
     Passed(u64),
-    /// More, to be expanded when its turn comes.
+    /// A unit to be expanded later, at its place in the order.
     Unit(U),
-    /// Something that could not be enumerated.
+    /// An entry that could not be listed.
     Error(FileError),
 }
 
 /// An ordered, lazily expanded source of eligible files.
 ///
-/// A source passes over only files of which it can prove that they have neither an event nor an error.
+/// A source skips only files that provably have neither results nor errors.
 pub trait FileSource: Send + Sync + 'static {
     /// A part of the source that is not expanded yet.
     type Unit: Send;
@@ -154,41 +156,41 @@ pub trait FileSource: Send + Sync + 'static {
     /// Expands a unit into its items, in emission order. May return early once `stop` is raised.
     fn expand(&self, unit: Self::Unit, stop: &Stop) -> Vec<Item<Self::Unit>>;
 
-    /// Returns true once the expansion of a unit has failed: then that unit and later ones may lack
-    /// files. Units that were expanded before are whole.
+    /// Returns true once the expansion of a unit has failed. That unit and later ones may lack
+    /// files then. Units that were expanded before are complete.
     fn has_failed(&self) -> bool {
         false
     }
 }
 
-/// The filters of a request by path: globs in gitignore syntax, and types of files.
+/// The path filters of a request: globs in gitignore syntax, and file types.
 ///
-/// All of them restrict: a path is kept if every filter keeps it.
+/// A path is kept if every filter keeps it.
 #[derive(Clone, Debug)]
 pub struct Globs {
-    /// A file has to match one of these globs.
+    /// A kept file must match one of these globs.
     include: Option<Gitignore>,
-    /// Nothing that matches one of these globs is kept.
+    /// A path that matches one of these globs is not kept.
     exclude: Option<Gitignore>,
     /// Globs of which the last one that matches decides.
     ordered: Option<OrderedGlobs>,
-    /// Types of files.
+    /// File types.
     types: Option<Types>,
-    /// The directory of the searched path, relative to the directory that the globs start from.
+    /// The searched path, relative to the directory that the globs start from.
     prefix: PathBuf,
-    /// The path of the one file that counts.
+    /// The path of the only file that is kept.
     only: Option<PathBuf>,
-    /// Whether each `.git` is left out.
+    /// Whether each `.git` is skipped.
     no_git_dirs: bool,
-    /// All of it as it was given, told apart from all others.
+    /// The text of all filters, which identifies them.
     key: String,
 }
 
-/// Globs as ripgrep's `-g` takes them: the last one that matches decides, and a leading `!` excludes.
+/// Globs of ripgrep's `-g`: the last one that matches decides, and a leading `!` excludes.
 #[derive(Clone, Debug)]
 struct OrderedGlobs {
     globs: Gitignore,
-    /// Whether a file has to match one of them to be kept.
+    /// Whether a kept file must match one of the globs.
     restrict: bool,
 }
 
@@ -198,7 +200,7 @@ impl OrderedGlobs {
         if !own.is_none() || is_dir || !self.restrict {
             return !own.is_whitelist();
         }
-        // A glob that matches a directory is for all files in it.
+        // A glob that matches a directory selects all files in it.
         let parents = path.parent().filter(|dir| !dir.as_os_str().is_empty());
         parents.is_some_and(|dir| {
             self.globs
@@ -212,9 +214,9 @@ impl OrderedGlobs {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct GlobError {
-    /// The request field.
+    /// The request's field with the glob.
     pub field: &'static str,
-    /// What is wrong, with the glob.
+    /// The problem, with the glob.
     pub message: String,
 }
 
@@ -224,7 +226,7 @@ impl Globs {
     ///
     /// # Errors
     ///
-    /// An empty or invalid glob, or one that gitignore syntax takes for a comment.
+    /// [`GlobError`] for an empty or invalid glob, or one that is a comment in gitignore syntax.
     pub fn new(include: &[String], exclude: &[String]) -> Result<Globs, GlobError> {
         Ok(Globs {
             include: compile(INCLUDE, include)?,
@@ -234,7 +236,7 @@ impl Globs {
         })
     }
 
-    /// Keeps everything.
+    /// Creates filters that keep every path.
     pub fn none() -> Globs {
         Globs {
             include: None,
@@ -248,7 +250,7 @@ impl Globs {
         }
     }
 
-    /// Keeps one file, given by its name, that lies directly in the search root.
+    /// Creates a filter that keeps one file, given by its name, directly in the search root.
     pub fn only(name: &OsStr) -> Globs {
         Globs {
             only: Some(PathBuf::from(name)),
@@ -257,12 +259,12 @@ impl Globs {
         }
     }
 
-    /// Adds globs of which the last one that matches decides. A leading `!` excludes; if at least
-    /// one glob has none, other files are not kept.
+    /// Adds globs of which the last one that matches decides. A leading `!` excludes. If at least
+    /// one glob has no `!`, files without a matching glob are not kept.
     ///
     /// # Errors
     ///
-    /// As [`Globs::new`].
+    /// [`GlobError`] for an empty or invalid glob, or one that is a comment in gitignore syntax.
     pub fn and_ordered(self, globs: &[String]) -> Result<Globs, GlobError> {
         if globs.is_empty() {
             return Ok(self);
@@ -277,7 +279,7 @@ impl Globs {
         })
     }
 
-    /// Adds types of files; `name` tells them apart from all others.
+    /// Adds file types. `name` identifies them.
     #[must_use]
     pub fn and_types(self, types: Types, name: &str) -> Globs {
         Globs {
@@ -287,7 +289,7 @@ impl Globs {
         }
     }
 
-    /// Leaves out each `.git` below the searched path, be it a directory or a file.
+    /// Excludes each `.git` below the searched path, a directory or a file.
     #[must_use]
     pub fn and_no_git_dirs(self) -> Globs {
         Globs {
@@ -297,8 +299,8 @@ impl Globs {
         }
     }
 
-    /// Lets globs start from a directory other than the searched path, which lies at `prefix`
-    /// below it.
+    /// Interprets globs relative to a directory other than the searched path. `prefix` is the
+    /// searched path, relative to that directory.
     #[must_use]
     pub fn from_above(self, prefix: PathBuf) -> Globs {
         Globs {
@@ -308,7 +310,7 @@ impl Globs {
         }
     }
 
-    /// Returns true when there is nothing to filter.
+    /// Returns true if no filter is set.
     pub fn is_empty(&self) -> bool {
         self.include.is_none()
             && self.exclude.is_none()
@@ -318,13 +320,13 @@ impl Globs {
             && !self.no_git_dirs
     }
 
-    /// Returns a name for these filters, which no others have.
+    /// Returns a text that identifies these filters.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// Decides about a path relative to the searched path. For a directory: whether anything in it
-    /// can be eligible.
+    /// Returns whether to keep a path, which is relative to the searched path. For a directory:
+    /// whether anything in it can be eligible.
     pub fn keep(&self, path: &Path, is_dir: bool) -> bool {
         if let Some(only) = &self.only {
             return !is_dir && path == only;
@@ -359,10 +361,10 @@ impl Globs {
     }
 }
 
-/// The field whose globs a file has to match.
+/// The field with the globs that a file must match.
 const INCLUDE: &str = "include_glob";
 
-/// The flag whose globs are taken in order.
+/// The flag with the globs that are applied in order.
 pub(crate) const ORDERED: &str = "-g";
 
 fn compile(field: &'static str, globs: &[String]) -> Result<Option<Gitignore>, GlobError> {
@@ -389,7 +391,7 @@ fn compile(field: &'static str, globs: &[String]) -> Result<Option<Gitignore>, G
                 "the glob {glob:?} holds a line feed; give each glob as an entry of its own"
             ));
         }
-        // The gitignore parser takes an unclosed class for a name; in a request it is a slip.
+        // The gitignore parser accepts an unclosed class as a name. In a request it is a mistake.
         if let Err(error) = GlobBuilder::new(glob.trim_start_matches('!')).build() {
             return refuse(format!("the glob {glob:?} is invalid: {}", error.kind()));
         }
@@ -407,7 +409,8 @@ fn compile(field: &'static str, globs: &[String]) -> Result<Option<Gitignore>, G
         Ok(built) => return Ok(Some(built)),
         Err(error) => error,
     };
-    // Which one is it? Only now, because building takes longer than many a search.
+    // The invalid glob is only looked for after a failure, because building each glob takes longer
+    // than many searches.
     for glob in globs {
         let mut one = GitignoreBuilder::new("");
         if let Err(error) = one.add_line(None, glob).and_then(|one| one.build()) {
@@ -417,18 +420,18 @@ fn compile(field: &'static str, globs: &[String]) -> Result<Option<Gitignore>, G
     refuse(format!("the globs are invalid together: {together}"))
 }
 
-/// Eligible files found by walking the tree.
+/// A source that walks the tree to find eligible files.
 pub struct WalkSource {
     walk: Walk,
     globs: Globs,
-    /// The most components of a file's path.
+    /// The most components of a file's path, if there is a limit.
     max_depth: Option<usize>,
-    /// Raised once an eligible file is known to lie deeper, if that is asked for.
+    /// Set once an eligible file is known to lie deeper. `None` if the caller need not know.
     is_cut: Option<Arc<AtomicBool>>,
 }
 
 impl WalkSource {
-    /// Creates a source over a directory that may be read, filtered by globs.
+    /// Creates a source of the files below a directory, filtered by globs.
     pub(crate) fn over(
         target: &Resolved,
         traversal: TraversalOptions,
@@ -452,8 +455,8 @@ impl WalkSource {
         }
     }
 
-    /// Leaves out files whose path has more components; those directly in the top have one. Raises
-    /// `is_cut`, if there is one, when at least one such file exists.
+    /// Excludes files with more than `max_depth` components in their paths. A file directly in the
+    /// searched directory has one. Sets `is_cut`, if given, when at least one such file exists.
     #[must_use]
     pub fn within_depth(self, max_depth: usize, is_cut: Option<Arc<AtomicBool>>) -> WalkSource {
         WalkSource {
@@ -471,14 +474,14 @@ impl WalkSource {
             .list(node, &|path, is_dir| self.globs.keep(path, is_dir))
     }
 
-    /// Returns true for a directory whose files lie too deep.
+    /// Returns true if the files of a directory lie too deep.
     fn is_too_deep(&self, node: &DirNode) -> bool {
         let depth = |place: &Arc<Place>| place.logical.components().count();
         let depth = node.places().next().map_or(0, depth);
         self.max_depth.is_some_and(|max| depth >= max)
     }
 
-    /// Looks for an eligible file in a directory that lies too deep, until one is found.
+    /// Looks for an eligible file below a directory that lies too deep. Stops at the first one.
     fn look_deeper(&self, node: DirNode, stop: &Stop) {
         let Some(is_cut) = &self.is_cut else {
             return;
@@ -534,7 +537,7 @@ impl FileSource for WalkSource {
 #[derive(Clone, Debug)]
 pub struct ListSource(pub Vec<EligibleFile>);
 
-/// A [`ListSource`] has no parts.
+/// The unit of a [`ListSource`], which has no units.
 #[derive(Debug)]
 pub enum NoUnit {}
 

@@ -1,7 +1,7 @@
-//! The embedded engine: ripgrep's own searcher over whole files in memory.
+//! The embedded engine: ripgrep's own searcher, in process. The default engine.
 //!
-//! Owns how a file is read and decoded, and which part of it is searched. Which lines match is the
-//! matcher's business; which of them are reported, that of `LineSink`.
+//! Owns how a file is read and decoded, and which part of it is searched. The matcher decides which
+//! lines match, and `LineSink` which of them are reported.
 
 mod as_ripgrep;
 
@@ -26,20 +26,21 @@ use crate::exec::query::{BinaryRule, Query, Spans};
 use crate::exec::stop::Stop;
 use crate::index::text::{self, Region, RegionOptions, RegionReader};
 
-/// Files up to this size are read at once; larger ones are streamed.
+/// The largest file that is read as a whole. Larger ones are streamed.
 const WHOLE_FILE_LIMIT: u64 = 4 << 20;
 
 /// The longest line of a streamed file, in bytes.
 const STREAMED_LINE_LIMIT: usize = 256 << 20;
 
-/// Files up to this size are searched where they have to be read at once: for lines that were matched approximately by another program, and
-/// where a byte at the end decides whether a file is searched at all.
+/// The largest file that is searched if it must be read as a whole. That is the case for
+/// approximate matches of another program, and for rules under which a byte at the end decides
+/// whether the file is searched.
 const LARGE_FILE_LIMIT: u64 = 256 << 20;
 
-/// Buffers that grew beyond this are given back after the file that needed them.
+/// Larger buffers are freed after the file that needed them.
 const KEPT_BUFFER: usize = 4 << 20;
 
-/// Ripgrep's matching and searching libraries, in process. The default engine.
+/// The engine that runs ripgrep's matching and searching libraries in this process.
 #[derive(Debug)]
 pub struct Embedded {
     id: EngineId,
@@ -90,28 +91,28 @@ impl Prepared for PreparedEmbedded {
     }
 }
 
-/// Searches files one after the other; owned by one thread.
+/// Searches files one after the other. Owned by one thread.
 pub struct FileSearcher {
     query: Arc<Query>,
     matcher: WorkerMatcher,
     searcher: Searcher,
-    /// Searches without context and line numbers, for the question whether any line matches.
+    /// A searcher without context and line numbers, to find out whether any line matches.
     plain: Searcher,
     buffer: Vec<u8>,
     stop: Stop,
 }
 
-/// What is asked of one file.
+/// The options for searching one file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
-    /// Which lines are looked at.
+    /// The lines to look at.
     pub(crate) wanted: Wanted<'a>,
-    /// The request names this file, so that it is looked into although it is binary.
+    /// Whether the request names this file. A named file is searched although it is binary.
     pub(crate) is_named: bool,
 }
 
 impl Asked<'_> {
-    /// All lines of a file that a walk found.
+    /// Returns the options for all lines of a file that a walk found.
     pub(crate) fn all() -> Asked<'static> {
         Asked {
             wanted: Wanted::All,
@@ -146,13 +147,13 @@ impl FileSearcher {
         }
     }
 
-    /// Searches one file. The outcome depends on nothing but the file and the query.
+    /// Searches one file. The outcome depends only on the file and the query.
     pub fn search_file(&mut self, file: &EligibleFile) -> FileOutcome {
         self.search_lines(file, Wanted::All)
     }
 
-    /// Searches one file for matches among the lines that `wanted` names. For a set that holds every
-    /// matching line the outcome is that of [`FileSearcher::search_file`].
+    /// Searches one file for matches among the lines in `wanted`. If these include every matching
+    /// line, the outcome is that of [`FileSearcher::search_file`].
     pub(crate) fn search_lines(&mut self, file: &EligibleFile, wanted: Wanted<'_>) -> FileOutcome {
         let outcome = match file.open() {
             Ok((_, meta)) if self.query.leaves_out(file, &meta) => Ok(FileOutcome::nothing()),
@@ -185,8 +186,8 @@ impl FileSearcher {
         if size > self.query.max_file_size {
             return Ok(FileOutcome::too_large(size));
         }
-        // A file with reported lines most likely has matches. In a named one, ripgrep may find
-        // others.
+        // A file with reported lines most likely has matches, so it is not probed. In a named one,
+        // ripgrep may find other matches than the probe.
         let is_ripgreps = self.query.binary.is_ripgreps();
         if matches!(asked.wanted, Wanted::All) && !(is_ripgreps && asked.is_named) {
             let strip = self.query.sees_carriage_return();
@@ -228,7 +229,7 @@ impl FileSearcher {
         outcome
     }
 
-    /// Searches a file that is too large to be read at once.
+    /// Searches a file that is too large to be read as a whole.
     fn search_large(&mut self, file: &mut File, asked: Asked<'_>) -> io::Result<FileOutcome> {
         let at_once = matches!(asked.wanted, Wanted::Approximate(_))
             || self.query.binary == BinaryRule::SkipNonText;
@@ -245,8 +246,8 @@ impl FileSearcher {
         self.search_stream(text, asked.is_named, None)
     }
 
-    /// Searches an input that is not a file of the tree, such as standard input, and hands its lines
-    /// to `taker` as they are found. False from it ends the search.
+    /// Searches an input that is not a file of the tree, such as standard input, and passes its
+    /// lines to `taker` as they are found. The search ends if `taker` returns false.
     pub fn search_input(
         &mut self,
         input: impl Read,
@@ -267,7 +268,7 @@ impl FileSearcher {
         self.search_text(bytes, Asked::all())
     }
 
-    /// Searches the bytes of a whole file for matches among the lines that are asked for.
+    /// Searches the bytes of a whole file for matches among the lines in `asked`.
     pub(crate) fn search_text(&mut self, bytes: &[u8], asked: Asked<'_>) -> FileOutcome {
         if self.query.binary == BinaryRule::SkipNonText
             && let Some(at) = end_of_text(bytes)
@@ -300,8 +301,8 @@ impl FileSearcher {
         outcome
     }
 
-    /// Passes over a file that is text only up to byte `at`. Where the tool `Search` shows or tells of
-    /// a match in it, the outcome has a gap.
+    /// Skips a file that is text only up to byte `at`. The outcome has a gap if the tool `Search`
+    /// would show or report a match in the file.
     fn pass_over(&mut self, bytes: &[u8], at: usize, is_named: bool) -> FileOutcome {
         let mut outcome = FileOutcome::nothing();
         let decoded = text::decode(bytes);
@@ -327,12 +328,12 @@ impl FileSearcher {
         any_match(&mut self.plain, &self.matcher, text, options)
     }
 
-    /// Searches the part of a text that is searched line by line. Also says whether a limit ended
-    /// that before the end of the text.
+    /// Searches the text part of a file, line by line. Also returns whether a limit ended the
+    /// search before the end of the part.
     fn search_region(&mut self, region: &[u8], wanted: Wanted<'_>) -> (FileOutcome, bool) {
         let (searcher, query) = (&mut self.searcher, &self.query);
         if let Wanted::Approximate(reported) = wanted {
-            // The reported places are those of the text as it is.
+            // The reported places refer to the text with its carriage returns.
             let lines = ApproximateLines::new(region, reported, &self.stop);
             return search_slice(searcher, LineSink::new(query, &lines, false), region);
         }
@@ -368,7 +369,7 @@ impl FileSearcher {
             })
     }
 
-    /// Searches a text that is not held in memory.
+    /// Searches a text that is streamed.
     fn search_stream<'s>(
         &'s mut self,
         mut text: impl Read,
@@ -386,7 +387,7 @@ impl FileSearcher {
             return Ok(FileOutcome::nothing());
         }
         let sees_carriage_return = self.query.sees_carriage_return();
-        // Whether any line matches is found out without places.
+        // No positions are needed to find out whether any line matches.
         let plain = RegionOptions {
             strip_carriage_returns: sees_carriage_return,
             max_line: STREAMED_LINE_LIMIT,
@@ -426,7 +427,7 @@ impl FileSearcher {
             (Ok(()), _) => {}
             (Err(_), _) if self.stop.is_raised() => {}
             (Err(error), _) => {
-                // The lines before the error stand.
+                // The lines before the error are valid.
                 outcome.complete = true;
                 outcome.error = Some(error.to_string());
             }
@@ -435,7 +436,8 @@ impl FileSearcher {
     }
 }
 
-/// Returns where a file stops being text: at its first NUL byte, or its first byte that is no UTF-8.
+/// Returns the end of the text in a file: its first NUL byte, or its first byte that is not UTF-8.
+/// `None` if all of it is text.
 fn end_of_text(bytes: &[u8]) -> Option<usize> {
     let valid = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
     let nul = memchr::memchr(0, &bytes[..valid]);
@@ -471,19 +473,20 @@ impl Worker for FileSearcher {
     }
 }
 
-/// Searches a text. Also says whether a limit ended that before the end of the text.
+/// Searches a text in memory. Also returns whether a limit ended the search before the end of the
+/// text.
 fn search_slice(
     searcher: &mut Searcher,
     mut sink: LineSink<'_, impl Lines>,
     text: &[u8],
 ) -> (FileOutcome, bool) {
-    // The only error there is comes from the stop flag: the sink can't fail.
+    // The only possible error comes from the stop flag: the sink can't fail.
     let finished = searcher.search_slice(sink.lines(), text, &mut sink).is_ok();
     let limited = sink.is_limited();
     (sink.outcome(finished), limited)
 }
 
-/// Searches a text that is read along the way. Also says whether a limit ended that before the end
+/// Searches a text while it is read. Also returns whether a limit ended the search before the end
 /// of the text, and how the searcher ended.
 fn search_reader(
     searcher: &mut Searcher,
@@ -495,8 +498,8 @@ fn search_reader(
     (sink.outcome(result.is_ok()), limited, result)
 }
 
-/// A matcher for which a carriage return at the end of a line is no part of it, so that it need not
-/// be taken out of the text.
+/// A matcher that ignores a carriage return at the end of a line, so that it need not be removed
+/// from the text.
 #[derive(Debug)]
 struct EndedLines<'a>(&'a WorkerMatcher);
 
@@ -516,7 +519,7 @@ impl Matcher for EndedLines<'_> {
     type Captures = NoCaptures;
     type Error = Stopped;
 
-    /// A searcher asks for one line at a time, since it is not told which byte ends one.
+    /// A searcher passes one line at a time, because this matcher does not name a line terminator.
     fn find_at(&self, line: &[u8], at: usize) -> Result<Option<Match>, Stopped> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let found = self.0.find_in_line(line)?;
@@ -529,8 +532,8 @@ impl Matcher for EndedLines<'_> {
     }
 }
 
-/// Adds to an outcome that lines at and behind a NUL byte are not reported, if that leaves a gap:
-/// one of them matches, or earlier lines are reported.
+/// Records in an outcome that lines from a NUL byte on are not reported, if that leaves a gap: one
+/// of them matches, or earlier lines are reported.
 fn note_binary(outcome: &mut FileOutcome, nul: u64, behind: io::Result<bool>) {
     match behind {
         Ok(matches) if matches || outcome.matched_lines > 0 => {
@@ -542,8 +545,8 @@ fn note_binary(outcome: &mut FileOutcome, nul: u64, behind: io::Result<bool>) {
     }
 }
 
-/// Reads a file of about `size` bytes into `buffer`, whose length is only ever grown, and returns how much
-/// was read. A file that grows meanwhile is read up to `most` bytes.
+/// Reads a file of about `size` bytes into `buffer`, which only ever grows. Returns the number of
+/// bytes that were read. If the file grows meanwhile, at most `most` bytes are read.
 fn read_whole(
     file: &mut File,
     size: usize,
@@ -551,7 +554,8 @@ fn read_whole(
     buffer: &mut Vec<u8>,
 ) -> io::Result<usize> {
     let mut filled = 0;
-    // One byte more than expected, so that the usual file is known to end without a second call.
+    // The read asks for one byte more than expected. If it gets only `size` bytes, the file has
+    // ended, and no second call is needed.
     let mut want = (size + 1).min(most);
     loop {
         lengthen(buffer, want);
@@ -570,7 +574,8 @@ fn read_whole(
     }
 }
 
-/// A reader that fails once the stop flag is raised, so that a huge file ends with the call.
+/// A reader that fails once the stop flag is raised, so that reading a huge file ends with the
+/// call.
 struct StoppableReader<R> {
     input: R,
     stop: Stop,

@@ -1,8 +1,8 @@
-//! The one interface that every search engine implements.
+//! The interface of every search engine.
 //!
-//! An engine says which lines of given files match. It never decides which files are searched
-//! (FR-LSI-ELIG-01), in which order results appear or where they are cut: those are the scheduler's
-//! and the collector's. Engines get explicit, ordered files and answer with one [`FileOutcome`] a file.
+//! An engine finds the matching lines of given files. It decides neither which files are searched
+//! (FR-LSI-ELIG-01), nor the order of results, nor where they are truncated: the scheduler and the
+//! collector do. An engine gets explicit, ordered files and returns one [`FileOutcome`] for each.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,34 +23,36 @@ impl fmt::Display for EngineId {
     }
 }
 
-/// What an engine can do (FR-LSI-BE-02).
+/// The capabilities of an engine (FR-LSI-BE-02).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Regular expressions of the full dialect; without it only a subset is accepted, decided per
-    /// pattern in [`Engine::prepare`].
+    /// Whether the engine takes regular expressions of the full dialect. If not,
+    /// [`Engine::prepare`] decides about each pattern.
     pub full_regex: bool,
-    /// Approximate matching (`fuzzy`).
+    /// Whether the engine matches approximately (`fuzzy`).
     pub fuzzy: bool,
-    /// Explicit file lists, needed to leave files out safely.
+    /// Whether the engine takes explicit lists of files, which are needed to leave files out
+    /// safely.
     pub file_lists: bool,
 }
 
-/// Why an engine does not take a query or failed while running it.
+/// Why an engine refused a query, or failed while it ran.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
-    /// The query itself is unacceptable: invalid, too large or of an unsupported kind (FR-LS-SRC-02).
+    /// The query is invalid, too large or of an unsupported kind (FR-LS-SRC-02).
     #[error("{0}")]
     BadQuery(String),
-    /// This engine lacks what the query needs, another one may have it (FR-LS-VAL-07).
+    /// This engine lacks a capability that the query needs. Another engine may have it
+    /// (FR-LS-VAL-07).
     #[error("{0}")]
     NotCapable(String),
-    /// The engine broke: it could not be started or its output could not be trusted (FR-LS-ERR-02,
-    /// FR-LS-ERR-04).
+    /// The engine failed: it could not be started, or its output could not be trusted
+    /// (FR-LS-ERR-02, FR-LS-ERR-04).
     #[error("{message}")]
     Failed {
-        /// What happened.
+        /// The error message.
         message: String,
-        /// What the program wrote to its standard error, capped.
+        /// The standard error of the program, truncated.
         stderr: Option<String>,
     },
 }
@@ -66,20 +68,21 @@ pub trait Engine: Send + Sync + fmt::Debug {
     /// Returns the engine's identity.
     fn id(&self) -> &EngineId;
 
-    /// Returns what the engine can do.
+    /// Returns the capabilities of the engine.
     fn capabilities(&self) -> Capabilities;
 
     /// Compiles a query for this engine.
     ///
     /// # Errors
     ///
-    /// [`EngineError::BadQuery`] and [`EngineError::NotCapable`], each with a message for the user.
+    /// [`EngineError::BadQuery`] if the query is invalid, and [`EngineError::NotCapable`] if this
+    /// engine can't run it. Each has a message for the user.
     fn prepare(&self, query: Arc<Query>) -> Result<Arc<dyn Prepared>, EngineError>;
 }
 
 /// A query compiled for one engine, shared by all workers of a call.
 pub trait Prepared: Send + Sync {
-    /// Returns how many files one task should hold.
+    /// Returns how files are grouped into tasks.
     fn batching(&self) -> Batching;
 
     /// Creates the state of one worker.
@@ -89,22 +92,23 @@ pub trait Prepared: Send + Sync {
 /// How files are grouped into tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batching {
-    /// Fewer files than this are only searched when no more are known yet to follow them.
+    /// While fewer files than this are known, workers list further before they search, if there is
+    /// more to list.
     pub min_files: usize,
-    /// A task never holds more files than this.
+    /// The most files of a task.
     pub max_files: usize,
 }
 
 /// The part of a prepared query that one thread owns: buffers, automata, processes.
 pub trait Worker {
-    /// Searches `files` in order and hands over one outcome for each, with its position in `files`, in
-    /// ascending order. Returns early, possibly after a last incomplete outcome, once the stop flag is
-    /// raised; files not reached then get no outcome.
+    /// Searches `files` in order and emits one outcome for each, with its position in `files`, in
+    /// ascending order. Returns early once the stop flag is raised, possibly after a last
+    /// incomplete outcome. Files that were not reached then get no outcome.
     ///
     /// # Errors
     ///
-    /// [`EngineError::Failed`] when the engine as a whole can't go on. Errors of single files are part
-    /// of their outcome.
+    /// [`EngineError::Failed`] if the engine as a whole can't continue. Errors of single files are
+    /// part of their outcomes.
     fn search(
         &mut self,
         files: &[EligibleFile],

@@ -1,7 +1,7 @@
-//! The result of searching one file: its lines, its counts and what has to be said about it.
+//! The result of searching one file: its lines, its counts and its gaps.
 //!
-//! Owns [`Line`] and [`FileOutcome`]. Text is kept as the bytes of the file, so that every surface
-//! can print it exactly. How a response is written is not known here.
+//! Owns [`Line`] and [`FileOutcome`]. Text is kept as the bytes of the file, so that every caller
+//! can print it exactly. This module does not know how a response is written.
 
 use std::path::PathBuf;
 
@@ -10,28 +10,28 @@ use smallvec::SmallVec;
 
 use crate::exec::as_text;
 
-/// About how many bytes an allocation is larger than its contents.
+/// The approximate overhead of an allocation, in bytes.
 const ROUNDING: usize = 8;
 
 /// One match in a line, in bytes of the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
-    /// Where the match starts.
+    /// The offset of the start of the match.
     pub start: usize,
-    /// Where it ends.
+    /// The offset of the end of the match.
     pub end: usize,
-    /// The edits between the match and the pattern; 0 for an exact match.
+    /// The number of edits between the match and the pattern, 0 for an exact match.
     #[serde(default, skip_serializing_if = "is_default")]
     pub edits: u32,
 }
 
-/// The matches of one line. A single one, as most lines have, takes no allocation of its own.
+/// The matches of one line. A single match, the usual case, needs no allocation.
 pub type LineSpans = SmallVec<[Span; 1]>;
 
 /// Whether a line matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LineKind {
-    /// The line holds a match.
+    /// The line contains a match.
     #[default]
     Match,
     /// The line is near a matching line.
@@ -41,19 +41,19 @@ pub enum LineKind {
 /// The bytes that end a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LineEnd {
-    /// Nothing: the last line of a text without a final line feed.
+    /// No byte: the last line of a text without a final line feed.
     None,
-    /// `\n`.
+    /// A line feed, `\n`.
     #[default]
     Lf,
-    /// `\r\n`.
+    /// A carriage return and a line feed, `\r\n`.
     CrLf,
     /// A lone `\r` at the end of the text.
     Cr,
 }
 
 impl LineEnd {
-    /// Returns the bytes.
+    /// Returns the bytes of the line end.
     pub fn bytes(self) -> &'static [u8] {
         match self {
             LineEnd::None => b"",
@@ -74,30 +74,30 @@ impl LineEnd {
     }
 }
 
-/// Where a line stands in its text.
+/// The position of a line in its text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// The offset of its first byte in the decoded text, without a byte-order mark.
+    /// The offset of the line's first byte in the decoded text, without a byte-order mark.
     pub offset: u64,
-    /// The bytes that end it.
+    /// The bytes that end the line.
     pub end: LineEnd,
 }
 
 /// One line that a search reports (FR-LS-04, FR-LSI-PARSE-01).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
-    /// Whether it matches.
+    /// Whether the line matches or is context.
     #[serde(default, skip_serializing_if = "is_default")]
     pub kind: LineKind,
     /// The 1-based number of the line in its file.
     pub number: u64,
-    /// The bytes of the line, without its terminator; text in UTF-16 is transcoded to UTF-8.
+    /// The bytes of the line, without its terminator. Text in UTF-16 is transcoded to UTF-8.
     #[serde(with = "as_text::bytes")]
     pub text: Box<[u8]>,
-    /// The matches, from left to right: the first one only, or all, as the query asks. Empty for
-    /// context.
+    /// The matches, from left to right: only the first one, or all, depending on the query. Empty
+    /// for context.
     pub spans: LineSpans,
-    /// Where it stands, if the query asks for that.
+    /// The position of the line, if the query asks for it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub place: Option<Place>,
 }
@@ -127,50 +127,51 @@ pub struct BinaryCut {
     pub matches: bool,
 }
 
-/// Something that a reader of a file's lines has to know.
+/// Gaps in a file's lines that a reader must know about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gaps {
-    /// Lines at and behind a NUL byte are missing.
+    /// Set if the lines from a NUL byte on are missing.
     pub binary: Option<BinaryCut>,
-    /// More lines match than `max_matches_per_file` lets be reported.
+    /// Whether more lines match than `max_matches_per_file` permits.
     pub more_matches: bool,
-    /// The file was not searched: it has so many bytes, more than `max_file_size`.
+    /// The size of the file, in bytes, if it was not searched because it is larger than
+    /// `max_file_size`.
     pub too_large: Option<u64>,
-    /// The file is no text from this byte on, and such files are passed over, though a line of it
-    /// matches ([`BinaryRule::SkipNonText`](super::query::BinaryRule::SkipNonText)).
+    /// The offset of the first byte that is not text, if the file was skipped for it although a
+    /// line matches ([`BinaryRule::SkipNonText`](super::query::BinaryRule::SkipNonText)).
     pub not_text: Option<u64>,
 }
 
 impl Gaps {
-    /// Returns whether a line of binary data matches, which is not reported.
+    /// Returns whether a line of binary data matches. Such lines are not reported.
     pub(crate) fn hides_match(&self) -> bool {
         self.binary.is_some_and(|binary| binary.matches)
     }
 }
 
-/// The result of searching one file: a pure function of the file's bytes and the query.
+/// The result of searching one file. Depends only on the file's bytes and the query.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileOutcome {
     /// The lines, in ascending order.
     #[serde(default, skip_serializing_if = "is_default")]
     pub lines: Vec<Line>,
-    /// How many lines match, reported or not, up to where the search of the file ended.
+    /// The number of matching lines, reported or not, up to the end of the search.
     #[serde(default, skip_serializing_if = "is_default")]
     pub matched_lines: u64,
-    /// How many matches these lines hold, as far as they were looked for.
+    /// The number of matches in these lines, as far as they were looked for.
     #[serde(default, skip_serializing_if = "is_default")]
     pub matches: u64,
     /// The bytes of text that were searched.
     #[serde(default, skip_serializing_if = "is_default")]
     pub searched_bytes: u64,
-    /// Lines that are missing.
+    /// The lines that are missing, and why.
     #[serde(default, skip_serializing_if = "is_default")]
     pub gaps: Gaps,
     /// Why the file, or the rest of it, could not be searched (FR-LS-ERR-06).
     #[serde(default, skip_serializing_if = "is_default")]
     pub error: Option<String>,
-    /// Whether the file was searched to its end, or to a limit of the request. False when the
-    /// deadline or a cancellation came first; `lines` is then a prefix.
+    /// Whether the file was searched to its end, or to a limit of the request. False if the
+    /// deadline or a cancellation came first. `lines` is a prefix then.
     #[serde(default = "complete", skip_serializing_if = "is_complete")]
     pub complete: bool,
 }
@@ -211,7 +212,7 @@ impl FileOutcome {
         }
     }
 
-    /// Returns true if the file holds a match, reported or not.
+    /// Returns true if the file contains a match, reported or not.
     pub fn has_match(&self) -> bool {
         self.matched_lines > 0 || self.gaps.hides_match()
     }
@@ -225,29 +226,30 @@ impl FileOutcome {
 /// One file of an answer, in emission order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileAnswer {
-    /// Which of the searched paths the file lies in, from 0.
+    /// The index of the searched path that contains the file, from 0.
     #[serde(default, skip_serializing_if = "is_default")]
     pub target: usize,
-    /// The path of the file relative to that; empty if it is the file itself.
+    /// The path of the file relative to the searched path. Empty if the searched path is the file.
     #[serde(with = "as_text::path")]
     pub path: PathBuf,
-    /// What was found. `error` is empty: errors are reported in a list of their own.
+    /// The outcome of the file. Its `error` is empty: errors are reported in their own list.
     pub outcome: FileOutcome,
 }
 
 /// A file or directory that could not be read (FR-LS-ERR-05, FR-LS-ERR-06).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileError {
-    /// Which of the searched paths it lies in, from 0.
+    /// The index of the searched path that contains the file or directory, from 0.
     pub target: usize,
-    /// The path relative to that; empty for the searched path itself.
+    /// The path relative to the searched path. Empty for the searched path itself.
     #[serde(with = "as_text::path")]
     pub path: PathBuf,
-    /// What went wrong.
+    /// The error message.
     pub message: String,
 }
 
-/// Returns true for a value that is not sent, since a reader takes it for an absent field.
+/// Returns true for a value that is not sent, because a reader fills in the default for an absent
+/// field.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -256,7 +258,7 @@ fn complete() -> bool {
     true
 }
 
-// The signature that serde calls.
+// serde requires this signature.
 #[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_complete(complete: &bool) -> bool {
     *complete

@@ -1,9 +1,9 @@
-//! How the run of an external program is to be understood.
+//! Classifies how a run of an external program ended.
 //!
-//! Owns the exit classes (FR-LS-ERR-03, FR-LSI-EXIT-01) and, for each program, which of its complaints are
-//! about single files (FR-LSI-EXIT-02). A pure function of what was observed; exit codes alone do not say
-//! enough: ugrep 3 returns 0 or 1 although a file could not be read, ripgrep and ugrep 7 return 2 although there
-//! are matches.
+//! Owns the exit classes (FR-LS-ERR-03, FR-LSI-EXIT-01). Also decides, for each program, which
+//! messages on standard error are about single files (FR-LSI-EXIT-02). Exit codes alone are not
+//! enough: ugrep 3 returns 0 or 1 although a file could not be read, and ripgrep and ugrep 7 return
+//! 2 although there are matches. The functions are pure: their result depends only on [`Observed`].
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::exec::stop::StopReason;
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// It returned this code.
+    /// The program returned this code.
     Code(i32),
     /// A signal killed it.
     Signal(i32),
@@ -28,41 +28,43 @@ impl fmt::Display for Exit {
     }
 }
 
-/// What was observed of a run.
+/// Observations about one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
-    /// The program.
+    /// The program that ran.
     pub tool: Tool,
-    /// How many lines it reported.
+    /// The number of lines that the program reported.
     pub records: u64,
-    /// Whether something it wrote could not be understood (FR-LS-ENC-01).
+    /// Whether part of the output could not be parsed (FR-LS-ENC-01).
     pub garbled: bool,
-    /// What it wrote to its standard error, decoded, with the names of the searched files that could be
-    /// mistaken for messages replaced.
+    /// The program's standard error, decoded. Names of searched files that look like messages are
+    /// replaced.
     pub stderr: &'a str,
-    /// How it ended, where that is known.
+    /// How the program ended, if known.
     pub exit: Option<Exit>,
-    /// Why it was stopped from here, if it was.
+    /// Why this process stopped the program, if it did.
     pub stopped: Option<StopReason>,
 }
 
 /// The class of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
-    /// It ended by itself and reported lines.
+    /// The program ended by itself and reported lines.
     OkWithMatches,
-    /// It ended by itself and there was nothing to report.
+    /// The program ended by itself and reported no line.
     OkNoMatches,
-    /// It was stopped because no more was wanted: the response was full, or nobody waited for it any more.
+    /// The program was stopped because nobody needs more output: the response is full, or the call
+    /// was cancelled.
     Truncated,
-    /// It was stopped because the time was up.
+    /// The program was stopped because the time was up.
     TimedOut,
-    /// What it reported can't be trusted to be complete.
+    /// The reports may be incomplete.
     BackendError,
 }
 
-/// Classifies a run. Being stopped from here comes first, since then everything else is our own doing; then
-/// records, standard error and signals, and the exit code last.
+/// Classifies a run. A stop by this process decides first, because the exit code is then a
+/// consequence of the stop. Then records, standard error and signals decide, and the exit code
+/// last.
 pub fn classify(observed: &Observed<'_>) -> Completion {
     match observed.stopped {
         Some(StopReason::TimedOut) => return Completion::TimedOut,
@@ -91,7 +93,7 @@ pub fn classify(observed: &Observed<'_>) -> Completion {
     }
 }
 
-/// Whether standard error says that the program gave up.
+/// Returns whether standard error says that the program gave up.
 fn is_fatal(tool: Tool, stderr: &str) -> bool {
     match tool {
         Tool::Ripgrep => false,
@@ -101,8 +103,8 @@ fn is_fatal(tool: Tool, stderr: &str) -> bool {
     }
 }
 
-/// Whether standard error holds complaints about single files and nothing else. What is cut off at its end
-/// is one, as the program that gives up writes little.
+/// Returns whether standard error holds only messages about single files, at least one. Standard
+/// error may be truncated. That does no harm, because a program that gives up writes little.
 fn is_about_files(tool: Tool, stderr: &str) -> bool {
     let mut lines = stderr.lines().filter(|line| !line.trim().is_empty());
     let about_file = |line: &str| match tool {
@@ -161,7 +163,7 @@ mod tests {
                 (0, 3, BackendError),
                 (3, 127, BackendError),
                 (0, -1, BackendError),
-                // Contradictions: lost output is an error, a record stands for itself.
+                // Contradictions: lost output is an error; a record counts as a match.
                 (0, 0, BackendError),
                 (3, 1, OkWithMatches),
             ] {

@@ -1,11 +1,13 @@
 //! Searching batches of files with an external program.
 //!
-//! Owns what the external engines have in common: which files a program is asked about, how they
-//! are handed over, and how its reports become outcomes in the order of the batch. A program gets
-//! explicit files as arguments, in order, as many at once as the system allows (FR-LSI-EXE-01,
-//! FR-LSI-EXE-03); it only reports lines, in any order, and every one of them is confirmed from
-//! bytes that are read here, through the safe open of [`EligibleFile`]. Which program it is, and
-//! how it is asked, this module is told.
+//! Owns the parts that the external engines share: which files a program gets, how it gets them,
+//! and how its reports become outcomes in the order of the batch. A program gets explicit files as
+//! arguments, in order, as many at once as the system allows (FR-LSI-EXE-01, FR-LSI-EXE-03). It
+//! only reports lines, in any order.
+//!
+//! Every reported line is confirmed from bytes that are read here, through the safe open of
+//! [`EligibleFile`]. The engines for ripgrep and ugrep say which program runs, and with which
+//! arguments.
 
 mod reports;
 
@@ -33,56 +35,56 @@ use crate::index::text::utf16_mark;
 
 use self::reports::{Ordered, Report, Reports};
 
-/// Starting a program takes some milliseconds, so a task holds many files; but not so many that their paths
-/// fill more than one argument list.
+/// Starting a program takes some milliseconds, so a task holds many files. But their paths should
+/// fit into about one argument list.
 const BATCHING: Batching = Batching {
     min_files: 64,
     max_files: 2000,
 };
 
-/// Bytes of arguments that a program is started with at most, the system's pointers to them included. Linux
-/// allows a quarter of the stack's limit, 2 MiB by default; macOS 1 MiB; Windows 32,767 characters.
+/// The most bytes of arguments for one run, including the system's pointers to them. Linux allows a
+/// quarter of the stack's limit, 2 MiB by default; macOS 1 MiB; Windows 32,767 characters.
 const ARGUMENTS_LIMIT: usize = if cfg!(windows) { 30_000 } else { 960_000 };
 
-/// What a system that refuses long argument lists must accept all the same.
+/// The length of an argument list that every system must accept. Shorter lists are not tried.
 const ARGUMENTS_FLOOR: usize = ARGUMENT_LIMIT + (16 << 10);
 
-/// The most bytes of files in one run of a program, unless one file alone has more. No file has an
-/// outcome before the program has ended, so a call that runs out of time loses at most one run.
+/// The most bytes of files in one run of a program, unless a single file has more. Outcomes are
+/// only known when the program has ended, so a call that runs out of time loses at most one run.
 const CONTENT_LIMIT: u64 = 64 << 20;
 
-/// The limit for reports that carry the text of the match, which is kept in memory.
+/// The same limit for reports that include the matched text, which is kept in memory.
 const PLACED_CONTENT_LIMIT: u64 = 2 << 20;
 
-/// Lines of one file that are reported at most; what follows them is searched in process.
+/// The most lines that are reported of one file. Later lines are searched in process.
 const REPORT_LIMIT: u64 = 20_000;
 
-/// Lines that are reported beyond those that are needed, because some are not confirmed.
+/// Extra lines to report, because some reported lines are not confirmed.
 const SLACK: u64 = 16;
 
-/// What bytes an argument takes besides its own: its end and the pointer to it.
+/// The bytes of an argument besides its text: its end and the pointer to it.
 const PER_ARGUMENT: usize = 9;
 
-/// How a program is asked.
+/// An external program and its arguments.
 #[derive(Debug)]
 pub(crate) struct External {
-    /// Which program.
+    /// The program.
     pub(crate) tool: Tool,
     /// Its version.
     pub(crate) version: Version,
-    /// Where it is.
+    /// The path of the program.
     pub(crate) program: PathBuf,
-    /// The arguments before the files, with the expression and `--`; nothing when no line can match.
+    /// The arguments before the files, with the expression and `--`. `None` if no line can match.
     pub(crate) flags: Option<Vec<OsString>>,
-    /// What it reports.
+    /// The format of its reports.
     pub(crate) format: Format,
-    /// How many lines of a file are kept of what it reports.
+    /// The most reported lines that are kept of a file.
     pub(crate) lines_per_file: u64,
 }
 
 impl External {
-    /// Returns how many lines of a file are worth reporting. Places of matches can't be found in process, so
-    /// of those everything that can be shown is.
+    /// Returns how many lines of a file are worth reporting. Approximate matches can't be found in
+    /// process, so for them every line that can be shown is reported.
     pub(crate) fn lines_worth_reporting(query: &Query, format: Format) -> u64 {
         let needed = query
             .max_matches_per_file
@@ -112,9 +114,9 @@ impl External {
 pub(crate) struct PreparedExternal {
     /// The query.
     pub(crate) query: Arc<Query>,
-    /// What confirms.
+    /// The matcher that confirms reported lines.
     pub(crate) matcher: LineMatcher,
-    /// How the program is asked.
+    /// The program and its arguments.
     pub(crate) external: Arc<External>,
 }
 
@@ -142,23 +144,23 @@ struct ExternalWorker {
     arguments_limit: usize,
 }
 
-/// What is done about a file.
+/// How a file gets its outcome.
 #[derive(Debug)]
 enum Plan {
-    /// Nothing: the outcome is known.
+    /// The outcome is known already.
     Known(FileOutcome),
-    /// It is searched here.
+    /// This process searches the file.
     Here,
-    /// The program is asked.
+    /// The program searches the file.
     Ask,
 }
 
 /// Files for one run of the program.
 #[derive(Debug, Default)]
 struct Chunk {
-    /// One for each file.
+    /// One plan for each file.
     plans: Vec<Plan>,
-    /// The files to ask about: the number of the file in the chunk, and its path.
+    /// The files for the program: the number of the file in the chunk, and its path.
     asked: Vec<(usize, OsString)>,
 }
 
@@ -183,7 +185,7 @@ impl Worker for ExternalWorker {
             match run.search(chunk.asked)? {
                 Searched::All => from += count,
                 Searched::Stopped => break,
-                // Nothing was searched yet.
+                // No file was searched yet, so the same files are tried with a shorter list.
                 Searched::TooLong if self.arguments_limit > ARGUMENTS_FLOOR => {
                     self.arguments_limit = (self.arguments_limit / 2).max(ARGUMENTS_FLOOR);
                 }
@@ -198,7 +200,7 @@ impl Worker for ExternalWorker {
 }
 
 impl ExternalWorker {
-    /// Plans as many of the files, from the first on, as one run can take.
+    /// Plans as many files, from the first on, as one run can take.
     fn chunk(&self, files: &[EligibleFile]) -> Chunk {
         let mut chunk = Chunk::default();
         let flags = self.external.flags.as_deref().unwrap_or_default();
@@ -234,8 +236,7 @@ impl ExternalWorker {
         chunk
     }
 
-    /// Looks at a file before the program does, and returns its length. Costs one open and one
-    /// small read.
+    /// Decides how a file is searched, and returns its length. Costs one open and one small read.
     fn plan(&self, file: &EligibleFile) -> (Plan, u64) {
         let (mut opened, meta) = match file.open() {
             Ok(opened) => opened,
@@ -252,12 +253,14 @@ impl ExternalWorker {
         if let Some(outcome) = known {
             return (Plan::Known(outcome), meta.len);
         }
-        // How a program decodes is its own; and a read that fails here is reported by the full one.
+        // Programs decode UTF-16 in their own ways, so such files are searched here. If the read
+        // fails, the search here reports why.
         let mut head = [0; 2];
         let is_ripgreps = self.query.binary.is_ripgreps();
         let plan = match self.external.format {
             Format::Placed => Plan::Ask,
-            // The program reports lines of the file, of which its NUL bytes may make others.
+            // Under ripgrep's rule, NUL bytes may end lines in a named file. The program counts
+            // lines without them.
             _ if is_ripgreps && file.is_named => Plan::Here,
             Format::Noted | Format::Plain => match opened.read(&mut head) {
                 Ok(n) if utf16_mark(&head[..n]).is_none() => Plan::Ask,
@@ -267,7 +270,7 @@ impl ExternalWorker {
         (plan, meta.len)
     }
 
-    /// What is done about a file that the program can't be asked about.
+    /// Returns the plan for a file that can't be given to the program.
     fn instead(&self, why: &str) -> Plan {
         match self.external.format {
             Format::Placed => Plan::Known(FileOutcome::failed(why.to_string())),
@@ -275,8 +278,8 @@ impl ExternalWorker {
         }
     }
 
-    /// Sees to it that no path is asked about twice, as reports could not be told apart. One file has two places
-    /// in a batch where links to it were followed.
+    /// Ensures that no path is given to the program twice, because reports name files by their
+    /// paths. A file is twice in a batch if it was reached through a link, too.
     fn tell_apart(&self, chunk: &mut Chunk) {
         let mut order: Vec<usize> = (0..chunk.asked.len()).collect();
         order.sort_by(|&a, &b| (&chunk.asked[a].1, a).cmp(&(&chunk.asked[b].1, b)));
@@ -290,7 +293,7 @@ impl ExternalWorker {
             return;
         };
         if self.external.format == Format::Placed {
-            // The next run asks again.
+            // The next run takes the files from here on.
             chunk.plans.truncate(chunk.asked[first].0);
             chunk.asked.truncate(first);
             return;
@@ -304,7 +307,7 @@ impl ExternalWorker {
 
 /// How a run ended.
 enum Searched {
-    /// Every file of it has its outcome.
+    /// Every file of the run has its outcome.
     All,
     /// The stop flag was raised.
     Stopped,
@@ -323,7 +326,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Asks the program about `asked`, and gives every file of the run its outcome.
+    /// Runs the program on `asked`, and gives every file of the run its outcome.
     fn search(mut self, asked: Vec<(usize, OsString)>) -> Result<Searched, EngineError> {
         let external = self.external;
         let (numbers, paths): (Vec<usize>, Vec<OsString>) = asked.into_iter().unzip();
@@ -368,7 +371,7 @@ impl Run<'_> {
     }
 
     /// Emits the outcome of each file, in order. `reports` has the number of the file as its key.
-    /// A program that has `complained` may have left out lines.
+    /// If the program `complained`, it may have left out lines.
     fn finish(
         &mut self,
         mut reports: BTreeMap<usize, Report>,
@@ -397,7 +400,7 @@ impl Run<'_> {
         Ok(Searched::All)
     }
 
-    /// Looks at the reported lines of a file.
+    /// Confirms the reported lines of a file.
     fn confirm(
         &mut self,
         file: &EligibleFile,
@@ -421,7 +424,7 @@ impl Run<'_> {
         })
     }
 
-    /// Searches a file of which the program may not have seen everything.
+    /// Returns the outcome of a file without a report, if the program may not have read all of it.
     fn ask_no_more(&mut self, file: &EligibleFile) -> FileOutcome {
         match (self.external.format, file.open()) {
             (_, Err(error)) => FileOutcome::failed(error.to_string()),
@@ -430,8 +433,8 @@ impl Run<'_> {
         }
     }
 
-    /// Decides whether the files of a run that has ended can have their outcomes; false when it was stopped
-    /// before that.
+    /// Decides whether the run is complete, so that its files can get their outcomes. Returns false
+    /// if it was stopped before that.
     fn understand(
         &self,
         ended: &Ended,
@@ -476,8 +479,8 @@ impl Run<'_> {
     }
 }
 
-/// Returns the complete messages of a standard error. A searched file's name with line feeds in it can't be
-/// mistaken for a message any more.
+/// Returns the complete messages of a standard error. Names of searched files that contain line
+/// feeds are replaced, because a part of one could look like a message.
 fn whole_messages(stderr: &str, cut: bool, names: &[OsString]) -> String {
     let whole = match stderr.rfind('\n') {
         Some(end) if cut => &stderr[..end],

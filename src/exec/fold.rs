@@ -1,7 +1,7 @@
-//! Rewriting a syntax tree into the normal form of [`crate::exec::pattern`].
+//! Rewrites a syntax tree into the normal form of [`crate::exec::pattern`].
 //!
-//! Works on the syntax tree and not on the translated expression, because folding must happen before
-//! negation: `[^k]` without case is "neither `k` nor `K`".
+//! This happens on the syntax tree, not on the translated expression, because folding must happen
+//! before negation: without case, `[^k]` means "neither `k` nor `K`".
 
 use std::mem;
 
@@ -13,19 +13,19 @@ use regex_syntax::ast::{
 use regex_syntax::hir::translate::TranslatorBuilder;
 use regex_syntax::hir::{Class, HirKind};
 
-/// What becomes of the flag `i`.
+/// How the flag `i` is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CaseFlag {
-    /// It is removed, and each letter that it covers becomes a class of both ASCII cases.
+    /// The flag is removed, and each letter in its scope becomes a class of both ASCII cases.
     SpelledOut,
-    /// It stays, and means Unicode's simple case folding.
+    /// The flag stays, and means Unicode's simple case folding.
     Kept,
 }
 
-/// Rewrites `ast` in place. `insensitive` is the state of the `i` flag at its start, where that flag
-/// is spelled out.
+/// Rewrites `ast` in place. `insensitive` is the state of the `i` flag at the start of the tree. It
+/// matters only for [`CaseFlag::SpelledOut`].
 ///
-/// Recursion is bounded by the parser's nesting limit.
+/// The parser's nesting limit bounds the recursion.
 pub(crate) fn normalize(ast: &mut Ast, insensitive: bool, flag: CaseFlag) {
     let mut state = State {
         insensitive: insensitive && flag == CaseFlag::SpelledOut,
@@ -34,14 +34,14 @@ pub(crate) fn normalize(ast: &mut Ast, insensitive: bool, flag: CaseFlag) {
     visit(ast, &mut state);
 }
 
-/// What holds at a place of the tree.
+/// The state of the flags at a place of the tree.
 #[derive(Clone, Copy)]
 struct State {
     insensitive: bool,
     flag: CaseFlag,
 }
 
-/// Visits a tree; `state` changes when the tree sets the flag for what follows it.
+/// Rewrites a tree. Changes `state` if the tree sets the flag for the rest of the expression.
 fn visit(ast: &mut Ast, state: &mut State) {
     match ast {
         Ast::Empty(_) | Ast::Dot(_) | Ast::ClassPerl(_) => {}
@@ -104,7 +104,7 @@ fn visit(ast: &mut Ast, state: &mut State) {
     }
 }
 
-/// Removes the flags that the normal form does not have from `flags`, and takes over `i`.
+/// Removes the flags that the normal form lacks from `flags`, and updates the state of `i`.
 fn apply_flags(flags: &mut Flags, state: &mut State) {
     let mut negated = false;
     let mut kept = Vec::new();
@@ -120,7 +120,7 @@ fn apply_flags(flags: &mut Flags, state: &mut State) {
             }
             FlagsItemKind::Flag(Flag::MultiLine | Flag::CRLF) => {}
             FlagsItemKind::Flag(_) => {
-                // A negation without flags behind it would not parse.
+                // A negation with no flag after it would not parse.
                 kept.extend(negation.take());
                 kept.push(item);
             }
@@ -165,7 +165,8 @@ fn bracketed(span: Span, negated: bool, items: Vec<ClassSetItem>) -> ClassBracke
     }
 }
 
-/// Folds a set; folding distributes over unions, and operands fold before the operation.
+/// Folds a set. Folding distributes over unions, and the operands of an operation are folded before
+/// it.
 fn fold_set(set: &mut ClassSet) {
     match set {
         ClassSet::Item(item) => fold_item(item),
@@ -218,7 +219,7 @@ fn union(span: Span, items: Vec<ClassSetItem>) -> ClassSetItem {
     ClassSetItem::Union(ClassSetUnion { span, items })
 }
 
-/// Adds the other case of the letters that a range covers.
+/// Adds the other case of the letters in a range.
 fn fold_range(given: &ClassSetRange) -> Option<ClassSetItem> {
     let span = given.span;
     let (start, end) = (given.start.c, given.end.c);
@@ -233,8 +234,8 @@ fn fold_range(given: &ClassSetRange) -> Option<ClassSetItem> {
     (items.len() > 1).then(|| union(span, items))
 }
 
-/// Folds a named class such as `\p{Lu}` or `[:^upper:]`, which may be negated itself. Returns nothing
-/// when it is closed under folding.
+/// Folds a named class such as `\p{Lu}` or `[:^upper:]`, which may be negated itself. Returns
+/// `None` if folding does not change it.
 fn fold_named(span: Span, item: ClassSetItem) -> Option<ClassBracketed> {
     let negated = match &item {
         ClassSetItem::Ascii(class) => class.negated,
@@ -242,7 +243,7 @@ fn fold_named(span: Span, item: ClassSetItem) -> Option<ClassBracketed> {
         _ => false,
     };
     let members = ascii_letters(span, &item)?;
-    // Of a negated class, the positive one folds: its letters are those that are not members.
+    // For a negated class, folding applies to the positive class: the letters that are not members.
     let positive = |c: char| members.contains(&c) != negated;
     let changed: Vec<char> = ('a'..='z')
         .chain('A'..='Z')
@@ -277,8 +278,8 @@ fn fold_named(span: Span, item: ClassSetItem) -> Option<ClassBracketed> {
     })
 }
 
-/// Returns the ASCII letters that a class holds; nothing when the class does not translate, in which
-/// case the later translation of the whole expression reports why.
+/// Returns the ASCII letters of a class. `None` if the class does not translate. The later
+/// translation of the whole expression reports why.
 fn ascii_letters(span: Span, item: &ClassSetItem) -> Option<Vec<char>> {
     let ast = Ast::class_bracketed(bracketed(span, false, vec![item.clone()]));
     let hir = TranslatorBuilder::new().build().translate("", &ast).ok()?;
@@ -305,7 +306,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns which of all characters up to U+2200 and the two that fold onto ASCII letters match.
+    /// Returns the matching characters among all up to U+2200 and the two that fold onto ASCII
+    /// letters.
     fn matched(expression: &str) -> Vec<char> {
         let regex =
             regex_automata::hybrid::regex::Regex::new(&format!("^(?:{expression})$")).unwrap();
@@ -325,8 +327,8 @@ mod tests {
         text
     }
 
-    /// The oracle: for every class the normal form matches exactly the characters that the plain class
-    /// without case matches when folding is done by hand on the positive set.
+    /// Checks a class against its oracle. The normal form must match exactly the characters that
+    /// the plain class matches without case, when the positive set is folded by hand.
     fn check(positive: &str, negated: &str) {
         let members = matched(positive);
         let folds =
@@ -354,7 +356,7 @@ mod tests {
             ("s", "[^s]"),
             (r"\u{17F}", r"[^\u{17F}]"),
         ] {
-            // The set difference folds its operands first, so its oracle is written with them folded.
+            // The set difference folds its operands first, so the expected class has them folded.
             if positive.contains("--") {
                 assert_eq!(matched(&normalized(positive)), matched(r"[\w--[a-mA-M]]"));
                 assert_eq!(matched(&normalized(negated)), matched(r"[^\w--[a-mA-M]]"));

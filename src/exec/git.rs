@@ -1,8 +1,9 @@
-//! What git says of a working tree.
+//! Read-only questions to git about a working tree: is it dirty, which files are untracked.
 //!
-//! Owns how git is asked: for a bounded time, about no other tree than the one that is meant, without any change of it, and without
-//! running anything that a repository's configuration names. A tree is not trusted: what is in its `.git` may have come with it. The
-//! user's own configuration is, but what it has git run is turned off all the same.
+//! Owns how git runs: with a time limit, in exactly the given tree, and without changing it. The
+//! tree is not trusted, because its `.git` may have come with it. So no program runs that the
+//! repository's configuration names: filters, hooks, a file system monitor, a fetch. The user's own
+//! configuration is trusted, but programs that it names are turned off too.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -15,14 +16,14 @@ use crate::exec::exit::Exit;
 use crate::exec::process::{Ended, Invocation, Piece, Until, run};
 use crate::exec::stop::{Clock, Deadline, Stop};
 
-/// Names of files that are looked at.
+/// The most untracked files that are counted.
 const MOST: u64 = 10_000;
 
-/// Bytes of names of settings, or of paths, that are read.
+/// The most bytes of setting names, or of paths, that are read from git.
 const SAID: usize = 1 << 20;
 
-/// Settings that hold for every question. The last ones matter to a git that does not know the environment variable which keeps it from
-/// fetching: with them, what it begins comes to nothing.
+/// Settings of every git command. The last three are for versions of git that ignore
+/// `GIT_NO_LAZY_FETCH`: a fetch that such a git starts fails at once.
 const SETTINGS: [&str; 6] = [
     "core.fsmonitor=false",
     "core.untrackedCache=false",
@@ -32,69 +33,70 @@ const SETTINGS: [&str; 6] = [
     "transfer.bundleURI=false",
 ];
 
-/// Environment variables of every question: objects that are missing stay so, no protocol may be spoken whatever the repository allows, and
-/// nobody is asked for a password.
+/// Environment variables of every git command. Git fetches no missing object, speaks no protocol
+/// even where the repository allows one, and asks for no password.
 const ENVIRONMENT: [(&str, &str); 3] = [
     ("GIT_NO_LAZY_FETCH", "1"),
     ("GIT_ALLOW_PROTOCOL", "none"),
     ("GIT_TERMINAL_PROMPT", "0"),
 ];
 
-/// Files that git neither knows nor ignores.
+/// Files that git neither tracks nor ignores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Untracked {
-    /// How many.
+    /// The number of files.
     pub(crate) files: u64,
-    /// Their bytes.
+    /// The sum of their sizes.
     pub(crate) bytes: u64,
-    /// Whether these are all; else there are more.
+    /// Whether all such files were counted. If false, there are more.
     pub(crate) whole: bool,
 }
 
-/// A working tree, and the git that is asked about it.
+/// A working tree, and how git is run in it.
 pub(crate) struct Git<'a> {
-    /// The program.
+    /// The path of the program `git`.
     pub(crate) program: &'a Path,
-    /// Where the working tree starts.
+    /// The top directory of the working tree.
     pub(crate) root: &'a Path,
-    /// The directory of its repository: what its `.git` is, or points to.
+    /// The directory of the repository: `.git` itself, or the directory that a file `.git` points
+    /// to.
     pub(crate) dir: &'a Path,
-    /// The user's own file of what is to be ignored.
+    /// The user's own file of ignore patterns (`core.excludesFile`).
     pub(crate) excludes: Option<&'a Path>,
-    /// Environment variables that lead git to the user's own configuration.
+    /// Environment variables with which git finds the user's own configuration.
     pub(crate) user: &'a [(OsString, OsString)],
-    /// How long one question may take altogether.
+    /// The time for one question, all of its git commands together.
     pub(crate) time: Duration,
-    /// What tells the time.
+    /// The clock that measures this time.
     pub(crate) clock: Arc<dyn Clock>,
-    /// What ends a question that nobody waits for any more.
+    /// Cancels a question when its caller no longer waits.
     pub(crate) stop: &'a Stop,
 }
 
-/// What was turned off for a question.
+/// Settings that keep git from running filters.
 #[derive(Debug, Default)]
 struct Harmless {
-    /// As arguments.
+    /// Arguments such as `-c filter.lfs.clean=`.
     settings: Vec<OsString>,
-    /// The names of filters among it.
+    /// The names of the filters that these arguments turn off, such as `lfs`.
     filters: BTreeSet<Vec<u8>>,
 }
 
-/// What git says of a tree beside its commit.
+/// The result of `git status`.
 #[derive(Debug, Default)]
 struct Compared {
-    /// Something differs, whatever filters do.
+    /// Whether something differs from the commit, regardless of filters.
     differs: bool,
-    /// Files that differ unless a filter makes them equal, each ended by a NUL.
+    /// Paths of files that differ unless a filter makes them equal, each ended by a NUL.
     perhaps: Vec<u8>,
 }
 
 impl Git<'_> {
-    /// Counts the files that git neither knows nor ignores; stops at [`MOST`].
+    /// Counts the files that git neither tracks nor ignores, up to [`MOST`].
     ///
     /// # Errors
     ///
-    /// What went wrong.
+    /// A message if git fails, exceeds the time limit, or would use another repository.
     pub(crate) fn untracked(&self) -> Result<Untracked, String> {
         let deadline = Deadline::after(self.time, self.clock.clone());
         let harmless = self.without_programs(&deadline)?;
@@ -121,12 +123,13 @@ impl Git<'_> {
         }
     }
 
-    /// Returns whether anything in the tree is not as in the commit that is checked out: changed, staged, or not known
-    /// to git and not ignored. Submodules count by the commit that they are at.
+    /// Returns whether anything in the tree differs from the commit that is checked out: changed,
+    /// staged, or untracked and not ignored. A submodule differs if it is at another commit.
     ///
     /// # Errors
     ///
-    /// What went wrong; also where that depends on what a filter would do, which is not run.
+    /// A message if git fails or exceeds the time limit. Also if the answer depends on the output
+    /// of a filter, because filters are not run.
     pub(crate) fn is_dirty(&self) -> Result<bool, String> {
         let deadline = Deadline::after(self.time, self.clock.clone());
         let harmless = self.without_programs(&deadline)?;
@@ -140,7 +143,7 @@ impl Git<'_> {
         }
     }
 
-    /// Compares the tree with its commit, until something differs for certain.
+    /// Compares the tree with its commit. Stops at the first certain difference.
     fn compared(&self, harmless: &Harmless, deadline: &Deadline) -> Result<Compared, String> {
         let args = [
             "status",
@@ -155,7 +158,7 @@ impl Git<'_> {
         let mut too_many = false;
         let ended = self.ask(&harmless.settings, &args, None, deadline, &mut |piece| {
             entries.take(piece.bytes, &mut |entry| {
-                // The letters of index and working tree, and a space before the path.
+                // An entry is two letters, for index and working tree, then a space and the path.
                 match entry.get(..3) {
                     Some(b" M ") if !harmless.filters.is_empty() => {
                         too_many |= found.perhaps.len() + entry.len() > SAID;
@@ -178,7 +181,7 @@ impl Git<'_> {
         }
     }
 
-    /// Returns whether there is any of these files to which no filter belongs that was turned off.
+    /// Returns whether at least one of these files has no filter that was turned off.
     fn any_unfiltered(
         &self,
         paths: &[u8],
@@ -192,7 +195,7 @@ impl Git<'_> {
         let input = Some(paths);
         let ended = self.ask(&harmless.settings, &args, input, deadline, &mut |piece| {
             parts.take(piece.bytes, &mut |part| {
-                // A path, the attribute, its value.
+                // Parts come in threes: a path, the attribute, its value.
                 nth += 1;
                 any |= nth % 3 == 0 && !harmless.filters.contains(part);
                 match any {
@@ -207,13 +210,14 @@ impl Git<'_> {
         }
     }
 
-    /// Makes sure that git takes the repository for the tree's that is; returns settings that turn off what settings would have git run
-    /// while it compares files.
+    /// Checks that git uses the tree's own repository. Returns settings that turn off the programs
+    /// that git would run while it compares files.
     fn without_programs(&self, deadline: &Deadline) -> Result<Harmless, String> {
         let dir = self.read(&["rev-parse", "--absolute-git-dir"], deadline)?;
         let dir = os(dir.strip_suffix(b"\n").unwrap_or(&dir));
         let real = |path: &Path| path.canonicalize().map_err(|error| error.to_string());
-        // An empty `.git`, or one that git can't use, would have it take another one, such as the tree itself.
+        // With an empty or broken `.git`, git would use another repository, for example that of a
+        // parent directory.
         if real(Path::new(&dir))? != real(self.dir)? {
             return Err("git takes another repository for that of the tree".to_string());
         }
@@ -226,7 +230,8 @@ impl Git<'_> {
                 (Some(b"protocol"), b"allow") => b"never",
                 _ => continue,
             };
-            // Git takes what is before the first `=` for the name, so a name that has one could not be turned off.
+            // Git splits a `-c` argument at the first `=`, so a filter with `=` in its name could
+            // not be turned off.
             if name.contains(&b'=') {
                 return Err("a filter in git's settings has a name with `=`".into());
             }
@@ -239,7 +244,7 @@ impl Git<'_> {
         Ok(harmless)
     }
 
-    /// Returns what git says, if that is not much.
+    /// Returns the output of a git command, at most [`SAID`] bytes.
     fn read(&self, args: &[&str], deadline: &Deadline) -> Result<Vec<u8>, String> {
         let mut said = Vec::new();
         let ended = self.ask(&[], args, None, deadline, &mut |piece| {
@@ -252,7 +257,7 @@ impl Git<'_> {
         self.succeeded(&ended).map(|()| said)
     }
 
-    /// Runs git with settings and arguments, and hands over what it says.
+    /// Runs git with settings and arguments, and hands its output to `take`.
     fn ask(
         &self,
         settings: &[OsString],
@@ -272,7 +277,8 @@ impl Git<'_> {
         }
         all.extend(settings.iter().cloned());
         all.push("--no-optional-locks".into());
-        // Whatever the repository says of where its tree is. The repository itself is found by git, which looks whose it is then.
+        // Overrides `core.worktree` of the repository. The path of the repository is not given: git
+        // checks its owner only if git finds the repository itself.
         all.extend(["--work-tree".into(), self.root.into()]);
         all.extend(args.iter().map(OsString::from));
         let mut environment = self.user.to_vec();
@@ -308,14 +314,14 @@ impl Git<'_> {
     }
 }
 
-/// Puts together what is separated by NULs and comes in pieces.
+/// Joins parts that end with NUL and may be split between pieces of output.
 #[derive(Debug, Default)]
 struct Parts {
     begun: Vec<u8>,
 }
 
 impl Parts {
-    /// Hands over each part that has come to its end.
+    /// Calls `each` for every part that is complete.
     fn take(
         &mut self,
         bytes: &[u8],
@@ -333,7 +339,7 @@ impl Parts {
     }
 }
 
-/// Returns the last part of a setting's name, which git writes in lower case.
+/// Returns the last component of a setting's name. Git writes it in lower case.
 fn last(name: &[u8]) -> &[u8] {
     name.rsplit(|byte| *byte == b'.').next().unwrap_or(name)
 }

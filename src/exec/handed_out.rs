@@ -1,8 +1,8 @@
-//! The parts of an answer that were handed out, so that a second search can hand out the rest.
+//! Records which parts of an answer were handed out, so that a second search can hand out the rest.
 //!
-//! A search may break off when a part of its answer was handed out already: the catalog turns out to
-//! be damaged, or the daemon that answers is killed. Then the question is searched once more, in the
-//! same order, and parts that were handed out are passed over.
+//! A search may fail after a part of its answer was handed out: the catalog turns out to be
+//! damaged, or the daemon that answers is killed. Then the same question is searched again, in the
+//! same order. Parts that were already handed out are skipped.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,14 +13,15 @@ use crate::format::sort_key::cmp_paths;
 /// The parts of an answer that were handed out, in emission order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HandedOut {
-    /// The last file: its searched path and its path below that.
+    /// The last file: the index of its searched path, and its path relative to that.
     last: Option<(usize, PathBuf)>,
-    /// Files and directories that could not be read: their errors may come after files behind them.
+    /// Files and directories that could not be read. Their errors may come after files that follow
+    /// them in the order.
     errors: BTreeSet<(usize, PathBuf)>,
 }
 
 impl HandedOut {
-    /// Notes a part that is handed out.
+    /// Records a part that is handed out.
     pub(crate) fn note(&mut self, found: &Found) {
         match found {
             Found::File(file) => self.last = Some((file.target, file.path.clone())),
@@ -30,7 +31,7 @@ impl HandedOut {
         }
     }
 
-    /// Returns true for a part that was handed out, or that stands before one that was.
+    /// Returns true for a part that was handed out, or that precedes one that was.
     pub(crate) fn has(&self, found: &Found) -> bool {
         match found {
             Found::File(file) => self.last.as_ref().is_some_and(|(target, path)| {

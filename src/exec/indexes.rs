@@ -1,12 +1,12 @@
-//! The indexes that searches can use: opening them, keeping them up to date, and deciding on each
-//! request whether one serves it.
+//! The indexes that searches can use: opening them, keeping them up to date, and deciding for each
+//! request whether to use one.
 //!
 //! [`Indexes`] has one index for each root. [`Indexes::choose`] decides about a request in four
 //! steps: find the root, open its index, compare it with the tree (or pin the state that a watcher
-//! keeps up to date), and make a plan of what it can exclude. In doubt the request is answered
+//! keeps up to date), and make a plan of the files to exclude. In doubt, the request is answered
 //! without an index.
 //!
-//! This module reads no configuration: [`Settings`] and [`LiveSettings`] say all that it needs.
+//! This module reads no configuration: the caller passes [`Settings`] and [`LiveSettings`].
 
 pub(crate) mod access;
 mod choice;
@@ -65,77 +65,79 @@ pub struct Indexes {
     frozen: bool,
     keeping: Arc<Keeping>,
     roots: Vec<Arc<IndexRoot>>,
-    /// What the keys of all roots have in common.
+    /// The parts that the index keys of all roots share.
     keys: RootKeys,
-    /// Other directories that were looked at for an index, where those count.
+    /// Other directories that were checked for an index, by path. `None` if searches use only the
+    /// index roots.
     found: Option<Mutex<BTreeMap<PathBuf, Arc<IndexRoot>>>>,
-    /// The indexes that live, if any do.
+    /// The live indexes of this process. Unset until they start.
     living: OnceLock<Vec<Living>>,
-    /// An engine that can't be given lists of files, so that nothing can be left out (FR-LSI-BE-CAP-02).
+    /// An engine that can't take lists of files. With one, no file can be left out
+    /// (FR-LSI-BE-CAP-02).
     listless: Option<String>,
-    /// Configured roots that can't be indexed, and why.
+    /// Why some configured roots can't be indexed, one message each.
     rejected: Vec<String>,
 }
 
-/// A request for a directory, as far as an index decides about it.
+/// The parts of a request for one directory that decide whether an index is used.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// What is searched for.
+    /// The compiled search.
     pub query: Arc<Query>,
     /// Which files are eligible.
     pub traversal: TraversalOptions,
     /// The most components of a file's path below the directory, if there is a limit.
     pub max_depth: Option<usize>,
-    /// The directory.
+    /// The searched directory.
     pub target: Resolved,
-    /// The globs that files have to satisfy.
+    /// The globs that files must satisfy.
     pub globs: Globs,
     /// The directories that may be read, and the denied names.
     pub reach: Arc<Reach>,
-    /// Git's global excludes file, if it counts.
+    /// Git's global excludes file, if the search uses it.
     pub global_excludes: Option<PathBuf>,
-    /// How long the call may spend on its index (`index_maint_budget_fraction`): on waiting for
-    /// others that open or lock it, and on bringing it up to date or comparing it with the tree.
+    /// The time that the call may spend on its index (`index_maint_budget_fraction`): on waiting
+    /// for others that open or lock it, and on updating it or comparing it with the tree.
     pub maintenance: Duration,
-    /// Whether the snapshot is wanted although nothing can be left out by it.
+    /// Whether the caller wants the snapshot even if the index excludes no file.
     pub pins: bool,
 }
 
-/// What indexes are made of, and for. All of it belongs to the key of an index, or says where the index
-/// is kept and how it is built.
+/// The settings of a set of indexes. Each is part of an index's key, or says where the index is
+/// kept or how it is built.
 #[derive(Debug)]
 pub struct Settings {
     /// Canonical paths of the directories that are indexed, deepest first.
     pub roots: Vec<PathBuf>,
-    /// Why other directories that were to be indexed are not, one sentence each.
+    /// Why other configured directories can't be indexed, one sentence each.
     pub rejected: Vec<String>,
     /// Which files are indexed.
     pub traversal: TraversalOptions,
     /// The names of the engines, joined by `+`.
     pub backend: String,
-    /// The name of an engine that can't be given lists of files: then nothing can be left out
+    /// The name of an engine that can't take lists of files. With one, no file can be left out
     /// (FR-LSI-BE-CAP-02).
     pub listless: Option<String>,
-    /// How much of a regular expression a plan considers.
+    /// The part of a regular expression that a plan considers.
     pub strategy: Strategy,
-    /// Whether the trees are known not to change, so that they are never compared.
+    /// Whether the trees are known not to change. If true, indexes are never compared with them.
     pub frozen: bool,
     /// How an index is built.
     pub build: BuildOptions,
-    /// The allowed roots and denied patterns by which indexes are built.
+    /// The allowed roots and denied patterns that apply to indexes.
     pub reach: Arc<Reach>,
-    /// Git's global excludes file, if it counts.
+    /// Git's global excludes file, if the search uses it.
     pub global_excludes: Option<PathBuf>,
-    /// The rights of this process, as text.
+    /// The access rights of this process, as text.
     pub access: String,
     /// Where indexes are kept.
     pub place: Place,
-    /// Counts the segments that are open.
+    /// The counter of open segments.
     pub handles: Handles,
 }
 
 impl Indexes {
-    /// Sets up indexes; opens none of them yet.
+    /// Creates the set of indexes without opening any of them.
     pub fn of(settings: Settings) -> Indexes {
         let keys = RootKeys {
             traversal: settings.traversal,
@@ -164,41 +166,44 @@ impl Indexes {
         }
     }
 
-    /// Returns the store, where indexes are kept in files.
+    /// Returns the store, if indexes are kept in files.
     pub fn store(&self) -> Option<&Store> {
         self.keeping.store()
     }
 
-    /// Makes the directory in which indexes are kept, where there is none, as building one does: only then is it
-    /// certain that it will do. If it does not, indexes are in memory from now on.
+    /// Creates the directory for indexes if it is missing. Only then is it certain that the
+    /// directory can be used. If it can't, indexes are kept in memory from now on.
     pub fn make_place(&self) {
         self.keeping.make_place();
     }
 
-    /// Returns how many segments are open, of all indexes that were set up with the same places and caches (`IPC.MUST.005`).
+    /// Returns the number of open segments, over all indexes that share places and caches
+    /// (`IPC.MUST.005`).
     pub fn open_segments(&self) -> usize {
         self.keeping.handles().open()
     }
 
-    /// Returns where indexes are kept, wherever they were configured to be.
+    /// Returns where indexes are actually kept, which may differ from the configuration.
     pub fn storage(&self) -> StorageMode {
         self.keeping.storage()
     }
 
-    /// Returns the directories that hold the indexes of the roots, or would, where they are kept in files.
+    /// Returns the index directory of each root, whether or not it exists. Empty if indexes are not
+    /// kept in files.
     pub fn dirs(&self) -> impl Iterator<Item = PathBuf> {
         let dir = |root: &Arc<IndexRoot>| Some(self.store()?.dir_of(root.key.parts()));
         self.roots.iter().filter_map(dir)
     }
 
-    /// Returns why indexes are not kept where they were configured to be: in memory instead
+    /// Returns why indexes are not kept in the configured place. They are kept in memory instead
     /// (FR-LSI-STOR-FALLBACK-01), or not at all.
     pub fn fallback(&self) -> Option<&Fallback> {
         self.keeping.fallback()
     }
 
-    /// Says why those indexes that are kept can be used but not brought up to date, and what to do; `None` if they can, or if none is
-    /// kept. What has changed in a tree since is compared by each search then.
+    /// Returns why the stored indexes can't be updated, and how to change that. `None` if they can,
+    /// or if indexes are not kept in files. Searches still use a read-only index: each one compares
+    /// it with the tree.
     pub fn unwritable(&self) -> Option<String> {
         let error = self.store()?.check_writable().err()?;
         Some(format!(
@@ -207,13 +212,14 @@ impl Indexes {
         ))
     }
 
-    /// Returns why other users may be able to read the indexes that are kept, as
-    /// `index_allow_insecure_persistence` allows; `None` if they are not.
+    /// Returns why other users may be able to read the stored indexes, which
+    /// `index_allow_insecure_persistence` permits. `None` if they can't.
     pub fn exposed(&self) -> Option<String> {
         self.keeping.exposed()
     }
 
-    /// Returns why an index would end with this process, and what to do; `None` if it is kept.
+    /// Returns why an index would end with this process, and how to change that. `None` if it is
+    /// kept in files.
     pub fn unkept(&self) -> Option<String> {
         match (self.store(), self.fallback()) {
             (Some(_), _) => None,
@@ -229,7 +235,8 @@ impl Indexes {
         self.roots.iter().map(|root| root.path.as_path())
     }
 
-    /// Returns why no index that is built leaves out anything, and what to do; `None` if that is not so.
+    /// Returns why the indexes can't exclude files, and how to change that. `None` if they can.
+    /// They can't if symbolic links are followed, because changes behind links are not tracked.
     pub fn untracked(&self) -> Option<&'static str> {
         let follow = self
             .roots
@@ -238,25 +245,26 @@ impl Indexes {
         follow.then_some(status::UNTRACKED)
     }
 
-    /// Returns what is wrong with configured roots (FR-LSI-IDX-ROOT-01).
+    /// Returns the messages about configured roots that can't be indexed (FR-LSI-IDX-ROOT-01).
     pub fn rejected(&self) -> &[String] {
         &self.rejected
     }
 
-    /// Returns the index root that a search of a canonical path uses: the deepest one that contains it
-    /// (FR-LSI-IDX-ROOT-02).
+    /// Returns the index root that a search of a canonical path uses: the deepest one that contains
+    /// the path (FR-LSI-IDX-ROOT-02).
     pub fn root_for(&self, path: &Path) -> Option<PathBuf> {
         self.containing(path).map(|root| root.path.clone())
     }
 
-    /// Returns true if nothing has to be opened before a request for a path can be answered; opening can take as long as
-    /// reading the whole index.
+    /// Returns true if a request for a path can be answered without opening an index first. Opening
+    /// can take as long as reading the whole index.
     pub fn is_opened(&self, path: &Path) -> bool {
         let root = self.containing(path);
         root.is_none_or(|root| self.living_at(&root.path).is_none() && root.is_known(self.store()))
     }
 
-    /// Notes that the index that a request used is damaged: it is not used again before it was built anew.
+    /// Records that the index that a request used is damaged. It is not used again before it is
+    /// rebuilt.
     pub fn report_damage(&self, path: &Path, error: &FormatError) -> IndexUse {
         if let Some(root) = self.containing(path) {
             root.set_damaged(error);
@@ -267,13 +275,13 @@ impl Indexes {
         self.facts(None, Standing::Corrupt, false)
     }
 
-    /// Notes that a search runs, until the value is dropped: indexes that live hold back meanwhile.
+    /// Records that a search runs, until the value is dropped. Live indexes work less meanwhile.
     pub(crate) fn searching(&self) -> Option<RunningSearch> {
         let living = self.living.get()?.first()?;
         Some(living.activity.begin())
     }
 
-    /// Lets searches use the index of any directory that contains what they search. For example, a
+    /// Lets searches use the index of any directory that contains the searched path. For example, a
     /// search in `project/src` uses the index of `project`. Nothing is built for such a directory.
     #[cfg(feature = "cli")]
     #[must_use]
@@ -284,8 +292,9 @@ impl Indexes {
         }
     }
 
-    /// Returns the deepest root that contains a canonical path (FR-LSI-IDX-ROOT-02). Where roots are
-    /// found, that is the deepest with an index, unless one of the others lives in this process.
+    /// Returns the deepest root that contains a canonical path (FR-LSI-IDX-ROOT-02). With
+    /// `finding_roots` that is the deepest directory with an index, unless the configured root is
+    /// live in this process.
     fn containing(&self, path: &Path) -> Option<Arc<IndexRoot>> {
         let own = self.roots.iter().find(|root| path.starts_with(&root.path));
         if own.is_some_and(|own| self.living_at(&own.path).is_some()) {
@@ -294,8 +303,8 @@ impl Indexes {
         self.find_root(path).or_else(|| own.cloned())
     }
 
-    /// Finds the deepest directory that contains a path and has an index. One look at one file for
-    /// each directory above the path.
+    /// Finds the deepest directory that contains a path and has an index. Costs one look at one
+    /// file for each directory above the path.
     fn find_root(&self, path: &Path) -> Option<Arc<IndexRoot>> {
         let (found, store) = (self.found.as_ref()?, self.store()?);
         let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
@@ -316,17 +325,17 @@ impl Indexes {
         roots.find(|root| root.path == path).map(|root| &**root)
     }
 
-    /// Sees to it that the index of the root that is `path` can be used: builds it if there is none, or if it is
-    /// damaged or stale. Returns what was built, if anything was.
+    /// Ensures that the index of the root `path` can be used: builds the index if it is missing,
+    /// damaged or stale. Returns the result of the build, or `None` if nothing was built.
     ///
-    /// An index that can't be used because links are followed, or because a directory's times can't
-    /// be held, is not built again: the next one could not be used either. Where something could
-    /// not be listed, the tree is listed again, and the index is built if there is no error now.
-    /// [`Indexes::build`] builds it in any case.
+    /// An index is not rebuilt if the new one would be unusable for the same reason: links are
+    /// followed, or the times of a directory can't be stored. If a directory could not be listed,
+    /// the tree is listed again, and the index is rebuilt only if that succeeds. [`Indexes::build`]
+    /// always builds.
     ///
     /// # Errors
     ///
-    /// As [`Indexes::build`].
+    /// [`BuildError`] if `path` is not an index root, the host stops the build, or the build fails.
     pub fn ensure(
         &self,
         path: &Path,
@@ -336,14 +345,16 @@ impl Indexes {
         self.ensure_within(path, reach, host, None)
     }
 
-    /// Sees to the index as [`Indexes::ensure`] does, for a search that follows: it waits for others that lock or
-    /// open it no longer than `budget`, and does without after that. Since the search compares the index with the
-    /// tree and catches up, the index of a tree with more than 512 directories that is stale is built again only if an ignore file
-    /// changed, or if a quarter of a sample of its directories differs.
+    /// Ensures the index like [`Indexes::ensure`], for a search that follows. Waits at most until
+    /// `budget` for others that lock or open the index, and continues without it after that.
+    ///
+    /// The search itself compares the index with the tree and catches up with small differences. So
+    /// the stale index of a tree with more than 512 directories is rebuilt only in two cases: an
+    /// ignore file changed, or a quarter of a sample of the directories differs.
     ///
     /// # Errors
     ///
-    /// As [`Indexes::build`].
+    /// [`BuildError`] if `path` is not an index root, the host stops the build, or the build fails.
     #[cfg(feature = "cli")]
     pub(crate) fn ensure_for_search(
         &self,
@@ -365,13 +376,13 @@ impl Indexes {
         let Some(root) = self.root_at(path) else {
             let found = self.find_root(path);
             return match found.is_some_and(|found| found.path == path) {
-                // Each search compares it with the tree.
+                // Each search compares this index with the tree.
                 true => Ok(None),
                 false => Err(BuildError::NotARoot(path.to_path_buf())),
             };
         };
         if let Some(store) = self.store() {
-            // Building the index would do it too, but it may be usable as it is.
+            // A build would purge too, but the index may be usable without a build.
             store.purge_laxer(root.key.parts());
         }
         let waits = Waits {
@@ -389,7 +400,7 @@ impl Indexes {
             Condition::Usable | Condition::Untracked | Condition::Untimed(_) => true,
             Condition::Stale { reason, .. } => match reason {
                 UncertainReason::EnumerationError => !is_listable(root, reach, host),
-                // Another process has it locked.
+                // Another process has locked the index.
                 UncertainReason::MaintBudgetExceeded => true,
                 _ => false,
             },
@@ -405,11 +416,13 @@ impl Indexes {
         Ok(Some(built.0))
     }
 
-    /// Builds the index of the root that is `path`, whatever there is, and puts it into use.
+    /// Builds the index of the root `path` even if a usable one exists, and puts the new one into
+    /// use.
     ///
     /// # Errors
     ///
-    /// [`BuildError`]; what was there before stays.
+    /// [`BuildError`] if `path` is not an index root, the host stops the build, or the build fails.
+    /// The earlier index stays then.
     pub fn build(
         &self,
         path: &Path,

@@ -1,7 +1,8 @@
-//! From the matching lines of one text to a [`FileOutcome`].
+//! Turns the matching lines of one text into a [`FileOutcome`].
 //!
-//! Owns the limits that hold for each file: where reporting stops, which context follows, and what
-//! is counted. The searcher of the `grep-searcher` crate calls `LineSink` for each line, in order.
+//! Owns the limits for each file: where reporting stops, which context lines follow, and which
+//! matches are counted. The searcher of the `grep-searcher` crate calls `LineSink` for each line,
+//! in order.
 
 use std::io;
 
@@ -11,39 +12,39 @@ use crate::exec::confirm::Lines;
 use crate::exec::event::{FileOutcome, Line, LineEnd, LineKind, LineSpans, Place};
 use crate::exec::query::{Query, Report};
 
-/// Takes a line that was found. False ends the search.
+/// Receives a found line. Returning false ends the search.
 pub(crate) type LineTaker<'a> = dyn FnMut(Line) -> bool + 'a;
 
 /// Collects the lines of one file.
 pub(crate) struct LineSink<'a, L> {
     lines: &'a L,
     query: &'a Query,
-    /// Carriage returns of line ends were removed from the text before it was searched.
+    /// Whether carriage returns of line ends were removed from the text before the search.
     stripped: bool,
-    /// Matches after which no further line is reported.
+    /// The number of matches after which reporting ends, apart from context.
     enough: u64,
     out: Vec<Line>,
-    /// Lines that were reported.
+    /// The number of reported lines.
     reported: usize,
-    /// Takes lines as they are found, in place of `out`; false ends the search.
+    /// Receives lines as they are found, instead of `out`. Returning false ends the search.
     taker: Option<&'a mut LineTaker<'a>>,
     matched_lines: u64,
     matches: u64,
-    /// The last line that can still be reported, once there are enough matches.
+    /// The number of the last line that can still be reported, once there are enough matches.
     last_line: Option<u64>,
-    /// The last line that the searcher handed over.
+    /// The number of the last line that the searcher passed.
     seen: u64,
-    /// The first NUL byte that the searcher met before a limit ended reporting.
+    /// The offset of the first NUL byte that the searcher found before a limit ended reporting.
     nul: Option<u64>,
-    /// Bytes that the searcher went through.
+    /// The number of bytes that the searcher has read.
     searched: u64,
-    /// Where the last match ends that is reported, once there are enough.
+    /// The offset after the last line with a reported match, once there are enough matches.
     enough_at: u64,
-    /// More lines match than `max_matches_per_file` lets be reported.
+    /// Whether more lines match than `max_matches_per_file` permits.
     more_matches: bool,
-    /// A limit ended the search before the end of the text.
+    /// Whether a limit ended the search before the end of the text.
     limited: bool,
-    /// The stop flag ended it.
+    /// Whether the stop flag ended the search.
     stopped: bool,
 }
 
@@ -75,12 +76,12 @@ impl<'a, L: Lines> LineSink<'a, L> {
         }
     }
 
-    /// Hands lines to a taker as they are found, instead of keeping them for the outcome.
+    /// Passes lines to a taker as they are found, instead of keeping them for the outcome.
     pub(crate) fn handing_to(self, taker: Option<&'a mut LineTaker<'a>>) -> LineSink<'a, L> {
         LineSink { taker, ..self }
     }
 
-    /// Returns what decides which lines match.
+    /// Returns the matcher that decides which lines match.
     pub(crate) fn lines(&self) -> &'a L {
         self.lines
     }
@@ -95,7 +96,7 @@ impl<'a, L: Lines> LineSink<'a, L> {
         self.nul
     }
 
-    /// Returns how many bytes were searched until nothing more could be reported.
+    /// Returns the number of bytes that were searched until the last possible report.
     pub(crate) fn searched(&self) -> u64 {
         match self.last_line {
             Some(last) if self.seen >= last => self.enough_at,
@@ -116,12 +117,12 @@ impl<'a, L: Lines> LineSink<'a, L> {
         outcome
     }
 
-    /// Splits a line that the searcher hands over.
+    /// Splits a line from the searcher into its text and its end.
     fn split<'l>(&self, line: &'l [u8]) -> (&'l [u8], LineEnd) {
         if !self.stripped {
             return LineEnd::split(line);
         }
-        // A carriage return before the line feed belongs to the line here.
+        // Here a carriage return before the line feed is part of the line.
         match line {
             [text @ .., b'\n'] => (text, LineEnd::Lf),
             text => (text, LineEnd::None),
@@ -139,8 +140,7 @@ impl<'a, L: Lines> LineSink<'a, L> {
         }
     }
 
-    /// Finds the matches of a line, as many as are asked for and at most `left`. Says whether the
-    /// line has more.
+    /// Finds the wanted matches of a line, at most `left`. Also returns whether the line has more.
     fn spans(&self, number: u64, text: &[u8], left: u64) -> Result<(LineSpans, bool), ()> {
         let most = usize::try_from(left).unwrap_or(usize::MAX);
         let one_more = most.saturating_add(1);
@@ -154,7 +154,7 @@ impl<'a, L: Lines> LineSink<'a, L> {
         Ok((found, more))
     }
 
-    /// Takes a matching line that comes when there are enough matches already.
+    /// Handles a matching line after there are enough matches.
     fn beyond(&mut self, number: u64, text: &[u8], place: Option<Place>) -> bool {
         let Ok((spans, _)) = self.spans(number, text, u64::MAX - 1) else {
             self.stopped = true;
@@ -198,7 +198,7 @@ impl<'a, L: Lines> LineSink<'a, L> {
         let Some(last) = self.last_line else {
             return !self.limited;
         };
-        // Whether one more line matches is the last thing to find out.
+        // From here on the search continues only to find out whether one more line matches.
         let is_known = self.more_matches || !self.is_capped();
         self.limited |= number >= last && is_known;
         !self.limited
@@ -219,7 +219,7 @@ impl<'a, L: Lines> LineSink<'a, L> {
             return false;
         };
         if spans.is_empty() {
-            // A report from outside that does not hold.
+            // An external program reported a line that does not match.
             return true;
         }
         self.matched_lines += 1;
@@ -281,7 +281,7 @@ impl<L: Lines> Sink for LineSink<'_, L> {
     }
 
     fn binary_data(&mut self, _: &Searcher, offset: u64) -> io::Result<bool> {
-        // ripgrep reads no further than it reports. Here the search goes on, to find out whether
+        // ripgrep stops reading when it stops reporting. This search continues, to find out whether
         // more lines match.
         if self.last_line.is_none_or(|last| self.seen < last) {
             self.nul.get_or_insert(offset);
@@ -305,10 +305,10 @@ fn context(number: u64, text: &[u8], place: Option<Place>) -> Line {
     }
 }
 
-/// Stops at the first matching line.
+/// A sink that stops at the first matching line.
 #[derive(Debug, Default)]
 pub(crate) struct FirstMatch {
-    /// A line matches.
+    /// Whether a line matches.
     pub(crate) found: bool,
 }
 
@@ -323,7 +323,7 @@ impl Sink for FirstMatch {
 
 /// Returns the bytes of a line as text; invalid UTF-8 becomes U+FFFD (FR-LS-ENC-01).
 pub fn lossy(bytes: &[u8]) -> String {
-    // Nearly all lines are valid UTF-8, for which the first way is the faster one.
+    // Nearly all lines are valid UTF-8, for which this way is faster.
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
         Err(_) => String::from_utf8_lossy(bytes).into_owned(),

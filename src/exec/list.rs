@@ -1,4 +1,4 @@
-//! Listing: an engine that opens no file and reports each eligible one.
+//! Listing: an engine that reports each eligible file without opening it.
 //!
 //! Order, limits, errors and cancellation are those of every search. The query's report is
 //! [`Report::Presence`](crate::exec::query::Report::Presence).
@@ -13,11 +13,11 @@ use crate::exec::event::FileOutcome;
 use crate::exec::query::Query;
 use crate::exec::stop::Stop;
 
-/// Files that are looked at between two looks at the stop flag.
+/// The most files of one task.
 const BATCH: usize = 1_024;
 
-/// An engine that reports each file as if it matched. Where the query has a largest size, it asks
-/// the system for the size of each file.
+/// An engine that reports each file as if it matched. If the query has a largest size, it asks the
+/// system for the size of each file.
 #[derive(Debug)]
 pub struct Lister(EngineId);
 
@@ -75,7 +75,8 @@ struct Names {
 }
 
 impl Names {
-    /// Returns the size of a file that is too large. A file that can't be looked at is not.
+    /// Returns the size of a file that is too large. A file without readable metadata counts as
+    /// small enough.
     fn size_beyond(&self, file: &EligibleFile) -> Option<u64> {
         let most = self.most?;
         let meta = std::fs::metadata(file.absolute()).ok()?;

@@ -1,9 +1,9 @@
-//! Many literals at once: a file of ten thousand words, or of ten megabytes of them.
+//! Matching of many literals at once: a file of ten thousand words, or of ten megabytes of them.
 //!
-//! An expression with so many alternatives would exceed the limit on automata. A set of literals
-//! is found by the Aho-Corasick algorithm instead, in time linear in the text. A set matches the
-//! same lines, at the same places, as the expression that joins its literals by `|`: leftmost
-//! first, and of those that start there, the one that was given first.
+//! An expression with so many alternatives would exceed the size limit of automata. So the
+//! Aho-Corasick algorithm finds the literals, in time linear in the text. A set matches the same
+//! lines, at the same positions, as the expression that joins its literals with `|`: the leftmost
+//! match, and of several with the same start the literal that was given first.
 
 use std::collections::BTreeSet;
 
@@ -21,29 +21,29 @@ use crate::exec::stop::Stop;
 /// The most bytes that the literals of a set may have together.
 pub(crate) const SET_LIMIT: usize = 32 << 20;
 
-/// Bytes between two looks at the stop flag.
+/// The bytes between two checks of the stop flag.
 const BYTES_BETWEEN_POLLS: usize = 1 << 18;
 
-/// Literals, compiled for finding them together.
+/// Literals, compiled for finding all of them together.
 #[derive(Debug)]
 pub(crate) struct LiteralSet {
-    /// The folded literals; empty literals are not in it.
+    /// The automaton of the folded literals, without empty ones.
     automaton: AhoCorasick,
     fold: Fold,
     word: bool,
-    /// The folded literals, where only whole lines match.
+    /// The folded literals, if only whole lines match.
     lines: Option<BTreeSet<Vec<u8>>>,
-    /// The empty literal is in the set, so that every line matches.
+    /// Whether the empty literal is in the set. Then every line matches.
     has_empty: bool,
     has_carriage_return: bool,
 }
 
 impl LiteralSet {
-    /// Compiles literals.
+    /// Compiles literals into a set.
     ///
     /// # Errors
     ///
-    /// Literals that are too long together, or one with a line feed.
+    /// [`PatternError`] if the literals are too long together, or one contains a line feed.
     pub(crate) fn new(
         literals: &[String],
         fold: Fold,
@@ -95,12 +95,12 @@ impl LiteralSet {
         })
     }
 
-    /// Returns true if a carriage return before a line's end could change what matches.
+    /// Returns true if a carriage return before a line's end could change the matches.
     pub(crate) fn sees_carriage_return(&self) -> bool {
         self.has_carriage_return || self.lines.is_some() || self.has_empty
     }
 
-    /// Finds the leftmost match in a line that starts at or after `from`.
+    /// Finds the leftmost match that starts at or after `from` in a line.
     pub(crate) fn find(&self, line: &[u8], from: usize) -> Option<Span> {
         if let Some(lines) = &self.lines {
             let is_match = from == 0 && self.is_one_of(lines, line);
@@ -125,8 +125,8 @@ impl LiteralSet {
             edits: 0,
         });
         match (found, empty) {
-            // Where both start, the literal that was given first counts; the longer one is kept, as
-            // an empty match beside it shows nothing.
+            // If both start here, the literal that was given first would count. The longer one is
+            // kept, because an empty match next to it shows nothing.
             (Some(found), Some(empty)) if found.start > empty.start => Some(empty),
             (found, empty) => found.or(empty),
         }
@@ -152,7 +152,8 @@ impl LiteralSet {
         if !self.word {
             return self.automaton.find(input).map(span);
         }
-        // Of the literals between word boundaries the leftmost, and there the first one given.
+        // Of the literals between word boundaries, the leftmost match counts, and at the same start
+        // the literal that was given first.
         let all = self.automaton.find_overlapping_iter(input);
         let bounded = all.filter(|found| {
             !ends_in_word(&line[..found.start()]) && !starts_with_word(&line[found.end()..])
@@ -162,7 +163,7 @@ impl LiteralSet {
             .map(span)
     }
 
-    /// Looks for a line that matches, and returns a position in it.
+    /// Looks for a matching line, and returns a position in it.
     pub(crate) fn find_candidate_line(
         &self,
         text: &[u8],
@@ -191,7 +192,7 @@ impl LiteralSet {
         Ok(None)
     }
 
-    /// Returns a position in the first of some lines that matches.
+    /// Returns a position in the first matching line of `text`.
     fn first_line(&self, text: &[u8]) -> Option<usize> {
         let mut start = 0;
         while start < text.len() {
@@ -239,10 +240,10 @@ fn is_word(c: char) -> bool {
     regex_syntax::try_is_word_character(c).unwrap_or(c == '_' || c.is_alphanumeric())
 }
 
-/// A line whose characters are folded, and where they came from.
+/// A line with folded characters, and the original positions of these.
 struct FoldedLine {
     bytes: Vec<u8>,
-    /// For each folded byte, and the end, the position in the line that it came from.
+    /// For each folded byte, and for the end, its original position in the line.
     from: Vec<usize>,
 }
 
@@ -256,7 +257,7 @@ impl FoldedLine {
             let start = bytes.len();
             match c {
                 Some(c) => bytes.extend_from_slice(folded(c).encode_utf8(&mut [0; 4]).as_bytes()),
-                // Invalid bytes match nothing, and stay.
+                // Invalid bytes match nothing and stay unchanged.
                 None => bytes.extend_from_slice(&line[at..at + len]),
             }
             from.extend(std::iter::repeat_n(at, bytes.len() - start));
@@ -266,12 +267,12 @@ impl FoldedLine {
         FoldedLine { bytes, from }
     }
 
-    /// Returns the first folded position that came from `at` or behind it.
+    /// Returns the first folded position whose original position is `at` or later.
     fn position(&self, at: usize) -> usize {
         self.from.partition_point(|&from| from < at)
     }
 
-    /// Returns the span of the line that a span of the folded line came from.
+    /// Returns the original span of a span in the folded line.
     fn original(&self, span: Span) -> Span {
         let at = |position: usize| self.from.get(position).copied().unwrap_or_default();
         Span {
@@ -304,7 +305,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-        /// The same lines and places as the expression of alternatives.
+        /// A set matches the same lines and positions as the expression of alternatives.
         #[test]
         fn a_set_matches_as_its_alternatives_do(
             literals in prop::collection::vec(text(), 1..6),
@@ -313,7 +314,7 @@ mod tests {
             unicode: bool,
             (word, whole_line) in prop::sample::select(vec![(false, false), (true, false), (false, true)]),
         ) {
-            // Where the empty literal stands in the order decides which match is shown.
+            // The position of the empty literal in the order decides which match is shown.
             let mut literals = literals;
             literals.retain(|one| !one.is_empty());
             literals.push("ab".to_string());

@@ -1,9 +1,9 @@
-//! Matching within bounds: one matcher that every confirmed line goes through, and that never runs longer
-//! between two looks at the stop flag than a few milliseconds.
+//! Matching with bounded latency: every confirmed line goes through this matcher, and it checks the
+//! stop flag at least every few milliseconds.
 //!
-//! The fast engines of the `regex` crates can't be interrupted, so they are given windows of whole lines
-//! that shrink as the expression grows; a line longer than its window is stepped through byte by byte by a
-//! lazy automaton that polls the flag.
+//! The fast engines of the `regex` crates can't be interrupted. So they get windows of whole lines,
+//! and the windows shrink as the expression grows. A line longer than its window is matched byte by
+//! byte, by a lazy automaton that polls the flag.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -22,11 +22,11 @@ use crate::exec::query::{Fuzziness, Query, Spans};
 use crate::exec::stepper::{Stepper, StepperCache};
 use crate::exec::stop::Stop;
 
-/// States times bytes that may lie between two polls: a few milliseconds of the slowest engine.
+/// The most states times bytes between two polls: a few milliseconds of the slowest engine.
 const WORK_BETWEEN_POLLS: usize = 40_000_000;
 
-/// Assertions that take the line feed before a line for the character before a stray continuation byte at its
-/// start, and so can hold in a window where they do not hold in the line.
+/// Assertions that can hold in a window but not in the line alone. If a line starts with a stray
+/// continuation byte, they take the line feed before the line as the character before that byte.
 const LOOKS_ACROSS_LINES: [Look; 3] = [
     Look::WordUnicodeNegate,
     Look::WordStartHalfUnicode,
@@ -54,11 +54,11 @@ struct Exact {
 }
 
 impl LineMatcher {
-    /// Compiles a pattern for what it matches.
+    /// Compiles a pattern for exact matching.
     ///
     /// # Errors
     ///
-    /// An expression whose automaton would be larger than the limit; the message says so.
+    /// [`PatternError`] if the automaton of the expression would exceed the size limit.
     pub fn new(pattern: &Pattern) -> Result<LineMatcher, PatternError> {
         Ok(LineMatcher(match pattern.literals() {
             Some(set) => Kind::Set(set.clone()),
@@ -66,11 +66,12 @@ impl LineMatcher {
         }))
     }
 
-    /// Compiles the pattern of a query, for what is within its edits if it asks for that.
+    /// Compiles the pattern of a query, for approximate matching if the query asks for it.
     ///
     /// # Errors
     ///
-    /// As [`LineMatcher::new`], [`FuzzyMatcher::new`] and [`SimilarMatcher::new`].
+    /// [`PatternError`] if the automaton would exceed the size limit, or if the pattern can't be
+    /// searched for approximately.
     pub fn of(query: &Query) -> Result<LineMatcher, PatternError> {
         if query.fuzzy.is_some() && query.pattern.literals().is_some() {
             return Err(PatternError::new(
@@ -91,7 +92,7 @@ impl LineMatcher {
         }
     }
 
-    /// Creates the view of one worker, with caches of its own and the flag that it polls.
+    /// Creates the matcher of one worker, with its own caches and the flag that it polls.
     pub fn worker(&self, stop: Stop) -> WorkerMatcher {
         WorkerMatcher(match &self.0 {
             Kind::Exact(exact) => WorkerKind::Exact(Box::new(exact.worker(stop))),
@@ -105,7 +106,7 @@ impl LineMatcher {
 impl Exact {
     fn new(pattern: &Pattern) -> Result<Exact, PatternError> {
         let compiled = Compiled::new(pattern)?;
-        // Literals are found by substring search, whose time is linear whatever the text is.
+        // Substring search finds literals, and its time is linear for every text.
         let linear = !pattern.word() && is_literal(pattern);
         let stepper = if linear {
             None
@@ -141,8 +142,9 @@ impl Exact {
     }
 }
 
-/// A stepper that is built when the first line asks for it. Building takes twice as long as building the
-/// plain matcher, up to most of a second for an expression at the limit, and most searches see no long line.
+/// A stepper that is built when the first line needs it. Building takes twice as long as building
+/// the plain matcher, up to most of a second for an expression at the limit. Most searches see no
+/// long line.
 #[derive(Debug)]
 struct LazyStepper {
     pattern: Pattern,
@@ -157,7 +159,7 @@ impl LazyStepper {
         }
     }
 
-    /// Returns the stepper, or nothing when the expression can't be had in this form.
+    /// Returns the stepper. `None` if it can't be built for the expression.
     fn get(&self) -> Option<&Stepper> {
         self.built
             .get_or_init(|| Stepper::new(&self.pattern))
@@ -177,7 +179,7 @@ fn is_literal(pattern: &Pattern) -> bool {
     matches!(pattern.hir().kind(), HirKind::Literal(_))
 }
 
-/// Says that the stop flag was raised in the middle of matching.
+/// The error of a match that the stop flag interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
@@ -200,12 +202,12 @@ enum WorkerKind {
 }
 
 impl WorkerMatcher {
-    /// Finds the first match of a line without its terminator: the leftmost one, or under edits the
-    /// nearest.
+    /// Finds the first match of a line without its terminator: the leftmost one, or with edits the
+    /// one with the fewest.
     ///
     /// # Errors
     ///
-    /// [`Stopped`] when the flag was raised before an answer was known.
+    /// [`Stopped`] if the flag was raised before the result was known.
     pub fn find_in_line(&self, line: &[u8]) -> Result<Option<Span>, Stopped> {
         match &self.0 {
             WorkerKind::Exact(exact) => exact.find_in_line(line),
@@ -220,11 +222,11 @@ impl WorkerMatcher {
     }
 
     /// Finds at most `most` matches of the wanted kind in a line without its terminator, from left
-    /// to right; no two overlap. Under edits a line has one match, the nearest.
+    /// to right. They do not overlap. With edits a line has one match, the one with the fewest.
     ///
     /// # Errors
     ///
-    /// As [`find_in_line`](Self::find_in_line).
+    /// [`Stopped`] if the flag was raised before the result was known.
     pub fn spans_in_line(
         &self,
         line: &[u8],
@@ -284,7 +286,7 @@ impl Matcher for WorkerMatcher {
     type Captures = NoCaptures;
     type Error = Stopped;
 
-    /// Searchers ask for lines only, from their start.
+    /// Searchers call this for a single line, from its start.
     fn find_at(&self, haystack: &[u8], at: usize) -> Result<Option<Match>, Stopped> {
         match &self.0 {
             WorkerKind::Exact(exact) if at > 0 => Ok(exact.finder.find_at(haystack, at)),
@@ -314,7 +316,8 @@ impl Matcher for WorkerMatcher {
     }
 
     fn line_terminator(&self) -> Option<LineTerminator> {
-        // No match holds a line feed, and the normal form has no anchors but those of lines.
+        // No match contains a line feed, and the only anchors of the normal form are those of
+        // lines.
         Some(LineTerminator::byte(b'\n'))
     }
 
@@ -328,8 +331,8 @@ impl Matcher for WorkerMatcher {
     }
 }
 
-/// Adds the matches of a line that are not empty; if all are empty, the first of them. `next` finds
-/// the leftmost match that starts at or after a position.
+/// Adds the non-empty matches of a line. If all are empty, adds the first one. `next` finds the
+/// leftmost match that starts at or after a position.
 fn each_match(
     line: &[u8],
     most: usize,
@@ -359,8 +362,8 @@ fn each_match(
     Ok(())
 }
 
-/// Adds the matches of a line, empty ones included: after an empty match, and at one right behind a
-/// match, the search goes on one byte further, as in ripgrep.
+/// Adds the matches of a line, including empty ones. After an empty match, and after one directly
+/// behind another match, the search continues one byte further, as in ripgrep.
 fn every_match(
     line: &[u8],
     most: usize,
@@ -391,7 +394,7 @@ fn every_match(
 #[derive(Debug)]
 struct ExactWorker {
     finder: Finder,
-    /// A match in a window has to be confirmed in its line alone.
+    /// Whether a match in a window must be confirmed in its line alone.
     recheck: bool,
     stepper: Option<Arc<LazyStepper>>,
     cache: RefCell<Option<StepperCache>>,
@@ -430,15 +433,16 @@ impl ExactWorker {
         Ok(found.map(|found| exact_span(found.start(), found.end())))
     }
 
-    /// Returns the end of the window of whole lines that starts at `from`, without the last line feed,
-    /// and where the next one starts.
+    /// Returns the end of the window of whole lines that starts at `from`, without the last line
+    /// feed, and the start of the next window.
     fn window_end(&self, haystack: &[u8], from: usize) -> (usize, usize) {
         let probe = from.saturating_add(self.window).min(haystack.len());
         if probe == haystack.len() {
             let end = probe - usize::from(haystack.last() == Some(&b'\n'));
             return (end.max(from), probe);
         }
-        // Cut after the last line that ends inside, or after the first line if it is longer than that.
+        // Ends after the last line that ends inside the window, or after the first line if that one
+        // is longer.
         let feed = memchr::memrchr(b'\n', &haystack[from..probe])
             .map(|at| from + at)
             .or_else(|| memchr(b'\n', &haystack[probe..]).map(|at| probe + at));
@@ -448,7 +452,8 @@ impl ExactWorker {
         }
     }
 
-    /// Looks for a line that may match, window by window. Time is linear in the bytes looked at.
+    /// Looks for a line that may match, window by window. Takes time linear in the bytes that are
+    /// read.
     fn find_candidate_line(&self, haystack: &[u8]) -> Result<Option<LineMatchKind>, Stopped> {
         let mut from = 0;
         while from < haystack.len() {
@@ -458,7 +463,7 @@ impl ExactWorker {
             let (end, next) = self.window_end(haystack, from);
             let window = &haystack[from..end];
             let found = if window.len() > self.window && self.stepper.is_some() {
-                // A single long line: answer it here, exactly.
+                // A single long line is matched here, exactly.
                 self.find_in_line(window)?
                     .map(|span| LineMatchKind::Confirmed(span.start))
             } else {
@@ -503,7 +508,7 @@ mod tests {
         matcher.worker(Stop::new())
     }
 
-    /// Numbers of the lines that match, found the way a searcher finds them.
+    /// Returns the numbers of the matching lines, found in the way a searcher finds them.
     fn lines_by_candidates(matcher: &ExactWorker, text: &[u8]) -> Vec<usize> {
         let mut found = Vec::new();
         let mut pos = 0;
@@ -528,7 +533,7 @@ mod tests {
     }
 
     proptest! {
-        /// The oracle is the plain engine, one line at a time.
+        /// Compares with the plain engine, one line at a time.
         #[test]
         fn windows_never_change_what_matches(
             text in prop::collection::vec(prop::sample::select(b"ab \n\xC3\xA9".to_vec()), 0..80),

@@ -1,7 +1,13 @@
-//! Query execution: what a request means, over an ordered list of eligible files.
+//! Query execution: searches an ordered list of eligible files and returns an ordered, limited
+//! answer.
 //!
-//! Owns patterns, engines, the ordered scheduler, limits and deadlines. It does not know where a request
-//! came from, reads no configuration, no environment and no clock that it was not handed.
+//! Callers (the tools, the command line, the daemon) build a [`question::Question`], which compiles
+//! into a [`query::Query`]. A source ([`eligible::FileSource`]) yields the files in order, from a
+//! walk or from an index. The scheduler ([`schedule`]) gives them to the workers of an engine
+//! ([`engine`]), and the collector ([`collect`]) truncates the results at the limits.
+//!
+//! This module does not know where a request came from. It reads no configuration, no environment
+//! and no clock unless the caller passed it.
 
 pub(crate) mod allowance;
 pub(crate) mod as_text;

@@ -1,12 +1,12 @@
-//! Patterns: from the texts of a user to one normal form that means the same to every engine.
+//! Patterns: translates the user's texts into one normal form that every engine understands alike.
 //!
-//! The normal form is one expression. ASCII case folding is spelled out in it as classes, so that no
-//! engine's own idea of "insensitive" matters; Unicode case folding is written as the flag `i`, which
-//! all engines that get it define in the same way. `\A` and `\z` are written `^` and `$`, because a
-//! pattern is matched against one line at a time, and the flags `m` and `R` are gone.
+//! The normal form is one expression. ASCII case folding is spelled out in it as classes, so it
+//! does not depend on an engine's definition of "insensitive". Unicode case folding is written as
+//! the flag `i`, which all engines that get it define in the same way. `\A` and `\z` become `^` and
+//! `$`, because a pattern is matched against one line at a time. The flags `m` and `R` are removed.
 //!
-//! Several patterns become alternatives of one expression. Many literals become a `LiteralSet`
-//! instead. This module knows expressions only; it reads no files and chooses no engine.
+//! Several patterns become alternatives of one expression, and many literals become a `LiteralSet`.
+//! This module knows only expressions: it reads no files and chooses no engine.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub const REGEX_SIZE_LIMIT: usize = 10 << 20;
 /// Longest pattern, in bytes.
 pub const PATTERN_LIMIT: usize = 64 << 10;
 
-/// The characters that mean something else than themselves in an expression.
+/// The characters with a special meaning in an expression.
 const METACHARACTERS: [char; 14] = [
     '.', '+', '*', '?', '(', ')', '|', '[', ']', '{', '}', '^', '$', '\\',
 ];
@@ -35,20 +35,21 @@ pub const REGEX_NEST_LIMIT: u32 = 200;
 /// The most literals that become alternatives of one expression. More of them become a set.
 const MOST_ALTERNATIVES: usize = 256;
 
-/// The cost of a set of literals, see [`Pattern::cost`]: it is compiled where it can be left behind.
+/// The cost of a set of literals, see [`Pattern::cost`]. It is so high that the set is compiled on
+/// a thread that the call can abandon.
 const COST_OF_SET: usize = 1 << 20;
 
-/// Why a pattern is refused, said to the user (FR-LS-SRC-02).
+/// Why a pattern is refused, as a message to the user (FR-LS-SRC-02).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct PatternError {
-    /// What is wrong, and what to write instead.
+    /// The problem, and a pattern that would be accepted.
     pub message: String,
-    /// The bytes of the pattern that are at fault, where that is known.
+    /// The invalid bytes of the pattern, if known.
     pub span: Option<Range<usize>>,
-    /// Which of several patterns is at fault, from 0.
+    /// The number of the invalid pattern among several, from 0.
     pub pattern: Option<usize>,
-    /// Whether searching for the pattern as a text is a way out.
+    /// Whether the user can search for the pattern as a literal instead.
     pub as_text: bool,
 }
 
@@ -64,18 +65,18 @@ impl PatternError {
     }
 }
 
-/// How patterns are read.
+/// The options with which patterns are parsed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PatternOptions {
-    /// The texts are literals, not expressions.
+    /// Whether the texts are literals, not expressions.
     pub fixed_strings: bool,
-    /// Matches must stand between word boundaries.
+    /// Whether matches must stand between word boundaries.
     pub word: bool,
-    /// Matches must be whole lines.
+    /// Whether matches must be whole lines.
     pub whole_line: bool,
-    /// When case counts.
+    /// When upper and lower case differ.
     pub case: CaseMode,
-    /// Which letters are equal where it does not.
+    /// The letters that are equal when case does not count.
     pub case_rule: CaseRule,
 }
 
@@ -94,12 +95,13 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Brings texts into normal form; a line matches if it matches one of them.
+    /// Translates texts into normal form. A line matches if it matches one of them.
     ///
     /// # Errors
     ///
-    /// No text, an invalid or oversized expression, a line feed in a text, or a construct that needs
-    /// backtracking; the message names it and an alternative.
+    /// [`PatternError`] if there is no text, an expression is invalid or too large, a text contains
+    /// a line feed, or a construct needs backtracking. The message names the construct and an
+    /// alternative.
     pub fn of(texts: &[String], options: PatternOptions) -> Result<Pattern, PatternError> {
         let PatternOptions {
             fixed_strings,
@@ -109,7 +111,7 @@ impl Pattern {
             case_rule,
         } = options;
         let bytes: usize = texts.iter().map(String::len).sum();
-        // Texts without a metacharacter mean the same as literals, of which there may be more.
+        // Texts without metacharacters are equivalent to literals, of which more are allowed.
         let is_literal = |text: &String| !text.contains(METACHARACTERS);
         let is_list = texts.len() > 1 && bytes > PATTERN_LIMIT;
         let fixed_strings = fixed_strings || (is_list && texts.iter().all(is_literal));
@@ -129,7 +131,7 @@ impl Pattern {
             [one] if !whole_line => (one.clone(), fixed_strings),
             all => (together(all, fixed_strings, whole_line)?, false),
         };
-        // Case counts by the texts themselves, not by the escapes that joining them adds.
+        // Smart case looks at the texts themselves, not at the escapes that joining them adds.
         let fold = case.fold_of(texts, fixed_strings, case_rule);
         let pattern = Pattern::compile_as(&text, fixed, fold, word, case_rule)?;
         Ok(Pattern {
@@ -147,7 +149,7 @@ impl Pattern {
         Ok(Pattern {
             original: format!("{} literals", texts.len()),
             expression: String::new(),
-            // Nothing is known of a match.
+            // An empty expression promises nothing about a match.
             hir: Hir::empty(),
             word: options.word,
             fold,
@@ -158,11 +160,12 @@ impl Pattern {
         })
     }
 
-    /// Brings `text` into normal form, with ASCII case folding.
+    /// Translates `text` into normal form, with ASCII case folding.
     ///
     /// # Errors
     ///
-    /// As [`Pattern::of`].
+    /// [`PatternError`] if the text is invalid, too large, contains a line feed, or needs
+    /// backtracking.
     pub fn compile(
         text: &str,
         fixed: bool,
@@ -229,7 +232,7 @@ impl Pattern {
         })
     }
 
-    /// Returns the literals, if the pattern is a set of them; its expression is empty then.
+    /// Returns the literals if the pattern is a set of them. Its expression is empty then.
     pub(crate) fn literals(&self) -> Option<&Arc<LiteralSet>> {
         self.literals.as_ref()
     }
@@ -239,8 +242,8 @@ impl Pattern {
         &self.original
     }
 
-    /// Returns the normal form as an expression in the dialect of the `regex` crate, without the word
-    /// boundaries of [`Pattern::word`]; it is to be compiled in multi-line mode.
+    /// Returns the normal form as an expression in the dialect of the `regex` crate, without the
+    /// word boundaries of [`Pattern::word`]. It must be compiled in multi-line mode.
     pub fn expression(&self) -> &str {
         &self.expression
     }
@@ -250,29 +253,29 @@ impl Pattern {
         &self.hir
     }
 
-    /// Returns true when matches must stand between (half) word boundaries.
+    /// Returns true if matches must stand between (half) word boundaries.
     pub fn word(&self) -> bool {
         self.word
     }
 
-    /// Returns the fold that is spelled out in the normal form.
+    /// Returns the case folding of the pattern.
     pub fn fold(&self) -> Fold {
         self.fold
     }
 
-    /// Returns true when the request gave a literal.
+    /// Returns true if the request gave a literal.
     pub fn is_fixed(&self) -> bool {
         self.fixed
     }
 
-    /// Estimates the number of automaton states: the factor by which the slowest engine's time per
-    /// byte can grow.
+    /// Estimates the number of automaton states. The slowest engine's time for each byte can grow
+    /// by this factor.
     pub fn cost(&self) -> usize {
         self.cost
     }
 
-    /// Returns true when a carriage return before a line's end could change what matches, so that it
-    /// has to be taken away before matching.
+    /// Returns true if a carriage return before a line's end could change the matches, so that it
+    /// must be removed before matching.
     pub fn sees_carriage_return(&self) -> bool {
         self.sees_carriage_return
     }
@@ -294,7 +297,8 @@ impl Pattern {
 ///
 /// # Errors
 ///
-/// One of them is not valid by itself: two halves of a group make no pattern.
+/// [`PatternError`] if one of the texts is invalid by itself. For example, two texts with half a
+/// group each are not patterns.
 fn together(all: &[String], fixed: bool, whole_line: bool) -> Result<String, PatternError> {
     let mut parts = Vec::with_capacity(all.len());
     for (nth, one) in all.iter().enumerate() {
@@ -339,8 +343,8 @@ fn parse_normal(expression: &str) -> Result<Hir, Box<regex_syntax::Error>> {
         .map_err(Box::new)
 }
 
-/// Explains the error of an expression that parses and means nothing, such as `\p{Foo}`. Its place is
-/// looked up in the text of the request, which may be spelled otherwise than `expression`.
+/// Explains the error of an expression that parses but has no meaning, such as `\p{Foo}`. The
+/// position is looked up in the text of the request, which may differ from `expression`.
 fn explain_translation_error(
     text: &str,
     expression: &str,
@@ -367,7 +371,7 @@ fn explain_translation_error(
     }
 }
 
-/// Puts a parser's complaint into words that say what to do.
+/// Converts a parser's error into a message with a way to correct the pattern.
 fn explain_parse_error(text: &str, error: &ast::Error) -> PatternError {
     use ast::ErrorKind as K;
     let span = error.span().start.offset..error.span().end.offset;
@@ -380,7 +384,8 @@ fn explain_parse_error(text: &str, error: &ast::Error) -> PatternError {
              time; match the surrounding text too, or use \\b for word boundaries"
         ),
         K::UnsupportedBackreference => no_backreferences(&construct, at),
-        // References by name: `\k<name>` is no escape that the parser knows, `(?P=name)` no flag.
+        // References by name: to the parser, `\k<name>` is an unknown escape and `(?P=name)` an
+        // unknown flag.
         K::EscapeUnrecognized if construct == r"\k" => no_backreferences(&construct, at),
         K::FlagUnrecognized if text.get(at..).is_some_and(|rest| rest.starts_with("P=")) => {
             no_backreferences("(?P=", at.saturating_sub(2))
@@ -409,7 +414,7 @@ fn no_backreferences(construct: &str, at: usize) -> String {
     )
 }
 
-/// Returns true when every match, or an alternative of it, needs a line feed.
+/// Returns true if every match, or an alternative of it, needs a line feed.
 fn has_line_feed(hir: &Hir) -> bool {
     match hir.kind() {
         HirKind::Literal(hir::Literal(bytes)) => bytes.contains(&b'\n'),
@@ -420,9 +425,9 @@ fn has_line_feed(hir: &Hir) -> bool {
     }
 }
 
-/// Returns true when the expression asserts a line's end, can match a carriage return, or can match nothing
-/// at all under a condition: then it may do so between the carriage return and the line feed, a place that
-/// the line without its terminator does not have.
+/// Returns true if the expression asserts a line's end, can match a carriage return, or can match
+/// the empty text under a condition. Such an empty match may stand between the carriage return and
+/// the line feed, and the line without its terminator lacks that place.
 fn sees_carriage_return(hir: &Hir, word: bool) -> bool {
     let looks = hir.properties().look_set();
     if looks.contains(Look::EndLF) || looks.contains(Look::End) {
@@ -435,7 +440,7 @@ fn sees_carriage_return(hir: &Hir, word: bool) -> bool {
     matches_byte(hir, b'\r')
 }
 
-/// Returns true when some match can hold the ASCII byte `byte`.
+/// Returns true if a match can contain the ASCII byte `byte`.
 fn matches_byte(hir: &Hir, byte: u8) -> bool {
     match hir.kind() {
         HirKind::Literal(hir::Literal(bytes)) => bytes.contains(&byte),
@@ -454,7 +459,7 @@ fn matches_byte(hir: &Hir, byte: u8) -> bool {
     }
 }
 
-/// Estimates the states of the automaton, saturating.
+/// Estimates the number of automaton states, saturating.
 fn cost(hir: &Hir) -> usize {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => 1,

@@ -1,7 +1,8 @@
-//! A first look through a large file, in pieces that stay in the processor's cache.
+//! A prefilter for large files, in pieces that stay in the processor's cache.
 //!
-//! Most files hold no match, and reading a large one whole only to find that out costs more memory traffic
-//! than searching it. The probe answers "certainly no event" or "maybe"; it never decides more than that.
+//! Most files contain no match, and reading a large file whole only to find that out costs more
+//! memory traffic than searching it. The probe returns "certainly no result" or "maybe", nothing
+//! more exact.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -18,28 +19,28 @@ pub(crate) const PROBE_FROM: u64 = 256 << 10;
 /// The size of a piece. Measured on two-core machines: 64 to 256 KiB do not differ.
 const PIECE: usize = 128 << 10;
 
-/// A line longer than this is left to the full search.
+/// The longest line that is probed. The full search handles longer ones.
 const LINE_LIMIT: usize = 4 << 20;
 
-/// The bytes of the shortest buffer.
+/// The length of the shortest buffer, in bytes.
 const LEAST_BUFFER: usize = 64 << 10;
 
-/// Makes `buffer` at least `len` bytes long, and keeps the bytes that it has.
+/// Makes `buffer` at least `len` bytes long and keeps its content.
 pub(super) fn lengthen(buffer: &mut Vec<u8>, len: usize) {
     if buffer.len() >= len {
         return;
     }
     let len = len.next_power_of_two().max(LEAST_BUFFER);
     if buffer.is_empty() {
-        // The allocator has zeroed memory for less than it takes to write zeros.
+        // The allocator provides zeroed memory faster than this process can write zeros.
         *buffer = vec![0; len];
     } else {
         buffer.resize(len, 0);
     }
 }
 
-/// Returns false if no line of the stream can match, so that the file yields no event. Reads to the first
-/// line that may match, or to the end. `buffer` is scratch space.
+/// Returns false if no line of the stream can match, so that the file has no result. Reads to the
+/// first line that may match, or to the end. `buffer` is scratch space.
 pub(crate) fn may_match(
     input: &mut dyn Read,
     matcher: &WorkerMatcher,
@@ -60,8 +61,8 @@ pub(crate) fn may_match(
             Err(error) => return Err(error),
         };
         let end = held + read;
-        // Whether these bytes are text, and from where, is the full search's to say. A byte-order mark
-        // shifts the place where a NUL byte still makes a file binary by its own length.
+        // The full search decides whether these bytes are text. A byte-order mark shifts the range
+        // in which a NUL byte makes a file binary by the mark's own length.
         if passed == 0 && text::utf16_mark(&buffer[..end]).is_some() {
             return Ok(true);
         }
@@ -92,9 +93,10 @@ pub(crate) fn may_match(
     }
 }
 
-/// Returns false if no line in some parts of a file, of whole lines each, can match. `buffer` is scratch space.
+/// Returns false if no line in the given parts of a file can match. Each part consists of whole
+/// lines. `buffer` is scratch space.
 ///
-/// For files of which only these parts may hold matches, and of which it is known that they are text in ASCII
+/// Only these parts of the file may contain matches, and the file must be known to be text in ASCII
 /// or UTF-8.
 pub(crate) fn may_match_within(
     file: &mut (impl Read + Seek),
@@ -114,7 +116,7 @@ pub(crate) fn may_match_within(
         file.seek(SeekFrom::Start(span.start))?;
         match file.read_exact(&mut buffer[..len]) {
             Ok(()) => {}
-            // It has just been cut off.
+            // The file has just been truncated.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(true),
             Err(error) => return Err(error),
         }
@@ -129,7 +131,7 @@ pub(crate) fn may_match_within(
     Ok(false)
 }
 
-/// Returns false if none of some whole lines can match.
+/// Returns false if none of the given whole lines can match.
 fn piece_may_match(lines: &[u8], matcher: &WorkerMatcher, strip_carriage_returns: bool) -> bool {
     let stripped;
     let lines = match strip_carriage_returns {
@@ -139,7 +141,7 @@ fn piece_may_match(lines: &[u8], matcher: &WorkerMatcher, strip_carriage_returns
         }
         false => lines,
     };
-    // A stopped matcher can't tell.
+    // A stopped matcher returns no result, which counts as "maybe".
     !matches!(matcher.find_candidate_line(lines), Ok(None))
 }
 
@@ -240,7 +242,7 @@ mod tests {
             assert!(within(pattern, &lines), "{pattern}");
             assert!(!within(pattern, &[]), "{pattern}");
         }
-        // What is cut off meanwhile is a maybe.
+        // A file that is truncated meanwhile is a maybe.
         assert!(within("absent", std::slice::from_ref(&(23..len + 1))));
     }
 }

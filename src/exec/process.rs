@@ -1,10 +1,14 @@
 //! Running other programs: the one place that starts a process.
 //!
-//! Owns spawning without a shell, the program's environment, its process group, its pipes and its end. A
-//! program gets no standard input but what the caller gives it, nothing through the environment but that either, and a process group of its
-//! own; its output is handed over in pieces as it arrives and never collected whole. Whatever happens, the
-//! caller giving up, the stop flag, a deadline, a panic, the whole group is killed and reaped before
-//! the call returns. It must not know which programs there are or what their output means.
+//! Owns the process: its start without a shell, its environment, its process group, its pipes and
+//! its end. A program that [`run`] starts gets a process group of its own, and no standard input
+//! except the bytes that the caller gives. On Unix its environment has only `LC_ALL=C` and the
+//! caller's variables. Its output is handed over in pieces as it arrives, and never collected
+//! whole.
+//!
+//! The whole group is killed and reaped before [`run`] returns, for whatever reason it returns: the
+//! caller has enough, the stop flag, a deadline, or a panic. This module knows neither the programs
+//! nor the meaning of their output.
 
 #[cfg(any(not(unix), test))]
 mod portable;
@@ -27,16 +31,16 @@ use portable as sys;
 #[cfg(unix)]
 use unix as sys;
 
-/// What is kept of a program's standard error, in bytes; the rest is read and dropped.
+/// The bytes of a program's standard error that are kept. The rest is read and dropped.
 pub(crate) const STDERR_LIMIT: usize = 64 << 10;
 
-/// How long a wait may go on before the stop flag is looked at again.
+/// The longest wait between two checks of the stop flag.
 const TICK: Duration = Duration::from_millis(3);
 
-/// How long a killed program may take to disappear before another thread waits for it instead.
+/// How long a killed program may take to disappear. After that another thread waits for it.
 const REAP_PATIENCE: Duration = Duration::from_millis(20);
 
-/// How often starting is tried again while the program's file is open for writing somewhere.
+/// The number of retries while the program's file is open for writing somewhere.
 const BUSY_TRIES: u32 = 40;
 
 /// A program and its arguments.
@@ -44,18 +48,18 @@ const BUSY_TRIES: u32 = 40;
 pub(crate) struct Invocation<'a> {
     /// The absolute path of the program.
     pub(crate) program: &'a Path,
-    /// Its arguments, handed over as they are.
+    /// Its arguments, passed on unchanged.
     pub(crate) args: &'a [OsString],
-    /// What it reads from its standard input; without it, there is nothing to read.
+    /// The bytes of its standard input. If `None`, standard input is empty.
     pub(crate) input: Option<&'a [u8]>,
-    /// Environment variables that it gets.
+    /// Environment variables that the program gets.
     pub(crate) environment: &'a [(OsString, OsString)],
-    /// Bytes of addresses that it may use at most, where the system can limit them from outside.
+    /// The most bytes of address space, where the system can limit it from outside.
     pub(crate) memory: Option<u64>,
 }
 
 impl<'a> Invocation<'a> {
-    /// Makes one without input and limits.
+    /// Creates an invocation without input, environment and limits.
     pub(crate) fn new(program: &'a Path, args: &'a [OsString]) -> Invocation<'a> {
         Invocation {
             program,
@@ -67,12 +71,12 @@ impl<'a> Invocation<'a> {
     }
 }
 
-/// What can end a run before the program does.
+/// The conditions that end a run before the program ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Until<'a> {
-    /// The flag of the call.
+    /// The stop flag of the call.
     pub(crate) stop: &'a Stop,
-    /// A moment of this run's own.
+    /// A deadline of this run alone.
     pub(crate) deadline: Option<&'a Deadline>,
 }
 
@@ -91,7 +95,7 @@ impl Until<'_> {
     }
 }
 
-/// Why a run was ended from here.
+/// Why this process ended a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interruption {
     /// The stop flag was raised.
@@ -105,60 +109,61 @@ pub(crate) enum Interruption {
 /// A piece of a program's standard output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece<'a> {
-    /// The bytes.
+    /// The bytes of the piece.
     pub(crate) bytes: &'a [u8],
 }
 
 /// The end of a run.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// How the program ended; after an interruption how it was made to, where that is known yet.
+    /// How the program ended. `None` if that is not known yet after an interruption.
     pub(crate) exit: Option<Exit>,
-    /// What it wrote to its standard error, up to [`STDERR_LIMIT`] bytes.
+    /// Its standard error, up to [`STDERR_LIMIT`] bytes.
     pub(crate) stderr: Vec<u8>,
-    /// Whether it wrote more than that.
+    /// Whether the program wrote more than that.
     pub(crate) stderr_cut: bool,
-    /// Why it was ended from here, if it was.
+    /// Why this process ended the program, if it did.
     pub(crate) interrupted: Option<Interruption>,
 }
 
 /// Why a program could not be run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunError {
-    /// It could not be started.
+    /// The program could not be started.
     #[error("{} could not be started: {source}", program.display())]
     Spawn {
-        /// The program.
+        /// The path of the program.
         program: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Its output could not be read.
+    /// The output of the program could not be read.
     #[error("the output of {} could not be read: {source}", program.display())]
     Read {
-        /// The program.
+        /// The path of the program.
         program: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
 impl RunError {
-    /// Returns true when the arguments were longer than the system allows.
+    /// Returns true if the arguments were longer than the system allows.
     pub(crate) fn is_too_long(&self) -> bool {
         matches!(self, RunError::Spawn { source, .. }
             if source.kind() == io::ErrorKind::ArgumentListTooLong)
     }
 }
 
-/// Runs a program to its end, or to an interruption, and hands its standard output to `take`.
+/// Runs a program until it ends or is interrupted, and hands its standard output to `take`.
 ///
-/// Costs one thread switch a piece of up to 64 KiB. Returns within some milliseconds of an interruption,
-/// whatever the program does, unless `take` itself does not return.
+/// Costs one thread switch for each piece of up to 64 KiB. Returns within some milliseconds of an
+/// interruption, even if the program does not react, unless `take` itself does not return.
 ///
 /// # Errors
 ///
-/// [`RunError`]; a program that fails is no error here but part of [`Ended`].
+/// [`RunError`] if the program can't be started or its output can't be read. A program that fails
+/// is not an error here: [`Ended`] tells how it ended.
 pub(crate) fn run(
     invocation: Invocation<'_>,
     until: Until<'_>,
@@ -196,23 +201,27 @@ fn exit_of(status: ExitStatus) -> Exit {
     }
 }
 
-/// How a program that goes on in the background has begun.
+/// The start of a program that continues in the background.
 #[cfg(all(unix, feature = "cli"))]
 #[derive(Debug)]
 pub(crate) struct Begun {
-    /// What it wrote to its standard error until it gave that up, up to [`STDERR_LIMIT`] bytes.
+    /// Its standard error until the program closed it, up to [`STDERR_LIMIT`] bytes.
     pub(crate) stderr: Vec<u8>,
-    /// How it ended, if it did.
+    /// How the program ended, if it did.
     pub(crate) exit: Option<Exit>,
 }
 
-/// Starts a program that outlives this one, and waits until it gives up its standard error, which is how it says that it has begun, or
-/// ends. It inherits those variables of the environment that `inherits` names, and nothing of the terminal or of what is open. Returns `None` if neither has come within `patience`; the program goes
-/// on all the same.
+/// Starts a program that outlives this process, and waits until it is ready or ends. The program
+/// signals that it is ready by closing its standard error. Returns `None` if neither happens within
+/// `patience`; the program continues then.
+///
+/// The program inherits the environment variables that `inherits` accepts. It inherits neither the
+/// terminal nor open files.
 ///
 /// # Errors
 ///
-/// [`RunError`]; a program that ends at once is no error here but part of [`Begun`].
+/// [`RunError`] if the program can't be started. A program that ends at once is not an error here:
+/// [`Begun`] tells how it ended.
 #[cfg(all(unix, feature = "cli"))]
 pub(crate) fn start_in_background(
     invocation: Invocation<'_>,
@@ -220,9 +229,10 @@ pub(crate) fn start_in_background(
     environment: &[(&str, &str)],
     patience: Duration,
 ) -> Result<Option<Begun>, RunError> {
-    // Whatever this process was given open, a pipe that somebody reads to its end or a lock, ends with it and not with the other one.
+    // Open files of this process, such as a pipe that somebody reads to its end or a lock, must not
+    // stay open in the other one.
     close_fds::set_fds_cloexec_threadsafe(3, &[]);
-    // The one place that starts programs.
+    // This module is the one place that starts programs.
     #[allow(clippy::disallowed_methods)]
     let mut command = Command::new(invocation.program);
     command
@@ -242,7 +252,7 @@ pub(crate) fn start_in_background(
         thread::spawn(move || {
             use std::io::Read;
             let mut kept = Vec::new();
-            // What can't be read any more has ended too.
+            // A pipe that can't be read counts as closed.
             let _ = (&mut pipe).take(STDERR_LIMIT as u64).read_to_end(&mut kept);
             let _ = io::copy(&mut pipe, &mut io::sink());
             let _ = tell.send(kept);
@@ -251,7 +261,7 @@ pub(crate) fn start_in_background(
     let Ok(stderr) = told.recv_timeout(patience) else {
         return Ok(None);
     };
-    // One that ends closes its standard error a moment before.
+    // A program that ends closes its standard error a moment before it can be reaped.
     let mut exit = None;
     for _ in 0..BUSY_TRIES {
         if let Ok(Some(status)) = child.try_wait() {
@@ -266,14 +276,15 @@ pub(crate) fn start_in_background(
     Ok(Some(Begun { stderr, exit }))
 }
 
-/// Runs a program that talks to whoever sits at the terminal, an editor say, with this process's own streams and environment, and waits for its end.
+/// Runs an interactive program, such as an editor, with this process's own streams and environment.
+/// Waits until it ends.
 ///
 /// # Errors
 ///
-/// [`RunError`]
+/// [`RunError`] if the program can't be started.
 #[cfg(all(unix, feature = "cli"))]
 pub(crate) fn on_terminal(invocation: Invocation<'_>) -> Result<Exit, RunError> {
-    // The one place that starts programs.
+    // This module is the one place that starts programs.
     #[allow(clippy::disallowed_methods)]
     let mut command = Command::new(invocation.program);
     let ended = command.args(invocation.args).status();
@@ -283,14 +294,15 @@ pub(crate) fn on_terminal(invocation: Invocation<'_>) -> Result<Exit, RunError> 
     })
 }
 
-/// Starts this program again in its own place, with its arguments and without anything open but its standard streams; returns when that has happened
-/// already, which the environment variable `done` tells.
+/// Replaces this process by a new run of the same program, with the same arguments and no open
+/// files except the standard streams. Returns `Ok` if this has happened already: the new run has
+/// the environment variable `done`.
 ///
 /// # Errors
 ///
-/// Those of the system.
+/// The error of the system if the program can't be started again.
 #[cfg(all(unix, feature = "executor"))]
-// What it was started with is what it is started with again.
+// The new run gets the arguments and the environment of this one.
 #[allow(clippy::disallowed_methods)]
 pub(crate) fn without_what_is_open(done: &str) -> io::Result<()> {
     use std::os::unix::process::CommandExt;
@@ -305,7 +317,7 @@ pub(crate) fn without_what_is_open(done: &str) -> io::Result<()> {
 }
 
 fn spawn(invocation: Invocation<'_>, until: Until<'_>) -> io::Result<Group> {
-    // The one place that starts programs.
+    // This module is the one place that starts programs.
     #[allow(clippy::disallowed_methods)]
     let mut command = Command::new(invocation.program);
     command
@@ -337,7 +349,7 @@ fn spawn(invocation: Invocation<'_>, until: Until<'_>) -> io::Result<Group> {
                 }
                 if let Some((mut pipe, input)) = input {
                     let input = input.to_vec();
-                    // It ends with the program at the latest: nobody reads the pipe then.
+                    // This thread ends with the program at the latest: then the pipe has no reader.
                     thread::Builder::new().spawn(move || {
                         use std::io::Write;
                         let _ = pipe.write_all(&input);
@@ -345,7 +357,8 @@ fn spawn(invocation: Invocation<'_>, until: Until<'_>) -> io::Result<Group> {
                 }
                 return Ok(group);
             }
-            // Someone has the program's file open for writing, for example while it is being upgraded.
+            // Another process has the program's file open for writing, for example during an
+            // upgrade.
             Err(error)
                 if error.kind() == io::ErrorKind::ExecutableFileBusy
                     && tries < BUSY_TRIES
@@ -359,7 +372,7 @@ fn spawn(invocation: Invocation<'_>, until: Until<'_>) -> io::Result<Group> {
     }
 }
 
-/// Environment variables that change what search programs do; what of them is inherited where the
+/// Environment variables that change how search programs behave. They are removed where the
 /// environment can't be emptied.
 #[cfg_attr(unix, allow(dead_code))]
 pub(crate) const UNWANTED_ENVIRONMENT: [&str; 6] = [
@@ -376,7 +389,7 @@ struct Pipes {
     stderr: ChildStderr,
 }
 
-/// What a program writes to its standard error.
+/// The standard error of a program.
 #[derive(Debug, Default)]
 struct Complaints {
     kept: Vec<u8>,
@@ -391,12 +404,13 @@ impl Complaints {
     }
 }
 
-/// A running program with everything it started. Dropping it kills and reaps.
+/// A running program and every process that it started. Dropping the group kills it and reaps the
+/// program.
 #[derive(Debug)]
 struct Group {
-    /// Taken away once it is reaped: its number may then belong to another program.
+    /// `None` once the program is reaped: another process may have its number then.
     child: Option<Child>,
-    /// How it ended, once it is reaped.
+    /// How the program ended, once it is reaped.
     status: Option<ExitStatus>,
 }
 
@@ -409,15 +423,15 @@ impl Group {
         })
     }
 
-    /// Kills what is left of the group, without waiting.
+    /// Kills the rest of the group, without waiting.
     fn kill(&mut self) {
         if let Some(child) = &mut self.child {
             sys::kill(child);
         }
     }
 
-    /// Kills what is left of the group and reaps the program. Returns nothing when it does not disappear
-    /// in time, because it hangs in the kernel; it is then reaped in the background.
+    /// Kills the rest of the group and reaps the program. Returns `None` if the program hangs in
+    /// the kernel and does not disappear in time. A background thread reaps it then.
     fn end(&mut self) -> Option<ExitStatus> {
         self.kill();
         let Some(mut child) = self.child.take() else {
@@ -436,11 +450,11 @@ impl Group {
                     waited += pause;
                     pause = (pause * 2).min(TICK);
                 }
-                // Nobody else waits for it, so there is nothing left to wait for.
+                // No other thread waits for this child, so there is no status to wait for.
                 Err(_) => return None,
             }
         }
-        // Without that thread it stays a zombie until this process ends, which is all that can be done.
+        // If the thread can't start, the program stays a zombie until this process ends.
         let _ = thread::Builder::new()
             .name("forge-search-reap".to_string())
             .spawn(move || child.wait());
@@ -454,7 +468,7 @@ impl Drop for Group {
     }
 }
 
-/// Makes an argument list out of what converts to arguments.
+/// Collects arguments into a list.
 pub(crate) fn arguments<I>(args: I) -> Vec<OsString>
 where
     I: IntoIterator,

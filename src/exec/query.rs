@@ -1,7 +1,7 @@
-//! The compiled form of a search: pattern, case, context and the limits that hold for each file.
+//! The compiled form of a search: pattern, case, context and the limits for each file.
 //!
-//! A [`Query`] is complete: every default is filled in and the case mode is decided, so that all
-//! engines search for the same thing (FR-LS-SRC-04).
+//! A [`Query`] is complete: all defaults are filled in and the case mode is decided. So all engines
+//! search for the same thing (FR-LS-SRC-04).
 
 use regex_syntax::ast::{self, Ast};
 use serde::{Deserialize, Serialize};
@@ -22,14 +22,15 @@ pub enum Fold {
     UnicodeInsensitive,
 }
 
-/// Which letters are equal where case does not count.
+/// The letters that are equal when case does not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CaseRule {
-    /// Those of ASCII, for the tools (FR-LS-SRC-04).
+    /// The letters of ASCII, for the tools (FR-LS-SRC-04).
     #[default]
     Ascii,
-    /// Those of Unicode's simple case folding, as in ripgrep, for people.
+    /// The letters that Unicode's simple case folding maps to the same letter, for people. ripgrep
+    /// does the same.
     Unicode,
 }
 
@@ -37,18 +38,19 @@ pub enum CaseRule {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CaseMode {
-    /// Sensitive if the pattern has an uppercase letter; the [`CaseRule`] says which count.
+    /// Upper and lower case differ if the pattern has an uppercase letter. The [`CaseRule`] defines
+    /// which letters count.
     #[default]
     Smart,
-    /// Always sensitive.
+    /// Upper and lower case always differ.
     Sensitive,
-    /// Always insensitive.
+    /// Upper and lower case never differ.
     Insensitive,
 }
 
 impl CaseMode {
-    /// Decides the fold for a pattern under [`CaseRule::Ascii`]. Any `A`–`Z` in the text counts, in
-    /// classes and escapes too (FR-LS-SRC-04 as written).
+    /// Decides the fold for a pattern under [`CaseRule::Ascii`]. Any `A`–`Z` in the text makes it
+    /// sensitive, also in classes and escapes (FR-LS-SRC-04 as written).
     pub fn fold(self, pattern: &str) -> Fold {
         match self {
             CaseMode::Sensitive => Fold::Sensitive,
@@ -58,9 +60,9 @@ impl CaseMode {
         }
     }
 
-    /// Decides the fold for several patterns together. Under [`CaseRule::Unicode`] it is ripgrep's
-    /// decision: an uppercase letter counts where it stands for itself, and a pattern without any
-    /// literal is sensitive.
+    /// Decides the fold for several patterns together. Under [`CaseRule::Unicode`] the decision is
+    /// ripgrep's: only uppercase letters that are literals count, and patterns without any literal
+    /// are sensitive.
     pub fn fold_of(self, patterns: &[String], fixed_strings: bool, rule: CaseRule) -> Fold {
         if rule == CaseRule::Ascii {
             let folds = patterns.iter().map(|pattern| self.fold(pattern));
@@ -87,7 +89,7 @@ impl CaseMode {
     }
 }
 
-/// The characters of patterns that stand for themselves.
+/// The literal characters of patterns: whether there are any, and any uppercase ones.
 #[derive(Debug, Default)]
 struct Literals {
     any: bool,
@@ -99,7 +101,7 @@ impl Literals {
         if fixed {
             pattern.chars().for_each(|c| self.add(c));
         } else if let Ok(ast) = ast::parse::Parser::new().parse(pattern) {
-            // An expression that does not parse is refused elsewhere.
+            // The compilation of the pattern reports an expression that does not parse.
             let _ = ast::visit(&ast, self);
         }
     }
@@ -138,18 +140,18 @@ impl ast::Visitor for &mut Literals {
     }
 }
 
-/// How far a match may be from the pattern.
+/// The permitted difference between a match and the pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fuzziness {
-    /// At most so many edits, 1–4 (FR-LS-SRC-11).
+    /// At most this many edits, 1–4 (FR-LS-SRC-11).
     Edits(u8),
-    /// As many edits as leave the match similar enough.
+    /// Any number of edits, as long as the match is similar enough.
     Score(Threshold),
 }
 
 impl Fuzziness {
-    /// Returns the most edits that a match of a pattern with so many characters can have; `None`
-    /// if there is no such number.
+    /// Returns the most edits that a match can have, for a pattern of `chars` characters. `None` if
+    /// there is no such number.
     pub fn max_edits(self, chars: usize) -> Option<u32> {
         match self {
             Fuzziness::Edits(level) => Some(level.into()),
@@ -157,7 +159,7 @@ impl Fuzziness {
         }
     }
 
-    /// Returns the level, if it is one.
+    /// Returns the number of edits if this is [`Fuzziness::Edits`].
     pub fn level(self) -> Option<u8> {
         match self {
             Fuzziness::Edits(level) => Some(level),
@@ -166,7 +168,7 @@ impl Fuzziness {
     }
 }
 
-/// What is reported of a file, and what a limit of results counts.
+/// The kind of results that are reported for a file, which is also the unit of a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Report {
@@ -175,45 +177,47 @@ pub enum Report {
     Lines,
     /// The same lines with all their matches. A limit counts matches.
     Matches,
-    /// How many lines match, and no line. A limit counts files.
+    /// The number of matching lines, without the lines. A limit counts files.
     Counts,
     /// Whether a line matches. A limit counts files.
     Presence,
 }
 
-/// Which matches of a line are looked for.
+/// The matches that are looked for in a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Spans {
-    /// The first.
+    /// The first match.
     #[default]
     First,
-    /// Each that is not empty; if all are empty, the first of them.
+    /// Each match that is not empty. If all are empty, the first of them.
     Each,
-    /// Each, empty ones included, as ripgrep's JSON has them.
+    /// Each match, also empty ones, as in ripgrep's JSON.
     Every,
 }
 
-/// Which files count as binary, and what becomes of them.
+/// The rule for which files count as binary, and how they are searched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BinaryRule {
-    /// A NUL byte among the first 65,536 bytes: the file is skipped. A later one: the search ends
-    /// before its line. Both are reported where a line that is not shown matches.
+    /// With a NUL byte among its first 65,536 bytes, a file is skipped. With a later one, the
+    /// search ends before the line of that byte. Both are reported if a line that is not shown
+    /// matches.
     #[default]
     UntilNul,
-    /// A NUL byte or invalid UTF-8 anywhere: the file is skipped (the tool `search_files`). That is
-    /// reported where a line matches that the rule `UntilNul` shows or reports.
+    /// With a NUL byte or invalid UTF-8 anywhere, a file is skipped (the tool `search_files`). That
+    /// is reported if a line matches that `UntilNul` shows or reports.
     SkipNonText,
-    /// ripgrep's rule, which depends on the blocks that it reads: a file that a walk found is
-    /// searched up to the block with the first NUL byte, and a named file to its end (`--rg-json`).
+    /// ripgrep's rule, which depends on the blocks that it reads (`--rg-json`). A file that a walk
+    /// found is searched up to the block with the first NUL byte, and a named file to its end.
     AsRipgrep {
-        /// Whether ripgrep would map named files, in which NUL bytes then end no lines.
+        /// Whether ripgrep would map named files into memory. Then NUL bytes don't end lines in
+        /// them.
         maps: bool,
     },
 }
 
 impl BinaryRule {
-    /// Returns whether files are searched as ripgrep searches them.
+    /// Returns whether files are searched under ripgrep's rule.
     pub fn is_ripgreps(self) -> bool {
         matches!(self, BinaryRule::AsRipgrep { .. })
     }
@@ -224,75 +228,75 @@ impl BinaryRule {
 pub struct Query {
     /// The compiled pattern.
     pub pattern: Pattern,
-    /// How far a match may be from the pattern; `None` for exact matches.
+    /// The permitted difference between a match and the pattern. `None` for exact matches.
     pub fuzzy: Option<Fuzziness>,
     /// Context lines before each match.
     pub before: usize,
     /// Context lines after each match.
     pub after: usize,
-    /// What is reported of a file.
+    /// The kind of results that are reported for a file.
     pub report: Report,
-    /// Which matches of a line are looked for.
+    /// The matches that are looked for in a line.
     pub spans: Spans,
     /// Whether [`Line::place`](crate::exec::event::Line) is filled in.
     pub places: bool,
     /// Whether a matching line beyond `max_matches_per_file` is shown where it is context of an
     /// earlier one.
     pub matching_context: bool,
-    /// Which files count as binary.
+    /// The rule for binary files.
     pub binary: BinaryRule,
     /// The file that the answer is written to. It is not searched, unless the request names it.
     pub own_output: Option<FileIdentity>,
-    /// Matches after which a file is left (FR-LS-SRC-10), at least 1: lines, or single matches
-    /// under [`Report::Matches`].
+    /// The most matches of a file, at least 1 (FR-LS-SRC-10): lines, or single matches under
+    /// [`Report::Matches`]. After them the search leaves the file.
     pub max_matches_per_file: u64,
-    /// Larger files, in bytes, are not searched (FR-LS-SRC-08).
+    /// The largest file that is searched, in bytes (FR-LS-SRC-08).
     pub max_file_size: u64,
-    /// Results of one file that can matter: one more than the answer holds (FR-LS-06a).
+    /// The most results of one file that can matter: one more than the answer holds (FR-LS-06a).
     pub max_results_per_file: usize,
 }
 
-/// The options from which a [`Query`] is made.
+/// The options of a [`Query`].
 #[derive(Clone, Copy, Debug)]
 pub struct QueryOptions {
-    /// The pattern is a literal, not an expression.
+    /// Whether the pattern is a literal, not an expression.
     pub fixed_strings: bool,
-    /// Matches must stand between word boundaries.
+    /// Whether matches must stand between word boundaries.
     pub word: bool,
-    /// Matches must be whole lines.
+    /// Whether matches must be whole lines.
     pub whole_line: bool,
-    /// When case counts.
+    /// When upper and lower case differ.
     pub case: CaseMode,
-    /// Which letters are equal where it does not.
+    /// The letters that are equal when case does not count.
     pub case_rule: CaseRule,
-    /// How far a match may be from the pattern.
+    /// The permitted difference between a match and the pattern.
     pub fuzzy: Option<Fuzziness>,
     /// Context lines before each match.
     pub before: usize,
     /// Context lines after each match.
     pub after: usize,
-    /// What is reported of a file.
+    /// The kind of results that are reported for a file.
     pub report: Report,
-    /// Which matches of a line are looked for.
+    /// The matches that are looked for in a line.
     pub spans: Spans,
-    /// Whether the places of lines are wanted.
+    /// Whether [`Line::place`](crate::exec::event::Line) is filled in.
     pub places: bool,
     /// See [`Query::matching_context`].
     pub matching_context: bool,
-    /// Which files count as binary.
+    /// The rule for binary files.
     pub binary: BinaryRule,
     /// See [`Query::own_output`].
     pub own_output: Option<FileIdentity>,
-    /// Results of the whole answer.
+    /// The most results of the whole answer.
     pub max_results: usize,
-    /// Matches of one file.
+    /// The most matches of one file.
     pub max_matches_per_file: u64,
-    /// Largest file in bytes.
+    /// The largest file that is searched, in bytes.
     pub max_file_size: u64,
 }
 
 impl Default for QueryOptions {
-    /// Lines that match an expression, without limits.
+    /// Returns the options for lines that match an expression, without limits.
     fn default() -> QueryOptions {
         QueryOptions {
             fixed_strings: false,
@@ -317,16 +321,17 @@ impl Default for QueryOptions {
 }
 
 impl Query {
-    /// Returns whether a file is left out although it is eligible: the answer is written to it.
+    /// Returns whether a file is skipped although it is eligible, because the answer is written to
+    /// it.
     pub(crate) fn leaves_out(&self, file: &EligibleFile, meta: &EntryMeta) -> bool {
         self.own_output.is_some() && self.own_output == meta.identity && !file.is_named
     }
 
-    /// Compiles patterns under `options`; a line matches if it matches one of them.
+    /// Compiles patterns under `options`. A line matches if it matches one of them.
     ///
     /// # Errors
     ///
-    /// A message that says what is wrong with the pattern and what to write instead.
+    /// [`PatternError`], with a message that says how to change the pattern.
     pub fn new(
         patterns: &[impl AsRef<str>],
         options: &QueryOptions,
@@ -359,8 +364,9 @@ impl Query {
         })
     }
 
-    /// Returns true when a carriage return before a line's end could change what matches, so that
-    /// it has to be taken away before matching. An edit can stand for any character.
+    /// Returns true if a carriage return before a line's end could change the matches, so that it
+    /// has to be removed before matching. In an approximate search an edit can stand for any
+    /// character, also for that one.
     pub fn sees_carriage_return(&self) -> bool {
         self.fuzzy.is_some() || self.pattern.sees_carriage_return()
     }

@@ -1,7 +1,7 @@
-//! One question about a tree: everything that any surface can ask of a search.
+//! One question about a tree: everything that a caller can ask of a search.
 //!
-//! The tools `Search` and `search_files`, the command line and the daemon all make a [`Question`];
-//! nothing below them knows which one it was.
+//! The tools `Search` and `search_files`, the command line and the daemon all build a [`Question`].
+//! The layers below do not know which of them built it.
 
 use std::path::{Path, PathBuf};
 
@@ -21,11 +21,11 @@ pub use crate::index::walk::{Follow, IgnoreRules, TraversalOptions};
 /// A question about the files below one or more paths.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Question {
-    /// What is looked for.
+    /// The patterns, and how they match.
     pub looked_for: LookedFor,
-    /// Where it is looked for.
+    /// The files that are searched.
     pub scope: Scope,
-    /// What is shown.
+    /// The parts of the answer that are shown.
     pub shown: Shown,
     /// The limits of the answer.
     pub limits: QuestionLimits,
@@ -36,73 +36,75 @@ pub struct Question {
 /// Approximate searches that follow an exact one without a match.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FallbackPlan {
-    /// The searches, in order; the first one that finds a match is the last.
+    /// The searches, in order. The first one that finds a match ends the series.
     pub attempts: Vec<Fuzziness>,
-    /// Further searches are left out because the pattern is too short for them (FR-LSI-FUZ-G-01).
+    /// Whether further searches are left out because the pattern is too short for them
+    /// (FR-LSI-FUZ-G-01).
     pub too_short: bool,
 }
 
-/// What a question looks for.
+/// The patterns of a question, and how they match.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LookedFor {
     /// The patterns: a line matches if it matches one of them. `None` lists files.
     pub patterns: Option<Vec<String>>,
-    /// The patterns are literals, not expressions.
+    /// Whether the patterns are literals, not expressions.
     pub fixed_strings: bool,
-    /// Matches must stand between word boundaries.
+    /// Whether matches must stand between word boundaries.
     pub word: bool,
-    /// Matches must be whole lines.
+    /// Whether matches must be whole lines.
     pub whole_line: bool,
-    /// When case counts.
+    /// When upper and lower case differ.
     pub case: CaseMode,
-    /// Which letters are equal where it does not.
+    /// The letters that are equal when case does not count.
     pub case_rule: CaseRule,
-    /// How far a match may be from the pattern.
+    /// The permitted difference between a match and the pattern. `None` for exact matches.
     pub fuzzy: Option<Fuzziness>,
 }
 
-/// Where a question looks.
+/// The files that a question is about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scope {
-    /// The searched paths, in order, as a sandbox resolves them; the working directory if empty.
+    /// The searched paths, in order, for the sandbox to resolve. Empty for the working directory.
     #[serde(with = "as_text::paths")]
     pub paths: Vec<PathBuf>,
-    /// Which entries of a directory are visited.
+    /// The rules for which entries of a directory are visited.
     pub traversal: TraversalOptions,
     /// The most components of a file's path below a searched path, if there is a limit.
     pub max_depth: Option<usize>,
-    /// Whether an answer that lacks deeper files counts as cut. It does not where a person chose the
-    /// depth.
+    /// Whether an answer without the deeper files counts as truncated. False where a person chose
+    /// the depth.
     pub depth_cuts: bool,
-    /// Only files that match one of these globs (a tool's `include_glob`).
+    /// If not empty, only files that match one of these globs are searched (a tool's
+    /// `include_glob`).
     pub include: Vec<String>,
-    /// No files that match one of these globs (a tool's `exclude_glob`).
+    /// Files that match one of these globs are not searched (a tool's `exclude_glob`).
     pub exclude: Vec<String>,
     /// Globs of which the last one that matches decides (`-g`).
     pub globs: Vec<String>,
-    /// Types of files, in order (`-t` and `-T`).
+    /// Selected and excluded file types, in order (`-t` and `-T`).
     pub types: Vec<TypeRule>,
-    /// The directory from which globs start, relative to the working directory; the searched path if
-    /// absent. With one, a path that names a file is exempt from globs.
+    /// The directory from which globs start, relative to the working directory. `None` for the
+    /// searched path. With a directory, a path that names a file is exempt from globs.
     #[serde(with = "as_text::maybe_path")]
     pub globs_from: Option<PathBuf>,
-    /// Whether each `.git` is left out, unless a path names it.
+    /// Whether each `.git` is skipped, unless a path names it.
     pub no_git_dirs: bool,
-    /// Which files count as binary.
+    /// The rule for binary files.
     pub binary: BinaryRule,
     /// The file that the answer is written to, as by `forge-search needle > found.txt`. It is not
     /// searched, unless a path names it.
     pub own_output: Option<FileIdentity>,
 }
 
-/// What of an answer is shown.
+/// The parts of an answer that are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shown {
-    /// What is reported of a file.
+    /// The kind of results that are reported for a file.
     pub report: Report,
-    /// Which matches of a line are looked for.
+    /// The matches that are looked for in a line.
     pub spans: Spans,
-    /// Whether lines say where they stand in their file.
+    /// Whether lines carry their positions in the file.
     pub places: bool,
     /// Context lines before each match.
     pub before: usize,
@@ -112,21 +114,21 @@ pub struct Shown {
     pub matching_context: bool,
 }
 
-/// The limits of an answer; `u64::MAX` is no limit.
+/// The limits of an answer. `u64::MAX` means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuestionLimits {
-    /// Results of the answer, in the unit of [`Report`].
+    /// The most results of the answer, in the unit of [`Report`].
     pub max_results: u64,
-    /// Matches of one file.
+    /// The most matches of one file.
     pub max_matches_per_file: u64,
-    /// Files that are searched.
+    /// The most files that are searched.
     pub max_files: u64,
     /// The largest file that is searched, in bytes.
     pub max_file_size: u64,
 }
 
 impl QuestionLimits {
-    /// No limits.
+    /// Limits that permit everything.
     pub const NONE: QuestionLimits = QuestionLimits {
         max_results: u64::MAX,
         max_matches_per_file: u64::MAX,
@@ -135,26 +137,26 @@ impl QuestionLimits {
     };
 }
 
-/// Why a question can't be asked.
+/// Why a question is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuestionError {
-    /// A pattern is refused.
+    /// A pattern is invalid or not supported.
     #[error("{0}")]
     Pattern(#[from] PatternError),
-    /// A glob is refused.
+    /// A glob is invalid.
     #[error("{0}")]
     Glob(#[from] GlobError),
-    /// There is no such type of files.
+    /// A file type does not exist.
     #[error("{0}")]
     Type(#[from] TypeError),
 }
 
 impl Question {
-    /// Compiles the query, as exact as the question has it or with another fuzziness.
+    /// Compiles the query with the given fuzziness, which may differ from the question's own.
     ///
     /// # Errors
     ///
-    /// [`QuestionError::Pattern`].
+    /// [`QuestionError::Pattern`] if a pattern is refused.
     pub fn query(&self, fuzzy: Option<Fuzziness>) -> Result<Query, QuestionError> {
         let (looked_for, shown, limits) = (&self.looked_for, &self.shown, &self.limits);
         let options = QueryOptions {
@@ -181,11 +183,12 @@ impl Question {
         Ok(Query::new(patterns, &options)?)
     }
 
-    /// Compiles the filters by path.
+    /// Compiles the path filters: globs and file types.
     ///
     /// # Errors
     ///
-    /// [`QuestionError::Glob`] and [`QuestionError::Type`].
+    /// [`QuestionError::Glob`] for an invalid glob, and [`QuestionError::Type`] for an unknown file
+    /// type.
     pub fn filters(&self) -> Result<Globs, QuestionError> {
         let Scope {
             include,
@@ -205,19 +208,19 @@ impl Question {
         Ok(filters.and_types(file_types(types)?, &format!("{types:?}")))
     }
 
-    /// Compiles everything, for what is wrong with it.
+    /// Checks the question by compiling all of its parts.
     ///
     /// # Errors
     ///
-    /// Those of [`Question::query`] and [`Question::filters`].
+    /// The error of [`Question::query`] or [`Question::filters`].
     pub fn check(&self) -> Result<(), QuestionError> {
         self.query(self.looked_for.fuzzy)?;
         self.filters()?;
         Ok(())
     }
 
-    /// Returns the same question for a working directory above, from which `below` leads to the one
-    /// of this question.
+    /// Returns the same question for a parent of the working directory. `below` is the path from
+    /// that parent to the working directory of this question.
     #[must_use]
     pub fn from_above(mut self, below: &Path) -> Question {
         if self.scope.paths.is_empty() {
@@ -229,13 +232,13 @@ impl Question {
             .iter_mut()
             .chain(&mut self.scope.globs_from)
         {
-            // Joining an absolute path leaves that alone.
+            // Joining an absolute path returns that path.
             *path = below.join(&*path).components().collect();
         }
         self
     }
 
-    /// Returns true if a filter by path may leave out files.
+    /// Returns true if a path filter may leave out files.
     pub fn has_filters(&self) -> bool {
         let scope = &self.scope;
         let globs = [&scope.include, &scope.exclude, &scope.globs];

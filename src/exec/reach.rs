@@ -1,6 +1,7 @@
-//! The reach of a search: the directories that it may read, and the names that are denied to it.
+//! The reach of a search: the directories that it may read, and the denied names.
 //!
-//! Owns the open handles of the allowed roots. It does not judge the path of a request, and reads no file.
+//! Owns the open handles of the allowed roots. It neither checks the path of a request nor reads
+//! files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,18 +36,18 @@ pub(crate) use crate::index::walk::join;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Reach {
-    /// Deepest first: the first one that contains a path is the one to open it through.
+    /// The allowed roots, deepest first. A path is opened through the first one that contains it.
     roots: Arc<[AllowedRoot]>,
     deny: Arc<DenySet>,
-    /// The denied patterns that indexes go by. These are fewer where an index is shared by callers
-    /// for whom the default patterns hold and by others.
+    /// The denied patterns that apply to indexes. These are fewer if callers with the default
+    /// patterns share an index with callers without them.
     indexed_deny: Arc<DenySet>,
 }
 
 /// A path that a search may read.
 #[derive(Clone, Debug)]
 pub struct Resolved {
-    /// The canonical absolute path, the only spelling to be used from here on.
+    /// The canonical absolute path. Only this spelling is used from here on.
     pub canonical: PathBuf,
     /// The deepest allowed root that contains it.
     pub root: Arc<RootDir>,
@@ -54,8 +55,8 @@ pub struct Resolved {
     pub relative: PathBuf,
 }
 
-/// An allowed root. Its directory can be removed and made anew while the program runs (a fresh
-/// clone, a restored backup), so the handle is exchanged when its path names another directory.
+/// An allowed root. Its directory can be removed and created again while the program runs (a fresh
+/// clone, a restored backup). So the handle is replaced when the path names another directory.
 #[derive(Debug)]
 pub(crate) struct AllowedRoot {
     path: PathBuf,
@@ -63,11 +64,12 @@ pub(crate) struct AllowedRoot {
 }
 
 impl Reach {
-    /// Opens the allowed roots, which are canonical paths. Indexes go by the same denied patterns.
+    /// Opens the allowed roots, which are canonical paths. The same denied patterns apply to
+    /// indexes.
     ///
     /// # Errors
     ///
-    /// The first root that can't be opened, and why.
+    /// The first root that can't be opened, and the error of the system.
     pub fn open(
         mut paths: Vec<PathBuf>,
         deny: Arc<DenySet>,
@@ -86,8 +88,9 @@ impl Reach {
         })
     }
 
-    /// Shares indexes with the callers of another reach, for whom fewer patterns are denied. An index
-    /// then knows the paths of files that only the default patterns deny, and nothing else of them.
+    /// Shares indexes with the callers of another reach, which denies fewer patterns. An index then
+    /// contains the paths of files that only the default patterns deny, and nothing else about
+    /// them.
     #[must_use]
     pub fn sharing_indexes_with(&self, other: &Reach) -> Reach {
         Reach {
@@ -97,15 +100,16 @@ impl Reach {
     }
 
     /// Finds the deepest allowed root that contains a canonical path, and the path relative to it.
-    /// `None` if no root does, or if it is no longer there. Denied patterns are not considered.
+    /// Returns `None` if no root contains the path, or if the root is gone. Denied patterns are not
+    /// checked.
     ///
-    /// The root is the directory that its path names now.
+    /// The handle is for the directory that the root's path names now.
     pub fn locate(&self, canonical: &Path) -> Option<(Arc<RootDir>, PathBuf)> {
         let (root, relative) = self.containing(canonical)?;
         Some((root.current().ok()?, relative))
     }
 
-    /// Finds the allowed root as [`Reach::locate`] does, and does not open it.
+    /// Finds the allowed root like [`Reach::locate`], but does not open it.
     pub(crate) fn containing(&self, canonical: &Path) -> Option<(&AllowedRoot, PathBuf)> {
         self.roots.iter().find_map(|root| {
             let relative = canonical.strip_prefix(&root.path).ok()?;
@@ -113,8 +117,8 @@ impl Reach {
         })
     }
 
-    /// Prepares a walk over a directory that lies beneath one of the allowed roots, for a caller to whom
-    /// the patterns in `deny` are denied.
+    /// Prepares a walk over a directory beneath one of the allowed roots, for a caller with the
+    /// denied patterns `deny`.
     pub(crate) fn walk(
         self: &Arc<Self>,
         root: Arc<RootDir>,
@@ -140,12 +144,12 @@ impl Reach {
         &self.deny
     }
 
-    /// Returns the denied patterns that indexes go by.
+    /// Returns the denied patterns that apply to indexes.
     pub fn indexed_deny(&self) -> &Arc<DenySet> {
         &self.indexed_deny
     }
 
-    /// Returns true if patterns are denied to this caller that indexes do not go by.
+    /// Returns true if this caller has denied patterns that do not apply to indexes.
     pub fn withholds(&self) -> bool {
         self.deny.patterns() != self.indexed_deny.patterns()
     }
@@ -155,8 +159,8 @@ impl Reach {
         self.roots.iter().map(|root| root.path.as_path()).collect()
     }
 
-    /// Returns the denied patterns as the key of an index has them. What a relative pattern denies
-    /// depends on the allowed roots, so the key names these too.
+    /// Returns the denied patterns for the key of an index. The meaning of a relative pattern
+    /// depends on the allowed roots, so the key then contains these, too.
     pub(crate) fn key_patterns(&self) -> Vec<String> {
         let mut patterns = self.indexed_deny.patterns().to_vec();
         let is_relative =

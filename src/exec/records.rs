@@ -1,33 +1,34 @@
-//! What external programs report: records of a path and a line number.
+//! Parser for the reports of external programs: records of a path and a line number.
 //!
-//! Owns the grammar of the programs' output and its bounded parsing (FR-LS-PARSE-01, FR-LS-ENC-01). Every record
-//! starts with the path as it was given, ended by a NUL byte, which no path holds; so any name is told apart,
-//! line feeds and invalid UTF-8 included. It knows neither files nor what is done with a report.
+//! Owns the grammar of the programs' output and its bounded parsing (FR-LS-PARSE-01, FR-LS-ENC-01).
+//! Every record starts with the path as it was given, ended by a NUL byte. No path contains NUL, so
+//! all names are unambiguous, also with line feeds or invalid UTF-8. This module neither opens
+//! files nor interprets reports.
 
 use memchr::memchr;
 
-/// The longest record, in bytes; its path is the only part of it that can be long.
+/// The longest record, in bytes. Only its path can be long.
 const RECORD_LIMIT: usize = 256 << 10;
 
-/// What follows the path and the line number.
+/// The part of a record after the path and the line number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// `:`, something short without a line feed, and a line feed.
+    /// `:`, a short text without a line feed, and a line feed.
     Noted,
     /// A line feed.
     Plain,
-    /// The match: byte offset, length and text, each after a space, and a line feed.
+    /// The match, and a line feed. A match is its byte offset, length and text, each after a space.
     Placed,
 }
 
 /// One reported line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record<'a> {
-    /// The path as it was given.
+    /// The path that the program was given.
     pub(crate) path: &'a [u8],
     /// The 1-based number of the line.
     pub(crate) line: u64,
-    /// Where the match starts and what it is, where the format tells.
+    /// The start and the text of the match, if the format has them.
     pub(crate) place: Option<(usize, &'a [u8])>,
 }
 
@@ -35,7 +36,7 @@ pub(crate) struct Record<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Garbled(pub(crate) String);
 
-/// Takes a program's output apart as it arrives. Keeps no more than one incomplete record.
+/// Splits a program's output into records as it arrives. Keeps at most one incomplete record.
 #[derive(Debug)]
 pub(crate) struct Records {
     format: Format,
@@ -51,12 +52,12 @@ impl Records {
         }
     }
 
-    /// Takes the next bytes and hands over the records that they complete. Ends early, in the middle of the
-    /// bytes, when `take` returns false.
+    /// Adds bytes and passes the records that they complete to `take`. Ends early, in the middle of
+    /// the bytes, if `take` returns false.
     ///
     /// # Errors
     ///
-    /// [`Garbled`], after which the parser is of no use.
+    /// [`Garbled`] if the bytes are not records. The parser is unusable then.
     pub(crate) fn add(
         &mut self,
         bytes: &[u8],
@@ -83,11 +84,11 @@ impl Records {
         Ok(())
     }
 
-    /// Ends the output.
+    /// Checks that the output ended after a whole record.
     ///
     /// # Errors
     ///
-    /// [`Garbled`] when it ended in the middle of a record.
+    /// [`Garbled`] if it ended in the middle of a record.
     pub(crate) fn finish(&self) -> Result<(), Garbled> {
         if self.held.is_empty() {
             Ok(())
@@ -102,7 +103,7 @@ fn garbled(bytes: &[u8], what: &str) -> Garbled {
     Garbled(format!("{what}: {:?}", String::from_utf8_lossy(start)))
 }
 
-/// Parses the first record; nothing when it is not complete yet.
+/// Parses the first record. Returns `None` while it is incomplete.
 fn parse(format: Format, bytes: &[u8]) -> Result<Option<(Record<'_>, usize)>, Garbled> {
     let Some(nul) = memchr(0, bytes) else {
         return Ok(None);
@@ -168,7 +169,8 @@ fn space_and_number(bytes: &[u8], at: usize) -> Result<Option<(u64, usize)>, Gar
     }
 }
 
-/// Parses a decimal number that ends before another byte, and returns where that stands.
+/// Parses a decimal number that is followed by another byte. Returns the number and the position of
+/// that byte.
 fn number(bytes: &[u8], from: usize) -> Result<Option<(u64, usize)>, Garbled> {
     let digits = bytes.get(from..).unwrap_or_default();
     let end = digits.iter().position(|byte| !byte.is_ascii_digit());

@@ -1,7 +1,8 @@
-//! Retrieval: from an ordered source of eligible files to those that have something of a question.
+//! Retrieval: reads the files of a source and keeps the best candidates for a ranked search.
 //!
-//! Owns reading them, on the threads of the current pool, and keeping the most promising ones in bounded memory. How files compare in the end
-//! is for [`rank`](crate::exec::rank) to say; which may be left out, for the source.
+//! Owns reading the files, on the threads of the current pool, and keeping the most promising ones
+//! in bounded memory. [`rank`](crate::exec::rank) defines how candidates compare in the end, and
+//! the source decides which files may be left out.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -18,62 +19,64 @@ use crate::index::stamp::Stamp;
 use crate::index::text::{Region, decode, region};
 use crate::index::walk::FoundFile;
 
-/// Names that are kept of files about which something has to be said, the first ones in order.
+/// The number of file names kept for each kind of problem, the first ones in order.
 const KEPT_NAMES: usize = 100;
 
-/// What is retrieved.
+/// The options of a retrieval.
 #[derive(Clone, Copy, Debug)]
 pub struct Retrieval<'a> {
-    /// What is looked for.
+    /// The terms of the question.
     pub terms: &'a Terms,
-    /// The searched directory, relative to what paths are told from.
+    /// The searched directory, relative to the directory that shown paths start from.
     pub scope: &'a Path,
-    /// Larger files are passed over.
+    /// The largest file that is read, in bytes. Larger ones are skipped.
     pub max_file_size: u64,
-    /// Files that are kept.
+    /// The number of candidates to keep.
     pub max_candidates: usize,
-    /// Ends everything when it is raised.
+    /// The flag that stops all work when it is raised.
     pub stop: &'a Stop,
 }
 
-/// A file that has something.
+/// A file that contains at least one term.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// The file.
+    /// The location of the file.
     pub found: FoundFile,
-    /// Its path, relative to what paths are told from.
+    /// Its path, relative to the directory that shown paths start from.
     pub path: PathBuf,
-    /// By which paths compare.
+    /// The sort key of the path.
     pub key: String,
-    /// What it has.
+    /// The terms in the file, with their counts.
     pub document: Document,
-    /// The state in which it was read.
+    /// The state of the file when it was read.
     stamp: Option<Stamp>,
 }
 
-/// What was retrieved.
+/// The result of a retrieval.
 #[derive(Clone, Debug, Default)]
 pub struct Retrieved {
-    /// Counts over all files.
+    /// The counts over all files.
     pub corpus: Corpus,
     /// The most promising files, in the order of the tree.
     pub candidates: Vec<Candidate>,
-    /// Files that are not as the source knows them, and were passed over: how many, and the first ones.
+    /// Files that changed since the source recorded them, and were skipped: how many, and the first
+    /// ones.
     pub changed: Named,
     /// Files and directories that could not be read: how many, and the first ones.
     pub unread: Named,
-    /// Files of which not everything was looked at: how many, and the first ones.
+    /// Files with too many hits to count them all: how many, and the first ones.
     pub cut: Named,
-    /// Files larger than [`Retrieval::max_file_size`], which are skipped: how many, and the first ones.
+    /// Files larger than [`Retrieval::max_file_size`], which are skipped: how many, and the first
+    /// ones.
     pub too_large: Named,
-    /// Files with a hit in binary data, which is not shown: how many, and the first ones. A file that
-    /// is binary as a whole counts only if the searched path names it.
+    /// Files with a hit in binary data, which is not shown: how many, and the first ones. A file
+    /// that is binary as a whole counts only if the searched path names it.
     pub binary: Named,
 }
 
 impl Retrieved {
-    /// Adds what was retrieved in another way: files that are not there yet, as many as there is room for, and what else is said of files.
-    /// What was counted over all files stays as it is.
+    /// Adds the result of another retrieval of the same files: candidates that are not there yet,
+    /// up to `most` in all, and problems with files. [`Retrieved::corpus`] stays unchanged.
     pub fn join(&mut self, other: Retrieved, most: usize) {
         let known: std::collections::BTreeSet<PathBuf> =
             self.candidates.iter().map(|one| one.path.clone()).collect();
@@ -90,12 +93,12 @@ impl Retrieved {
     }
 }
 
-/// Some files: how many they are, and the names of the first ones.
+/// A number of files, and the names of the first ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Named {
-    /// How many.
+    /// The number of files.
     pub count: u64,
-    /// The first ones, in order of their keys.
+    /// The names of the first files, in order.
     pub names: Vec<String>,
 }
 
@@ -107,7 +110,7 @@ impl Named {
         }
     }
 
-    /// Returns the name of the file, if it is one.
+    /// Returns the name if there is exactly one file.
     pub fn only(&self) -> Option<&str> {
         match &self.names[..] {
             [name] if self.count == 1 => Some(name),
@@ -115,7 +118,7 @@ impl Named {
         }
     }
 
-    /// Adds those of the same files, seen in another way.
+    /// Adds files that another retrieval saw, and counts files that both name only once.
     fn join(&mut self, other: Named) {
         let names = other.names.iter();
         let twice = names.filter(|name| self.names.contains(name)).count() as u64;
@@ -134,8 +137,8 @@ impl Named {
     }
 }
 
-/// Retrieves from a source. Every file that it hands out is read once; what is kept is bounded by `max_candidates`, and does not depend on
-/// threads.
+/// Retrieves candidates from a source. Reads every file that the source hands out once, and keeps
+/// at most `max_candidates`. The result does not depend on the number of threads.
 pub fn retrieve<S: FileSource>(source: &S, options: &Retrieval<'_>) -> Retrieved {
     let mut all = expand(source, source.start(), options);
     keep_best(&mut all.candidates, options.max_candidates);
@@ -192,14 +195,15 @@ fn merge(a: Retrieved, b: Retrieved, most: usize) -> Retrieved {
     into.cut.merge(from.cut);
     into.too_large.merge(from.too_large);
     into.binary.merge(from.binary);
-    // Not each time, so that the work stays linear.
+    // Keeping the best is done seldom, so that the work stays linear.
     if into.candidates.len() / 2 > most {
         keep_best(&mut into.candidates, most);
     }
     into
 }
 
-/// Keeps the most promising ones: a total order, so it makes no difference in which parts this is done.
+/// Keeps the most promising candidates. Their order is total, so the result does not depend on how
+/// the candidates were split.
 fn keep_best(candidates: &mut Vec<Candidate>, most: usize) {
     if candidates.len() > most {
         candidates.select_nth_unstable_by(most, promising);
@@ -207,7 +211,8 @@ fn keep_best(candidates: &mut Vec<Candidate>, most: usize) {
     }
 }
 
-/// Those with more terms first, then with more in names, then with more in all.
+/// Compares candidates: more terms first, then more hits in names and definitions, then more hits
+/// in the content.
 fn promising(a: &Candidate, b: &Candidate) -> Ordering {
     let worth = |one: &Candidate| {
         let document = &one.document;
@@ -248,7 +253,7 @@ fn look(file: EligibleFile, options: &Retrieval<'_>, part: &mut Retrieved) {
     let decoded = decode(&read.bytes);
     let (text, binary) = parts(&decoded);
     let stopped = || options.stop.is_raised();
-    // A file that is binary as a whole counts only where somebody named it.
+    // A file that is binary as a whole counts only if the request names it.
     if !binary.is_empty()
         && (text.is_some() || file.is_named)
         && Document::read(options.terms, "", binary, |_| {}, stopped).is_some()
@@ -279,8 +284,8 @@ struct ReadFile {
     stamp: Option<Stamp>,
 }
 
-/// Splits the content of a file into the text that is searched, if it has one, and the binary data
-/// behind it, which is not.
+/// Splits the content of a file into the text that is searched, if any, and the binary data after
+/// it, which is not searched.
 fn parts(decoded: &[u8]) -> (Option<&[u8]>, &[u8]) {
     match region(decoded) {
         Region::Whole => (Some(decoded), &[]),
@@ -292,14 +297,14 @@ fn parts(decoded: &[u8]) -> (Option<&[u8]>, &[u8]) {
     }
 }
 
-/// Reads a file; `None` if it is too large.
+/// Reads a file. Returns `None` if it is too large.
 fn read(found: &FoundFile, most: u64) -> io::Result<Option<ReadFile>> {
     let (file, meta) = found.open()?;
     if meta.len > most {
         return Ok(None);
     }
     let mut bytes = Vec::with_capacity(usize::try_from(meta.len).unwrap_or(0));
-    // It may grow meanwhile.
+    // The file may grow meanwhile.
     file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     Ok((bytes.len() as u64 <= most).then(|| ReadFile {
         bytes,
@@ -307,29 +312,30 @@ fn read(found: &FoundFile, most: u64) -> io::Result<Option<ReadFile>> {
     }))
 }
 
-/// Lines of a file that are shown.
+/// Consecutive lines of a file that are shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excerpt {
-    /// Which lines.
+    /// The range of lines.
     pub chunk: Chunk,
-    /// Their text.
+    /// The text of these lines.
     pub text: String,
-    /// Where in that the first hit of the best line is.
+    /// The byte offset in `text` of the first hit of the best line.
     pub at: usize,
-    /// Whether some of it is no UTF-8, and stands as U+FFFD.
+    /// Whether part of the text is not UTF-8, and is replaced by U+FFFD.
     pub lossy: bool,
 }
 
-/// Lines of a file that are shown, the best first.
+/// The excerpts of a file, the best first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Excerpts {
-    /// The best ones.
+    /// The best excerpts.
     pub best: Vec<Excerpt>,
-    /// Whether there are more.
+    /// Whether the file has more excerpts.
     pub more: bool,
 }
 
-/// Reads a candidate again, and takes out the best of it. `None` if it is not as it was, or can't be read any more.
+/// Reads a candidate again and extracts its best excerpts. Returns `None` if the file changed
+/// since, or can't be read any more.
 pub fn excerpts(
     candidate: &Candidate,
     rarity: &[f64],
@@ -371,7 +377,7 @@ pub fn excerpts(
     })
 }
 
-/// Returns a path as it is shown, and whether some of it is no UTF-8.
+/// Returns a path as it is shown, and whether part of it is not UTF-8.
 pub fn shown_path(path: &Path) -> (String, bool) {
     let text = path.to_string_lossy();
     let lossy = matches!(text, Cow::Owned(_));
@@ -393,7 +399,7 @@ mod tests {
     use crate::index::beneath::RootDir;
     use crate::index::walk::Place;
 
-    /// The files with these names, known as they are now.
+    /// Creates a source of the files with these names, in their current state.
     fn files(dir: &Path, names: &[&str]) -> ListSource {
         let place = Arc::new(Place {
             root: Arc::new(RootDir::open(dir).unwrap()),
@@ -415,7 +421,7 @@ mod tests {
         ListSource(names.iter().map(file).collect())
     }
 
-    /// Three files that have the word, and where they are.
+    /// Creates three files with the word, and returns their directory.
     fn needles() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().canonicalize().unwrap();
@@ -441,13 +447,13 @@ mod tests {
         let (terms, stop) = (Terms::new("needle").unwrap(), Stop::new());
         let options = options(&terms, &stop);
         let source = files(&top, &["a.rs", "b.rs", "c.rs"]);
-        // After it was pinned, before it is read.
+        // Changed after it was pinned, before it is read.
         fs::write(top.join("b.rs"), "needle changed\n").unwrap();
         let retrieved = retrieve(&source, &options);
         let found: Vec<_> = retrieved.candidates.iter().map(|one| &one.key).collect();
         assert_eq!(found, ["src/a.rs", "src/c.rs"]);
         assert_eq!(retrieved.changed, Named::one("src/b.rs".to_string()));
-        // After it was read, before it is shown.
+        // Changed after it was read, before it is shown.
         fs::write(top.join("c.rs"), "needle and more\n").unwrap();
         let shown = |nth: usize| {
             excerpts(

@@ -1,7 +1,7 @@
-//! The engine over the program `rg`, ripgrep.
+//! The engine that runs the program `rg`, ripgrep.
 //!
-//! Owns how ripgrep is asked. Everything else about running it is the module `external`'s; which
-//! expression it gets the module `asked` decides.
+//! Owns ripgrep's arguments. The module `external` runs the program, and the module `asked` writes
+//! the expression for it.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::exec::process::arguments;
 use crate::exec::query::Query;
 use crate::exec::records::Format;
 
-/// How ripgrep is always called.
+/// The arguments of every run of ripgrep.
 ///
-/// Explicit files, each reported as `path NUL line ':' note`; the lines themselves are left out by a column
-/// limit of 1, since one line can be as long as its file and a JSON record names every match of it. Nothing of
-/// its configuration, its ignore rules or its ideas of binary files takes part, no directory is entered, and
-/// one thread keeps the order of the files.
+/// Files are explicit, and each line is reported as `path NUL line ':' note`. A column limit of 1
+/// leaves out the lines themselves. One line can be as long as its file, and a JSON record would
+/// list every match in it. ripgrep's configuration, ignore rules and binary detection are off, no
+/// directory is entered, and one thread keeps the order of the files.
 const FLAGS: [&str; 15] = [
     "--no-config",
     "--color=never",
@@ -39,7 +39,7 @@ const FLAGS: [&str; 15] = [
     "--max-depth=0",
 ];
 
-/// Real ripgrep, 13.0 or later.
+/// The program ripgrep, 13.0 or later.
 #[derive(Debug)]
 pub struct Ripgrep {
     id: EngineId,
@@ -47,7 +47,7 @@ pub struct Ripgrep {
 }
 
 impl Ripgrep {
-    /// Creates the engine over a program that was found to be ripgrep.
+    /// Creates the engine for a program that was detected as ripgrep.
     pub fn new(detected: Detected) -> Ripgrep {
         let id = EngineId(format!("{}@{}", Tool::Ripgrep.program(), detected.version));
         Ripgrep { id, detected }

@@ -1,14 +1,16 @@
 //! The ordered scheduler: many workers, one emission order.
 //!
-//! Every piece of work has a position in emission order: expanding a unit of the source, or searching a run of
-//! files. Workers always take the earliest piece, so that the tree is listed only as far as it is searched;
-//! what they finish ahead of the emission point waits in a bounded window. The result is therefore the same
-//! for any number of threads, and a search whose limit is reached early has touched little more than what it
-//! shows. Cost: one ordered-map operation and one lock per piece of work.
+//! Every piece of work has a position in emission order. A piece expands a unit of the source, or
+//! searches a run of files. Workers always take the earliest piece, so the tree is listed only as
+//! far as it is searched. Pieces that finish ahead of the emission point wait in a bounded window.
 //!
-//! Nothing is searched on the calling thread, which has to return on time. A search starts with one worker;
-//! further ones start when there is work for them, so that an answer from a few small files pays for one
-//! thread, and one that needs no file for none.
+//! So the result is the same for any number of threads, and a search that reaches its limit early
+//! has read little more than it shows. Cost: one ordered-map operation and one lock for each piece
+//! of work.
+//!
+//! The calling thread searches nothing, because it must return on time. A search starts with one
+//! worker, and further ones start when there is work for them. So an answer from a few small files
+//! pays for one thread, and an answer that needs no file starts no thread.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::iter;
@@ -25,79 +27,79 @@ use crate::exec::engine::{Batching, EngineError, Prepared};
 use crate::exec::event::{FileError, FileOutcome};
 use crate::exec::stop::{CancelHandle, Deadline, Stop, StopReason};
 
-/// Finished but not yet emittable work: at most so many pieces, and so many bytes of events.
+/// Limits of the window of finished work that can't be emitted yet: pieces, and bytes of events.
 const WINDOW_PIECES: usize = 4096;
 const WINDOW_BYTES: usize = 8 << 20;
 
-/// Bytes of events after which a worker hands over what it has of a piece.
+/// Bytes of events after which a worker hands over the finished part of a piece.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Bytes of an answer that may wait to be taken before workers pause, and those for which the
+/// Bytes of an answer that may wait for the taker before workers pause, and bytes at which the
 /// waiting call is woken at once.
 const READY_BYTES: usize = 2 << 20;
 const WORTH_WAKING: usize = 64 << 10;
 
-/// Pieces of work besides one for each worker that are not worth one more. Measured on two cores: a dozen files
-/// of a few KiB are searched by one worker before a second one has started.
+/// Queued pieces, beyond one for each worker, that don't justify another worker. Measured on two
+/// cores: one worker searches a dozen files of a few KiB before a second one has started.
 const NOT_WORTH_A_WORKER: usize = 1;
 
-/// How often a waiting call looks at its deadline and its cancel handle.
+/// How often a waiting call checks its deadline and its cancel handle.
 const TICK: Duration = Duration::from_millis(4);
 
-/// How many ticks workers get to hand over what they have once a call must end.
+/// The ticks that workers get to hand over their results once a call must end.
 const GRACE_TICKS: u32 = 8;
 
-/// Workers that may be stuck in work nobody waits for any more, before new calls are refused.
+/// The most abandoned workers before new calls are refused.
 const ABANDONED_LIMIT: usize = 64;
 
-/// How many ticks a call waits for such workers when there are too many of them. Most are only finishing the
-/// file they were in when a satisfied call returned.
+/// The ticks that a call waits when there are too many abandoned workers. Most of these only finish
+/// the file that they were in when a satisfied call returned.
 const PATIENCE_TICKS: u32 = 250;
 
-/// Counts the workers that did not notice in time that their call had ended.
+/// Counts abandoned workers: those that still run although their call has returned.
 #[derive(Clone, Debug, Default)]
 pub struct Abandoned(Arc<AtomicUsize>);
 
 impl Abandoned {
-    /// Returns how many such workers are still busy.
+    /// Returns the number of abandoned workers that are still busy.
     pub fn count(&self) -> usize {
         self.0.load(Ordering::Acquire)
     }
 }
 
-/// What a run needs besides its files and its engine.
+/// The options of a run, besides its files and its engine.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     /// Limits of the call.
     pub limits: Limits,
     /// Worker threads, at least 1.
     pub threads: usize,
-    /// When the call must return.
+    /// The time at which the call must return.
     pub deadline: Deadline,
-    /// The caller's handle.
+    /// The handle with which the caller cancels.
     pub cancel: CancelHandle,
-    /// Where workers that outlive their call are counted.
+    /// The counter of workers that outlive their call.
     pub abandoned: Abandoned,
 }
 
-/// How a run ended, after all parts of its answer were handed out. Where the source has failed, these
-/// are the parts before the unit in which it did, unless a limit ended the answer there.
+/// How a run ended, after all parts of its answer were handed out. If the source failed, these
+/// parts end before the unit in which it failed, unless a limit ended the answer earlier.
 ///
-/// Apart from `totals.files_excluded` it does not depend on which files the source passed over.
+/// All fields except `totals.files_excluded` are independent of which files the source skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     /// The counts of the answer.
     pub totals: Totals,
-    /// The limits that cut it.
+    /// The limits that truncated the answer.
     pub cuts: Cuts,
-    /// The deadline passed first: the answer is a prefix of the full one.
+    /// Whether the deadline passed first. The answer is then a prefix of the full one.
     pub timed_out: bool,
-    /// The engine failed: the answer is a prefix of the full one.
+    /// The failure of the engine, if any. The answer is then a prefix of the full one.
     pub failure: Option<EngineError>,
 }
 
 impl Run {
-    /// The end of a call whose time was over before the search could start.
+    /// Returns the end of a call that ran out of time before the search could start.
     pub fn without_time() -> Run {
         Run {
             totals: Totals::default(),
@@ -108,8 +110,8 @@ impl Run {
     }
 }
 
-/// Takes the parts of an answer, in emission order and while the search goes on. `Break` ends the
-/// search: nobody wants more of it.
+/// Receives the parts of an answer, in emission order and while the search continues. `Break` ends
+/// the search.
 pub type Taker<'a> = dyn FnMut(Found) -> ControlFlow<()> + 'a;
 
 /// Why a run has no result.
@@ -129,7 +131,7 @@ struct Shared<S: FileSource> {
     batching: Batching,
     stop: Stop,
     state: Mutex<State<S::Unit>>,
-    /// Signals workers that there may be something to take.
+    /// Signals workers that there may be work to take.
     work: Condvar,
     /// Signals the waiting call that a worker ended or the result is known.
     news: Condvar,
@@ -137,24 +139,24 @@ struct Shared<S: FileSource> {
     is_abandoned: AtomicBool,
 }
 
-/// Locks even after a panic elsewhere: the state is only ever changed in consistent steps, and a worker that
-/// panicked is reported as a failure of the engine.
+/// Locks a mutex even after a panic elsewhere. The state only ever changes in consistent steps, and
+/// a worker that panicked is reported as a failure of the engine.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs `task` on a thread of its own and waits for its value until the deadline passes or the caller cancels;
-/// nothing then, and the thread is counted as abandoned until it ends. For work that can't be interrupted.
+/// Runs `task` on its own thread and waits for its value. For work that can't be interrupted.
+/// Returns `None` if the deadline passes first. The thread is counted as abandoned until it ends.
 ///
 /// # Errors
 ///
-/// [`RunError`], when the caller cancelled or no thread could be started.
+/// [`RunError`] if the caller cancelled or no thread could be started.
 pub fn within<T: Send + 'static>(
     options: &RunOptions,
     task: impl FnOnce() -> T + Send + 'static,
 ) -> Result<Option<T>, RunError> {
     let (send, receive) = mpsc::channel();
-    /// Gives the count back however the task ends, a panic included.
+    /// Decrements the count when the task ends, also by a panic.
     struct Counted(Abandoned);
     impl Drop for Counted {
         fn drop(&mut self) {
@@ -168,7 +170,7 @@ pub fn within<T: Send + 'static>(
         .spawn(move || {
             let value = task();
             drop(counted);
-            // Nobody waits any more when the deadline has passed.
+            // The receiver is gone if the deadline has passed.
             let _ = send.send(value);
         });
     if let Err(error) = started {
@@ -193,12 +195,13 @@ pub fn within<T: Send + 'static>(
 }
 
 /// Runs a search, and hands the parts of its answer to `taker` on the calling thread. Returns when
-/// the answer is complete, the deadline has passed or the caller cancelled; at the latest some
-/// 35 ms after that. Parts wait in a bounded window while `taker` is busy.
+/// the answer is complete, or at most some 35 ms after the deadline passed or the caller cancelled.
+/// Parts wait in a bounded window while `taker` is busy.
 ///
 /// # Errors
 ///
-/// [`RunError`]; failures of the engine are part of the [`Run`].
+/// [`RunError`] if the caller cancelled or workers could not be started. Failures of the engine are
+/// part of the [`Run`].
 pub fn run<S: FileSource>(
     source: S,
     prepared: Arc<dyn Prepared>,
@@ -235,7 +238,7 @@ pub fn run<S: FileSource>(
     finish(&shared, flow, taker)
 }
 
-/// Waits a little while too many workers of earlier calls are still busy.
+/// Waits a little if too many workers of earlier calls are still busy.
 fn wait_for_abandoned(options: &RunOptions) -> Result<(), RunError> {
     let mut patience = PATIENCE_TICKS;
     while options.abandoned.count() >= ABANDONED_LIMIT {
@@ -254,8 +257,8 @@ fn wait_for_abandoned(options: &RunOptions) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Hands out what is ready until the answer is complete or the call must end, then waits a little
-/// longer for the workers. `Break` if the taker wants no more.
+/// Hands out parts as they become ready, until the answer is complete or the call must end. Then
+/// waits a little longer for the workers. Returns `Break` if the taker wants no more.
 fn wait<S: FileSource>(
     shared: &Arc<Shared<S>>,
     options: &RunOptions,
@@ -268,7 +271,7 @@ fn wait<S: FileSource>(
         let mut ready = state.collector.take_ready();
         if !ready.is_empty() {
             drop(state);
-            // There is room again for the work of those who wait.
+            // The window has room again, so paused workers can continue.
             shared.work.notify_all();
             flow = ready.try_for_each(&mut *taker);
             if flow.is_break() {
@@ -292,7 +295,8 @@ fn wait<S: FileSource>(
         let tick = if shared.stop.is_raised() {
             TICK
         } else {
-            // The deadline itself is not slept through, and not waited for in a busy loop either.
+            // The wait must not exceed the deadline, and must not become a busy loop just before
+            // it.
             TICK.min(options.deadline.remaining().max(Duration::from_micros(500)))
         };
         let (guard, waited) = shared
@@ -301,11 +305,11 @@ fn wait<S: FileSource>(
             .unwrap_or_else(PoisonError::into_inner);
         state = guard;
         if waited.timed_out() && !shared.stop.is_raised() {
-            // What has taken this long is worth more workers.
+            // A search that takes this long is worth more workers.
             let numbers: Vec<usize> = iter::from_fn(|| state.hire_for_any()).collect();
             drop(state);
             for number in numbers {
-                // The workers that run will do all of the work.
+                // If no thread can be started, the running workers do all of the work.
                 let _ = worker::start(shared, number);
             }
             state = lock(&shared.state);
@@ -316,7 +320,8 @@ fn wait<S: FileSource>(
     flow
 }
 
-/// Hands out the rest of what was emitted, and on a forced end what is known up to the first gap.
+/// Hands out the rest of the emitted results. If the call ended early, also the results up to the
+/// first gap.
 fn finish<S: FileSource>(
     shared: &Shared<S>,
     flow: ControlFlow<()>,
@@ -326,7 +331,7 @@ fn finish<S: FileSource>(
     let reason = shared.stop.reason();
     let satisfied = state.collector.is_closed() || reason == Some(StopReason::Satisfied);
     if state.active > 0 && !state.is_done() {
-        // These threads hold nothing that anyone waits for; they end when they next look at the flag.
+        // No caller waits for these threads. They end when they next check the stop flag.
         shared.is_abandoned.store(true, Ordering::Release);
         shared.abandoned.0.fetch_add(state.active, Ordering::AcqRel);
     }
@@ -334,7 +339,8 @@ fn finish<S: FileSource>(
         return Err(RunError::Cancelled);
     }
     if !satisfied && shared.source.has_failed() {
-        // Whoever searches again for the rest takes it up behind a whole file.
+        // A repeated search continues after a complete file, so results of an incomplete file are
+        // not emitted.
         state.emit();
     } else if !satisfied {
         state.emit_up_to_gap();
@@ -351,12 +357,12 @@ fn finish<S: FileSource>(
     let mut ready = state.collector.take_ready();
     let (totals, mut cuts) = (state.collector.totals, state.collector.cuts);
     if timed_out && !cuts.any() && totals.results > 0 && state.collector.room() == 0 {
-        // One result more could neither be seen nor ruled out (FR-LS-06a).
+        // One more result could neither be found nor ruled out (FR-LS-06a).
         cuts.max_results = true;
     }
     drop(state);
     if flow.is_continue() {
-        // Nothing comes after this, so it does not matter whether the taker wants more.
+        // These are the last parts, so the taker's answer does not matter.
         let _ = ready.try_for_each(taker);
     }
     Ok(Run {

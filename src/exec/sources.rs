@@ -1,4 +1,4 @@
-//! The files of a whole request: one source for each searched path, one after the other.
+//! The files of a whole request: one source for each searched path, in their order.
 
 use std::ops::Range;
 
@@ -10,22 +10,22 @@ use crate::index::walk::DirNode;
 
 /// The files of one searched path.
 pub enum PathSource {
-    /// Found by a walk.
+    /// Files that a walk finds.
     Walk(Box<WalkSource>),
-    /// Known to an index.
+    /// Files that an index lists.
     Catalog(Box<CatalogSource>),
-    /// Given by name.
+    /// Files that the request names.
     List(ListSource),
-    /// The path can't be searched, and why.
+    /// An error: the path can't be searched.
     Missing(FileError),
 }
 
 /// A part of a [`PathSource`] that is not expanded yet.
 #[derive(Debug)]
 pub enum PathUnit {
-    /// A directory.
+    /// A directory to be listed.
     Dir(DirNode),
-    /// Ranks of a catalog.
+    /// A range of ranks in a catalog.
     Ranks(Range<u32>),
 }
 
@@ -47,7 +47,7 @@ impl PathSource {
             (PathSource::Catalog(catalog), PathUnit::Ranks(ranks)) => {
                 mapped(catalog.expand(ranks, stop), PathUnit::Ranks)
             }
-            // Units are expanded by the source that made them.
+            // A unit is always expanded by the source that created it.
             (_, _) => Vec::new(),
         }
     }
@@ -74,7 +74,7 @@ fn mapped<U, V>(items: Vec<Item<U>>, into: impl Fn(U) -> V) -> Vec<Item<V>> {
 pub struct Sources(pub Vec<PathSource>);
 
 impl Sources {
-    /// Marks the items of one path.
+    /// Labels the items of one path with its index.
     fn of_target(
         target: usize,
         items: Vec<Item<PathUnit>>,

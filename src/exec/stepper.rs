@@ -1,5 +1,5 @@
-//! A lazily built automaton that is stepped through a line byte by byte, so that a deadline is seen in the
-//! middle of a line of any length.
+//! A lazily built automaton that processes a line byte by byte, so that it notices a deadline in
+//! the middle of a line of any length.
 
 use std::fmt;
 
@@ -11,8 +11,8 @@ use crate::exec::matcher::Stopped;
 use crate::exec::pattern::{Pattern, REGEX_SIZE_LIMIT};
 use crate::exec::stop::Stop;
 
-/// Bytes between two looks at the stop flag. A step may have to build a state, which takes time in
-/// proportion to the expression.
+/// The bytes between two checks of the stop flag. A step may have to build a state, which takes
+/// time in proportion to the expression.
 const BYTES_BETWEEN_POLLS: usize = 1024;
 
 /// Memory for the states of one direction, per worker.
@@ -42,18 +42,18 @@ impl fmt::Debug for StepperCache {
     }
 }
 
-/// What a walk through a haystack ended in.
+/// The result of a walk through a haystack.
 enum Walk {
     /// A match ends (or, backward, starts) here.
     Found(usize),
-    /// There is none.
+    /// There is no match.
     Nothing,
-    /// The automaton can't decide: a Unicode word boundary beside a byte that is not ASCII.
+    /// The automaton can't decide: a Unicode word boundary next to a byte that is not ASCII.
     Unknown,
 }
 
 impl Stepper {
-    /// Builds the automata; nothing when the expression can't be had in this form.
+    /// Builds the automata. `None` if the expression can't be built as lazy automata.
     pub fn new(pattern: &Pattern) -> Option<Stepper> {
         let hir = pattern.full_hir();
         let compile = |reverse: bool| {
@@ -93,12 +93,13 @@ impl Stepper {
         }
     }
 
-    /// Finds the leftmost match in `line`. Returns `None` when the automaton can't decide, else what there
-    /// is. Time is linear in the line, times the cost of building states.
+    /// Finds the leftmost match in `line`. The outer `None` means that the automaton can't decide,
+    /// the inner one that there is no match. Takes time linear in the line, times the cost of
+    /// building states.
     ///
     /// # Errors
     ///
-    /// [`Stopped`] when the flag was raised before the answer was known.
+    /// [`Stopped`] if the flag was raised before the result was known.
     pub fn find(
         &self,
         cache: &mut StepperCache,
@@ -131,7 +132,7 @@ impl Stepper {
             };
             state = next;
             if state.is_tagged() {
-                // Matches are reported one byte late, so that look-ahead can be decided.
+                // The automaton reports matches one byte late, so that it can decide look-ahead.
                 if state.is_match() {
                     last = Some(at);
                 } else if state.is_dead() {

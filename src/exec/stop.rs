@@ -1,7 +1,7 @@
-//! Stopping: deadlines, cancellation and the end of interest, seen by every worker.
+//! Stopping: deadlines, cancellation, and answers that need no more work, visible to every worker.
 //!
-//! Owns the one flag that long work polls. Workers never read a clock: the thread that waits for
-//! them does, through the [`Clock`] it was given, and raises the flag.
+//! Owns the flag that long work polls. Workers never read a clock. The thread that waits for them
+//! reads it, through the [`Clock`] that it was given, and raises the flag.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,16 +20,16 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Instant {
-        // The one place that reads the monotonic clock.
+        // This is the one place that reads the monotonic clock.
         #[allow(clippy::disallowed_methods)]
         Instant::now()
     }
 }
 
-/// Why a search was stopped before it had seen everything.
+/// Why a search was stopped before it had read everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// Everything that the response can hold is known.
+    /// All results that the response can contain are known.
     Satisfied,
     /// The deadline passed (FR-LS-07).
     TimedOut,
@@ -58,12 +58,12 @@ impl CancelHandle {
         CancelHandle::default()
     }
 
-    /// Creates a handle over a flag that something else raises, such as a signal handler.
+    /// Creates a handle for a flag that other code raises, such as a signal handler.
     pub fn from_flag(flag: Arc<AtomicBool>) -> CancelHandle {
         CancelHandle(flag)
     }
 
-    /// Cancels the search; it returns within 50 ms.
+    /// Cancels the search, which returns within 50 ms.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Release);
     }
@@ -84,7 +84,7 @@ impl Stop {
         Stop::default()
     }
 
-    /// Raises the flag; the first reason stays.
+    /// Raises the flag. The first reason is kept.
     pub fn raise(&self, reason: StopReason) {
         let code = match reason {
             StopReason::Satisfied => 1,
@@ -92,7 +92,7 @@ impl Stop {
             StopReason::Cancelled => 3,
             StopReason::Failed => 4,
         };
-        // A lost race means that another reason came first, which is the one to keep.
+        // If another thread was faster, its reason is kept.
         let _ = self
             .0
             .compare_exchange(0, code, Ordering::AcqRel, Ordering::Acquire);
@@ -115,7 +115,7 @@ impl Stop {
     }
 }
 
-/// The moment at which a call must have returned.
+/// The time at which a call must have returned.
 #[derive(Clone, Debug)]
 pub struct Deadline {
     at: Instant,
@@ -129,8 +129,8 @@ impl Deadline {
         Deadline::since(now, timeout, clock)
     }
 
-    /// Creates the deadline `timeout` after `start`. A timeout too long for the platform's clock means "in a
-    /// hundred years".
+    /// Creates the deadline `timeout` after `start`. If the timeout is too long for the platform's
+    /// clock, the deadline is in a hundred years.
     pub fn since(start: Instant, timeout: Duration, clock: Arc<dyn Clock>) -> Deadline {
         const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
         let at = start
@@ -140,8 +140,8 @@ impl Deadline {
         Deadline { at, clock }
     }
 
-    /// Returns the deadline of a part of the call that begins now and may take `time`; no later
-    /// than that of the call.
+    /// Returns the deadline of a part of the call that begins now and may take `time`. It is never
+    /// later than the deadline of the call.
     #[must_use]
     pub fn part(&self, time: Duration) -> Deadline {
         let part = Deadline::after(time, self.clock.clone());
@@ -151,7 +151,7 @@ impl Deadline {
         }
     }
 
-    /// Returns the time that is left, zero when the deadline has passed.
+    /// Returns the remaining time, zero if the deadline has passed.
     pub fn remaining(&self) -> Duration {
         self.at.saturating_duration_since(self.clock.now())
     }

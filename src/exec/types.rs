@@ -1,18 +1,18 @@
-//! Types of files: named lists of globs, as `-t` and `-T` choose them.
+//! File types: named lists of globs, which `-t` and `-T` select.
 
 use ignore::types::{FileTypeDef, Types, TypesBuilder};
 use serde::{Deserialize, Serialize};
 
-/// One choice of a type.
+/// One use of `-t` or `-T`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TypeRule {
     /// The name, such as `rust`; `all` is every type.
     pub name: String,
-    /// Files of the type are left out instead of chosen.
+    /// Whether files of the type are excluded instead of selected.
     pub negated: bool,
 }
 
-/// There is no type of a name.
+/// An unknown name of a file type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no type `{name}`{hint}")]
 pub struct TypeError {
@@ -20,17 +20,17 @@ pub struct TypeError {
     hint: String,
 }
 
-/// Returns every type there is, by name.
+/// Returns all file types, by name.
 pub fn all_types() -> Vec<FileTypeDef> {
     TypesBuilder::new().add_defaults().definitions()
 }
 
-/// Compiles choices of types. The last choice that covers a file decides; if at least one choice is
-/// not negated, other files are left out.
+/// Compiles type rules. The last rule that covers a file decides. If at least one rule is not
+/// negated, other files are excluded.
 ///
 /// # Errors
 ///
-/// [`TypeError`], with the type that was most likely meant.
+/// [`TypeError`] for an unknown type, with the most similar known one.
 pub fn file_types(rules: &[TypeRule]) -> Result<Types, TypeError> {
     let mut builder = TypesBuilder::new();
     builder.add_defaults();
@@ -56,7 +56,7 @@ fn unknown(rules: &[TypeRule]) -> TypeError {
     TypeError { name, hint }
 }
 
-/// Returns the type whose name is most like a typed one: by the fewest typing errors, then by
+/// Returns the type with the name most similar to a typed one: by the fewest typing errors, then by
 /// length, then by similarity.
 fn nearest<'a>(known: &'a [FileTypeDef], typed: &str) -> Option<&'a str> {
     let errors = |name: &str| strsim::osa_distance(name, typed);

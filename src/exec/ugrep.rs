@@ -1,13 +1,13 @@
-//! The engine over the program `ugrep`.
+//! The engine that runs the program `ugrep`.
 //!
-//! Owns how ugrep is asked, exactly and approximately, and which patterns it is asked for at all. Everything
-//! else about running it is the module `external`'s.
+//! Owns ugrep's arguments, for exact and approximate searches, and decides which patterns ugrep may
+//! get at all. The module `external` runs the program.
 //!
-//! ugrep's dialect differs from ours without saying so: classes that cross line ends, other escapes, other word
-//! boundaries, the longest match instead of the first; and what it skips ahead by is sometimes wrong (7.8.4 does
-//! not find `\wfoo` in `afoo`). So it never sees a pattern as it was written, but a few literals of which every
-//! match must hold one, found by the module `asked`; about those ugrep 3 and 7 agree with us. An expression
-//! without such literals is not ugrep's.
+//! ugrep's dialect differs from ours without an error: classes that cross line ends, other escapes,
+//! other word boundaries, the longest match instead of the first. Its search for literals is
+//! sometimes wrong, too: 7.8.4 does not find `\wfoo` in `afoo`. So ugrep never gets the pattern
+//! itself, but a few literals of which every match must contain one. The module `asked` finds them,
+//! and ugrep 3 and 7 agree with us about literals. A pattern without such literals is refused.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use crate::exec::process::arguments;
 use crate::exec::query::{Fold, Fuzziness, Query};
 use crate::exec::records::Format;
 
-/// How ugrep is always called: explicit files, one thread, which keeps their order, text whatever it holds,
-/// no directory or device, and one report a line.
+/// The arguments of every run of ugrep: explicit files, one thread, which keeps their order, every
+/// file as text, no directory or device, and one report for each line.
 const FLAGS: [&str; 10] = [
     "--jobs=1",
     "--with-filename",
@@ -45,10 +45,10 @@ const PLAIN_FORMAT: &str = "--format=%u%F%n%~";
 /// `path NUL line offset length match`, once a line.
 const PLACED_FORMAT: &str = "--format=%u%F%n %b %d %o%~";
 
-/// The first version of which it was measured that a limit counts lines and not matches.
+/// The first version for which a measurement showed that a limit counts lines and not matches.
 const COUNTS_LINES_FROM: Version = Version::new(3, 11, 0);
 
-/// Real ugrep, 3.0 or later.
+/// The program ugrep, 3.0 or later.
 #[derive(Debug)]
 pub struct Ugrep {
     id: EngineId,
@@ -56,7 +56,7 @@ pub struct Ugrep {
 }
 
 impl Ugrep {
-    /// Creates the engine over a program that was found to be ugrep.
+    /// Creates the engine for a program that was detected as ugrep.
     pub fn new(detected: Detected) -> Ugrep {
         let id = EngineId(format!("{}@{}", Tool::Ugrep.program(), detected.version));
         Ugrep { id, detected }
@@ -92,7 +92,7 @@ impl Ugrep {
                 "ugrep matches only literals approximately; search for the pattern as a text, leave fuzzy search out, or configure the engine embedded",
             );
         };
-        // It takes a carriage return for the end of the pattern.
+        // ugrep takes a carriage return as the end of the pattern.
         if text.contains(['\0', '\r']) || text.len() > asked::ARGUMENT_LIMIT {
             return lacking(
                 "the pattern can't be handed over to ugrep; leave NUL and carriage return out, or shorten it",
@@ -167,7 +167,7 @@ impl Engine for Ugrep {
     }
 }
 
-/// Returns the text of a pattern that is a literal, whether it was given as one or as an expression without
+/// Returns the text of a pattern that is a literal: given as one, or as an expression without
 /// operators.
 fn literal(pattern: &Pattern) -> Option<String> {
     if pattern.is_fixed() {

@@ -1,8 +1,8 @@
-//! The handful of operations by which files of an index come to be and go.
+//! The filesystem operations on index files.
 //!
-//! Owns the seam between this layer and the filesystem: everything that changes a directory, or opens a file in it, goes
-//! through [`Disk`], so that tests can fail or stop at each single operation. It must not know in which order they are to be
-//! done; that is `publish`.
+//! Owns the trait [`Disk`]. Every change to a directory, and every opening of a file in it, goes
+//! through the trait, so that tests can fail or stop at each operation. This module does not know
+//! the order of the operations; `publish` does.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -10,14 +10,15 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// Changes to a directory of index files. Each operation is either done or not when it returns, but nothing is
-/// promised to survive a loss of power before [`DiskFile::sync`] and [`sync_dir`](Self::sync_dir).
+/// Operations on a directory of index files. Each operation is either done or not done when it
+/// returns. It survives a power failure only after [`DiskFile::sync`] and
+/// [`sync_dir`](Self::sync_dir).
 pub trait Disk: fmt::Debug + Send + Sync {
-    /// Makes a directory that only this user can reach into, and those above it that are missing.
+    /// Creates a directory with access for this user only, and its missing parents.
     ///
     /// # Errors
     ///
-    /// Those of the system, here and below. That there is anything of that name already is none.
+    /// Those of the system, here and below. An existing entry of that name is not an error.
     fn make_dir(&self, dir: &Path) -> io::Result<()>;
 
     /// Removes an empty directory.
@@ -27,29 +28,31 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// [`io::ErrorKind::DirectoryNotEmpty`] if it is not empty.
     fn remove_dir(&self, dir: &Path) -> io::Result<()>;
 
-    /// Opens a file for reading. Symbolic links are not followed, and the writer of a FIFO is not waited for.
+    /// Opens a file for reading. Does not follow symbolic links, and does not wait for the writer
+    /// of a FIFO.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::NotFound`] if there is none; the system's own for a symbolic link.
+    /// [`io::ErrorKind::NotFound`] if the file is missing; the system's own error for a symbolic
+    /// link.
     fn open(&self, path: &Path) -> io::Result<File>;
 
-    /// Opens a file to be locked, and makes it where there is none. For a lock that is shared (`exclusive` is false) it need
-    /// not be writable: one that is there will do.
+    /// Opens a file for locking, and creates it if it is missing. For a shared lock (`exclusive` is
+    /// false), an existing file that is only readable suffices.
     ///
     /// # Errors
     ///
     /// Those of the system.
     fn open_lock(&self, path: &Path, exclusive: bool) -> io::Result<File>;
 
-    /// Creates a file for writing that only this user can open.
+    /// Creates a file for writing, with access for this user only.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::AlreadyExists`] if there is anything of that name.
+    /// [`io::ErrorKind::AlreadyExists`] if an entry of that name exists.
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Gives a file another name, replacing what has it.
+    /// Renames a file, and replaces an existing file of the new name.
     ///
     /// # Errors
     ///
@@ -60,10 +63,10 @@ pub trait Disk: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::NotFound`] if there is none.
+    /// [`io::ErrorKind::NotFound`] if the file is missing.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes the names in a directory survive a loss of power.
+    /// Makes the names in a directory survive a power failure.
     ///
     /// # Errors
     ///
@@ -80,15 +83,15 @@ pub trait Disk: fmt::Debug + Send + Sync {
 
 /// A file that is being written.
 pub trait DiskFile: io::Write {
-    /// Makes what was written survive a loss of power.
+    /// Makes the written bytes survive a power failure.
     ///
     /// # Errors
     ///
-    /// Those of the system. The content is then unknown, and trying again proves nothing.
+    /// Those of the system. The content is then unknown, and a retry proves nothing.
     fn sync(&mut self) -> io::Result<()>;
 
-    /// Lets nobody open it for writing any more, this user included, where the filesystem knows how: a precaution,
-    /// without which everything works.
+    /// Makes the file read-only, also for this user, if the filesystem supports that. A precaution:
+    /// nothing depends on it.
     fn seal(&mut self) {}
 }
 
@@ -121,7 +124,7 @@ impl Disk for RealDisk {
             Err(error) if !exclusive && may_be_readable(error.kind()) => error,
             opened => return opened,
         };
-        // Where that does not work either, the first answer is the better one: there is nothing to be locked.
+        // If reading fails as well, the first error explains better why there is nothing to lock.
         open_to_read(path).map_err(|_| refused)
     }
 
@@ -144,7 +147,8 @@ impl Disk for RealDisk {
     #[cfg(unix)]
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         match File::open(dir)?.sync_all() {
-            // Some filesystems, of networks mostly, do not know how; there is nothing better to be had there.
+            // Some filesystems, mostly network filesystems, don't support this. There is no
+            // alternative.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -157,7 +161,7 @@ impl Disk for RealDisk {
         }
     }
 
-    /// Directories can't be opened for that here; the filesystem orders renames by itself.
+    /// Directories can't be opened for syncing here; the filesystem orders renames itself.
     #[cfg(not(unix))]
     fn sync_dir(&self, _dir: &Path) -> io::Result<()> {
         Ok(())
@@ -182,8 +186,8 @@ impl DiskFile for File {
     }
 }
 
-/// Whether what may not be written may still be readable: in a directory without write permission, or on a filesystem
-/// that is mounted read-only.
+/// Returns true if a file that can't be written may still be readable: in a directory without write
+/// permission, or on a filesystem that is mounted read-only.
 fn may_be_readable(kind: io::ErrorKind) -> bool {
     matches!(
         kind,

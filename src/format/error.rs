@@ -1,14 +1,14 @@
-//! What can be wrong with a file of an index.
+//! The errors of index files.
 //!
-//! Owns the error type of this layer, its wording, and the one distinction callers act on: whether the file
-//! is of no use to anybody and should be built anew ([`FormatError::is_corrupt`]).
+//! Owns the error type of this layer, its messages, and [`FormatError::is_corrupt`]. Callers act on
+//! that distinction: a corrupt file is of no use to any program, and the index is rebuilt.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Why a file of an index could not be read, written or locked.
+/// The reason why a file of an index could not be read, written or locked.
 ///
 /// One word in size, so that results on hot paths stay in registers.
 #[derive(Debug)]
@@ -29,10 +29,10 @@ pub enum FormatErrorKind {
     /// The file does not start with the magic bytes.
     #[error("not a file of an index: it does not start with the expected bytes")]
     NotOurs,
-    /// A file of an index, but of another kind than its name promises.
+    /// A file of an index, but of another kind than expected.
     #[error("a file of kind {found} where kind {expected} belongs")]
     WrongKind {
-        /// The code of the kind that was asked for.
+        /// The code of the expected kind.
         expected: u32,
         /// The code in the file.
         found: u32,
@@ -40,17 +40,17 @@ pub enum FormatErrorKind {
     /// Written by a newer program.
     #[error("{what} has version {found}, this program reads versions up to {supported}")]
     NewerVersion {
-        /// What the version counts: the container, or a kind of file.
+        /// The versioned thing: the container, or a kind of file.
         what: &'static str,
         /// The version in the file.
         found: u32,
-        /// The newest version this program reads.
+        /// The newest version that this program reads.
         supported: u32,
     },
-    /// A version that no program still reads, or that never was.
+    /// A version that this program no longer reads, or that never existed.
     #[error("{what} has version {found}, which this program no longer reads")]
     UnknownVersion {
-        /// What the version counts.
+        /// The versioned thing.
         what: &'static str,
         /// The version in the file.
         found: u32,
@@ -58,107 +58,109 @@ pub enum FormatErrorKind {
     /// Written with the other byte order.
     #[error("written with another byte order")]
     ForeignEndianness,
-    /// Shorter than it has to be.
+    /// Shorter than expected.
     #[error("cut short: {found} bytes instead of {expected}")]
     Truncated {
-        /// How many bytes there should be, at least.
+        /// The least number of bytes that were expected.
         expected: u64,
-        /// How many there are.
+        /// The number of bytes found.
         found: u64,
     },
     /// The bytes do not have the checksum that was stored with them.
     #[error("{what}, {len} bytes at offset {offset}, does not match its checksum")]
     Checksum {
-        /// What the checksum covers.
+        /// The part of the file that the checksum covers.
         what: Checked,
-        /// Where it starts in the file.
+        /// The offset of that part in the file.
         offset: u64,
         /// Its length in bytes.
         len: u64,
     },
-    /// Numbers that contradict each other although their checksums hold, or that were read before
-    /// checksums could be checked.
+    /// Values that contradict each other, although their checksums match or could not be checked
+    /// yet.
     #[error("{what} is inconsistent at offset {offset}: {problem}")]
     Inconsistent {
         /// The table or record.
         what: &'static str,
-        /// Where in it (or in the file, for tables of the container) reading stopped.
+        /// The offset of the problem in the table or record; in the file, for tables of the
+        /// container.
         offset: u64,
-        /// What does not hold.
+        /// The violated rule.
         problem: &'static str,
     },
-    /// A database that its library finds damaged, or in which something else is than we put there.
+    /// A database that SQLite reports as damaged, or that has unexpected content.
     #[error("the database is damaged: {problem}")]
     Database {
-        /// What is wrong with it.
+        /// The reported damage.
         problem: String,
     },
-    /// A length or count beyond what any writer produces.
+    /// A length or count beyond the limit of every writer.
     #[error("{what} is {found}, more than the limit of {limit}")]
     TooLarge {
-        /// What was counted.
+        /// The name of the length or count.
         what: &'static str,
         /// The number in the file.
         found: u64,
-        /// The largest that is read.
+        /// The largest number that is read.
         limit: u64,
     },
-    /// Something to be written is beyond what can be read back. Nothing was written.
+    /// A length or count to be written that could not be read back. Nothing was written.
     #[error("{what} is {found}, more than the limit of {limit} for what can be written")]
     OverLimit {
-        /// What was counted.
+        /// The name of the length or count.
         what: &'static str,
         /// The number.
         found: u64,
-        /// The largest that is written.
+        /// The largest number that is written.
         limit: u64,
     },
-    /// The program asked for what this layer does not do. Nothing was changed.
+    /// An operation that this layer does not support. Nothing was changed.
     #[error("{problem}")]
     Refused {
-        /// What was asked for.
+        /// The reason for the refusal.
         problem: &'static str,
     },
-    /// Other users could read or change the file or directory, or it is none to be read at all.
+    /// Other users could read or change the file or directory, or it is not a regular file or a
+    /// directory.
     #[error("{problem}")]
     Insecure {
-        /// What is wrong with it, and how to mend it.
+        /// The problem, and the remedy.
         problem: String,
     },
     /// Another process, or another part of this one, holds the lock.
     #[error("locked by another process; gave up after {} ms", .waited.as_millis())]
     Locked {
-        /// How long the lock was waited for.
+        /// The time spent waiting for the lock.
         waited: Duration,
     },
     /// The system refused an operation.
     #[error("could not {operation}: {source}")]
     Io {
-        /// What was tried, as a verb with its object: `rename the new file`.
+        /// The operation, as a verb with its object: `rename the new file`.
         operation: &'static str,
-        /// The system's answer.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// What a checksum covers.
+/// The part of a file that a checksum covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checked {
     /// The fixed bytes at the start of the file.
     Header,
-    /// The fixed bytes at its end.
+    /// The fixed bytes at the end of the file.
     Trailer,
     /// The list of sections.
     SectionTable,
-    /// The list of the pages' checksums.
+    /// The list of page checksums.
     PageList,
-    /// The lists and the header together: the checksum by which others refer to the file.
+    /// The lists and the header together: the checksum by which other files refer to this one.
     File,
     /// A page of the sections.
     Page {
-        /// Its number, from 0.
+        /// The page number, from 0.
         index: u64,
-        /// The section at the page's start, unless the page starts outside of all sections.
+        /// The section at the start of the page, if the page starts in one.
         section: Option<u32>,
     },
 }
@@ -189,7 +191,8 @@ impl FormatError {
         Self { inner }
     }
 
-    /// The system refused `operation`, a verb with its object.
+    /// Builds the error for an operation that the system refused. `operation` is a verb with its
+    /// object.
     pub(crate) fn io(operation: &'static str, source: io::Error) -> Self {
         Self::new(FormatErrorKind::Io { operation, source })
     }
@@ -223,15 +226,15 @@ impl FormatError {
         })
     }
 
-    /// Names the file or directory the error is about, unless one is named already: readers work on bytes
-    /// and know no names.
+    /// Adds the path of the file or directory, unless the error has one: readers work on bytes and
+    /// know no paths.
     #[must_use]
     pub fn in_file(mut self, path: &Path) -> Self {
         self.inner.path.get_or_insert_with(|| path.to_path_buf());
         self
     }
 
-    /// Returns what is wrong.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> &FormatErrorKind {
         &self.inner.kind
     }
@@ -241,14 +244,14 @@ impl FormatError {
         self.inner.path.as_deref()
     }
 
-    /// Returns whether the file itself is unusable, so that the index has to be built anew and whatever is
-    /// there may be replaced (`CORRUPT` of the index states).
+    /// Returns true if the file itself is unusable. The index must then be rebuilt, and the file
+    /// may be replaced (`CORRUPT` of the index states).
     ///
-    /// True for damage, for files that are not ours or of the wrong kind, and for formats that no current
-    /// program reads. False
+    /// True for damage, for files of another program or of the wrong kind, and for formats that no
+    /// current program reads. False
     /// - for a newer version: the file is sound, and belongs to a program that would lose its work;
-    /// - for refused system calls, locks and permissions: trying again may find a sound file;
-    /// - for what was not written in the first place.
+    /// - for refused system calls, locks and permissions: a retry may find a sound file;
+    /// - for files that were not written.
     pub fn is_corrupt(&self) -> bool {
         match self.inner.kind {
             FormatErrorKind::NotOurs
@@ -269,17 +272,17 @@ impl FormatError {
         }
     }
 
-    /// Returns whether there simply is no such file.
+    /// Returns true if the file does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(&self.inner.kind, FormatErrorKind::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Returns true if somebody else holds a lock.
+    /// Returns true if another holder has the lock.
     pub fn is_locked(&self) -> bool {
         matches!(self.inner.kind, FormatErrorKind::Locked { .. })
     }
 
-    /// What the user can do, or need not do.
+    /// Returns advice for the user, or an empty text.
     fn remedy(&self) -> &'static str {
         match self.inner.kind {
             FormatErrorKind::NewerVersion { .. } => {
@@ -292,10 +295,10 @@ impl FormatError {
                 "; what is there is not of an index: move it out of the way"
             }
             FormatErrorKind::Io { ref source, .. } => remedy_of(source),
-            // The program is wrong.
+            // A bug of this program; the user can do nothing.
             FormatErrorKind::Refused { .. } => "",
             FormatErrorKind::Locked { .. } => "; try again when it has finished",
-            // The problem says it.
+            // The problem includes the remedy.
             FormatErrorKind::Insecure { .. } => "",
             _ => {
                 "; the index is built anew at the next opportunity, `forge-search index clear` deletes it"
@@ -304,7 +307,7 @@ impl FormatError {
     }
 }
 
-/// What can be done about an answer of the system.
+/// Returns advice about an error of the system.
 fn remedy_of(error: &io::Error) -> &'static str {
     use io::ErrorKind as K;
 
@@ -328,7 +331,7 @@ fn remedy_of_code(error: &io::Error) -> &'static str {
             "; close some files, or raise the limit of open files (`ulimit -n`)"
         }
         Some(Errno::IO) => "; check the disk, or choose another directory",
-        // The system has said it.
+        // The message of the system suffices.
         _ => "",
     }
 }
@@ -338,7 +341,7 @@ fn remedy_of_code(_error: &io::Error) -> &'static str {
     ""
 }
 
-/// Whether there is something of another kind than a file or directory of an index.
+/// Returns true if an entry of another type is in the place of a file or directory of an index.
 fn is_in_the_way(kind: io::ErrorKind) -> bool {
     matches!(
         kind,
@@ -371,7 +374,7 @@ mod tests {
         io::Error::new(io::ErrorKind::NotFound, "no such file")
     }
 
-    /// One error of every kind, with whether it means that the file is unusable.
+    /// One error of every kind, and whether it is corrupt.
     fn all() -> Vec<(FormatErrorKind, bool)> {
         use FormatErrorKind as K;
         let what = "the list";
@@ -483,7 +486,8 @@ mod tests {
             let text = error.to_string();
             assert!(text.starts_with("/cache/manifest: "), "{text}");
             assert!(text.contains(&what), "{text}");
-            // What the system refuses has no remedy that is always right, and this text follows errors of builds too.
+            // A system error does not always have a remedy, and this text also follows build
+            // errors.
             let system = matches!(
                 error.kind(),
                 FormatErrorKind::Io { .. } | FormatErrorKind::Refused { .. }

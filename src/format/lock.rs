@@ -1,8 +1,9 @@
-//! The directory of an index: made private, and locked.
+//! Private directories of indexes, and the locks on them.
 //!
-//! Owns who may enter: directories that only this user can reach into, and the advisory locks by which
-//! processes that write to one take turns (`FR-LSI-IDX-CONC-01`, `FR-LSI-IDX-CONC-02`). It must not know what is in the directory,
-//! and it reads no clock: whoever waits for a lock brings the waiting.
+//! Owns access to a directory. [`create_private_dir`] creates directories that only this user can
+//! access. [`DirLock`] is an advisory file lock, by which writers take turns (`FR-LSI-IDX-CONC-01`,
+//! `FR-LSI-IDX-CONC-02`). The store and `own_dir` use both. This module does not know the files in
+//! a directory. It reads no clock: the caller passes in the function that waits.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,43 +14,47 @@ use super::disk::{Disk, RealDisk};
 use super::error::{FormatError, FormatErrorKind};
 use super::storage::Privacy;
 
-/// The first pause between two tries to get a lock; it doubles up to [`LAST_PAUSE`].
+/// The first pause between two attempts to take a lock. It doubles up to [`LAST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 
-/// The longest pause between two tries.
+/// The longest pause between two attempts.
 const LAST_PAUSE: Duration = Duration::from_millis(50);
 
-/// How often a lock file may be deleted right after it was opened. More is an attack or a broken filesystem.
+/// The number of times that a lock file may be deleted right after it was opened. More indicates an
+/// attack or a broken filesystem.
 const MAX_STALE: u32 = 100;
 
-/// Makes a directory, and those above it, that only this user can reach into; takes one that is there if it is such.
+/// Creates a directory and its missing parents with access for this user only. Accepts an existing
+/// directory that is private.
 ///
-/// A symbolic link in its place is refused: it may lead elsewhere tomorrow, or for others. The directories above are taken
-/// as they are, links or not: whoever can rename things there could be a nuisance, but still not reach into this one.
+/// A symbolic link in its place is refused: it may point elsewhere tomorrow, or for other users.
+/// Existing parents are not checked. A user who can rename entries in a parent can disturb this
+/// program, but can't read the directory.
 ///
 /// Serves `FR-LSI-CACHE-ROOT-02`, `SEC-LSI-STORE-01`.
 ///
 /// # Errors
 ///
-/// [`FormatErrorKind::Insecure`] for anything that is no directory, and unless `privacy` is waived for a directory of another user or
-/// one that others have any access to, also because the filesystem can't do otherwise: the caller falls back to memory
-/// (`SEC-LSI-STORE-02`). [`FormatErrorKind::Io`] if it can't be made.
+/// [`FormatErrorKind::Insecure`] for anything that is not a directory. Unless `privacy` is waived,
+/// also for a directory of another user, and for one that other users have access to, even if the
+/// filesystem does not support permissions. The caller then keeps the index in memory
+/// (`SEC-LSI-STORE-02`). [`FormatErrorKind::Io`] if the directory can't be created.
 pub fn create_private_dir(dir: &Path, privacy: Privacy) -> Result<(), FormatError> {
     create_private_dir_on(&RealDisk, dir, privacy)
 }
 
-/// As [`create_private_dir`], on a disk.
+/// Creates a private directory as [`create_private_dir`] does, on a given disk.
 ///
 /// # Errors
 ///
-/// As [`create_private_dir`].
+/// Those of [`create_private_dir`].
 pub fn create_private_dir_on(
     disk: &dyn Disk,
     dir: &Path,
     privacy: Privacy,
 ) -> Result<(), FormatError> {
     let missing: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.exists()).collect();
-    // What is there instead of a directory is looked at next.
+    // `check_dir` then rejects any other file of that name.
     disk.make_dir(dir)
         .and_then(|()| {
             missing
@@ -61,27 +66,27 @@ pub fn create_private_dir_on(
         .map_err(|e| e.in_file(dir))
 }
 
-/// Makes a directory that was just made survive a loss of power.
+/// Makes a new directory survive a power failure.
 fn sync_above(disk: &dyn Disk, made: &Path) -> io::Result<()> {
     let Some(above) = made.parent().filter(|above| above.file_name().is_some()) else {
         return Ok(());
     };
     match disk.sync_dir(above) {
-        // One that may be written to but not be read can't be synced by this user.
+        // This user can't sync a parent that is writable but not readable.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         synced => synced,
     }
 }
 
-/// Checks a directory as [`create_private_dir`] would, without making anything. One that is not there will do if it
-/// could be made.
+/// Checks a directory as [`create_private_dir`] does, and creates nothing. A missing directory
+/// passes if it can be created.
 ///
 /// Serves `FR-LSI-CACHE-ROOT-02`.
 ///
 /// # Errors
 ///
-/// As [`create_private_dir`]. What only shows when a directory is made, such as a filesystem that keeps no permissions,
-/// is not noticed.
+/// Those of [`create_private_dir`]. A problem that only a new directory shows, such as a filesystem
+/// without permissions, is not found.
 pub fn check_private_dir(dir: &Path, privacy: Privacy) -> Result<(), FormatError> {
     let checked = match fs::symlink_metadata(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => can_make_dir(dir),
@@ -90,7 +95,7 @@ pub fn check_private_dir(dir: &Path, privacy: Privacy) -> Result<(), FormatError
     checked.map_err(|e| e.in_file(dir))
 }
 
-/// Checks that a directory which is not there can be made.
+/// Checks that a missing directory can be created.
 fn can_make_dir(dir: &Path) -> Result<(), FormatError> {
     let fail = |error| FormatError::io("create the directory", error);
     let above = dir
@@ -109,11 +114,13 @@ fn can_make_dir(dir: &Path) -> Result<(), FormatError> {
     may_write_to(above).map_err(fail)
 }
 
-/// Checks that files can be made in a directory, without making one. A directory that is not there will do if it could be made.
+/// Checks that files can be created in a directory, and creates no file. A missing directory passes
+/// if it can be created.
 ///
 /// # Errors
 ///
-/// [`FormatError`] with what the system says: the rights do not allow it, or the filesystem is mounted for reading only.
+/// [`FormatError`] with the system's reason: missing permissions, or a filesystem mounted
+/// read-only.
 pub fn check_writable(dir: &Path) -> Result<(), FormatError> {
     let checked = match fs::symlink_metadata(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => can_make_dir(dir),
@@ -130,7 +137,7 @@ fn may_write_to(dir: &Path) -> io::Result<()> {
     Ok(rustix::fs::accessat(CWD, dir, asked, AtFlags::EACCESS)?)
 }
 
-/// Access lists are not looked at.
+/// Access control lists are not checked.
 #[cfg(not(unix))]
 fn may_write_to(_dir: &Path) -> io::Result<()> {
     Ok(())
@@ -140,7 +147,7 @@ fn may_write_to(_dir: &Path) -> io::Result<()> {
 fn check_dir(dir: &Path, privacy: Privacy) -> Result<(), FormatError> {
     use std::os::unix::fs::MetadataExt;
 
-    /// Group and others have any access.
+    /// The mode bits that give group or others any access.
     const SHARED: u32 = 0o077;
 
     let user = rustix::process::geteuid().as_raw();
@@ -154,7 +161,7 @@ fn check_dir(dir: &Path, privacy: Privacy) -> Result<(), FormatError> {
             "{what} of user {owner}, not of user {user} who runs this program; choose another directory"
         )))
     };
-    // With a separator at the end a link would be followed before it is looked at.
+    // A trailing separator would make the system follow a link here.
     let named: PathBuf = dir.components().collect();
     let link = fs::symlink_metadata(named).map_err(look)?;
     if link.is_symlink() && privacy == Privacy::Required {
@@ -178,7 +185,7 @@ fn check_dir(dir: &Path, privacy: Privacy) -> Result<(), FormatError> {
     Ok(())
 }
 
-/// Access lists are not looked at.
+/// Access control lists are not checked.
 #[cfg(not(unix))]
 fn check_dir(dir: &Path, _privacy: Privacy) -> Result<(), FormatError> {
     let meta = fs::metadata(dir).map_err(|e| FormatError::io("look at the directory", e))?;
@@ -190,18 +197,19 @@ fn check_dir(dir: &Path, _privacy: Privacy) -> Result<(), FormatError> {
     ))
 }
 
-/// What a lock on a directory is about. Each has a file of its own, which stays when the lock is given back.
+/// The subject of a lock on a directory. Each has its own lock file, which stays after the unlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockFile {
-    /// Changing the directory: held exclusively by the one process that builds, publishes or cleans up.
+    /// Changes to the directory. The process that builds, publishes or cleans up holds it
+    /// exclusively.
     Writers,
-    /// Using its files: shared by readers from choosing files until they have opened them; exclusive for whoever
-    /// wants to know that nobody is at it.
+    /// Use of its files. Readers share it while they choose and open files. A process takes it
+    /// exclusively to make sure that no reader is active.
     Readers,
 }
 
 impl LockFile {
-    /// Returns the name of the file that is locked.
+    /// Returns the name of the lock file.
     pub fn name(self) -> &'static str {
         match self {
             Self::Writers => ".writers.lock",
@@ -210,7 +218,7 @@ impl LockFile {
     }
 }
 
-/// A lock on a directory, given back when dropped.
+/// A lock on a directory, released on drop.
 #[derive(Debug)]
 pub struct DirLock {
     file: File,
@@ -220,16 +228,16 @@ pub struct DirLock {
 }
 
 impl DirLock {
-    /// Takes a lock that nobody else holds at the same time.
+    /// Takes an exclusive lock.
     ///
-    /// While another holder is in the way, calls `wait` with the time to let pass before the next try, in all
-    /// for `timeout` (`index_lock_timeout_ms`); with a timeout of zero it is never called. The same process is in its own
-    /// way like any other.
+    /// While another holder has the lock, calls `wait` with the time until the next attempt, for at
+    /// most `timeout` in total (`index_lock_timeout_ms`). A timeout of zero never calls it. A lock
+    /// that this process holds blocks like any other.
     ///
     /// # Errors
     ///
-    /// [`FormatErrorKind::Locked`] after `timeout`; [`FormatErrorKind::Io`] if the directory is missing, the lock file can't be
-    /// opened, or the filesystem knows no locks.
+    /// [`FormatErrorKind::Locked`] after `timeout`. [`FormatErrorKind::Io`] if the directory is
+    /// missing, if the lock file can't be opened, or if the filesystem does not support locks.
     pub fn exclusive(
         dir: &Path,
         which: LockFile,
@@ -239,11 +247,11 @@ impl DirLock {
         Self::exclusive_on(&RealDisk, dir, which, timeout, wait)
     }
 
-    /// As [`exclusive`](Self::exclusive), on a disk.
+    /// Takes a lock as [`exclusive`](Self::exclusive) does, on a given disk.
     ///
     /// # Errors
     ///
-    /// As [`exclusive`](Self::exclusive).
+    /// Those of [`exclusive`](Self::exclusive).
     pub fn exclusive_on(
         disk: &dyn Disk,
         dir: &Path,
@@ -255,12 +263,13 @@ impl DirLock {
         Self::acquire_while(disk, dir, (which, true), timeout, &mut wait)
     }
 
-    /// Takes a lock that any number of others share, but no exclusive one; otherwise as
+    /// Takes a lock that other shared locks allow and exclusive locks exclude. Waits like
     /// [`exclusive`](Self::exclusive).
     ///
     /// # Errors
     ///
-    /// As [`exclusive`](Self::exclusive). Where nothing can be written, a lock file that is there will do.
+    /// Those of [`exclusive`](Self::exclusive). Without write permission, an existing lock file
+    /// suffices.
     pub fn shared(
         dir: &Path,
         which: LockFile,
@@ -270,11 +279,11 @@ impl DirLock {
         Self::shared_on(&RealDisk, dir, which, timeout, wait)
     }
 
-    /// As [`shared`](Self::shared), on a disk.
+    /// Takes a lock as [`shared`](Self::shared) does, on a given disk.
     ///
     /// # Errors
     ///
-    /// As [`shared`](Self::shared).
+    /// Those of [`shared`](Self::shared).
     pub fn shared_on(
         disk: &dyn Disk,
         dir: &Path,
@@ -286,14 +295,15 @@ impl DirLock {
         Self::acquire_while(disk, dir, (which, false), timeout, &mut wait)
     }
 
-    /// Returns whether somebody holds a lock exclusively, this process included. Makes nothing, and waits for nobody.
+    /// Returns true if a process, this one included, holds the lock exclusively. Creates no file
+    /// and does not wait.
     pub fn is_held(dir: &Path, which: LockFile) -> bool {
         let Ok(file) = RealDisk.open(&dir.join(which.name())) else {
             return false;
         };
         let is_file = file.metadata().is_ok_and(|meta| meta.is_file());
         let is_held = is_file && try_lock(&file, false).is_ok_and(|taken| !taken);
-        // As when a lock is dropped.
+        // As on drop: a child process may have inherited the descriptor.
         let _closing_follows = fs2::FileExt::unlock(&file);
         is_held
     }
@@ -303,18 +313,18 @@ impl DirLock {
         &self.dir
     }
 
-    /// Returns whether the holder may change the directory.
+    /// Returns true if the holder may change the directory.
     pub fn is_writer(&self) -> bool {
         self.exclusive && self.which == LockFile::Writers
     }
 
-    /// Takes a lock, exclusively if the second part of `lock` is true, and gives up when `wait`
-    /// returns false: the caller has to stop.
+    /// Takes a lock, exclusively if the second part of `lock` is true. Stops when `wait` returns
+    /// false, which means that the caller was cancelled.
     ///
     /// # Errors
     ///
-    /// As [`exclusive`](Self::exclusive); [`FormatErrorKind::Locked`] as well when the caller has
-    /// to stop.
+    /// Those of [`exclusive`](Self::exclusive), and [`FormatErrorKind::Locked`] if the caller was
+    /// cancelled.
     pub fn acquire_while(
         disk: &dyn Disk,
         dir: &Path,
@@ -359,7 +369,7 @@ impl DirLock {
     }
 }
 
-/// Makes a pause of a caller that never has to stop.
+/// Wraps a `wait` function of a caller that is never cancelled.
 pub(crate) fn go_on_after(wait: &mut dyn FnMut(Duration)) -> impl FnMut(Duration) -> bool {
     |time| {
         wait(time);
@@ -369,17 +379,19 @@ pub(crate) fn go_on_after(wait: &mut dyn FnMut(Duration)) -> impl FnMut(Duration
 
 impl Drop for DirLock {
     fn drop(&mut self) {
-        // Closing would do, unless a child process that is just being started has the descriptor too.
+        // Closing the file is not enough while a starting child process has inherited the
+        // descriptor.
         let _closing_follows = fs2::FileExt::unlock(&self.file);
     }
 }
 
-/// What came of trying to lock an open file.
+/// The result of one attempt to lock an open file.
 #[derive(Debug, PartialEq, Eq)]
 enum Tried {
     Taken,
     Busy,
-    /// Locked, but its last holder deleted it, with the directory's content: whoever else comes locks another file.
+    /// Locked, but the last holder deleted the file with the directory's content. Later processes
+    /// lock another file.
     Stale,
 }
 
@@ -387,12 +399,12 @@ fn try_once(file: &File, path: &Path, exclusive: bool) -> io::Result<Tried> {
     if !try_lock(file, exclusive)? {
         return Ok(Tried::Busy);
     }
-    // Only now: it can't be deleted by who holds the lock any more.
+    // Checked only now: while this process holds the lock, the file can't be deleted.
     let taken = is_at(file, path)?;
     Ok(if taken { Tried::Taken } else { Tried::Stale })
 }
 
-/// Takes the lock if it is free; returns whether it was.
+/// Takes the lock if it is free. Returns false if another holder has it.
 fn try_lock(file: &File, exclusive: bool) -> io::Result<bool> {
     loop {
         let locked = if exclusive {
@@ -411,7 +423,7 @@ fn try_lock(file: &File, exclusive: bool) -> io::Result<bool> {
     }
 }
 
-/// Whether `path` still names the open file.
+/// Returns true if `path` still names the open file.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
@@ -424,13 +436,13 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// An open file can't be deleted here.
+/// An open file can't be deleted on this platform.
 #[cfg(not(unix))]
 fn is_at(_file: &File, _path: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-// Locks and permissions are the filesystem's, which the interpreter keeps from tests.
+// These tests need file locks and permissions, which Miri does not provide.
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
@@ -463,7 +475,7 @@ mod tests {
         assert!(!DirLock::is_held(dir.path(), LockFile::Readers));
         drop(lock);
         assert!(!held());
-        // Shared ones are in nobody's way here.
+        // Shared locks don't count here.
         let _shared = take(dir.path(), false, 0).0.unwrap();
         assert!(!held());
     }
@@ -515,7 +527,7 @@ mod tests {
         let (lock, day) = ((LockFile::Writers, true), Duration::from_secs(86_400));
         let refused = DirLock::acquire_while(&RealDisk, dir.path(), lock, day, &mut wait);
         let error = refused.unwrap_err();
-        // One, two and four milliseconds.
+        // Pauses of 1, 2 and 4 milliseconds.
         let waited = Duration::from_millis(7);
         assert!(matches!(error.kind(), FormatErrorKind::Locked { waited: is } if *is == waited));
         assert_eq!(pauses, 3);
@@ -561,7 +573,7 @@ mod tests {
         let (held, _) = take(dir.path(), true, 0);
         let early = RealDisk.open_lock(&path, true).unwrap();
         assert_eq!(try_once(&early, &path, true).unwrap(), Tried::Busy);
-        // As whoever clears the directory does: delete the file, then give the lock back.
+        // As a process that clears the directory does: delete the file, then unlock.
         fs::remove_file(&path).unwrap();
         drop(held);
         assert_eq!(try_once(&early, &path, true).unwrap(), Tried::Stale);
@@ -650,7 +662,7 @@ mod tests {
             }
             check_private_dir(&path, Privacy::Waived).unwrap();
             check(&dir.path().join("file/below")).unwrap_err();
-            // Nobody keeps an administrator out.
+            // An administrator may write despite the mode.
             chmod(&path, 0o500);
             let writes = fs::create_dir(path.join("probe")).is_ok();
             assert_eq!(check(&path.join("c/d")).is_ok(), writes);
@@ -679,12 +691,12 @@ mod tests {
                 check_insecure(&link, "a symbolic link; choose another directory");
             }
             create_private_dir(&link, Privacy::Waived).unwrap();
-            // Those above are as they are.
+            // A link in a parent is accepted.
             create_private_dir(&link.join("b"), Privacy::Required).unwrap();
             assert!(path.join("b").is_dir());
         }
 
-        /// Only an administrator can give things away.
+        /// Only an administrator can change the owner.
         #[test]
         fn what_belongs_to_others_is_refused() {
             if !rustix::process::geteuid().is_root() {

@@ -1,9 +1,9 @@
-//! The one file that says what an index consists of.
+//! The manifest: the file that describes an index and names its segments.
 //!
-//! Owns the manifest's fields, their encoding and their limits. It is a plain value: what makes two keys the same
-//! index, how their hash names a directory, and when a manifest is out of date is decided above, from the
-//! fields. All of them are stored one by one, never as a digest, so that a difference can be found and named
-//! (`FR-LSI-IDX-KEY-02`).
+//! Owns the manifest's fields, their encoding and their limits. The store publishes and reads a
+//! [`Manifest`]. It is a plain value: `index` compares keys, hashes a key into a directory name,
+//! and decides from the fields whether an index is stale. Every field is stored by itself, never as
+//! a digest, so that a difference can be found and named (`FR-LSI-IDX-KEY-02`).
 
 mod codec;
 #[cfg(test)]
@@ -31,41 +31,41 @@ pub const MAX_PATH_BYTES: usize = 32_768;
 /// The longest name of a strategy, backend or tokenizer, in bytes.
 pub const MAX_ID_BYTES: usize = 1024;
 
-/// The most deny patterns.
+/// The largest number of deny patterns.
 pub const MAX_DENY_PATTERNS: usize = 65_536;
 
-/// The most segments.
+/// The largest number of segments.
 pub const MAX_SEGMENTS: usize = 4096;
 
-/// The most eligibility inputs.
+/// The largest number of eligibility inputs.
 pub const MAX_INPUTS: usize = 4_000_000;
 
-/// What an index is, as of one publication.
+/// The description of an index, as of one publication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    /// What was indexed, and how.
+    /// The indexed tree, and the settings of the index.
     pub key: KeyParts,
-    /// The logical Bloom filter of every file and variant (`FR-LSI-CAND-LIT-04`).
+    /// The parameters of the logical Bloom filter of every file and variant (`FR-LSI-CAND-LIT-04`).
     pub bloom: BloomParts,
-    /// When and how completely.
+    /// The times of publication, and the completeness.
     pub state: IndexState,
     /// The live segments, oldest first.
     pub segments: Vec<SegmentRef>,
-    /// What decided which files are eligible.
+    /// The files and directories that decided which files are eligible.
     pub inputs: Vec<EligibilityInput>,
 }
 
-/// The components of an index key (`FR-LSI-IDX-KEY-01`), and the settings that decide which files and texts are in the
-/// index at all.
+/// The components of an index key (`FR-LSI-IDX-KEY-01`). They include every setting that decides
+/// which files and texts are in the index.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyParts {
-    /// The canonical index root, in the bytes of the system.
+    /// The canonical index root, in the system's path bytes.
     pub root: Vec<u8>,
-    /// Whether hidden files are in it.
+    /// Whether hidden files are indexed.
     pub hidden: bool,
     /// Whether symbolic links are followed.
     pub follow: bool,
-    /// Which ignore files count.
+    /// The ignore files that apply.
     pub rules: IgnoreRules,
     /// Identity, version and capabilities of the engine that confirms candidates.
     pub backend_id: String,
@@ -73,48 +73,48 @@ pub struct KeyParts {
     pub unicode_normalization: String,
     /// The casefold strategy of the insensitive variant: `ASCII`, `UNICODE_SIMPLE`.
     pub casefold: String,
-    /// The algorithm that makes n-grams of text.
+    /// The algorithm that derives n-grams from text.
     pub tokenizer_id: String,
-    /// Characters in an n-gram.
+    /// The number of characters in an n-gram.
     pub ngram_chars: u32,
     /// The longest text that is tokenized, in bytes (`index_max_tokenized_bytes`).
     pub max_tokenized_bytes: u64,
-    /// The denied patterns, in the order in which they are configured (`SEC-LSI-02`).
+    /// The deny patterns, in their configured order (`SEC-LSI-02`).
     pub deny_patterns: Vec<String>,
-    /// Git's global excludes file, in the bytes of the system; empty if there is none.
+    /// Git's global excludes file, in the system's path bytes; empty without one.
     pub global_excludes: Vec<u8>,
-    /// Empty: the patterns of the global excludes are relative to the top of each repository. Before implementation 2, the
-    /// directory that they were relative to.
+    /// Empty: the patterns of the global excludes are relative to the top of each repository.
+    /// Before implementation version 2, the directory that they were relative to.
     pub excludes_base: Vec<u8>,
-    /// By which rights the process that built it reads files, in the words of the program: compared, never
+    /// A description of the rights with which the building process read files. Compared, never
     /// interpreted.
     pub access: String,
-    /// The version of what an index holds.
+    /// The version of the content of an index.
     pub schema_version: u32,
-    /// The version of how it is made: raised when the same files would give another index.
+    /// The version of the algorithms: raised when the same files would result in another index.
     pub implementation_version: u32,
 }
 
-/// Which files say what is left out of a tree. The numbers are those that are stored.
+/// The set of ignore files that apply to a tree. The numbers are stored.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[repr(u8)]
 pub enum IgnoreRules {
-    /// All that ripgrep knows: `.rgignore`, `.ignore`, and git's.
+    /// All ignore files that ripgrep knows: `.rgignore`, `.ignore`, and git's.
     #[default]
     All = 0,
-    /// None.
+    /// No ignore files apply.
     None = 1,
-    /// A repository's own: `.gitignore` and `.git/info/exclude`.
+    /// The repository's own ignore files: `.gitignore` and `.git/info/exclude`.
     Git = 2,
-    /// Those of [`IgnoreRules::All`] and those of [`IgnoreRules::Git`], each by itself: an entry is found
-    /// if one of the two leaves it in, and is known by which.
+    /// The rules of [`IgnoreRules::All`] and of [`IgnoreRules::Git`], evaluated separately. An
+    /// entry is in the index if either admits it; its record says which.
     AllAndGit = 3,
 }
 
 impl IgnoreRules {
-    /// Returns the rules that a stored number stands for.
+    /// Returns the rules with a stored number.
     pub fn from_number(number: u8) -> Option<IgnoreRules> {
         let all = [
             IgnoreRules::All,
@@ -125,7 +125,7 @@ impl IgnoreRules {
         all.into_iter().find(|rules| *rules as u8 == number)
     }
 
-    /// Returns how the rules are called where people see it.
+    /// Returns the name of the rules for display.
     pub fn as_str(self) -> &'static str {
         match self {
             IgnoreRules::All => "all",
@@ -135,32 +135,33 @@ impl IgnoreRules {
         }
     }
 
-    /// Returns true if an index that was made by these rules knows which files are eligible by the rules `asked`.
+    /// Returns true if an index with these rules knows which files are eligible under the rules
+    /// `asked`.
     pub fn serve(self, asked: IgnoreRules) -> bool {
         self == asked
             || self == IgnoreRules::AllAndGit
                 && matches!(asked, IgnoreRules::All | IgnoreRules::Git)
     }
 
-    /// Returns the sets of rules that a walk by these goes by.
+    /// Returns the sets of rules that a walk evaluates.
     pub fn sets(self) -> RuleSets {
         match self {
             IgnoreRules::All => RuleSets::ALL,
             IgnoreRules::Git => RuleSets::GIT,
-            // What no rule leaves out is eligible by every set.
+            // Without rules, every entry is eligible under every set.
             IgnoreRules::None | IgnoreRules::AllAndGit => RuleSets::EVERY,
         }
     }
 }
 
-/// Sets of ignore rules: those by which an entry is eligible, or which a request asks for.
+/// Sets of ignore rules: the sets that admit an entry, or the sets of a request.
 ///
 /// # Examples
 ///
 /// ```
 /// use forge_search::format::manifest::{IgnoreRules, RuleSets};
 ///
-/// // `.ignore` names the file, `.gitignore` does not.
+/// // `.ignore` excludes the file, `.gitignore` does not.
 /// let of_file = RuleSets::GIT;
 /// assert!(of_file.hold(IgnoreRules::Git.sets()));
 /// assert!(!of_file.hold(IgnoreRules::All.sets()));
@@ -169,40 +170,39 @@ impl IgnoreRules {
 pub struct RuleSets(u8);
 
 impl RuleSets {
-    /// No set.
+    /// The empty set.
     pub const NONE: RuleSets = RuleSets(0);
     /// The rules of [`IgnoreRules::All`].
     pub const ALL: RuleSets = RuleSets(1);
     /// The rules of [`IgnoreRules::Git`].
     pub const GIT: RuleSets = RuleSets(2);
-    /// Both.
+    /// Both sets of rules.
     pub const EVERY: RuleSets = RuleSets(3);
 
-    /// Returns the sets that a stored number stands for; `None` if it stands for none at all, or for sets that there
-    /// are not.
+    /// Returns the sets with a stored number; `None` for zero and for unknown numbers.
     pub fn from_number(number: u8) -> Option<RuleSets> {
         (1..=RuleSets::EVERY.0)
             .contains(&number)
             .then_some(RuleSets(number))
     }
 
-    /// Returns the number that is stored.
+    /// Returns the number to store.
     pub fn number(self) -> u8 {
         self.0
     }
 
-    /// Returns the sets of both.
+    /// Returns the union of both.
     #[must_use]
     pub fn with(self, others: RuleSets) -> RuleSets {
         RuleSets(self.0 | others.0)
     }
 
-    /// Returns true if all of `asked` are among these.
+    /// Returns true if these sets include all of `asked`.
     pub fn hold(self, asked: RuleSets) -> bool {
         self.0 & asked.0 == asked.0
     }
 
-    /// Returns true if there is none.
+    /// Returns true if no set is included.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -211,85 +211,86 @@ impl RuleSets {
 /// The parameters of the logical Bloom filter, the same for all files of an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BloomParts {
-    /// Bits in the filter.
+    /// The number of bits in the filter.
     pub bits: u64,
-    /// Bits that an n-gram sets.
+    /// The number of bits that an n-gram sets.
     pub hashes: u32,
-    /// Characters in an n-gram.
+    /// The number of characters in an n-gram.
     pub ngram_chars: u32,
     /// The seed of the second hash.
     pub seed: u64,
-    /// The number of n-grams it is sized for.
+    /// The number of n-grams that the filter is sized for.
     pub basis_ngrams: u64,
     /// The target rate of false positives, as the bits of an `f64`.
     pub target_fp_rate_bits: u64,
 }
 
-/// When an index was made, and what is known of its coverage.
+/// The times of publication of an index, and its coverage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexState {
-    /// Counts publications: the next manifest of the same index has a larger number.
+    /// The publication number: larger in each later manifest of the same index.
     pub sequence: u64,
     /// When the index was first published, in milliseconds since 1970.
     pub created_ms: i64,
     /// When this manifest was published, in milliseconds since 1970.
     pub updated_ms: i64,
-    /// Counts confirmed coverages.
+    /// The number of confirmed coverages.
     pub coverage_epoch: u64,
-    /// How many errors the last enumeration met.
+    /// The number of errors of the last enumeration.
     pub enumeration_errors: u64,
 }
 
-/// A file of the index, as its writer left it.
+/// A reference to a file of the index, with its expected length and checksum.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileRef {
-    /// Its name in the directory of the index; one that [`is_plain_name`](super::publish::is_plain_name) allows.
+    /// The file name in the directory of the index;
+    /// [`is_plain_name`](super::publish::is_plain_name) must accept it.
     pub name: String,
-    /// Its length in bytes.
+    /// The length of the file in bytes.
     pub len: u64,
-    /// Its checksum, as [`Container::summary`] tells it.
+    /// The checksum of the file, as [`Container::summary`] returns it.
     pub checksum: u64,
 }
 
-/// A live segment.
+/// A reference to a live segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentRef {
-    /// Where it is.
+    /// The file of the segment.
     pub file: FileRef,
-    /// How many files it describes, dead ones included.
+    /// The number of files that the segment describes, dead ones included.
     pub files: u64,
-    /// Which of them are dead, if any.
+    /// The file that lists dead entries, if there are any.
     pub tombstones: Option<FileRef>,
 }
 
-/// Something outside of the indexed files that decided which files are eligible: an ignore file, a repository's
-/// directory. That it was not there counts too.
+/// A path that decided which files are eligible, but is not indexed itself: an ignore file, or the
+/// directory of a repository. A missing one counts too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EligibilityInput {
-    /// Its absolute path, in the bytes of the system.
+    /// The absolute path, in the system's path bytes.
     pub path: Vec<u8>,
-    /// What was there, or nothing.
+    /// The file state at the time of the build; `None` if the path did not exist.
     pub stat: Option<InputStat>,
 }
 
-/// What tells one state of an [`EligibilityInput`] from another.
+/// The metadata that changes when an [`EligibilityInput`] changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InputStat {
-    /// What it is.
+    /// The file type.
     pub kind: InputKind,
-    /// Its length in bytes.
+    /// The length in bytes.
     pub size: u64,
-    /// When its content was changed, in nanoseconds since 1970.
+    /// The last change of the content, in nanoseconds since 1970.
     pub mtime_ns: i64,
-    /// When it was changed in any way, in nanoseconds since 1970; 0 where the system does not know.
+    /// The last change of content or metadata, in nanoseconds since 1970; 0 if unavailable.
     pub ctime_ns: i64,
-    /// The device that holds it; 0 where the system has none.
+    /// The device number; 0 if unavailable.
     pub dev: u64,
-    /// Its number on the device; 0 where the system has none.
+    /// The inode number; 0 if unavailable.
     pub ino: u64,
 }
 
-/// What an [`EligibilityInput`] is.
+/// The file type of an [`EligibilityInput`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputKind {
     /// A regular file.
@@ -298,11 +299,11 @@ pub enum InputKind {
     Directory,
     /// A symbolic link.
     Symlink,
-    /// Anything else.
+    /// Any other type.
     Other,
 }
 
-/// The sections of a manifest. All of them are there, in this order.
+/// The sections of a manifest. Every manifest has all of them, in this order.
 mod section {
     pub(super) const KEY: u32 = 1;
     pub(super) const BLOOM: u32 = 2;
@@ -312,12 +313,12 @@ mod section {
 }
 
 impl Manifest {
-    /// Returns the manifest as a file.
+    /// Encodes the manifest as the bytes of a file.
     ///
     /// # Errors
     ///
-    /// [`FormatErrorKind::OverLimit`] and
-    /// [`FormatErrorKind::Refused`] for what [`decode`](Self::decode) would not take.
+    /// [`FormatErrorKind::OverLimit`] and [`FormatErrorKind::Refused`] for a manifest that
+    /// [`decode`](Self::decode) would reject.
     pub fn encode(&self) -> Result<Vec<u8>, FormatError> {
         self.check()?;
         let mut out = Vec::new();
@@ -327,12 +328,12 @@ impl Manifest {
         Ok(out)
     }
 
-    /// Reads a manifest, all of whose pages are checked.
+    /// Decodes a manifest, after checking every page.
     ///
     /// # Errors
     ///
-    /// Those of [`Container::open`], and [`FormatErrorKind::Inconsistent`] for
-    /// content that [`encode`](Self::encode) does not write.
+    /// Those of [`Container::open`], and [`FormatErrorKind::Inconsistent`] for content that
+    /// [`encode`](Self::encode) never writes.
     pub fn decode(storage: Storage) -> Result<Self, FormatError> {
         codec::readable(
             "the length of the manifest",

@@ -1,7 +1,7 @@
 //! Read-only mappings of files.
 //!
-//! Owns the only unsafe code of the crate. It must not know what is in the files, nor decide which may be
-//! mapped: `storage` opens them and checks who can write to them.
+//! Owns the only unsafe code of the crate. `storage` opens the files, and checks who can write to
+//! them, before it maps them here.
 
 #![allow(unsafe_code)]
 
@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 use memmap2::Mmap;
 
-/// The whole of a file, mapped for reading.
+/// A whole file, mapped for reading.
 #[derive(Debug)]
 pub(super) struct Mapping {
     map: Mmap,
@@ -19,12 +19,13 @@ pub(super) struct Mapping {
     state: State,
 }
 
-/// What changes when a file is written to or cut off.
+/// The metadata that changes when a file is written to or truncated.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct State {
     len: u64,
     modified: Option<SystemTime>,
-    /// The time of the last change of anything, in seconds and nanoseconds, where there is such a time.
+    /// The time of the last change of content or metadata (ctime), in seconds and nanoseconds; zero
+    /// if unavailable.
     changed: (i64, i64),
 }
 
@@ -46,23 +47,26 @@ impl State {
 }
 
 impl Mapping {
-    /// Maps `file`, which has to be a regular file that only this user can write to.
+    /// Maps `file`. It must be a regular file that only this user can write to.
     ///
-    /// Refused when the file is empty, or larger than the address space.
+    /// Fails if the file is empty, or larger than the address space.
     pub(super) fn new(file: File) -> io::Result<Self> {
         let state = State::of(&file.metadata()?);
-        // SAFETY: a mapping is sound to read as a slice as long as its bytes do not change and the file does
-        // not shrink below it. Invariant: the files of an index are written under another name, synced, and renamed
-        // (`publish`); a file that has its final name is never written to or truncated again, only replaced as a
-        // directory entry or unlinked, and both leave the mapped inode alone. The caller has checked on the open
-        // descriptor that the file is regular, belongs to the effective user and is writable to nobody else, so
-        // other users cannot break the invariant. Programs of the same user could, as they could write into this
-        // process; published files are not writable even to them, and `is_unchanged` tells before each use. The mapping is private and read-only; nothing here ever writes through it.
+        // SAFETY: a mapping is sound to read as a slice as long as its bytes do not change and the
+        // file does not shrink below it. Invariant: the files of an index are written under another
+        // name, synced, and renamed (`publish`); a file that has its final name is never written to
+        // or truncated again, only replaced as a directory entry or unlinked, and both leave the
+        // mapped inode alone. The caller has checked on the open descriptor that the file is
+        // regular, belongs to the effective user and is writable to no other user, so other users
+        // cannot break the invariant. Programs of the same user could, as they could write into
+        // this process; published files are not writable even to them, and `is_unchanged` is
+        // checked before each use. The mapping is private and read-only; nothing here ever writes
+        // through it.
         let map = unsafe { Mmap::map(&file)? };
         Ok(Self { map, file, state })
     }
 
-    /// Returns true if the file is as it was when it was mapped. One system call.
+    /// Returns true if the file has not changed since it was mapped. One system call.
     pub(super) fn is_unchanged(&self) -> bool {
         let now = self.file.metadata();
         now.is_ok_and(|now| State::of(&now) == self.state)
@@ -72,7 +76,7 @@ impl Mapping {
         &self.map
     }
 
-    /// Asks the kernel to read a range ahead. A hint: that it can't be followed is no error.
+    /// Asks the kernel to read a range ahead. A hint; a failure is ignored.
     pub(super) fn advise_willneed(&self, start: usize, len: usize) {
         #[cfg(unix)]
         if start < self.map.len() {

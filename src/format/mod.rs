@@ -1,9 +1,12 @@
-//! Bytes: how what is kept and compared is laid out.
+//! The lowest layer: ordering of paths, and the files of a persisted index.
 //!
-//! Owns the ordering key of paths, by which everything that has an order is ordered, and the files of a
-//! persisted index: their container, their checks, how they come into memory and how they are replaced.
-//! `docs/format.md` describes every byte. This layer knows nothing of files' contents or of searches; it reads no
-//! configuration, no environment and no clock.
+//! Owns the ordering key of paths (`sort_key`), by which all files are enumerated and shown. Owns
+//! the files of an index: the container with its checksums (`section`), the records (`segment`,
+//! `manifest`), opening (`storage`), locking (`lock`) and atomic replacement (`publish`).
+//! `docs/format.md` describes every byte.
+//!
+//! `index` builds and reads indexes with this layer. The layer knows nothing of file contents or
+//! searches. It reads no configuration, no environment and no clock.
 
 pub mod disk;
 pub mod error;

@@ -1,21 +1,22 @@
-//! Unicode Normalization Form C, for paths and for texts alike.
+//! Unicode Normalization Form C (NFC), for paths and texts.
 //!
-//! Owns the ways around normalizing what is normal already, which is nearly everything.
+//! Owns the shortcuts for text that is normalized already, which is nearly all text.
 
 use std::borrow::Cow;
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
-/// The lead byte of U+0300, the first character that normalization can touch.
+/// The lead byte of U+0300, the first character that normalization can change.
 const FIRST_COMBINING_LEAD: u8 = 0xCC;
 
-/// Returns the version of Unicode by which is normalized: another one normalizes characters that this one does not know.
+/// Returns the Unicode version of the normalization tables. A newer version normalizes characters
+/// that this one does not know.
 pub(crate) fn unicode_version() -> String {
     let (major, minor, update) = unicode_normalization::UNICODE_VERSION;
     format!("{major}.{minor}.{update}")
 }
 
-/// Returns whether a text is in Normalization Form C, as far as its characters tell one by one. Linear; takes no memory.
+/// Returns whether a text is in NFC, as far as single characters show. Linear; allocates nothing.
 pub(crate) fn is_normal_quick(text: &str) -> IsNormalized {
     match text.bytes().all(|byte| byte < FIRST_COMBINING_LEAD) {
         true => IsNormalized::Yes,
@@ -23,7 +24,7 @@ pub(crate) fn is_normal_quick(text: &str) -> IsNormalized {
     }
 }
 
-/// Returns true if a text is in Normalization Form C. Linear; marks that follow each other are held in memory.
+/// Returns true if a text is in NFC. Linear; buffers runs of combining marks.
 pub(crate) fn is_normal(text: &str) -> bool {
     match is_normal_quick(text) {
         IsNormalized::Yes => true,
@@ -32,7 +33,7 @@ pub(crate) fn is_normal(text: &str) -> bool {
     }
 }
 
-/// Brings a text into Normalization Form C; it is the same `Cow` if and only if it is so already.
+/// Returns the text in NFC. Returns `text` itself if and only if it is normalized already.
 pub(crate) fn normalize(text: Cow<'_, str>) -> Cow<'_, str> {
     match is_normal(&text) {
         true => text,

@@ -1,10 +1,11 @@
-//! A directory that belongs to one process, for as long as that lives.
+//! A directory that belongs to one process while that process lives.
 //!
-//! Owns how such a directory is made beside those of others, how it is seen that its owner is gone, and how it goes. It must not
-//! know what is kept in one.
+//! Owns creating such a directory, detecting that its owner is gone, and removing it. File watchers
+//! use it for their cookies, and live indexes for their status. This module does not know the files
+//! in a directory.
 //!
-//! The owner holds the writers' lock of the directory, so that a directory whose lock is free has no owner any more: the next one
-//! who makes a directory there removes it. Numbers of processes are used again, and say nothing.
+//! The owner holds the writers' lock of the directory. A directory with a free lock has no owner,
+//! and the next process that creates one removes it. Process ids are reused and prove nothing.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -16,36 +17,40 @@ use super::error::FormatError;
 use super::lock::{DirLock, LockFile, check_private_dir, create_private_dir};
 use super::storage::Privacy;
 
-/// How many names are tried. So many directories of one process number are an attack, or a broken filesystem.
+/// The number of names that are tried. So many directories with one process id are an attack, or a
+/// broken filesystem.
 const MAX_TRIES: u32 = 10_000;
 
-/// What tells the directories of one purpose from whatever else is beside them.
+/// A purpose of directories. Separates them from other entries of the parent.
 #[derive(Clone, Copy, Debug)]
 pub struct Purpose {
-    /// How the names of the directories begin.
+    /// The prefix of the directory names.
     pub prefix: &'static str,
-    /// Whether a file of that name in one of them is of that purpose. A directory with anything else in it is not removed.
+    /// Returns true for the names of files that belong in such a directory. A directory with any
+    /// other file is not removed.
     pub owns: fn(&OsStr) -> bool,
 }
 
-/// A directory of this process. It is removed when dropped.
+/// A directory of this process, removed on drop.
 #[derive(Debug)]
 pub struct OwnDir {
     path: PathBuf,
     purpose: Purpose,
-    /// Tells others that the directory is in use.
+    /// Tells other processes that the directory is in use.
     lock: DirLock,
 }
 
 impl OwnDir {
-    /// Makes a directory in `parent`, which is made too where there is none, and removes those there that nobody uses any more.
+    /// Creates a directory in `parent`, which is created too if it is missing. Removes directories
+    /// of owners that are gone.
     ///
     /// # Errors
     ///
-    /// As [`create_private_dir`] for `parent`; [`FormatError`] if no directory can be made in it and locked.
+    /// Those of [`create_private_dir`] for `parent`; [`FormatError`] if no directory can be created
+    /// and locked.
     pub fn make(parent: &Path, purpose: Purpose) -> Result<OwnDir, FormatError> {
         create_private_dir(parent, Privacy::Required)?;
-        // Whoever watches the directory hears of it by its real path.
+        // File watchers report the directory by its real path.
         let parent = fs::canonicalize(parent)
             .map_err(|e| FormatError::io("resolve the directory", e).in_file(parent))?;
         sweep(&parent, purpose);
@@ -60,7 +65,7 @@ impl OwnDir {
         Err(FormatError::io("make a directory", error).in_file(&parent))
     }
 
-    /// Makes the directory, unless it is there, or is swept away before it is locked.
+    /// Creates the directory. `None` if it exists, or if a sweep removed it before it was locked.
     fn try_make(path: PathBuf, purpose: Purpose) -> Result<Option<OwnDir>, FormatError> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(false);
@@ -75,7 +80,7 @@ impl OwnDir {
             Ok(lock) => lock,
             Err(error) if error.is_not_found() || error.is_locked() => return Ok(None),
             Err(error) => {
-                // Where there are no locks, nobody else is in it.
+                // Locking failed, so no other process owns the directory.
                 clear(&path, purpose, true);
                 return Err(error);
             }
@@ -92,7 +97,7 @@ impl OwnDir {
         &self.path
     }
 
-    /// Returns the lock on it.
+    /// Returns the lock on the directory.
     pub fn lock(&self) -> &DirLock {
         &self.lock
     }
@@ -106,8 +111,8 @@ impl Drop for OwnDir {
     }
 }
 
-/// Returns the directories in `parent` whose owners live, at most `most` of them, ordered by name. Changes nothing, and waits for
-/// nobody. There are none where `parent` is not this user's alone.
+/// Returns the directories in `parent` whose owners live, at most `most`, ordered by name. Changes
+/// nothing and does not wait. Returns no directory if other users have access to `parent`.
 pub fn in_use(parent: &Path, purpose: Purpose, most: usize) -> Vec<PathBuf> {
     let is_there = fs::symlink_metadata(parent).is_ok_and(|meta| meta.is_dir());
     if !is_there || check_private_dir(parent, Privacy::Required).is_err() {
@@ -138,10 +143,11 @@ fn candidates(parent: &Path, purpose: Purpose) -> impl Iterator<Item = PathBuf> 
     })
 }
 
-/// Removes the directories in `parent` whose owners are gone. What can't be removed is left to the next one.
+/// Removes the directories in `parent` whose owners are gone. A failed removal is left to the next
+/// sweep.
 ///
-/// Who does that is alone by the readers' lock, and shares the writers' lock, which only owners hold alone: nobody takes one who
-/// cleans up for an owner.
+/// The sweeper holds the readers' lock exclusively and the writers' lock shared. Owners hold the
+/// writers' lock exclusively, so a sweeper is never taken for an owner.
 fn sweep(parent: &Path, purpose: Purpose) {
     let never = &mut |_: Duration| {};
     for dir in candidates(parent, purpose) {
@@ -152,7 +158,8 @@ fn sweep(parent: &Path, purpose: Purpose) {
         let Ok(_alone) = alone else {
             continue;
         };
-        // Whoever has just made it and is about to lock it finds out and makes another one.
+        // A process that has created the directory and not yet locked it notices, and creates
+        // another.
         match DirLock::shared(&dir, LockFile::Writers, Duration::ZERO, never) {
             Ok(_unused) => clear(&dir, purpose, true),
             Err(_) => {
@@ -162,10 +169,12 @@ fn sweep(parent: &Path, purpose: Purpose) {
     }
 }
 
-/// Removes a directory; the caller is its owner, or sees to it that there is none. One with anything else in it stays.
+/// Removes a directory that is the caller's own or has no owner. A directory with foreign files
+/// stays.
 ///
-/// Only who `is_alone`, by the readers' lock, removes the file of that lock: else two could be alone by two files of that name, and take
-/// the directory from an owner who came meanwhile. Then it stays, and goes another time.
+/// `is_alone` says that the caller holds the readers' lock exclusively. Only then is that lock file
+/// removed. Otherwise two sweepers could lock two files of that name, and one could remove the
+/// directory of a new owner. The directory then stays for a later sweep.
 fn clear(path: &Path, purpose: Purpose, is_alone: bool) {
     let Ok(entries) = fs::read_dir(path) else {
         return;
@@ -182,7 +191,7 @@ fn clear(path: &Path, purpose: Purpose, is_alone: bool) {
     }
 }
 
-// Locks and permissions are the filesystem's, which the interpreter keeps from tests.
+// These tests need file locks and permissions, which Miri does not provide.
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
@@ -250,7 +259,7 @@ mod tests {
         fs::write(parent.join("own-4-0"), "no directory").unwrap();
         #[cfg(unix)]
         std::os::unix::fs::symlink(used.path(), parent.join("own-5-0")).unwrap();
-        // Looking changes nothing, and none of these has an owner.
+        // Looking changes nothing, and these directories have no owner.
         let before = names(&parent);
         assert_eq!(in_use(&parent, PURPOSE, 10).len(), 1);
         assert_eq!(names(&parent), before);
@@ -266,7 +275,7 @@ mod tests {
         assert!(used.path().join("mine").exists());
     }
 
-    /// Whoever looks meanwhile sees no owner, and who cleans up as well leaves it to the first.
+    /// An observer sees no owner meanwhile, and a second sweeper leaves the directory to the first.
     #[test]
     fn who_cleans_up_is_taken_for_no_owner() {
         static PARENT: std::sync::OnceLock<PathBuf> = std::sync::OnceLock::new();
@@ -279,7 +288,7 @@ mod tests {
         fs::write(left.join("mine"), "").unwrap();
         let looking = Purpose {
             prefix: "own-",
-            // Asked while it is cleaned up.
+            // Called during the sweep.
             owns: |name| {
                 let parent = PARENT.get().unwrap();
                 assert_eq!(in_use(parent, PURPOSE, 10).len(), 0);
@@ -320,7 +329,7 @@ mod tests {
                     for _ in 0..50 {
                         let own = OwnDir::make(&parent, PURPOSE).unwrap();
                         fs::write(own.path().join("mine"), "").unwrap();
-                        // And maybe what somebody leaves for a moment who looks whether it is used.
+                        // And possibly a file that an observer creates for a moment.
                         let kept = names(own.path());
                         assert!(kept.contains(&"mine".to_string()) && kept.len() <= 3);
                         let seen = in_use(&parent, PURPOSE, 10);
@@ -329,7 +338,8 @@ mod tests {
                 });
             }
         });
-        // One stays whose owner went while another looked whether it had one. The next who comes removes it.
+        // A directory may stay if an observer looked at it while its owner ended. The next `make`
+        // removes it.
         drop(OwnDir::make(&parent, PURPOSE).unwrap());
         assert_eq!(names(&parent), Vec::<String>::new());
     }

@@ -1,7 +1,8 @@
-//! Files that are read piece by piece, when a piece is asked for.
+//! Files whose pieces are read on demand.
 //!
-//! Owns reading at a place of an open file. It must not know what is in it, nor keep what was read: who asks does.
-//! In contrast to a mapping, a file that is cut off meanwhile is an error and not the end of the process.
+//! Owns positioned reads of an open file. `storage` opens the file; the reader of a section caches
+//! the pieces. Unlike a mapping, a file that is truncated meanwhile causes an error, and does not
+//! end the process. This module does not know the content of the file.
 
 use std::fs::File;
 use std::io;
@@ -20,7 +21,7 @@ pub(super) struct Paged {
 }
 
 impl Paged {
-    /// Takes a regular file of `len` bytes.
+    /// Wraps an open regular file of `len` bytes.
     pub(super) fn new(file: File, len: usize) -> io::Result<Self> {
         let state = State::of(&file.metadata()?);
         let whole = OnceLock::new();
@@ -32,7 +33,7 @@ impl Paged {
         })
     }
 
-    /// Returns how long the file was when it was opened, in bytes.
+    /// Returns the length of the file when it was opened, in bytes.
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -49,7 +50,7 @@ impl Paged {
             let expected = (start as u64).saturating_add(len as u64);
             FormatError::new(FormatErrorKind::Truncated { expected, found })
         };
-        // Nothing is taken from memory for what can't be there.
+        // Allocates nothing for a range that can't exist.
         if start > self.len || len > self.len - start {
             return Err(missing(self.len as u64));
         }
@@ -64,7 +65,7 @@ impl Paged {
         }
     }
 
-    /// Returns all of it, and keeps it from then on; nothing if it can't be read.
+    /// Returns all bytes, and keeps them; empty if they can't be read.
     pub(super) fn whole(&self) -> &[u8] {
         self.whole
             .get_or_init(|| self.read(0, self.len).unwrap_or_default())

@@ -1,11 +1,12 @@
-//! How a file of an index comes to its name: complete, or not at all.
+//! Atomic publication of index files: a file is complete under its final name, or absent.
 //!
-//! Owns the order of steps that makes it so, and the names of unfinished files. Nothing else renames. A file is
-//! written under a name of its own, synced, given its final name, and the directory is synced; whoever opens the
-//! final name sees the old file or the new one, also after a crash or a loss of power at any step
-//! (`FR-LSI-IDX-CONC-03`). It must not know what is in the files.
+//! Owns the order of the steps, and the names of unfinished files. Only this module renames them.
+//! It writes a file under a temporary name, syncs it, renames it to the final name, and syncs the
+//! directory. A reader of the final name sees the old file or the new one, also after a crash or a
+//! power failure at any step (`FR-LSI-IDX-CONC-03`). Callers hold the writers' lock. This module
+//! does not know the content of the files.
 
-// Locks are the filesystem's, which the interpreter keeps from tests.
+// These tests need file locks, which Miri does not provide.
 #[cfg(all(test, not(miri)))]
 mod tests;
 
@@ -18,45 +19,47 @@ use super::disk::{Disk, DiskFile};
 use super::error::{FormatError, FormatErrorKind};
 use super::lock::DirLock;
 
-/// The longest name of a file, in bytes. Leaves room for what an unfinished file has around it.
+/// The longest name of a file, in bytes. Leaves room for the affixes of an unfinished file.
 pub const MAX_NAME_BYTES: usize = 200;
 
-/// The end of the names of unfinished files.
+/// The suffix of unfinished files.
 const UNFINISHED: &str = ".tmp";
 
-/// What a database library appends to the name of a file for those that it keeps beside it while it has it open.
-/// [`publish_path`] knows them; a published file has none that matter.
+/// The suffixes of the companion files that SQLite keeps next to an open database. [`publish_path`]
+/// removes them; a published file does not need them.
 const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
-/// How many names are tried for an unfinished file. They are taken only by what earlier processes of the same
-/// number left behind.
+/// The number of names that are tried for an unfinished file. A name is taken only by a leftover of
+/// an earlier process with the same process id.
 const MAX_TRIES: u32 = 1000;
 
-/// What is collected before it is handed to the system.
+/// The size of the write buffer.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// Tells apart the unfinished files of this process.
+/// The number of the next unfinished file of this process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Returns whether `name` can be that of a published file: letters, digits, `.`, `_` and `-` of ASCII, no dot first, at
-/// most [`MAX_NAME_BYTES`]. So a name from a file can't lead out of its directory, nor to a lock or an unfinished file.
+/// Returns true if `name` is allowed for a published file: ASCII letters, digits, `.`, `_` and `-`,
+/// no leading dot, at most [`MAX_NAME_BYTES`]. So a name from a file can't lead to another
+/// directory, to a lock or to an unfinished file.
 pub fn is_plain_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(plain)
 }
 
-/// Writes the file `name` in the locked directory by `write`, and puts it in the place of what has that name.
+/// Writes the file `name` in the locked directory with `write`, and replaces the old file of that
+/// name.
 ///
-/// When it returns `Ok`, the new file is there and survives a loss of power. When it returns an error, the old one
-/// is there, unless only the last step failed, the syncing of the directory: then the new file is there, complete,
-/// but a loss of power might bring back the old one. Whatever happened, it is never neither.
+/// After `Ok`, the new file survives a power failure. After an error, the old file is still there,
+/// with one exception: if only the sync of the directory failed, the complete new file is there,
+/// and a power failure may restore the old one. In no case are both missing.
 ///
-/// The output of `write` is buffered. An error that `write` returns is returned.
+/// The output of `write` is buffered. An error of `write` is returned.
 ///
 /// # Errors
 ///
-/// [`FormatErrorKind::Io`] for anything the system refuses; [`FormatErrorKind::Refused`] for a name that [`is_plain_name`]
-/// denies, or a lock that does not allow to write.
+/// [`FormatErrorKind::Io`] if the system refuses an operation. [`FormatErrorKind::Refused`] if
+/// [`is_plain_name`] rejects the name, or if the lock does not allow writing.
 pub fn publish<T, E, F>(disk: &dyn Disk, lock: &DirLock, name: &str, write: F) -> Result<T, E>
 where
     E: From<FormatError>,
@@ -75,7 +78,7 @@ where
         out.flush().map_err(|e| fail("write the new file", e))?;
         Ok(value)
     });
-    // Dropped as it is, it would write what is left of a file that failed.
+    // Dropping the `BufWriter` itself would write the rest of a failed file.
     drop(out.into_parts());
     let value = written?;
     unfinished
@@ -84,12 +87,12 @@ where
     Ok(value)
 }
 
-/// As [`publish`], for a file that says nothing any more after a loss of power: whoever opens it sees the old one or the new one,
-/// but nothing is synced.
+/// Replaces a file as [`publish`] does, but syncs nothing. For a file that is meaningless after a
+/// power failure. A reader sees the old file or the new one.
 ///
 /// # Errors
 ///
-/// As [`publish`].
+/// Those of [`publish`].
 pub fn replace(
     disk: &dyn Disk,
     lock: &DirLock,
@@ -111,15 +114,15 @@ pub fn replace(
     Ok(())
 }
 
-/// As [`publish`], for a file whose content a library writes that wants its path: `write` gets the path of an empty
-/// file, and returns when everything is in it and it is closed.
+/// Publishes a file as [`publish`] does, but a library writes it by path. `write` receives the path
+/// of an empty file. When it returns, the file must be complete and closed.
 ///
-/// Files that the library left beside it, or beside the one that is replaced, are removed: a new file must not be read
-/// with what belongs to an old one.
+/// Removes the companion files that the library left next to the new file and the replaced one: a
+/// new file must not be read with companions of an old one.
 ///
 /// # Errors
 ///
-/// As [`publish`].
+/// Those of [`publish`].
 pub fn publish_path<T, E, F>(disk: &dyn Disk, lock: &DirLock, name: &str, write: F) -> Result<T, E>
 where
     E: From<FormatError>,
@@ -128,7 +131,7 @@ where
     let dir = lock.dir();
     let path = dir.join(name);
     check_use(lock, name)?;
-    // The file stays open meanwhile: on Unix closing it would give back the locks that the library has on it.
+    // The file stays open: on Unix, closing it would release the library's locks on it.
     let (mut unfinished, file) = Unfinished::create(disk, dir, name)
         .map_err(|e| E::from(FormatError::io("create the new file", e).in_file(&path)))?;
     unfinished.companions = true;
@@ -141,7 +144,7 @@ where
     Ok(value)
 }
 
-/// Removes what a library has left beside a file.
+/// Removes the companion files of a database.
 fn remove_companions(disk: &dyn Disk, path: &Path) -> Result<(), FormatError> {
     for end in COMPANIONS {
         let companion = with_end(path, end);
@@ -162,14 +165,14 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Removes what interrupted publications left in the locked directory; returns how many files those were.
+/// Removes the leftovers of interrupted publications in the locked directory. Returns their number.
 ///
-/// Unfinished files of live processes can't be among them: publishing takes the same lock.
+/// Files of live processes can't be among them: publishing takes the same lock.
 ///
 /// # Errors
 ///
-/// [`FormatErrorKind::Io`] if the directory can't be read or a file can't be removed; [`FormatErrorKind::Refused`] for a
-/// lock that does not allow to write.
+/// [`FormatErrorKind::Io`] if the directory can't be read or a file can't be removed.
+/// [`FormatErrorKind::Refused`] if the lock does not allow writing.
 pub fn remove_leftovers(disk: &dyn Disk, lock: &DirLock) -> Result<usize, FormatError> {
     check_lock(lock)?;
     let dir = lock.dir();
@@ -190,7 +193,7 @@ pub fn remove_leftovers(disk: &dyn Disk, lock: &DirLock) -> Result<usize, Format
     Ok(removed)
 }
 
-/// Returns whether a file of that name is one whose publication has not ended, or was beside one.
+/// Returns true if `name` is that of an unfinished file, or of a companion of one.
 pub fn is_unfinished(name: &OsStr) -> bool {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let Some(inner) = name.to_str().and_then(|name| {
@@ -223,13 +226,12 @@ fn check_lock(lock: &DirLock) -> Result<(), FormatError> {
     Err(FormatError::new(FormatErrorKind::Refused { problem }).in_file(lock.dir()))
 }
 
-/// A file that has not got its final name. Removed when dropped before it has, if possible: else it is left to
-/// [`remove_leftovers`].
+/// A file without its final name. Drop removes it; if that fails, [`remove_leftovers`] does later.
 struct Unfinished<'a> {
     disk: &'a dyn Disk,
     path: PathBuf,
     exists: bool,
-    /// Whether a library may have left files beside it.
+    /// Whether a library may have left companion files.
     companions: bool,
 }
 
@@ -258,10 +260,10 @@ impl<'a> Unfinished<'a> {
         }
     }
 
-    /// Gives it its final name, after it was written.
+    /// Gives the written file its final name.
     fn complete(&mut self, mut file: Box<dyn DiskFile>, path: &Path) -> Result<(), FormatError> {
         let fail = FormatError::io;
-        // A library opens its file again, and may want to write.
+        // The library opens the file again, and may write to it.
         if !self.companions {
             file.seal();
         }
@@ -281,7 +283,7 @@ impl<'a> Unfinished<'a> {
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         if self.exists {
-            // The error that led here is the one to report.
+            // The error that caused the drop is the one to report.
             let _left_behind = self.disk.remove(&self.path);
             if self.companions {
                 let _left_behind = remove_companions(self.disk, &self.path);

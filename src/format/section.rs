@@ -1,14 +1,14 @@
-//! The container: named sections of bytes, with what is needed to trust them.
+//! The container: numbered sections of bytes, with checksums.
 //!
-//! Owns the frame that every file of an index has: a header that says what the file is, sections, a
-//! checksum for every page of 4 KiB, a table of the sections, and a trailer. Whoever writes sections decides what
-//! is in them; this module must not know.
+//! Owns the frame of every index file: a header with the file's kind, the sections, a checksum for
+//! every page of 4 KiB, a table of the sections, and a trailer. This module does not know the
+//! content of the sections; `segment` and `manifest` define it.
 //!
-//! Files are written front to back by [`SectionWriter`], in memory that does not grow with them but for four
-//! bytes a page. [`Container`] reads them from a [`Storage`](super::storage::Storage). Opening checks header, trailer, table and the
-//! list of page checksums; the pages themselves are checked when they are first touched, and a page that was checked
-//! costs a bit test from then on. So the time to open does not depend on the size of the sections, and damage is
-//! found before it is believed.
+//! [`SectionWriter`] writes a file front to back; it needs four bytes of memory per page.
+//! [`Container`] reads a file from a [`Storage`](super::storage::Storage). Opening checks the
+//! header, the trailer, the table and the list of page checksums. A page is checked at its first
+//! access; later accesses cost a bit test. So the time to open does not depend on the size of the
+//! sections, and no damaged byte is returned.
 //!
 //! # Layout
 //!
@@ -17,8 +17,8 @@
 //!             └ each starts at a multiple of 64, zeros between them ┘
 //! ```
 //!
-//! Nothing is optional and nothing may be left between the parts: of a file's bytes each one is determined by the
-//! sections, or covered by a checksum. `docs/format.md` has the fields.
+//! No part is optional, and there are no gaps: every byte is determined by the sections or covered
+//! by a checksum. `docs/format.md` has the fields.
 
 mod layout;
 mod pages;

@@ -1,7 +1,8 @@
-//! The records of a segment: what its sections hold, byte for byte.
+//! The records of a segment: the content of its sections, byte for byte.
 //!
-//! Owns the section numbers, the sizes of records and how they are written and read. It does not know what an
-//! n-gram is or why a file may be left out; it only moves numbers. `docs/format.md` has the tables.
+//! Owns the section numbers, and the sizes and encoding of records. `index` builds a segment from
+//! these records, and reads them through [`Table`] and [`Numbers`]. This module does not know
+//! n-grams or candidate selection; it only encodes numbers. `docs/format.md` has the tables.
 
 use super::error::FormatError;
 use super::manifest::RuleSets;
@@ -10,80 +11,82 @@ use super::wire::{Reader, Writer};
 
 /// The version of the sections of a segment (FR-LSI-ROLL-02).
 ///
-/// History: 1, the first; 2 says by which sets of ignore rules each file and directory is eligible.
+/// History: 1, the first; 2 adds the sets of ignore rules under which each file and directory is
+/// eligible.
 pub const SEGMENT_VERSION: u32 = 2;
 
-/// What stands for a file in a slot without one: of a file that is gone, or was read again.
+/// The rank in an empty slot, whose file was deleted or was read again for another slot.
 pub const VACANT: u32 = u32::MAX;
 
 /// The numbers of the sections.
 pub mod id {
-    /// Rows of the blocks, one block after the other.
+    /// The rows of all blocks, one block after the other.
     pub const ROWS: u32 = 1;
     /// A [`BlockRecord`](super::BlockRecord) for each block.
     pub const BLOCKS: u32 = 2;
     /// A [`GroupRecord`](super::GroupRecord) for each group of blocks.
     pub const GROUPS: u32 = 3;
-    /// The n-grams with rows of their own, for each group in ascending order, four bytes each.
+    /// The n-grams with a dedicated row, in ascending order per group, four bytes each.
     pub const DIRECT: u32 = 4;
-    /// For each slot, block by block, the rank of its file, four bytes each; [`VACANT`](super::VACANT) where there is none.
+    /// The rank of the file in each slot, block by block, four bytes each;
+    /// [`VACANT`](super::VACANT) in an empty slot.
     pub const SLOTS: u32 = 5;
-    /// A [`DirRecord`](super::DirRecord) for each directory, those above before those below.
+    /// A [`DirRecord`](super::DirRecord) for each directory, parents before children.
     pub const DIRS: u32 = 6;
-    /// A [`FileRecord`](super::FileRecord) for each file, by rank.
+    /// A [`FileRecord`](super::FileRecord) for each file, in order of rank.
     pub const FILES: u32 = 7;
-    /// A [`SideRecord`](super::SideRecord) for each file that is kept out of the catalog.
+    /// A [`SideRecord`](super::SideRecord) for each file outside of the catalog.
     pub const SIDE: u32 = 8;
     /// Names and ordering keys.
     pub const NAMES: u32 = 9;
-    /// One bit a rank, set for files that are never left out.
+    /// One bit per rank, set for files that are always candidates.
     pub const ALWAYS: u32 = 10;
     /// A [`MetaRecord`](super::MetaRecord).
     pub const META: u32 = 11;
-    /// A [`PartRecord`](super::PartRecord) for each slot of a file that has several, by rank and start.
+    /// A [`PartRecord`](super::PartRecord) for each slot of a multi-part file, by rank and start.
     pub const PARTS: u32 = 12;
 }
 
-/// A value of fixed length in a section.
+/// A record of fixed length in a section.
 pub trait Record: Sized {
-    /// Its length in bytes.
+    /// The length in bytes.
     const LEN: usize;
 
-    /// What it is called in messages.
+    /// The name of the record in messages.
     const NAME: &'static str;
 
-    /// Writes it.
+    /// Writes the record to `out`.
     fn encode(&self, out: &mut Writer);
 
-    /// Reads it.
+    /// Reads a record from `reader`.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] when a field has a value that no writer gives it.
+    /// [`FormatError`] if a field has a value that no writer gives it.
     fn decode(reader: &mut Reader<'_>) -> Result<Self, FormatError>;
 }
 
-/// Reads the sets of ignore rules by which an entry is eligible: one at least.
+/// Reads the sets of ignore rules under which an entry is eligible; at least one.
 fn read_sets(reader: &mut Reader<'_>) -> Result<RuleSets, FormatError> {
     let number = reader.u8()?;
     RuleSets::from_number(number)
         .ok_or_else(|| reader.inconsistent("an entry is eligible by no known rules"))
 }
 
-/// What identifies one state of a file or directory.
+/// The metadata that identifies one state of a file or directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StampRecord {
-    /// Length in bytes; of a directory, zero.
+    /// The length in bytes; zero for a directory.
     pub len: u64,
-    /// When the content changed, in nanoseconds since the Unix epoch.
+    /// The last change of the content, in nanoseconds since the Unix epoch.
     pub modified_ns: i64,
-    /// When content or metadata changed, likewise; zero where the platform does not tell.
+    /// The last change of content or metadata, in the same unit; zero if unavailable.
     pub changed_ns: i64,
-    /// The device; zero where the platform does not tell.
+    /// The device number; zero if unavailable.
     pub device: u64,
-    /// The number on the device; likewise.
+    /// The inode number; zero if unavailable.
     pub inode: u64,
-    /// How many names the file has.
+    /// The number of hard links.
     pub links: u32,
 }
 
@@ -109,15 +112,15 @@ impl StampRecord {
     }
 }
 
-/// A name in the section of names. Where the ordering key of a name differs from the name, it stands right
-/// after it.
+/// A reference to a name in the section of names. If the ordering key of a name differs from the
+/// name, it follows the name in the section.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NameRecord {
-    /// Where it starts in the section.
+    /// The offset of the name in the section.
     pub offset: u32,
-    /// Its length in bytes.
+    /// The length of the name in bytes.
     pub len: u16,
-    /// The length of the ordering key in bytes; zero if the name is its own.
+    /// The length of the ordering key in bytes; zero if the name is its own key.
     pub key_len: u16,
 }
 
@@ -140,19 +143,19 @@ impl NameRecord {
 /// A file of the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileRecord {
-    /// The number of its directory.
+    /// The number of the directory that holds the file.
     pub dir: u32,
-    /// Its name.
+    /// The name of the file.
     pub name: NameRecord,
-    /// What became of it in the tokenizer, as a number.
+    /// The code of the tokenization result.
     pub status: u8,
-    /// Whether the absence of an n-gram proves anything about it.
+    /// Whether a missing n-gram excludes the file from the candidates.
     pub excludable: bool,
-    /// The sets of ignore rules by which it is eligible.
+    /// The sets of ignore rules under which the file is eligible.
     pub sets: RuleSets,
-    /// How many distinct n-grams are stored for it.
+    /// The number of distinct n-grams stored for the file.
     pub ngrams: u32,
-    /// The state in which it was read.
+    /// The state of the file when it was read.
     pub stamp: StampRecord,
 }
 
@@ -190,21 +193,21 @@ impl Record for FileRecord {
     }
 }
 
-/// A directory that enumeration entered.
+/// A directory that the enumeration entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirRecord {
-    /// The number of the directory that holds it; its own for the root.
+    /// The number of the parent directory; the root is its own parent.
     pub parent: u32,
-    /// Its name; empty for the root.
+    /// The name of the directory; empty for the root.
     pub name: NameRecord,
-    /// The ranks of the files below it: the first, and the one after the last. Directories whose names sort
-    /// as equals share their range.
+    /// The rank of the first file below the directory. Directories whose names have equal ordering
+    /// keys share their range of ranks.
     pub first_rank: u32,
-    /// See `first_rank`.
+    /// The rank after the last file below the directory.
     pub end_rank: u32,
-    /// The sets of ignore rules by which it is entered.
+    /// The sets of ignore rules under which the directory is entered.
     pub sets: RuleSets,
-    /// The state in which it was listed.
+    /// The state of the directory when it was listed.
     pub stamp: StampRecord,
 }
 
@@ -238,16 +241,17 @@ impl Record for DirRecord {
     }
 }
 
-/// A file whose path has a line break. It is no part of the catalog (FR-LSI-BE-UG-03) and always searched.
+/// A file with a line break in its path. It is not in the catalog (FR-LSI-BE-UG-03), and always
+/// searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SideRecord {
-    /// The number of its directory.
+    /// The number of the directory that holds the file.
     pub dir: u32,
-    /// The rank of the file of the catalog that follows it in emission order.
+    /// The rank of the catalog file that follows it in emission order.
     pub before_rank: u32,
-    /// Its name.
+    /// The name of the file.
     pub name: NameRecord,
-    /// The sets of ignore rules by which it is eligible.
+    /// The sets of ignore rules under which the file is eligible.
     pub sets: RuleSets,
 }
 
@@ -279,13 +283,13 @@ impl Record for SideRecord {
 /// A block of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockRecord {
-    /// How many files it holds.
+    /// The number of files in the block.
     pub files: u32,
-    /// Words of 64 files in a row: 1, 2, 4 or 8.
+    /// The number of 64-file words in a row: 1, 2, 4 or 8.
     pub words: u32,
-    /// Rows that n-grams are hashed to. The rows of single n-grams follow them.
+    /// The number of rows that n-grams are hashed to. The dedicated rows of single n-grams follow.
     pub hashed_rows: u32,
-    /// Where its rows start in their section.
+    /// The offset of the block's rows in the section of rows.
     pub rows_at: u64,
 }
 
@@ -313,15 +317,15 @@ impl Record for BlockRecord {
     }
 }
 
-/// A part of a file that has several. Parts lie one after the other: each ends where the next one starts, the last
-/// one where the file ends.
+/// A part of a multi-part file. Parts are contiguous: each ends where the next one starts, and the
+/// last one ends with the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PartRecord {
     /// The rank of the file.
     pub rank: u32,
-    /// Where it starts in the file, in bytes.
+    /// The offset of the part in the file, in bytes.
     pub start: u32,
-    /// The slot that holds its n-grams.
+    /// The slot with the n-grams of the part.
     pub slot: u32,
 }
 
@@ -344,12 +348,12 @@ impl Record for PartRecord {
     }
 }
 
-/// A group of blocks: those whose files are so much alike in size that the same n-grams get rows of their own.
+/// A group of blocks: their files are so similar in size that the same n-grams get dedicated rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupRecord {
-    /// How many blocks it has.
+    /// The number of blocks in the group.
     pub blocks: u32,
-    /// How many n-grams have rows of their own in each of them.
+    /// The number of n-grams with a dedicated row in each block.
     pub direct: u32,
 }
 
@@ -370,36 +374,36 @@ impl Record for GroupRecord {
     }
 }
 
-/// What holds for a segment as a whole.
+/// Counts and parameters of a whole segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetaRecord {
-    /// Files of the catalog.
+    /// The number of files in the catalog.
     pub files: u32,
-    /// Directories.
+    /// The number of directories.
     pub dirs: u32,
-    /// Files of the side list.
+    /// The number of files in the side list.
     pub side: u32,
-    /// Files of the catalog that are eligible by all the sets of ignore rules that the root is entered by.
+    /// The number of catalog files that are eligible under exactly the sets of rules of the root.
     pub as_root: u32,
-    /// Blocks.
+    /// The number of blocks.
     pub blocks: u32,
-    /// Groups of blocks.
+    /// The number of groups of blocks.
     pub groups: u32,
-    /// Characters in an n-gram.
+    /// The number of characters in an n-gram.
     pub ngram_chars: u32,
-    /// Bits of the logical filter.
+    /// The number of bits of the logical filter.
     pub bloom_bits: u64,
-    /// Bits that an n-gram sets in it.
+    /// The number of bits that an n-gram sets in the logical filter.
     pub bloom_hashes: u32,
-    /// How many of these are stored.
+    /// The number of these bits that are stored.
     pub stored_hashes: u32,
-    /// How the folded variant of n-grams is folded, by its number.
+    /// The code of the casefold strategy of the folded variant.
     pub casefold: u32,
     /// The seed of the second hash.
     pub bloom_seed: u64,
-    /// Bytes of the files whose n-grams are stored.
+    /// The total length in bytes of the files with stored n-grams.
     pub text_bytes: u64,
-    /// N-grams stored, summed over the files.
+    /// The number of stored n-grams, summed over the files.
     pub ngrams: u64,
 }
 
@@ -452,7 +456,7 @@ impl Record for MetaRecord {
     }
 }
 
-/// A section of records that are read one at a time.
+/// A section of records, read one at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
     range: SectionRange,
@@ -460,11 +464,11 @@ pub struct Table {
 }
 
 impl Table {
-    /// Finds the section `id`, which must hold `count` records of type `R`.
+    /// Finds the section `id`, which must contain `count` records of type `R`.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] if there is no such section or its length is another.
+    /// [`FormatError`] if the section is missing or has another length.
     pub fn find<R: Record>(
         container: &Container,
         id: u32,
@@ -481,31 +485,32 @@ impl Table {
         Ok(Table { range, count })
     }
 
-    /// Finds the section `id`, which must hold records of type `R`, as many as there are.
+    /// Finds the section `id`, which must contain any number of records of type `R`.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] if there is no such section or its length is not that of whole records.
+    /// [`FormatError`] if the section is missing, or does not consist of whole records.
     pub fn find_any<R: Record>(container: &Container, id: u32) -> Result<Table, FormatError> {
         let count = container.section(id)?.range().len() / R::LEN;
         Table::find::<R>(container, id, u32::try_from(count).unwrap_or(u32::MAX))
     }
 
-    /// Returns how many records there are.
+    /// Returns the number of records.
     pub fn len(&self) -> u32 {
         self.count
     }
 
-    /// Returns true if there are none.
+    /// Returns true if there are no records.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Reads record `n`, which must be of the type that the table was found for. Constant time.
+    /// Reads record `n`. `R` must be the type that the table was found for. Constant time.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] for a damaged page, a number beyond the last, and a value that no writer writes.
+    /// [`FormatError`] for a damaged page, an `n` beyond the last record, and a value that no
+    /// writer writes.
     #[inline]
     pub fn get<R: Record>(&self, view: View<'_>, n: u32) -> Result<R, FormatError> {
         let bytes = view.bytes_in(self.range, n as usize * R::LEN, R::LEN)?;
@@ -513,7 +518,7 @@ impl Table {
     }
 }
 
-/// A section of numbers of four bytes.
+/// A section of four-byte numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Numbers {
     range: SectionRange,
@@ -524,7 +529,7 @@ impl Numbers {
     ///
     /// # Errors
     ///
-    /// [`FormatError`] if there is no such section or its length is no multiple of four.
+    /// [`FormatError`] if the section is missing, or its length is not a multiple of four.
     pub fn find(container: &Container, id: u32) -> Result<Numbers, FormatError> {
         let range = container.section(id)?.range();
         if !range.len().is_multiple_of(4) {
@@ -537,12 +542,12 @@ impl Numbers {
         Ok(Numbers { range })
     }
 
-    /// Returns how many there are.
+    /// Returns the count of numbers.
     pub fn len(&self) -> usize {
         self.range.len() / 4
     }
 
-    /// Returns true if there are none.
+    /// Returns true if there are no numbers.
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
     }
@@ -551,7 +556,7 @@ impl Numbers {
     ///
     /// # Errors
     ///
-    /// [`FormatError`] for a damaged page and a number beyond the last.
+    /// [`FormatError`] for a damaged page, and for an `n` beyond the last number.
     #[inline]
     pub fn get(&self, view: View<'_>, n: usize) -> Result<u32, FormatError> {
         let bytes = view.bytes_in(self.range, n * 4, 4)?;
@@ -646,7 +651,7 @@ mod tests {
     #[test]
     fn a_flag_is_zero_or_one() {
         let mut bytes = vec![0u8; FileRecord::LEN];
-        // It is eligible by a set of rules.
+        // One set of rules under which the file is eligible.
         bytes[14] = 1;
         let decode = |bytes: &[u8]| FileRecord::decode(&mut Reader::new(bytes, FileRecord::NAME));
         assert!(decode(&bytes).is_ok());

@@ -1,18 +1,17 @@
-//! The one ordering key of paths.
+//! The ordering key of paths.
 //!
-//! This module owns the order in which files are enumerated, searched, cut and shown. Everything
-//! that has to agree with that order compares through it, so that two layers can never disagree
-//! about which file comes first. It knows paths as bytes; it must not know what is searched in
-//! them, nor touch the filesystem.
+//! This module owns the order in which files are enumerated, searched, cut and shown. All code that
+//! depends on the order compares paths through it, so that two layers never disagree. It knows
+//! paths as bytes. It does not know their content, and does not touch the filesystem.
 //!
-//! The key of a path is the path relative to the search's order root, with `/` between the
-//! components, invalid UTF-8 replaced by U+FFFD, in Unicode Normalization Form C. Keys compare
-//! bytewise, so the order is the same on every platform and in every locale, and a path sorts
-//! before all paths it is a prefix of (`FR-LS-ORD-02`, `FR-LSI-ORD-03`).
+//! The key is the path relative to the search's order root, with `/` between the components,
+//! invalid UTF-8 replaced by U+FFFD, in Unicode Normalization Form C. Keys compare bytewise, so the
+//! order is the same on every platform and in every locale. A path sorts before all paths that it
+//! is a prefix of (`FR-LS-ORD-02`, `FR-LSI-ORD-03`).
 //!
-//! The key alone is not unique: on a filesystem that keeps names as bytes, a composed and a
-//! decomposed `é` are two files with one key, and so are two names that differ only in invalid
-//! bytes. [`cmp_paths`] breaks such ties by the raw bytes of the path, which makes the order total.
+//! The key alone is not unique. On a filesystem that stores names as bytes, a composed and a
+//! decomposed `é` are two files with one key; so are two names that differ only in invalid bytes.
+//! [`cmp_paths`] breaks such ties by the raw bytes of the path, which makes the order total.
 //!
 //! # Sorting one directory at a time
 //!
@@ -35,9 +34,9 @@ use crate::format::nfc::normalize;
 
 /// Returns the ordering key of `rel`, a path relative to the order root.
 ///
-/// The path is taken as it is written: it should hold neither `.` nor `..` components, doubled nor
-/// trailing separators. Nothing is allocated when the path is valid UTF-8 in Normalization Form C,
-/// as nearly all are. The key is for comparing; it need not name a file.
+/// The path is used as it is written. It should contain no `.` or `..` components, and no doubled
+/// or trailing separators. Nothing is allocated for valid UTF-8 in Normalization Form C, which
+/// nearly all paths are. The key is for comparisons; it need not name a file.
 ///
 /// Serves `FR-LS-ORD-02`, `FR-LSI-ORD-03`, `NFR-LS-PORT-02`.
 ///
@@ -63,11 +62,11 @@ pub fn sort_key(rel: &Path) -> Cow<'_, str> {
     }
 }
 
-/// Returns the ordering key of one path component: what it contributes to [`sort_key`] of any path
-/// it occurs in.
+/// Returns the ordering key of one path component: its share of the [`sort_key`] of any path that
+/// contains it.
 ///
-/// To order the entries of a directory among each other, append `/` to the key of each entry that
-/// is itself a directory.
+/// To order the entries of one directory, append `/` to the key of each entry that is itself a
+/// directory.
 ///
 /// # Examples
 ///
@@ -84,12 +83,11 @@ pub fn component_key(name: &OsStr) -> Cow<'_, str> {
     normalize(name.to_string_lossy())
 }
 
-/// Compares two relative paths in the order in which results are emitted: by [`sort_key`],
-/// bytewise, then by the raw bytes of the paths.
+/// Compares two relative paths in emission order: bytewise by [`sort_key`], then by the raw bytes
+/// of the paths.
 ///
-/// The order is total: two paths compare as equal only when they are written with the same bytes.
-/// (On a system where paths are not bytes, the platform's own encoding of them stands for the
-/// bytes.)
+/// The order is total: two paths are equal only if they have the same bytes. (On a system where
+/// paths are not bytes, the platform's own encoding replaces the bytes.)
 ///
 /// Serves `FR-LS-ORD-01`, `FR-LS-ORD-02`, `FR-LSI-ORD-02`.
 ///
@@ -315,7 +313,7 @@ mod tests {
         components().prop_map(|components| components.iter().collect())
     }
 
-    /// The order as the specification states it, without any of the shortcuts.
+    /// The order as the specification defines it, without the shortcuts.
     fn reference_key(path: &Path) -> Vec<u8> {
         let text = path.to_string_lossy().nfc().collect::<String>();
         text.replace(MAIN_SEPARATOR, "/").into_bytes()
@@ -369,7 +367,7 @@ mod tests {
             prop_assert_eq!(cmp_paths(&path, &longer), Ordering::Less);
         }
 
-        /// What a walk relies on: siblings' keys, with `/` after a directory's, order whole
+        /// The invariant of a walk: the keys of siblings, with `/` after a directory's, order whole
         /// subtrees.
         #[test]
         fn subtrees_follow_the_order_of_their_directories(

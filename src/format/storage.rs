@@ -1,8 +1,8 @@
-//! Where the bytes of a file are: in memory of ours, or in a mapping.
+//! The bytes of a file: in owned memory, in a mapping, or read on demand.
 //!
-//! Owns opening files of an index, and the checks that make it safe to do so: that what is opened is a
-//! regular file, and that nobody else could change it while it is looked at. It must not know what is in the
-//! files. Readers take a [`Storage`] and see bytes, wherever those are.
+//! Owns opening index files, and the checks that make it safe: the file is a regular file, and no
+//! other user can change it. The store opens a [`Storage`]; `section` and `manifest` read bytes
+//! from it and don't know the variant. This module does not know the content of the files.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -15,11 +15,11 @@ use super::error::{FormatError, FormatErrorKind};
 use super::mmap::Mapping;
 use super::paged::Paged;
 
-/// Where sections and rows start: a multiple of the length of a cache line, in bytes. [`Storage`] begins
-/// at such an address, so that what is aligned in a file is aligned in memory.
+/// The alignment of sections and rows in a file, in bytes: the length of a cache line. [`Storage`]
+/// starts at such an address, so an aligned offset in a file is aligned in memory.
 pub const ALIGNMENT: usize = 64;
 
-/// The bytes of a file that does not change. Cheap to clone; clones share the bytes.
+/// The bytes of a file that does not change. Clones are cheap and share the bytes.
 #[derive(Clone, Debug)]
 pub struct Storage {
     place: Place,
@@ -29,44 +29,45 @@ pub struct Storage {
 enum Place {
     Owned {
         buffer: Arc<Vec<u8>>,
-        /// Where the bytes start in `buffer`; what is before only aligns them.
+        /// The offset of the bytes in `buffer`; the bytes before it are padding.
         start: usize,
     },
     Mapped(Arc<Mapping>),
     Paged(Arc<Paged>),
 }
 
-/// Who may be able to write to a file that is read, or to reach into a directory.
+/// Which users may have write access to a file, or any access to a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Privacy {
     /// Only this user (`SEC-LSI-STORE-01`).
     #[default]
     Required,
-    /// Anyone, because the user accepted the risk (`index_allow_insecure_persistence` of `SEC-LSI-STORE-02`).
-    /// What anyone can change is read into memory and never mapped.
+    /// Any user, because this user accepted the risk (`index_allow_insecure_persistence` of
+    /// `SEC-LSI-STORE-02`). Such files are read into memory and never mapped.
     Waived,
 }
 
 impl Storage {
     /// Maps the file at `path`.
     ///
-    /// Takes a regular file that belongs to this user and that nobody else can write to; symbolic links are
-    /// not followed. It must never be written to again, only be replaced by renaming another over it, as
-    /// [`publish`](super::publish) does.
+    /// The file must be regular, belong to this user, and be writable to no other user. Symbolic
+    /// links are not followed. The file must never be written to again, only be replaced by a
+    /// rename, as [`publish`](super::publish) does.
     ///
     /// # Errors
     ///
-    /// [`FormatErrorKind::Insecure`] for any other file, [`FormatErrorKind::Truncated`] for an empty one,
-    /// [`FormatErrorKind::TooLarge`] for one beyond the address space, [`FormatErrorKind::Io`].
+    /// [`FormatErrorKind::Insecure`] for any other file, [`FormatErrorKind::Truncated`] for an
+    /// empty one, [`FormatErrorKind::TooLarge`] for one beyond the address space,
+    /// [`FormatErrorKind::Io`].
     pub fn map(path: &Path) -> Result<Self, FormatError> {
         Self::map_on(&RealDisk, path)
     }
 
-    /// As [`map`](Self::map), on a disk.
+    /// Maps a file as [`map`](Self::map) does, on a given disk.
     ///
     /// # Errors
     ///
-    /// As [`map`](Self::map).
+    /// Those of [`map`](Self::map).
     pub fn map_on(disk: &dyn Disk, path: &Path) -> Result<Self, FormatError> {
         let in_file = |error: FormatError| error.in_file(path);
         let (file, len) = open(disk, path, Privacy::Required).map_err(in_file)?;
@@ -83,8 +84,9 @@ impl Storage {
         Ok(Self { place })
     }
 
-    /// Opens the file at `path`, to be read as it is looked at: instead of a mapping, for those who must not be ended by the
-    /// system when somebody cuts the file off. Takes the files that [`map`](Self::map) takes.
+    /// Opens the file at `path` for reading on demand. Unlike a mapping, a truncated file then
+    /// causes an error and not a signal that ends the process. Accepts the files that
+    /// [`map`](Self::map) accepts, and empty ones.
     ///
     /// # Errors
     ///
@@ -99,22 +101,22 @@ impl Storage {
         Ok(Self { place })
     }
 
-    /// Reads the file at `path` into memory: for small files, and for those that can't be mapped.
+    /// Reads the file at `path` into memory: a small file, or one that can't be mapped.
     ///
     /// # Errors
     ///
-    /// [`FormatErrorKind::TooLarge`] for more than `max_len` bytes; [`FormatErrorKind::Insecure`] for anything but
-    /// a regular file, and unless `privacy` is waived for one that others could write to;
-    /// [`FormatErrorKind::Io`].
+    /// [`FormatErrorKind::TooLarge`] for more than `max_len` bytes. [`FormatErrorKind::Insecure`]
+    /// for anything but a regular file, and for a file that other users can write to unless
+    /// `privacy` is waived. [`FormatErrorKind::Io`].
     pub fn read(path: &Path, max_len: usize, privacy: Privacy) -> Result<Self, FormatError> {
         Self::read_on(&RealDisk, path, max_len, privacy)
     }
 
-    /// As [`read`](Self::read), on a disk.
+    /// Reads a file as [`read`](Self::read) does, on a given disk.
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// Those of [`read`](Self::read).
     pub fn read_on(
         disk: &dyn Disk,
         path: &Path,
@@ -135,7 +137,7 @@ impl Storage {
             return Err(too_large(len));
         }
         let mut bytes = Vec::with_capacity(len + ALIGNMENT);
-        // It may grow while it is read, which it is not supposed to.
+        // The file may grow while it is read, although it should not.
         file.take((max_len as u64).saturating_add(1))
             .read_to_end(&mut bytes)
             .map_err(|e| in_file(FormatError::io("read it", e)))?;
@@ -145,8 +147,8 @@ impl Storage {
         Ok(Self::from(bytes))
     }
 
-    /// Returns the bytes. Of a file that is read as it is looked at they are read now, all of them; there are none if that
-    /// can't be done, which [`part`](Self::part) tells apart.
+    /// Returns the bytes. A paged file is read completely by this call; the result is empty if that
+    /// fails. [`part`](Self::part) returns the error instead.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         match &self.place {
@@ -164,16 +166,16 @@ impl Storage {
         }
     }
 
-    /// Returns whether there are no bytes.
+    /// Returns true if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the `len` bytes from `start`. Those of a file that is read as it is looked at are read now.
+    /// Returns the `len` bytes from `start`. A paged file is read by this call.
     ///
     /// # Errors
     ///
-    /// [`FormatErrorKind::Truncated`] if there are not so many; [`FormatErrorKind::Io`].
+    /// [`FormatErrorKind::Truncated`] if there are fewer bytes; [`FormatErrorKind::Io`].
     pub fn part(&self, start: usize, len: usize) -> Result<Cow<'_, [u8]>, FormatError> {
         if let Place::Paged(paged) = &self.place {
             return paged.read(start, len).map(Cow::Owned);
@@ -188,19 +190,20 @@ impl Storage {
         })
     }
 
-    /// Returns whether the bytes are those of a file that is read as it is looked at.
+    /// Returns true if the file is paged: its bytes are read on demand.
     pub fn is_paged(&self) -> bool {
         matches!(self.place, Place::Paged(_))
     }
 
-    /// Returns whether the bytes are those of a mapped file, which the kernel can drop and read again.
+    /// Returns true if the bytes are those of a mapped file, which the kernel can drop and read
+    /// again.
     pub fn is_mapped(&self) -> bool {
         matches!(self.place, Place::Mapped(_))
     }
 
-    /// Returns false if a mapped file is no longer as it was when it was mapped: somebody wrote to it in place, or
-    /// cut it off, though nobody should. Then nothing may be looked at any more. One system call; memory of ours is
-    /// always as it was.
+    /// Returns false if a mapped or paged file has changed since it was opened: a program wrote to
+    /// it in place or truncated it. Its bytes must then not be used. Costs one system call. Owned
+    /// memory never changes.
     pub fn is_unchanged(&self) -> bool {
         match &self.place {
             Place::Owned { .. } => true,
@@ -209,12 +212,12 @@ impl Storage {
         }
     }
 
-    /// Asks the kernel to read all of a mapped file ahead; does nothing for memory.
+    /// Asks the kernel to read a whole mapped file ahead. Has no effect on other storage.
     pub fn advise_willneed(&self) {
         self.advise_willneed_range(0, self.len());
     }
 
-    /// Asks the kernel to read a part of a mapped file ahead; does nothing for memory, nor for what lies
+    /// Asks the kernel to read a part of a mapped file ahead. Has no effect on other storage, nor
     /// beyond the end.
     pub fn advise_willneed_range(&self, start: usize, len: usize) {
         if let Place::Mapped(mapping) = &self.place {
@@ -224,13 +227,14 @@ impl Storage {
 }
 
 impl From<Vec<u8>> for Storage {
-    /// Keeps `bytes`. They are moved within their buffer when they do not start at a multiple of [`ALIGNMENT`].
+    /// Takes over `bytes`. Moves them within their buffer if they don't start at a multiple of
+    /// [`ALIGNMENT`].
     fn from(mut bytes: Vec<u8>) -> Self {
         bytes.reserve_exact(ALIGNMENT - 1);
         let past = bytes.as_ptr().addr() % ALIGNMENT;
         let start = (ALIGNMENT - past) % ALIGNMENT;
         let len = bytes.len();
-        // Within the reserved capacity: the buffer stays where it is.
+        // Within the reserved capacity, so the buffer is not reallocated.
         bytes.resize(len + start, 0);
         bytes.copy_within(..len, start);
         let buffer = Arc::new(bytes);
@@ -239,12 +243,13 @@ impl From<Vec<u8>> for Storage {
     }
 }
 
-/// Looks at the file at `path` as [`Storage::read`] would before reading it, and returns its length in bytes: for files
-/// that a library opens by itself. It is not opened, since closing it would give back the library's locks.
+/// Checks the file at `path` as [`Storage::read`] does, and returns its length in bytes. For a file
+/// that a library opens. The file is not opened here, because closing it would release the
+/// library's locks.
 ///
 /// # Errors
 ///
-/// As [`Storage::read`].
+/// Those of [`Storage::read`].
 pub fn check_private(path: &Path, privacy: Privacy) -> Result<u64, FormatError> {
     let look = || {
         let meta = std::fs::symlink_metadata(path).map_err(|e| FormatError::io("look at it", e))?;
@@ -257,7 +262,7 @@ pub fn check_private(path: &Path, privacy: Privacy) -> Result<u64, FormatError> 
     look().map_err(|error: FormatError| error.in_file(path))
 }
 
-/// Checks that a file of `len` bytes can be seen at once.
+/// Checks that a file of `len` bytes fits into the address space.
 fn address_space(len: u64) -> Result<usize, FormatError> {
     let limit = isize::MAX as u64 - ALIGNMENT as u64;
     match usize::try_from(len) {
@@ -266,7 +271,7 @@ fn address_space(len: u64) -> Result<usize, FormatError> {
     }
 }
 
-/// Opens a regular file for reading; returns it with its length.
+/// Opens a regular file for reading. Returns it with its length.
 fn open(disk: &dyn Disk, path: &Path, privacy: Privacy) -> Result<(File, u64), FormatError> {
     let file = disk.open(path).map_err(|error| match is_link(&error) {
         true => FormatError::insecure("a symbolic link; delete it"),
@@ -279,13 +284,13 @@ fn open(disk: &dyn Disk, path: &Path, privacy: Privacy) -> Result<(File, u64), F
     Ok((file, meta.len()))
 }
 
-/// Whether a file could not be opened because it is a symbolic link.
+/// Returns true if a file could not be opened because it is a symbolic link.
 #[cfg(unix)]
 fn is_link(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
 }
 
-/// Links are followed here.
+/// Links are followed on this platform.
 #[cfg(not(unix))]
 fn is_link(_error: &io::Error) -> bool {
     false
@@ -295,7 +300,7 @@ fn is_link(_error: &io::Error) -> bool {
 fn check_file(meta: &std::fs::Metadata, privacy: Privacy) -> Result<(), FormatError> {
     use std::os::unix::fs::MetadataExt;
 
-    /// Group and others may write.
+    /// The mode bits that let group or others write.
     const WRITABLE: u32 = 0o022;
 
     if !meta.is_file() {
@@ -319,7 +324,7 @@ fn check_file(meta: &std::fs::Metadata, privacy: Privacy) -> Result<(), FormatEr
     Ok(())
 }
 
-/// Access lists are not looked at.
+/// Access control lists are not checked.
 #[cfg(not(unix))]
 fn check_file(meta: &std::fs::Metadata, _privacy: Privacy) -> Result<(), FormatError> {
     match meta.is_file() {
@@ -359,7 +364,7 @@ mod tests {
         );
     }
 
-    // Needs files, which the interpreter keeps from tests.
+    // These tests need files, which Miri does not provide.
     #[cfg(not(miri))]
     mod files {
         use std::fs;

@@ -1,8 +1,9 @@
-//! Checked little-endian primitives.
+//! Little-endian primitives with checked reads.
 //!
-//! Owns how numbers, byte strings and counts are written in records of any kind. [`Reader`] works on bytes nobody vouches
-//! for: it never panics, never reads beyond its input, and hands out no count larger than the input could hold. It must
-//! not know what the records mean.
+//! Owns the encoding of numbers, byte strings and counts in all records; `manifest`, `segment` and
+//! `section` use it. [`Reader`] reads untrusted bytes: it never panics, never reads beyond its
+//! input, and never returns a count that the input could not hold. This module does not know what
+//! the records mean.
 
 use super::error::{FormatError, FormatErrorKind};
 
@@ -15,22 +16,22 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads from `bytes`; `what` names them in errors, as in `the section table`.
+    /// Creates a reader of `bytes`. `what` names the bytes in errors, as in `the section table`.
     pub fn new(bytes: &'a [u8], what: &'static str) -> Self {
         Self { bytes, at: 0, what }
     }
 
-    /// Returns how many bytes have been read.
+    /// Returns the number of bytes read so far.
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// Returns how many bytes are left.
+    /// Returns the number of bytes left.
     pub fn remaining(&self) -> usize {
         self.bytes.len() - self.at
     }
 
-    /// Makes an error about the current position.
+    /// Builds an error about the current position.
     pub fn inconsistent(&self, problem: &'static str) -> FormatError {
         FormatError::inconsistent(self.what, self.at as u64, problem)
     }
@@ -62,7 +63,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     ///
-    /// As [`bytes`](Self::bytes).
+    /// [`FormatErrorKind::Truncated`] if fewer bytes are left.
     pub fn u8(&mut self) -> Result<u8, FormatError> {
         Ok(u8::from_le_bytes(self.array()?))
     }
@@ -71,7 +72,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     ///
-    /// As [`bytes`](Self::bytes).
+    /// [`FormatErrorKind::Truncated`] if fewer bytes are left.
     pub fn u16(&mut self) -> Result<u16, FormatError> {
         Ok(u16::from_le_bytes(self.array()?))
     }
@@ -80,7 +81,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     ///
-    /// As [`bytes`](Self::bytes).
+    /// [`FormatErrorKind::Truncated`] if fewer bytes are left.
     pub fn u32(&mut self) -> Result<u32, FormatError> {
         Ok(u32::from_le_bytes(self.array()?))
     }
@@ -89,7 +90,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     ///
-    /// As [`bytes`](Self::bytes).
+    /// [`FormatErrorKind::Truncated`] if fewer bytes are left.
     pub fn u64(&mut self) -> Result<u64, FormatError> {
         Ok(u64::from_le_bytes(self.array()?))
     }
@@ -98,7 +99,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     ///
-    /// As [`bytes`](Self::bytes).
+    /// [`FormatErrorKind::Truncated`] if fewer bytes are left.
     pub fn i64(&mut self) -> Result<i64, FormatError> {
         Ok(i64::from_le_bytes(self.array()?))
     }
@@ -107,7 +108,8 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     ///
-    /// As [`bytes`](Self::bytes), and [`FormatErrorKind::Inconsistent`] for any other value.
+    /// [`FormatErrorKind::Truncated`] at the end of the input, and
+    /// [`FormatErrorKind::Inconsistent`] for any other value.
     pub fn bool(&mut self) -> Result<bool, FormatError> {
         match self.u8()? {
             0 => Ok(false),
@@ -116,11 +118,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a length and as many bytes: what [`Writer::block`] writes.
+    /// Reads a length and that many bytes, as [`Writer::block`] writes them.
     ///
     /// # Errors
     ///
-    /// As [`bytes`](Self::bytes), and [`FormatErrorKind::TooLarge`] for more than `max` bytes.
+    /// Those of [`bytes`](Self::bytes), and [`FormatErrorKind::TooLarge`] for more than `max`
+    /// bytes.
     pub fn block(&mut self, max: usize, what: &'static str) -> Result<&'a [u8], FormatError> {
         let len = self.u64()?;
         match usize::try_from(len) {
@@ -129,21 +132,22 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a block that holds UTF-8.
+    /// Reads a block of UTF-8.
     ///
     /// # Errors
     ///
-    /// As [`block`](Self::block), and [`FormatErrorKind::Inconsistent`] for anything but UTF-8.
+    /// Those of [`block`](Self::block), and [`FormatErrorKind::Inconsistent`] for bytes that are
+    /// not UTF-8.
     pub fn text(&mut self, max: usize, what: &'static str) -> Result<&'a str, FormatError> {
         let bytes = self.block(max, what)?;
         std::str::from_utf8(bytes).map_err(|_| self.inconsistent("text that is not UTF-8"))
     }
 
-    /// Reads the number of records that follow, each of which takes at least `min_len` bytes.
+    /// Reads the number of records that follow. Each takes at least `min_len` bytes.
     ///
     /// # Errors
     ///
-    /// As [`bytes`](Self::bytes), also if so many records can't be in what is left; and
+    /// Those of [`bytes`](Self::bytes), also if the rest is too short for so many records.
     /// [`FormatErrorKind::TooLarge`] for more than `max`.
     pub fn count(
         &mut self,
@@ -166,11 +170,11 @@ impl<'a> Reader<'a> {
         Ok(count)
     }
 
-    /// Checks that everything has been read.
+    /// Checks that all bytes have been read.
     ///
     /// # Errors
     ///
-    /// [`FormatErrorKind::Inconsistent`] if something is left.
+    /// [`FormatErrorKind::Inconsistent`] if bytes are left.
     pub fn finish(self) -> Result<(), FormatError> {
         if self.remaining() == 0 {
             Ok(())
@@ -187,27 +191,27 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Starts with nothing written.
+    /// Creates an empty writer.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns how many bytes have been written.
+    /// Returns the number of bytes written.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Returns whether nothing has been written.
+    /// Returns true if nothing has been written.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Returns what has been written so far.
+    /// Returns the bytes written so far.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Returns what has been written.
+    /// Returns the written bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }

@@ -1,14 +1,14 @@
-//! Opening files beneath one root and nowhere else.
+//! Opens files beneath one root, and nowhere else.
 //!
-//! A path that was validated can be swapped for a symbolic link before it is opened. This module
-//! owns the handle through which every file and directory of a root is opened so that the swap is
-//! noticed by the open itself (`NFR-LS-SEC-01`): the path is resolved by the kernel relative to a
-//! directory that is already open, and a symbolic link anywhere in it is an error. It must not
-//! know which roots are allowed or which names are denied.
+//! An attacker may replace a validated path by a symbolic link before it is opened. This module
+//! owns the handle that opens every file and directory of a root, so that the open itself detects
+//! the replacement (`NFR-LS-SEC-01`). The kernel resolves the path relative to a directory that is
+//! already open, and any symbolic link in it is an error. This module does not know the allowed
+//! roots or the denied names.
 //!
-//! On Linux one `openat2` call does the whole resolution. Where that call is missing or filtered,
-//! and on other Unixes, the path is opened component by component without following links. Where
-//! neither exists the file is opened first and its path checked afterwards.
+//! On Linux, one `openat2` call does the whole resolution. If that call is missing or filtered, and
+//! on other Unixes, the path is opened component by component without following links. On other
+//! systems, the file is opened first and its path checked afterwards.
 
 #[cfg(any(not(unix), test))]
 mod portable;
@@ -42,9 +42,9 @@ pub enum EntryKind {
     File,
     /// A directory.
     Dir,
-    /// A symbolic link, whatever it leads to.
+    /// A symbolic link, regardless of its target.
     Symlink,
-    /// A device, a FIFO, a socket: nothing that can be searched.
+    /// A device, a FIFO or a socket, which can't be searched.
     Other,
 }
 
@@ -57,7 +57,7 @@ pub struct RawEntry {
     pub kind: EntryKind,
 }
 
-/// What identifies a file on this machine, whatever names it has.
+/// The identity of a file on this machine, the same for all its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FileIdentity {
     /// The device the file is on.
@@ -71,16 +71,16 @@ pub struct FileIdentity {
 pub struct EntryMeta {
     /// The entry's kind.
     pub kind: EntryKind,
-    /// Its length in bytes.
+    /// The length in bytes.
     pub len: u64,
-    /// When its content last changed, in nanoseconds since the Unix epoch.
+    /// When the content last changed, in nanoseconds since the Unix epoch.
     pub modified_ns: i128,
-    /// When its content or its metadata last changed, in nanoseconds since the Unix epoch; `None`
-    /// where the platform does not tell.
+    /// When the content or the metadata last changed, in nanoseconds since the Unix epoch; `None`
+    /// if the platform does not report it.
     pub changed_ns: Option<i128>,
-    /// Its identity; `None` where the platform does not tell.
+    /// The identity; `None` if the platform does not report it.
     pub identity: Option<FileIdentity>,
-    /// How many names it has (hard links).
+    /// The number of names (hard links).
     pub links: u64,
 }
 
@@ -112,8 +112,8 @@ impl RootDir {
         &self.path
     }
 
-    /// Tells whether the root's path still names the directory that is open here. It does not once
-    /// the directory was removed, renamed or replaced; the handle then keeps serving the old one.
+    /// Returns true if the root's path still names the open directory. It does not after the
+    /// directory was removed, renamed or replaced; the handle keeps serving the old one.
     pub fn is_current(&self) -> bool {
         sys::identity_at(&self.path).is_ok_and(|now| now == self.identity)
     }
@@ -122,18 +122,18 @@ impl RootDir {
     ///
     /// # Errors
     ///
-    /// As [`open_file_with_meta`](RootDir::open_file_with_meta).
+    /// The same errors as [`open_file_with_meta`](RootDir::open_file_with_meta).
     pub fn open_file(&self, rel: &Path) -> io::Result<File> {
         self.open_file_with_meta(rel).map(|(file, _)| file)
     }
 
-    /// Opens the regular file at `rel` for reading and returns the metadata that the check of its
-    /// kind has already read.
+    /// Opens the regular file at `rel` for reading. Also returns its metadata, which the check of
+    /// its kind reads anyway.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` ("not a regular file") for anything but a regular file, `PermissionDenied`
-    /// if the path is or passes through a symbolic link, and whatever else opening fails with. The
+    /// `InvalidInput` ("not a regular file") for anything but a regular file, `PermissionDenied` if
+    /// the path is or passes through a symbolic link, and any other error of opening the file. The
     /// message is fit for an entry in a response's `errors` (`FR-LS-ERR-06`).
     pub fn open_file_with_meta(&self, rel: &Path) -> io::Result<(File, EntryMeta)> {
         check_relative(rel)?;
@@ -144,32 +144,32 @@ impl RootDir {
     ///
     /// # Errors
     ///
-    /// `PermissionDenied` if the path is or passes through a symbolic link, and whatever else
-    /// opening or reading the directory fails with.
+    /// `PermissionDenied` if the path is or passes through a symbolic link, and any other error of
+    /// opening or reading the directory.
     pub fn open_dir_entries(&self, rel: &Path) -> io::Result<Vec<RawEntry>> {
         check_relative(rel)?;
         self.root.entries(rel)
     }
 
-    /// Returns the metadata of the entry at `rel`; that of the link itself if it is one.
+    /// Returns the metadata of the entry at `rel`; if it is a link, that of the link itself.
     ///
     /// # Errors
     ///
-    /// `PermissionDenied` if a directory on the way is a symbolic link, and whatever else looking
-    /// the path up fails with.
+    /// `PermissionDenied` if a directory on the way is a symbolic link, and any other error of
+    /// looking the path up.
     pub fn metadata(&self, rel: &Path) -> io::Result<EntryMeta> {
         check_relative(rel)?;
         self.root.metadata(rel)
     }
 
-    /// Returns the metadata of the directory at `rel` and of the entries `names` in it; links are not followed.
-    /// Opens the directory once, so that an entry costs one system call. Names that are no single component are
-    /// refused one by one.
+    /// Returns the metadata of the directory at `rel` and of the entries `names` in it, without
+    /// following links. Opens the directory once, so each entry costs one system call. A name that
+    /// is no single component gets an error of its own.
     ///
     /// # Errors
     ///
-    /// `PermissionDenied` if the path is or passes through a symbolic link, and whatever else opening the
-    /// directory fails with.
+    /// `PermissionDenied` if the path is or passes through a symbolic link, and any other error of
+    /// opening the directory.
     pub fn stat_entries<'a>(
         &self,
         rel: &Path,
@@ -180,7 +180,7 @@ impl RootDir {
     }
 }
 
-/// Returns true for a name that can stand in a directory.
+/// Returns true if a directory entry can have this name.
 pub(super) fn is_component(name: &OsStr) -> bool {
     let bytes = name.as_encoded_bytes();
     let separator = |byte: &u8| std::path::is_separator(char::from(*byte));
@@ -194,30 +194,30 @@ fn not_a_component() -> io::Error {
     )
 }
 
-/// The state of a directory and of entries in it.
+/// The metadata of a directory and of entries in it.
 #[derive(Debug)]
 pub struct DirStat {
     /// The directory itself.
     pub dir: EntryMeta,
-    /// The entries, in the order in which they were asked for.
+    /// The entries, in the order of the requested names.
     pub entries: Vec<io::Result<EntryMeta>>,
 }
 
-/// Returns the metadata of what is at `path`, symbolic links followed. For files outside of any root, of which
-/// nothing but their state is of interest.
+/// Returns the metadata at `path`, with symbolic links followed. For files outside of any root, of
+/// which only the metadata is used.
 ///
 /// # Errors
 ///
-/// Whatever looking the path up fails with.
+/// Any error of looking the path up.
 pub fn metadata_following(path: &Path) -> io::Result<EntryMeta> {
     sys::metadata_following(path)
 }
 
-/// Refuses a path that is absolute or climbs, before anything is asked of the filesystem.
+/// Rejects a path that is absolute or contains `..`, before the filesystem is accessed.
 fn check_relative(rel: &Path) -> io::Result<()> {
     let refuse = |what| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-    // This runs once a file, so it looks at bytes and leaves `Path::components` alone. Bytes of
-    // the encoding that are ASCII mean themselves, on every platform.
+    // This runs once for each file, so it looks at bytes instead of `Path::components`. ASCII bytes
+    // of the encoding stand for themselves on every platform.
     let bytes = rel.as_os_str().as_encoded_bytes();
     if rel.has_root() || rel.is_absolute() {
         return refuse("the path is not relative to its root");

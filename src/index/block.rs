@@ -1,29 +1,32 @@
-//! Blocks: the n-grams of up to 512 slots, stored so that one row answers for all of them. A slot is a file, or a part of a
-//! large one; to a block they are the same, and called files.
+//! Blocks: the stored form of the n-grams of up to 512 slots, one row of bits per n-gram.
 //!
-//! Owns the stored encoding of the Bloom filters: which row an n-gram is in, and how rows are filled. It knows
-//! nothing of files beyond their n-grams.
+//! A slot is a file, or a part of a large file. Blocks treat both the same, so the types here call
+//! slots "files". The builder encodes blocks, and [`Segment`](crate::index::segment::Segment) reads
+//! their rows. This module owns the encoding of the Bloom filters: the rows of each n-gram, and the
+//! bits of each row. It knows nothing of files except their n-grams.
 //!
-//! # What is stored, and why nothing is ever missed
+//! # Encoding, and why there are no false negatives
 //!
 //! Row `r` of a block has one bit for each of its files. There are two kinds of rows.
 //!
-//! *Hashed rows* are the folded Bloom filter. The logical filter of a file has `m` bits, of which an n-gram sets
-//! `b_0 … b_(k-1)`. A block with `R` hashed rows stores logical bit `b` in row `floor(floor(b·2^32/m)·R/2^32)`, so
-//! that a run of logical bits shares a row, and looks at the first [`STORED_HASHES`] of the `k` bits only. Both can
-//! turn "absent" into "present" and never the reverse.
+//! *Hashed rows* are a folded Bloom filter. The logical filter of a file has `m` bits, of which an
+//! n-gram sets `b_0 … b_(k-1)`. A block with `R` hashed rows stores logical bit `b` in row
+//! `floor(floor(b·2^32/m)·R/2^32)`, so that a run of logical bits shares a row. Only the first
+//! [`STORED_HASHES`] of the `k` bits are stored. Both simplifications can turn "absent" into
+//! "present", but never the reverse.
 //!
-//! *Direct rows* belong to one n-gram each, and are exact. An n-gram that a twelfth of the files hold
-//! costs less in a row of its own than hashed, and those are most of what files hold. Which n-grams these are is
-//! decided for a group of blocks, whose files are alike in size.
+//! *Direct rows* belong to one n-gram each and are exact. If at least one in twelve files holds an
+//! n-gram, a direct row costs less than hashing. Such n-grams make up most of the n-grams of a
+//! file. Direct n-grams are chosen for a group of blocks, whose files have similar sizes.
 //!
-//! N-grams with a line feed are not stored and count as present everywhere: no pattern contains a line feed, so
-//! nobody asks.
+//! N-grams with a line feed are not stored and count as present everywhere. Patterns never contain
+//! a line feed, so no search looks them up.
 //!
-//! One set serves both variants: the n-grams of the text together with their folds. An insensitive search asks
-//! for folds, a sensitive one for the n-grams themselves. The variants differ in n-grams that fold to something
-//! else, and no fold is one of these; so an n-gram that is its own fold is answered from the folded variant, a
-//! superset, and nothing is stored twice.
+//! One set serves both case variants: the n-grams of the text together with their folds. A
+//! case-insensitive search looks up folds, a case-sensitive one the n-grams themselves. The
+//! variants differ only in n-grams that fold to something else, for example `Foo`, and no fold is
+//! one of these. So an n-gram that is its own fold, such as `foo`, is answered from the folded
+//! variant, a superset, and nothing is stored twice.
 
 use rayon::prelude::*;
 
@@ -32,37 +35,40 @@ use crate::index::gram::{Gram, GramHash};
 use crate::index::plan::BLOCK_FILES;
 use crate::index::token::{ASCII_GRAMS, Tokens};
 
-/// How many of the logical filter's bits of an n-gram are stored.
+/// The number of stored bits per n-gram, of those in the logical filter.
 pub const STORED_HASHES: usize = 4;
 
-/// Hashed rows for each n-gram of the files that decide the size of a block. With four hashes, an n-gram that a
-/// file lacks is taken for present in 1.2 % of cases.
+/// Hashed rows per n-gram of the file that determines the size of a block. With four hashes, the
+/// false-positive rate is 1.2 %.
 const ROWS_PER_GRAM: u64 = 10;
 
-/// An n-gram that one in so many files of a group holds gets a row of its own: less than [`ROWS_PER_GRAM`] would
-/// make such a row larger than what it replaces.
+/// An n-gram gets a direct row if at least one in this many files of a group holds it. A direct row
+/// is one row. Hashing takes about [`ROWS_PER_GRAM`] rows times the share of files that hold the
+/// n-gram.
 const DIRECT_SHARE: usize = 12;
 
-/// Groups of fewer files have no direct rows: their list would be larger than what it saves.
+/// Groups of fewer files have no direct rows, because the list of n-grams would take more space
+/// than the rows save.
 const DIRECT_MIN_FILES: usize = 64;
 
-/// The most bytes of hashed rows in a block. Only texts with a hundred thousand different n-grams in 32 KiB, or
-/// whole files without line breaks, would need more; theirs are fuller than planned.
+/// Limit on the bytes of hashed rows in a block. A larger block would be needed only for texts with
+/// a hundred thousand distinct n-grams in 32 KiB, or for whole files without line breaks. Their
+/// filters have more false positives.
 const MAX_HASHED_BYTES: u64 = 8 << 20;
 
-/// Lookups from which on computing all positions at once pays.
+/// The number of lookups from which a table of all positions is faster.
 const TABLE_LOOKUPS: u64 = 4 * ASCII_GRAMS as u64;
 
-/// Files in one word of a row.
+/// The number of files in one word of a row.
 pub(crate) const WORD_FILES: usize = 64;
 
-/// The positions of an n-gram's stored bits, as fractions of the filter in units of 2^-32.
+/// The positions of the stored bits of an n-gram, as fractions of the filter in units of 2^-32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spread([u32; STORED_HASHES]);
 
 impl Spread {
-    /// Computes the positions of an n-gram. Where the logical filter has fewer hashes than are stored, its
-    /// last one is repeated.
+    /// Computes the positions of an n-gram. If the logical filter has fewer hashes than
+    /// [`STORED_HASHES`], the last one is repeated.
     pub fn new(hash: GramHash, params: &BloomParams) -> Spread {
         let last = params.hashes.saturating_sub(1);
         let mut positions = [0; STORED_HASHES];
@@ -83,17 +89,18 @@ impl Spread {
     }
 }
 
-/// Computes the positions of n-grams. A build asks for the same ones thousands of times, so those of ASCII
-/// n-grams come from a table.
+/// Computes the positions of n-grams. A build needs the same ones thousands of times, so a table
+/// has those of ASCII n-grams.
 #[derive(Debug)]
 pub struct Spreads {
     params: BloomParams,
-    /// Empty for small builds, which are done before the table would be.
+    /// Empty for small builds, which take less time than the table.
     ascii: Vec<Spread>,
 }
 
 impl Spreads {
-    /// Prepares for looking up about `lookups` positions. The table takes 32 MiB and some 70 ms of processor time.
+    /// Prepares for about `lookups` lookups. The table takes 32 MiB and about 70 ms of processor
+    /// time.
     pub fn new(params: BloomParams, lookups: u64) -> Spreads {
         let wanted = lookups > TABLE_LOOKUPS;
         let ascii = if wanted {
@@ -120,24 +127,24 @@ impl Spreads {
     }
 }
 
-/// The n-grams of one file that are stored, each once: those of its text and their folds, without those
-/// that have a line feed.
+/// The stored n-grams of one file, without duplicates: those of its text and their folds, except
+/// n-grams with a line feed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileGrams {
     /// N-grams of three ASCII characters.
     ascii: Box<[u32]>,
-    /// All others.
+    /// All other n-grams.
     wide: Box<[Gram]>,
 }
 
-/// Returns true if one of the three packed ASCII characters satisfies a condition.
+/// Returns true if one of the three packed ASCII characters satisfies `condition`.
 #[inline(always)]
 fn any_char(packed: u32, condition: impl Fn(u32) -> bool) -> bool {
     condition(packed >> 14 & 0x7F) | condition(packed >> 7 & 0x7F) | condition(packed & 0x7F)
 }
 
 impl FileGrams {
-    /// Takes from the tokens of a file what is stored. Linear in their number.
+    /// Collects the n-grams to store from the tokens of a file. Takes linear time.
     pub fn new(tokens: &Tokens<'_>) -> FileGrams {
         let has_lf = |packed: u32| any_char(packed, |c| c == 0x0A);
         let has_upper = |packed: u32| any_char(packed, |c| c.wrapping_sub(0x41) < 26);
@@ -156,35 +163,35 @@ impl FileGrams {
         }
     }
 
-    /// Returns how many there are.
+    /// Returns the number of n-grams.
     pub fn len(&self) -> usize {
         self.ascii.len() + self.wide.len()
     }
 
-    /// Returns true if there are none.
+    /// Returns true if there are no n-grams.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the memory that they take, in bytes.
+    /// Returns the memory of the n-grams, in bytes.
     pub fn footprint(&self) -> usize {
         size_of_val(&*self.ascii) + size_of_val(&*self.wide)
     }
 
-    /// Sorts them, so that single ones can be looked up.
+    /// Sorts the n-grams for lookups.
     pub fn sorted(mut self) -> SortedGrams {
         self.ascii.sort_unstable();
         SortedGrams(self)
     }
 }
 
-/// The n-grams of one file, in an order in which they can be looked up.
+/// The n-grams of one file, sorted for lookups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SortedGrams(FileGrams);
 
 impl SortedGrams {
-    /// Returns true if the file has an n-gram; also for those with a line feed, which are not stored. Logarithmic in their
-    /// number.
+    /// Returns true if the file may have an n-gram. Also returns true for n-grams with a line feed,
+    /// which are not stored. Takes logarithmic time.
     pub fn may_have(&self, gram: Gram) -> bool {
         match gram.to_ascii() {
             Some(packed) => {
@@ -194,24 +201,25 @@ impl SortedGrams {
         }
     }
 
-    /// Returns them, to be stored in blocks.
+    /// Returns the n-grams in the form that blocks store.
     pub fn grams(&self) -> &FileGrams {
         &self.0
     }
 }
 
-/// The n-grams that have rows of their own in the blocks of a group.
+/// The n-grams with direct rows in the blocks of a group.
 #[derive(Debug)]
 pub struct Direct {
     grams: Vec<u32>,
-    /// One bit for each ASCII n-gram: is it in the list?
+    /// One bit for each ASCII n-gram: set if it has a direct row.
     member: Vec<u64>,
-    /// Its number in the list, if it is.
+    /// The position in `grams` of each n-gram with a direct row.
     number: Vec<u32>,
 }
 
 impl Direct {
-    /// Chooses the n-grams for a group of files. Linear in the n-grams of the files; takes 16 MiB.
+    /// Chooses the n-grams for a group of files. Takes linear time in the n-grams of the files, and
+    /// 16 MiB of memory.
     pub fn choose(files: &[FileGrams]) -> Direct {
         if files.len() < DIRECT_MIN_FILES {
             return Direct {
@@ -226,7 +234,7 @@ impl Direct {
             member: vec![0; ASCII_GRAMS / 64],
             number: vec![0; ASCII_GRAMS],
         };
-        // Until all files are counted, the number of an n-gram is the number of files that have it.
+        // During this loop, `number` counts the files that have the n-gram.
         for file in files {
             for &packed in &file.ascii {
                 let holders = &mut direct.number[packed as usize];
@@ -244,7 +252,8 @@ impl Direct {
         direct
     }
 
-    /// Returns the n-grams, in ascending order of their packed form; the number of one is its place.
+    /// Returns the n-grams, in ascending order of their packed form. The number of an n-gram is its
+    /// position.
     pub fn grams(&self) -> &[u32] {
         &self.grams
     }
@@ -255,7 +264,7 @@ impl Direct {
         (word >> (packed % 64) & 1 == 1).then(|| self.number[packed as usize])
     }
 
-    /// Returns how many of a file's n-grams are hashed.
+    /// Returns the number of a file's n-grams that are hashed.
     pub fn hashed(&self, file: &FileGrams) -> usize {
         let ascii = file.ascii.iter();
         ascii
@@ -265,24 +274,25 @@ impl Direct {
     }
 }
 
-/// The shape of a block.
+/// The dimensions of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Files in the block, at most [`BLOCK_FILES`].
+    /// The number of files in the block, at most [`BLOCK_FILES`].
     pub files: u32,
-    /// Words of 64 files in a row: 1, 2, 4 or 8.
+    /// The number of words in a row, of 64 files each: 1, 2, 4 or 8.
     pub words: u32,
-    /// Rows that n-grams are hashed to; a multiple of 64.
+    /// The number of hashed rows; a multiple of 64.
     pub hashed_rows: u32,
-    /// Rows of single n-grams, after those.
+    /// The number of direct rows, which follow the hashed rows.
     pub direct_rows: u32,
 }
 
 impl Shape {
-    /// Returns the shape of a block for files with these numbers of hashed n-grams, in ascending order.
+    /// Returns the shape of a block for files with these numbers of hashed n-grams, in ascending
+    /// order.
     pub fn new(hashed: &[usize], direct: &Direct) -> Shape {
         let files = hashed.len();
-        // The few files beyond the last eighth's first are a little fuller than planned.
+        // The largest eighth of the files gets somewhat fuller filters than planned.
         let reference = hashed.get(files * 7 / 8).copied().unwrap_or(0) as u64;
         let words = files.div_ceil(WORD_FILES).next_power_of_two() as u64;
         let most = MAX_HASHED_BYTES / (words * 8);
@@ -302,19 +312,20 @@ impl Shape {
         u64::from(self.hashed_rows) + u64::from(self.direct_rows)
     }
 
-    /// Returns the size of the block's rows in bytes.
+    /// Returns the size of the rows in bytes.
     pub fn bytes(&self) -> u64 {
         self.rows() * u64::from(self.words) * 8
     }
 }
 
-/// Encodes the rows of a block, each `shape.words` little-endian words, bit `f` of a row standing for file `f`.
-/// Linear in the n-grams plus the size of the result.
+/// Encodes the rows of a block. A row has `shape.words` little-endian words; bit `f` of a row
+/// stands for file `f`. Takes linear time in the n-grams plus the size of the result.
 pub fn encode(shape: Shape, files: &[&FileGrams], direct: &Direct, spreads: &Spreads) -> Vec<u8> {
     let rows = shape.rows() as usize;
     let words = shape.words as usize;
     let mut out = vec![0u8; rows * words * 8];
-    // One folded filter a file, which stays in the cache, then 64 of them turned over at once.
+    // Each file gets a folded filter, which fits in the cache. Then 64 filters are transposed at a
+    // time.
     let filter_words = rows.div_ceil(64);
     let mut filters = vec![0u64; files.len().min(WORD_FILES) * filter_words];
     for (word, group) in files.chunks(WORD_FILES).enumerate() {
@@ -338,7 +349,7 @@ pub fn encode(shape: Shape, files: &[&FileGrams], direct: &Direct, spreads: &Spr
     out
 }
 
-/// Sets the bits of one file.
+/// Sets the bits of one file in its filter.
 fn fill(
     filter: &mut [u64],
     hashed_rows: u32,
@@ -383,15 +394,15 @@ pub(crate) fn transpose(square: &mut [u64; 64]) {
     }
 }
 
-/// Cuts files into blocks: given their numbers of hashed n-grams in ascending order, returns how many go into
-/// each. Blocks are as full as can be, except that the files with the most n-grams, which differ widely, share
-/// blocks of 64.
+/// Splits files into blocks. Takes the numbers of hashed n-grams in ascending order and returns the
+/// number of files in each block. Blocks are as full as possible, except that files with the most
+/// n-grams, which differ widely, share blocks of 64.
 pub fn partition(hashed: &[usize]) -> Vec<usize> {
     let mut blocks = Vec::new();
     let mut rest = hashed;
     while !rest.is_empty() {
         let mut files = rest.len().min(BLOCK_FILES);
-        // Halve a block while the smaller half would waste more than half of its share of the rows.
+        // Halves a block if its smaller half would waste more than half of its rows.
         while files > WORD_FILES && rest[files / 2] * 2 < rest[files * 7 / 8] {
             files /= 2;
         }

@@ -1,7 +1,8 @@
-//! The logical Bloom filter: its size, its bits and their layout, exactly as specified.
+//! The logical Bloom filter: its size, bits and layout as the specification defines them.
 //!
-//! Owns the normative filter of one file (FR-LSI-BLOOM-01 to FR-LSI-BLOOM-03). What is stored in an index is
-//! a folded encoding of it, which lives elsewhere and answers "absent" only where this filter does.
+//! Owns the normative filter of one file (FR-LSI-BLOOM-01 to FR-LSI-BLOOM-03). An index stores a
+//! folded encoding of it (see [`block`](crate::index::block)), which reports an n-gram as absent
+//! only where this filter does.
 
 use bitvec::order::Lsb0;
 use bitvec::vec::BitVec;
@@ -14,15 +15,15 @@ pub const DEFAULT_FP_RATE: f64 = 0.01;
 /// The parameters that all filters of an index share (FR-LSI-CAND-LIT-04).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BloomParams {
-    /// Characters in an n-gram.
+    /// The number of characters in an n-gram.
     pub ngram_chars: u32,
     /// The number of n-grams for which the filter is sized (`bloom_basis_ngrams`).
     pub basis_ngrams: u64,
-    /// The rate of false positives at that number.
+    /// The rate of false positives at that number of n-grams.
     pub target_fp_rate: f64,
-    /// Bits in the filter (`bloom_m_bits`).
+    /// The number of bits in the filter (`bloom_m_bits`).
     pub bits: u64,
-    /// Bits that an n-gram sets (`bloom_k_hashes`).
+    /// The number of bits that an n-gram sets (`bloom_k_hashes`).
     pub hashes: u32,
     /// The seed of the second hash (`bloom_hash_seed`).
     pub seed: u64,
@@ -31,8 +32,8 @@ pub struct BloomParams {
 impl BloomParams {
     /// Computes the parameters from configuration (FR-LSI-BLOOM-01).
     ///
-    /// `max_tokenized_bytes` is at least 2 and `target_fp_rate` lies between 0 and 1, both exclusive; the
-    /// configuration is validated before it gets here.
+    /// `max_tokenized_bytes` is at least 2, and `target_fp_rate` lies between 0 and 1, both
+    /// exclusive. The validation of the configuration checks both.
     pub fn from_config(max_tokenized_bytes: u64, target_fp_rate: f64) -> BloomParams {
         let basis_ngrams = (max_tokenized_bytes / 2).max(1);
         let n = basis_ngrams as f64;
@@ -50,7 +51,7 @@ impl BloomParams {
         }
     }
 
-    /// Returns the bits that an n-gram sets, in the order of the hash functions.
+    /// Returns the positions of the bits that an n-gram sets, in the order of the hash functions.
     pub fn positions(&self, hash: GramHash) -> impl Iterator<Item = u64> + use<> {
         let bits = self.bits;
         (0..self.hashes).map(move |i| hash.bit(i, bits))
@@ -100,12 +101,12 @@ impl BloomFilter {
             .all(|position| self.bits[position as usize])
     }
 
-    /// Returns the parameters.
+    /// Returns the parameters of the filter.
     pub fn params(&self) -> &BloomParams {
         &self.params
     }
 
-    /// Returns the packed bits: bit `b` is in byte `b / 8`, counted from its least significant bit.
+    /// Returns the packed bits: bit `b` is in byte `b / 8`, counted from the least significant bit.
     pub fn as_bytes(&self) -> &[u8] {
         self.bits.as_raw_slice()
     }
@@ -118,7 +119,7 @@ mod tests {
     #[test]
     fn the_defaults_follow_from_the_formula() {
         let params = BloomParams::from_config(1_048_576, DEFAULT_FP_RATE);
-        // The worked example of the specification says 5,021,884, which its own formula does not yield.
+        // The specification's worked example says 5,021,884, but its formula gives another number.
         assert_eq!(
             (params.basis_ngrams, params.bits, params.hashes),
             (524_288, 5_025_332, 7)

@@ -1,12 +1,18 @@
-//! Building a segment: from a walk to the bytes of a file.
+//! Builds a segment, the index file of one tree: lists the tree, tokenizes its files and writes the
+//! result.
 //!
-//! Owns the phases ENUMERATE, TOKENIZE and PERSIST of a build (FR-LSI-BG-20), its use of memory and processors, and
-//! the order of everything in the segment, which is the same for any number of threads and any order in which
-//! directories are listed. It publishes nothing and reads no clock.
+//! This module owns the phases ENUMERATE, TOKENIZE and PERSIST of a build (FR-LSI-BG-20), its use
+//! of memory and threads, and the order of everything in the segment. That order does not depend on
+//! the number of threads or on the order of directory listings. The caller provides a [`BuildHost`]
+//! for time, limits and cancellation, and publishes the segment. The module reads no clock.
 //!
-//! Files are read in the order of their lengths. Their n-grams are collected until they fill a fixed amount of
-//! memory; then these files, which are alike in size, become a group of blocks, and the rows go to the output. So
-//! memory does not grow with the tree, but for some hundred bytes a file.
+//! Files are read in order of length. Their n-grams are collected until they fill a fixed amount of
+//! memory. These files, which have similar sizes, become a group of blocks, and the rows of the
+//! blocks are written. So memory does not grow with the tree, except for some hundred bytes per
+//! file.
+//!
+//! `reader` reads and tokenizes one file, `reuse` copies blocks of an earlier segment, and `host`
+//! is the interface to the caller.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -42,107 +48,111 @@ pub use reader::{FileReader, Outcome};
 pub use reuse::Earlier;
 use reuse::Reuse;
 
-/// Files that are read between two reports of progress, and their bytes. N-grams take up to twelve times the bytes of a
-/// text, and those of a batch come on top of those that wait already.
+/// Limits on the batch of files that is read between two progress reports: files, bytes, and the
+/// share of the memory limit. The n-grams of a text take up to twelve times its bytes, and those of
+/// a batch come in addition to the pending ones.
 const BATCH_FILES: usize = 1024;
 const BATCH_BYTES: u64 = 32 << 20;
 const BATCH_SHARE: u64 = 64;
 
-/// The share of the memory that n-grams may take while they wait for a group to become full.
+/// Divisor of the memory limit: this part may hold n-grams that wait for a group to become full.
 const PENDING_SHARE: u64 = 4;
 
-/// The share that encoded blocks may take, beside one at a time.
+/// Divisor of the memory limit: this part may hold encoded blocks. A single block may take more.
 const ENCODED_SHARE: u64 = 16;
 
-/// The memory that there has to be for each thread.
+/// The memory limit allows one thread per this many bytes.
 const THREAD_MEMORY: u64 = 48 << 20;
 
-/// The least that these shares are of: a build takes some tens of megabytes however little it may.
+/// The least memory limit that shares are taken of. A build takes some tens of megabytes anyway.
 const LEAST_MEMORY: u64 = 4 << 20;
 
-/// How often the tree is listed at most, if something had only just changed or could not be listed.
+/// Limit on the listings of the tree, if entries changed too recently or could not be listed.
 const SETTLE_ROUNDS: u32 = 3;
 
-/// The longest wait for something to settle: as long as the coarsest timestamps need.
+/// The longest wait for recent changes to settle, which the coarsest timestamps need.
 pub const MAX_SETTLE: Duration = Duration::from_millis(2_200);
 
-/// How an index is built.
+/// The options of a build.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BuildOptions {
     /// The parameters of the logical filter.
     pub params: BloomParams,
-    /// How the insensitive variant folds.
+    /// The case folding of the case-insensitive n-grams.
     pub casefold: Casefold,
-    /// The longest file that is tokenized, in bytes. No more than 256 MiB: a longer line is an error of a search
-    /// whether or not it matches, and leaving its file out would leave out the error.
+    /// The longest file that is tokenized, in bytes. At most 256 MiB: a longer line is an error of
+    /// every search, and excluding its file would hide the error.
     pub max_tokenized_bytes: u64,
-    /// Memory that the build may take, in bytes, beside some hundred bytes for each file. It takes about half for n-grams,
-    /// and spills them to the output. Files that take more than half of it together with their n-grams are never left
-    /// out. [`BuildOptions::tokenized_bytes`] has to be obeyed.
+    /// Memory limit in bytes, not counting some hundred bytes for each file. About half of it holds
+    /// n-grams, before they are written to the output. A file that takes more than half of it,
+    /// together with its n-grams, is never excluded. Callers must limit the file size to
+    /// [`BuildOptions::tokenized_bytes`].
     pub max_memory_bytes: u64,
 }
 
 impl BuildOptions {
-    /// Returns how long a file may be that is tokenized in this much memory, in bytes, if it may be as long as
-    /// `max_tokenized_bytes` otherwise: beside its n-grams the text itself has to be held.
+    /// Returns the length limit of tokenized files, in bytes: `max_tokenized_bytes`, or less if the
+    /// memory limit is low, because the text is in memory together with its n-grams.
     pub fn tokenized_bytes(max_tokenized_bytes: u64, max_memory_bytes: u64) -> u64 {
         max_tokenized_bytes.min(share(max_memory_bytes, PENDING_SHARE))
     }
 
-    /// Returns how many threads work at once: those of the current pool, as far as memory is enough for the buffers that
-    /// each has.
+    /// Returns the number of threads: those of the current pool, as far as memory suffices for the
+    /// buffers of each.
     fn threads(&self) -> usize {
         let threads = self.max_memory_bytes / THREAD_MEMORY;
         let threads = usize::try_from(threads).unwrap_or(usize::MAX);
         threads.clamp(1, rayon::current_num_threads().max(1))
     }
 
-    /// Returns the memory that n-grams may take before they are written, in bytes.
+    /// Returns the memory for n-grams before they are written, in bytes.
     fn pending_bytes(&self) -> u64 {
         share(self.max_memory_bytes, PENDING_SHARE)
     }
 
-    /// Returns the bytes of files that are read at once, if they are several.
+    /// Returns the limit on the bytes of a batch of several files.
     fn batch_bytes(&self) -> u64 {
         share(self.max_memory_bytes, BATCH_SHARE).min(BATCH_BYTES)
     }
 }
 
-/// Returns one of so many equal shares of the memory.
+/// Returns one of `shares` equal shares of the memory limit.
 fn share(max_memory_bytes: u64, shares: u64) -> u64 {
     max_memory_bytes.max(LEAST_MEMORY) / shares
 }
 
-/// A segment that was built, and what is known of it.
+/// A built segment and its statistics.
 #[derive(Debug)]
 pub struct Built {
-    /// Length and checksum of the file.
+    /// The length and checksum of the segment file.
     pub summary: Summary,
-    /// What the segment says about itself.
+    /// The metadata record of the segment.
     pub meta: MetaRecord,
-    /// What decided about eligibility inside the tree.
+    /// The inputs that decide about eligibility inside the tree, such as ignore files.
     pub inputs: Inputs,
-    /// What could not be listed. While there is anything, nothing may be left out of a search.
+    /// Paths that could not be listed, and why. While there are any, searches must not exclude any
+    /// file.
     pub errors: Vec<(std::path::PathBuf, String)>,
-    /// Files by what became of them, in the order of [`TokenStatus`].
+    /// Numbers of files by status, in the order of [`TokenStatus`].
     pub by_status: [u64; TokenStatus::ALL.len()],
-    /// Files that may be left out of a search; all others are searched whatever is looked for.
+    /// The number of excludable files. Every search reads all other files.
     pub excludable: u64,
-    /// Files that had only just changed, or changed while they were read; they are never left out.
+    /// The number of files that changed shortly before the build or during it, or that an
+    /// unfinished build did not read. They are never excluded.
     pub unsettled: u64,
-    /// What had to go for it, and what should have; known when it is published.
+    /// The indexes that were or should have been evicted; known once the segment is published.
     pub eviction: Eviction,
-    /// Why not all files were read that there are, if that is so. Such a segment proves nothing to a search; another build
-    /// can go on from it.
+    /// Why some files were not read. A search cannot use such a segment, but another build can
+    /// continue from it.
     pub unfinished: Option<Unfinished>,
 }
 
-/// Why a build ended before it was done.
+/// Why a build ended early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unfinished {
-    /// The host stopped it.
+    /// The host stopped the build.
     Stopped,
-    /// It took more than it may.
+    /// The build exceeded its budget.
     BudgetExceeded(Exceeded),
 }
 
@@ -155,13 +165,13 @@ impl From<Unfinished> for BuildError {
     }
 }
 
-/// Why there is no segment.
+/// Why a build produced no segment.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The host stopped it.
+    /// The host stopped the build.
     #[error("the build was stopped")]
     Stopped,
-    /// It takes more than it may.
+    /// The build exceeds its budget.
     #[error("the build was given up: {0}")]
     BudgetExceeded(#[from] Exceeded),
     /// The output could not be written.
@@ -170,7 +180,7 @@ pub enum BuildError {
     /// The output could not be published.
     #[error("{0}")]
     Format(#[from] FormatError),
-    /// It is larger than one index, or all together, may be.
+    /// The segment exceeds the limit of one index, or of all indexes together.
     #[error(
         "the index would take more than the {limit} bytes that {key} of [tools.search] allows; raise that, or index a \
          smaller tree. What was there before stays"
@@ -181,10 +191,10 @@ pub enum BuildError {
         /// The key that sets it.
         key: &'static str,
     },
-    /// One more segment would be open than may be.
+    /// Opening the segment would exceed the limit on open segments.
     #[error("the index was not built: {0}. What was there before stays")]
     TooManyOpen(#[from] TooMany),
-    /// It is kept in memory, and larger than it may be there.
+    /// The index is kept in memory and exceeds the memory limit.
     #[error(
         "the index takes {bytes} bytes of memory, more than the {limit} that index_max_memory_bytes of [tools.search] \
          allows; raise that, or set index_storage = \"mmap\""
@@ -192,16 +202,16 @@ pub enum BuildError {
     OverMemory {
         /// The limit, in bytes.
         limit: u64,
-        /// What it takes.
+        /// The size of the index, in bytes.
         bytes: u64,
     },
-    /// Indexes can't be kept anywhere: why, and what to do.
+    /// No directory can hold indexes: why, and what to do.
     #[error("{0}")]
     NoPlace(String),
-    /// The directory is none that is indexed.
+    /// The directory is not an index root.
     #[error("{} is no index root; name it in index_roots of [tools.search], or as the root", .0.display())]
     NotARoot(std::path::PathBuf),
-    /// Files are eligible by other rules than those that the index was set up with.
+    /// The index was set up with other eligibility rules.
     #[error(
         "the index of {} was set up with another sandbox, or with global excludes relative to another directory", .0.display()
     )]
@@ -215,7 +225,8 @@ pub enum BuildError {
 ///
 /// # Errors
 ///
-/// [`BuildError`]. What could not be read inside the tree is no error of the build; it is part of [`Built`].
+/// See [`BuildError`]. Unreadable paths inside the tree are not errors of the build; [`Built`]
+/// reports them.
 pub fn build<W: Write>(
     walk: &Walk,
     options: &BuildOptions,
@@ -225,12 +236,14 @@ pub fn build<W: Write>(
     build_from(walk, options, host, None, out)
 }
 
-/// Builds the segment of a tree as [`build`] does, but for the files that an earlier segment of it has as they are: their blocks
-/// are copied, and they are not read. It must have been made with the same options.
+/// Builds the segment of a tree like [`build`], but copies the blocks of unchanged files from an
+/// earlier segment and does not read these files.
+///
+/// The earlier segment must have the same options.
 ///
 /// # Errors
 ///
-/// As [`build`], and [`BuildError::Format`] if the earlier segment is damaged.
+/// Those of [`build`], and [`BuildError::Format`] if the earlier segment is damaged.
 pub fn build_from<W: Write>(
     walk: &Walk,
     options: &BuildOptions,
@@ -249,12 +262,12 @@ pub fn build_from<W: Write>(
     assemble_with(&tree, started_ns, options, host, out, &read, reuse.as_ref())
 }
 
-/// Builds the segment of a tree that was listed after the moment `started_ns`, of whose files `read` tells what is
-/// in them, given their ranks.
+/// Builds the segment of a tree that was listed after the time `started_ns`. `read` reads and
+/// tokenizes the file with the given rank.
 ///
 /// # Errors
 ///
-/// As [`build`].
+/// Those of [`build`].
 pub fn assemble<W: Write>(
     tree: &Enumeration,
     started_ns: i64,
@@ -305,10 +318,10 @@ fn assemble_with<W: Write>(
     build.finish(tree, &outcomes)
 }
 
-/// Lists the tree, again if something changed so recently that a later change might not show, or if
-/// something could not be listed. The latter may have been of that moment: a directory that was
-/// removed between the listing of its parent and its own. An error that the next listing meets too
-/// stays.
+/// Lists the tree. Lists it again if something changed so recently that a later change might keep
+/// the same timestamp, or if something could not be listed. Such an error may be temporary: a
+/// directory can be removed between the listing of its parent and its own listing. An error that
+/// occurs again in the next listing is final.
 fn enumerate(walk: &Walk, host: &dyn BuildHost) -> Result<(Enumeration, i64), BuildError> {
     let mut rounds = SETTLE_ROUNDS;
     let mut errors_before = Vec::new();
@@ -338,7 +351,7 @@ fn enumerate(walk: &Walk, host: &dyn BuildHost) -> Result<(Enumeration, i64), Bu
         }
         errors_before = tree.errors;
         if !wait.is_zero() {
-            // A time in the future, of a skewed clock, is not waited for.
+            // The limit covers times in the future, which a skewed clock causes.
             host.pause(wait.min(MAX_SETTLE));
         }
     }
@@ -348,21 +361,21 @@ fn enumerate(walk: &Walk, host: &dyn BuildHost) -> Result<(Enumeration, i64), Bu
 struct Build<'a, W: Write> {
     options: &'a BuildOptions,
     host: &'a dyn BuildHost,
-    /// Bytes of the files that are read.
+    /// The total bytes of the files that a build without reuse reads.
     read_bytes: u64,
     started_ns: i64,
     out: SectionWriter<W>,
     spreads: Spreads,
     sections: Sections,
     ngrams: u64,
-    /// Set when nothing more is read, and what was read is completed.
+    /// Set when no more files are read; the segment is completed with the files read so far.
     unfinished: Option<Unfinished>,
 }
 
-/// N-grams that wait for a group to become full.
+/// N-grams of a slot that wait for a group to become full.
 type Pending = (Slot, FileGrams);
 
-/// What the catalog keeps of a tokenized file.
+/// The catalog data of a tokenized file.
 #[derive(Clone, Copy)]
 struct Kept {
     status: TokenStatus,
@@ -373,7 +386,7 @@ struct Kept {
 }
 
 impl<W: Write> Build<'_, W> {
-    /// Copies the blocks of an earlier segment.
+    /// Copies the reused blocks of an earlier segment.
     fn copy(&mut self, reuse: &Reuse<'_>) -> Result<(), BuildError> {
         let starts = reuse.segment.starts()?;
         for &group in &reuse.groups {
@@ -411,7 +424,8 @@ impl<W: Write> Build<'_, W> {
         Ok(())
     }
 
-    /// Reads all files of which nothing is `known`, by rank, and writes their blocks. Returns what the catalog keeps, by rank.
+    /// Reads all files that are not `known` and writes their blocks. Returns the catalog data of
+    /// all files. Both are by rank.
     fn tokenize(
         &mut self,
         tree: &Enumeration,
@@ -473,7 +487,7 @@ impl<W: Write> Build<'_, W> {
             if let [large] = now
                 && len(large) > most
             {
-                // What it takes comes on top of nothing.
+                // A large file must not take memory in addition to pending n-grams.
                 self.flush(&mut pending)?;
                 pending_bytes = 0;
             }
@@ -532,13 +546,14 @@ impl<W: Write> Build<'_, W> {
         Ok(kept)
     }
 
-    /// Returns how many threads work at once.
+    /// Returns the number of threads for the next batch.
     fn threads(&self) -> usize {
         let most = self.options.threads();
         self.host.threads(most).clamp(1, most)
     }
 
-    /// Reads no more files. What was read is completed, if there is something and somebody wants it; else the build ends here.
+    /// Ends the reading. The segment is completed if some file was read and the host keeps
+    /// unfinished builds; otherwise the build fails with `why`.
     fn leave_off(&mut self, why: Unfinished, any: bool) -> Result<(), BuildError> {
         if !any || !self.host.keeps_unfinished() {
             return Err(why.into());
@@ -547,7 +562,7 @@ impl<W: Write> Build<'_, W> {
         Ok(())
     }
 
-    /// Writes a group of blocks.
+    /// Writes the pending files as one group of blocks.
     fn flush(&mut self, pending: &mut Vec<Pending>) -> Result<(), BuildError> {
         if pending.is_empty() {
             return Ok(());
@@ -567,15 +582,16 @@ impl<W: Write> Build<'_, W> {
                 (Shape::new(&counts[block.clone()], &direct), block)
             })
             .collect();
-        // Until here all threads may have worked.
+        // All threads may have worked until here.
         self.host.worked(rayon::current_num_threads(), Piece::Part);
         let mut rest = &blocks[..];
         while !rest.is_empty() {
             if self.unfinished.is_none() && self.host.stopped() {
-                // What was read until now can still be completed.
+                // The files read so far can still be completed.
                 self.leave_off(Unfinished::Stopped, true)?;
             }
-            // As many at once as there are threads, and memory: encoded blocks take that too, twice while they are made.
+            // As many blocks at a time as threads and memory allow. An encoded block takes memory
+            // twice while it is made.
             let mut bytes = 0;
             let fitting = rest.iter().take_while(|(shape, _)| {
                 bytes += 2 * shape.bytes();
@@ -613,7 +629,7 @@ impl<W: Write> Build<'_, W> {
         Ok(())
     }
 
-    /// Writes the catalog.
+    /// Writes the catalog and completes the segment.
     fn finish(mut self, tree: &Enumeration, kept: &[Kept]) -> Result<Built, BuildError> {
         self.host.progress(Progress {
             phase: Phase::Persist,
@@ -624,7 +640,7 @@ impl<W: Write> Build<'_, W> {
         });
         let too_long =
             |_| BuildError::TooLarge("names of more than 4 GiB, or one of more than 64 KiB");
-        // Adding a name fills these in.
+        // `push_dir`, `push_file` and `push_side` fill in the name.
         let name = NameRecord::default();
         for dir in &tree.dirs {
             let record = DirRecord {

@@ -1,6 +1,6 @@
-//! Case folding for the insensitive variant of n-grams (FR-LSI-TOK-04).
+//! Case folding for the case-insensitive variant of n-grams (FR-LSI-TOK-04).
 //!
-//! Owns the two permitted strategies. Which one applies follows from the engine; today every engine folds
+//! Owns the two permitted strategies. The engine determines the strategy; today every engine folds
 //! ASCII only.
 
 use std::collections::BTreeSet;
@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 
 use regex_syntax::hir::{ClassUnicode, ClassUnicodeRange};
 
-/// Characters that fold by newer Unicode data than the matcher's. Its table is the one that counts: a fold
-/// that it does not know would tell texts apart, or take them for equal, otherwise than matching does.
+/// Characters that fold by Unicode data newer than the matcher's. They must not fold here: n-grams
+/// have to treat two characters as equal exactly if the matcher does.
 static UNKNOWN_TO_MATCHER: LazyLock<BTreeSet<char>> = LazyLock::new(|| {
     ('\0'..=char::MAX)
         .filter(|&c| {
@@ -26,7 +26,7 @@ fn simple_fold(c: char) -> char {
         .unwrap_or(c)
 }
 
-/// Returns true if the matcher takes two characters for equal without case.
+/// Returns true if the matcher treats two characters as equal when it ignores case.
 fn equal_for_matcher(a: char, b: char) -> bool {
     let mut class = ClassUnicode::new([ClassUnicodeRange::new(a, a)]);
     class.case_fold_simple();
@@ -35,20 +35,20 @@ fn equal_for_matcher(a: char, b: char) -> bool {
         .any(|range| range.start() <= b && b <= range.end())
 }
 
-/// How characters fold.
+/// The strategy of case folding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Casefold {
-    /// `A`–`Z` become `a`–`z`.
+    /// Folds `A`–`Z` to `a`–`z`.
     #[default]
     Ascii,
-    /// Simple folding of Unicode: every character on its own, no locale.
+    /// Folds by Unicode's simple folding: each character by itself, independent of locale.
     UnicodeSimple,
 }
 
 impl Casefold {
     const ALL: [Casefold; 2] = [Casefold::Ascii, Casefold::UnicodeSimple];
 
-    /// Returns the name that is stored and shown.
+    /// Returns the name used in storage and output.
     pub fn as_str(self) -> &'static str {
         match self {
             Casefold::Ascii => "ASCII",
@@ -56,7 +56,7 @@ impl Casefold {
         }
     }
 
-    /// Returns the number that stands for it in a segment.
+    /// Returns the number of the strategy in a segment.
     pub fn number(self) -> u32 {
         match self {
             Casefold::Ascii => 0,
@@ -64,13 +64,13 @@ impl Casefold {
         }
     }
 
-    /// Returns the strategy of a number, if there is one.
+    /// Returns the strategy with this number.
     pub fn from_number(number: u32) -> Option<Casefold> {
         let mut all = Casefold::ALL.into_iter();
         all.find(|casefold| casefold.number() == number)
     }
 
-    /// Returns the strategy of a name, if there is one.
+    /// Returns the strategy with this name.
     pub fn from_name(name: &str) -> Option<Casefold> {
         let mut all = Casefold::ALL.into_iter();
         all.find(|casefold| casefold.as_str() == name)
@@ -110,11 +110,11 @@ mod tests {
         }
     }
 
-    /// The matcher's own table is the one that counts: two characters are equal without case for it if and
-    /// only if they fold to the same character.
+    /// The matcher's table is authoritative: two characters fold to the same character if and only
+    /// if the matcher treats them as equal when it ignores case.
     #[test]
     fn unicode_simple_agrees_with_the_matcher() {
-        // Beyond the second plane nothing folds: some characters there stand for all.
+        // Nothing folds beyond the second plane, so a sample of those characters is enough.
         let is_one = |c: &char| *c < '\u{20000}' || u32::from(*c) % 64 == 0;
         let private = '\u{E000}'..'\u{F900}';
         for c in ('\0'..=char::MAX).filter(|c| is_one(c) && !private.contains(c)) {

@@ -1,13 +1,14 @@
-//! The patterns of paths that are never opened.
+//! The deny patterns: paths that are never opened.
 //!
-//! This module owns what a denied pattern means and which patterns are in force. It must not know
-//! where they are configured, nor open anything.
+//! Owns the syntax of the patterns and the set in force. It knows no configuration and opens
+//! nothing.
 //!
 //! A pattern is a glob over a whole path with `/` between its components: `*` and `?` stay within
-//! one component, `**` spans any number of them. A path is denied if its absolute spelling
-//! or its spelling relative to its root matches, so `secrets/**` denies what is directly below a
-//! root and `**/secrets/**` what is anywhere. A pattern that denies everything in a directory
-//! (`…/**`) denies the directory too, and nothing in a denied directory is reachable.
+//! one component, `**` spans any number of them. A pattern denies a path if it matches the absolute
+//! path or the path relative to its root. So `secrets/**` denies the directory `secrets` directly
+//! below a root, and `**/secrets/**` denies such directories at any depth. A pattern that denies
+//! everything in a directory (`…/**`) denies the directory too. Nothing in a denied directory is
+//! reachable.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -16,7 +17,7 @@ use std::sync::LazyLock;
 use globset::{Candidate, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use thiserror::Error;
 
-/// The patterns that are denied unless they are switched off: keys, and where they are kept.
+/// The patterns in force unless they are switched off: private keys and their directories.
 pub const DEFAULT_DENIES: [&str; 5] = [
     "**/.ssh/**",
     "**/.gnupg/**",
@@ -25,63 +26,65 @@ pub const DEFAULT_DENIES: [&str; 5] = [
     "**/*.key",
 ];
 
-/// Returns whether a default pattern denies a file or a directory above it, by the path relative to
-/// a root. An index never holds text of such a file, whether or not the patterns are in force.
+/// Returns true if a default pattern denies a file or one of its parent directories. `relative` is
+/// relative to a root. An index never holds text of such a file, even if the default patterns are
+/// switched off.
 pub fn is_withheld(relative: &Path) -> bool {
     static DEFAULTS: LazyLock<Option<DenySet>> = LazyLock::new(|| DenySet::new(&[], true).ok());
     let denies = |set: &DenySet| set.denies_path_or_parent(relative, relative).is_some();
     DEFAULTS.as_ref().is_none_or(denies)
 }
 
-/// A denied pattern that is no valid glob.
+/// The error for a deny pattern that is no valid glob.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("denied pattern `{pattern}`: {message}")]
 pub struct DenyError {
     /// The pattern as configured.
     pub pattern: String,
-    /// What is wrong with it and what to do.
+    /// The problem with the pattern and how to fix it.
     pub message: String,
 }
 
-/// The denied patterns in force, ready to be asked about many paths (`NFR-LS-SEC-01`).
+/// The compiled deny patterns in force (`NFR-LS-SEC-01`).
 #[derive(Clone, Debug)]
 pub struct DenySet {
     /// Sorted and without repetitions.
     patterns: Vec<String>,
-    /// Patterns whose answer for the absolute path covers the relative one.
+    /// Patterns that need only the absolute path: a match of the relative path implies one of it.
     anywhere: Globs,
-    /// Patterns that are asked about both.
+    /// Patterns that are matched against both paths.
     anchored: Globs,
 }
 
-/// Some of the patterns, compiled together.
+/// A group of compiled patterns.
 #[derive(Clone, Debug, Default)]
 struct Globs {
     set: GlobSet,
-    /// For each glob of `set`, the pattern it was made from, as an index into `patterns`.
+    /// For each glob of `set`, the index of its pattern in `patterns`.
     sources: Vec<usize>,
-    /// Whether some glob has a wildcard for exactly one character. The globs match bytes, and then
-    /// a character of several bytes needs a look of its own.
+    /// Whether a glob has a wildcard for a single character. Globs match bytes, so a character of
+    /// several bytes needs a second match (see `collapsed`).
     one_character: bool,
 }
 
 impl DenySet {
-    /// Compiles `patterns`, and the default ones if `include_default` is set.
+    /// Compiles `patterns`, plus the default patterns if `include_default` is set.
     ///
     /// # Errors
     ///
-    /// The first pattern that is not a valid glob, or that could never match any path and would
-    /// therefore protect nothing.
+    /// [`DenyError`] for the first pattern that is no valid glob, or that could never match a path
+    /// and so would protect nothing.
     pub fn new(patterns: &[String], include_default: bool) -> Result<Self, DenyError> {
         Self::beneath(patterns, include_default, &[])
     }
 
-    /// Compiles as [`new`](Self::new) does, and lets a pattern that is relative to a root hold below each of
-    /// `roots` (canonical), whichever of them a path is asked about with. Roots may lie in one another.
+    /// Compiles like [`new`](Self::new), with several canonical roots. A pattern that is relative
+    /// to a root applies below each of `roots`, independent of the root that a lookup passes. Roots
+    /// may be nested.
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn beneath(
         patterns: &[String],
         include_default: bool,
@@ -101,7 +104,7 @@ impl DenySet {
                 message,
             };
             let glob = normalize(pattern).map_err(fail)?;
-            // Whatever precedes it, `**/x` matches the absolute path if it matches a tail of it.
+            // `**/x` matches an absolute path if it matches any tail of it.
             let is_anywhere = glob == "**" || glob.starts_with("**/") || is_absolute(&glob);
             let into = if is_anywhere {
                 &mut anywhere
@@ -147,11 +150,11 @@ impl DenySet {
         &self.patterns
     }
 
-    /// Returns the pattern that denies this path itself; the first one where there are several.
-    /// `relative_to_root` is the end of `absolute` that lies below the root, empty for the root.
+    /// Returns the first pattern that denies this path itself. `relative_to_root` is the tail of
+    /// `absolute` below the root, empty for the root.
     ///
-    /// A walk that asks this of every directory before it enters it, and of every file, needs no
-    /// more; a path from elsewhere needs [`denies_path_or_parent`](Self::denies_path_or_parent).
+    /// A walk may call this for every directory before it enters it, and for every file. Any other
+    /// path needs [`denies_path_or_parent`](Self::denies_path_or_parent).
     pub fn denies(&self, absolute: &Path, relative_to_root: &Path) -> Option<&str> {
         let absolute = Spelling::new(absolute);
         if self.anchored.sources.is_empty() {
@@ -175,7 +178,7 @@ impl DenySet {
         self.name(found.into_iter().flatten().min())
     }
 
-    /// Returns the pattern that denies this path or a directory between the root and it.
+    /// Returns the pattern that denies this path or a directory between the root and the path.
     pub fn denies_path_or_parent(&self, absolute: &Path, relative_to_root: &Path) -> Option<&str> {
         if relative_to_root.as_os_str().is_empty() {
             return self.denies(absolute, relative_to_root);
@@ -218,7 +221,7 @@ impl Globs {
     }
 }
 
-/// Collects globs before they are compiled together.
+/// Collects the globs of a group before they are compiled together.
 struct Builder {
     set: GlobSetBuilder,
     globs: Globs,
@@ -248,8 +251,8 @@ impl Builder {
     }
 }
 
-/// Brings a pattern into the form that canonical paths have: forward slashes, no empty and no `.`
-/// components, none at the end.
+/// Converts a pattern to the form of canonical paths: forward slashes, no empty and no `.`
+/// components, no slash at the end.
 fn normalize(pattern: &str) -> Result<String, String> {
     if pattern.trim().is_empty() {
         return Err("is empty; remove it or write a glob such as `**/secrets/**`".into());
@@ -257,7 +260,7 @@ fn normalize(pattern: &str) -> Result<String, String> {
     if pattern.contains('\0') {
         return Err("contains a NUL byte, which no path has; remove it".into());
     }
-    // Where the backslash separates components it can't be the escape character as well.
+    // On Windows the backslash separates components, so it can't be the escape character too.
     let slashed = if cfg!(windows) {
         pattern.replace('\\', "/")
     } else {
@@ -286,7 +289,7 @@ fn is_absolute(glob: &str) -> bool {
     glob.starts_with('/') || cfg!(windows) && glob.get(1..3) == Some(":/")
 }
 
-/// Returns the directory that a pattern denies everything in.
+/// Returns the directory in which a pattern denies everything.
 fn whole_directory(glob: &str) -> Option<&str> {
     let mut directory = glob.strip_suffix("/**")?;
     while let Some(shorter) = directory.strip_suffix("/**") {
@@ -299,13 +302,13 @@ fn compile(glob: &str) -> Result<Glob, String> {
     GlobBuilder::new(glob)
         .literal_separator(true)
         .backslash_escape(true)
-        // There, another spelling opens the same file.
+        // On these systems a path in another case opens the same file.
         .case_insensitive(cfg!(any(windows, target_os = "macos", target_os = "ios")))
         .build()
         .map_err(|error| format!("is not a valid glob: {}", error.kind()))
 }
 
-/// A path as the globs see it.
+/// A path in the form that the globs match.
 struct Spelling<'a>(Cow<'a, [u8]>);
 
 impl<'a> Spelling<'a> {
@@ -314,7 +317,7 @@ impl<'a> Spelling<'a> {
             let plain = without_verbatim_prefix(&path.to_string_lossy());
             return Self(Cow::Owned(plain.into_bytes()));
         }
-        // Unix paths are matched as the bytes they are, valid UTF-8 or not.
+        // Unix paths are matched as bytes, whether or not they are valid UTF-8.
         Self(Cow::Borrowed(path.as_os_str().as_encoded_bytes()))
     }
 
@@ -322,9 +325,8 @@ impl<'a> Spelling<'a> {
         Candidate::from_bytes(&self.0)
     }
 
-    /// Returns the path with each character outside ASCII, and each byte that is part of none,
-    /// replaced by one byte, so that a wildcard for one character matches it. `None` if there are
-    /// no such characters.
+    /// Returns the path with one byte in place of each non-ASCII character and each invalid byte,
+    /// so that a single-character wildcard matches it. `None` for an ASCII path.
     fn collapsed(&self) -> Option<String> {
         const STAND_IN: char = '\u{1a}';
         if self.0.is_ascii() {
@@ -340,8 +342,7 @@ impl<'a> Spelling<'a> {
     }
 }
 
-/// Spells a canonical Windows path as people and patterns do: with forward slashes and without the
-/// verbatim prefix.
+/// Converts a canonical Windows path to the form of patterns: forward slashes, no verbatim prefix.
 fn without_verbatim_prefix(path: &str) -> String {
     let slashed = path.replace('\\', "/");
     if let Some(share) = slashed.strip_prefix("//?/UNC/") {
@@ -492,7 +493,7 @@ mod tests {
         );
         check("/home/*/project/*.cfg", &["a.cfg"], &["d/a.cfg"]);
         check("/", &[], &["a"]);
-        // A root inside a denied directory has nothing to offer.
+        // A root inside a denied directory is denied as a whole.
         let set = set(&["**/user/**"]);
         assert_eq!(denied(&set, "any/file"), (true, true));
         assert!(
@@ -511,7 +512,7 @@ mod tests {
         let absolute = Path::new(ROOT).join("a/vault/b");
         let by = set.denies_path_or_parent(&absolute, Path::new("a/vault/b"));
         assert_eq!(by, Some("**/vault"));
-        // What lies above the root was allowed by whoever allowed the root.
+        // Directories above the root are not checked: the configuration allows the root.
         let above = DenySet::new(&["**/user".into()], false).unwrap();
         assert_eq!(denied(&above, "x"), (false, false));
     }

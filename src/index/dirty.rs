@@ -1,8 +1,9 @@
-//! The dirty set: which files and subtrees may differ from what an index says of them (FR-LSI-TRK-05).
+//! The dirty set: the files and subtrees that may differ from the index (FR-LSI-TRK-05).
 //!
-//! Owns the marks and the order in which they are worked off. Times are handed in; it reads no clock and no file. Paths are
-//! relative to the index root. A mark counts from the moment it is made: what is marked is searched. Only working it off
-//! waits until nothing more happens to it.
+//! This module owns the marks and the order in which they are processed. Callers pass in the time;
+//! this module reads no clock and no file. Paths are relative to the index root. A mark counts at
+//! once: a search always looks at marked files. Only the processing by the worker is debounced,
+//! that is, waits until the file is quiet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -12,50 +13,51 @@ use std::time::Duration;
 use crate::format::sort_key::sort_key;
 use crate::index::pace::millis;
 
-/// The most marks that are kept. Beyond them, files are marked by their directories, and then everything is.
+/// The most marks that are kept. Beyond this, files are marked by their directories, and then the
+/// whole tree.
 pub const MAX_MARKS: usize = 1 << 16;
 
-/// A mark is worked off after so many times the debounce interval, even if its file goes on changing.
+/// A mark waits for at most this many debounce intervals, even if its file keeps changing.
 const PATIENCE: u32 = 20;
 
-/// What a mark is about.
+/// The scope of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Extent {
-    /// One file, or whatever has this path.
+    /// The single entry at the path, of any kind.
     File,
     /// Everything at and below the path.
     Subtree,
 }
 
-/// What was marked, and when.
+/// The state of one mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
     extent: Extent,
-    /// When it was marked first, in milliseconds.
+    /// When it was first made, in milliseconds.
     queued_at_ms: u64,
-    /// When it was marked last.
+    /// When it was last made or renewed, in milliseconds.
     marked_at_ms: u64,
-    /// The number of the last of all marks that it stands for.
+    /// The number of the latest of all marks that it covers.
     number: u64,
-    /// Whether the last that was heard of exactly this path is that it was written to, and not that it came or went.
+    /// Whether the last event for exactly this path was a write, and not a creation or removal.
     is_written: bool,
 }
 
-/// Something to be worked off.
+/// A mark to be processed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Work {
     /// The path, relative to the index root.
     pub path: PathBuf,
-    /// What has to be looked at.
+    /// The scope to look at.
     pub extent: Extent,
-    /// When it was marked last, in milliseconds.
+    /// When the path was last marked, in milliseconds.
     pub marked_at_ms: u64,
-    /// Whether the last that was heard of exactly this path is that it was written to, and not that it came or went.
+    /// Whether the last event for exactly this path was a write, and not a creation or removal.
     pub is_written: bool,
     number: u64,
 }
 
-/// A moment among the marks: what was marked up to it can be told from what was marked later.
+/// A moment that separates earlier marks from later ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(u64);
 
@@ -63,7 +65,7 @@ pub struct Moment(u64);
 #[derive(Clone, Debug, Default)]
 pub struct DirtySet {
     marks: BTreeMap<PathBuf, Mark>,
-    /// Oldest first, then by the ordering key (FR-LSI-TRK-10).
+    /// Oldest first, ties by the ordering key (FR-LSI-TRK-10).
     queue: BTreeSet<(u64, String, PathBuf)>,
     marked: u64,
 }
@@ -79,7 +81,7 @@ impl DirtySet {
         self.marks.is_empty()
     }
 
-    /// Returns the number of marks; one of a subtree counts once.
+    /// Returns the number of marks; a subtree counts as one.
     pub fn len(&self) -> usize {
         self.marks.len()
     }
@@ -89,18 +91,19 @@ impl DirtySet {
         Moment(self.marked)
     }
 
-    /// Returns true if a path, or a directory above it, is marked. Logarithmic in the marks, for each component.
+    /// Returns true if the path, or a directory above it, is marked. Takes logarithmic time in the
+    /// number of marks for each component.
     pub fn contains(&self, path: &Path) -> bool {
         self.marks.contains_key(path) || self.above(path).is_some()
     }
 
-    /// Returns true if a path is marked because it was written to, and nothing was heard of its coming or going since.
-    /// Logarithmic in the marks.
+    /// Returns true if the path is marked because of a write, without a creation or removal since.
+    /// Takes logarithmic time in the number of marks.
     pub fn is_written(&self, path: &Path) -> bool {
         self.marks.get(path).is_some_and(|mark| mark.is_written)
     }
 
-    /// Marks again what another set has marked, at the times at which it was marked last.
+    /// Marks all paths of another set again, with the times of their last marks.
     pub fn mark_again(&mut self, other: &DirtySet) {
         for (path, mark) in &other.marks {
             self.mark(path, mark.extent, mark.marked_at_ms);
@@ -110,8 +113,8 @@ impl DirtySet {
         }
     }
 
-    /// Marks a file or a subtree. A mark that covers it already is renewed instead: whatever is being done about that one
-    /// may have come too early.
+    /// Marks a file or a subtree. If an existing mark covers it, that mark is renewed, because its
+    /// current processing may have come too early.
     pub fn mark(&mut self, path: &Path, extent: Extent, now_ms: u64) {
         self.marked += 1;
         if let Some(above) = self.above(path).map(Path::to_path_buf) {
@@ -128,7 +131,7 @@ impl DirtySet {
         };
         if mark.extent == Extent::Subtree {
             for below in self.below(path) {
-                // As old as the oldest of what it stands for.
+                // A mark is as old as the oldest mark that it covers.
                 if let Some(covered) = self.remove(&below) {
                     mark.queued_at_ms = mark.queued_at_ms.min(covered.queued_at_ms);
                 }
@@ -140,14 +143,14 @@ impl DirtySet {
         }
     }
 
-    /// Marks everything.
+    /// Marks the whole tree.
     pub fn mark_all(&mut self, now_ms: u64) {
         self.mark(Path::new(""), Extent::Subtree, now_ms);
     }
 
-    /// Returns what is to be worked off next, at most `limit` marks: the oldest first, ties by the ordering key. What was
-    /// marked within the last `debounce` waits, unless it has waited for long already (FR-LSI-TRK-06). Linear in what is
-    /// older than that.
+    /// Returns the marks to process next, at most `limit`: the oldest first, ties by the ordering
+    /// key. Marks made within the last `debounce` wait, unless they have waited too long already
+    /// (FR-LSI-TRK-06). Takes linear time in the number of older marks.
     pub fn ready(&self, limit: usize, now_ms: u64, debounce: Duration) -> Vec<Work> {
         let debounce_ms = millis(debounce);
         let patience_ms = debounce_ms.saturating_mul(PATIENCE.into());
@@ -155,7 +158,8 @@ impl DirtySet {
             now_ms.saturating_sub(mark.marked_at_ms) >= debounce_ms
                 || now_ms.saturating_sub(mark.queued_at_ms) >= patience_ms
         };
-        // In the order of their ages: what was marked first within the last interval is followed by nothing that is ready.
+        // The queue is ordered by age: after a mark that was first made within the last interval,
+        // no mark is ready.
         let queued = self.queue.iter();
         let old = queued
             .take_while(|(queued_at_ms, _, _)| now_ms.saturating_sub(*queued_at_ms) >= debounce_ms);
@@ -173,7 +177,7 @@ impl DirtySet {
             .collect()
     }
 
-    /// Takes a mark off that was worked off; not if it was renewed meanwhile. Returns true if it is off.
+    /// Removes a processed mark, unless it was renewed meanwhile. Returns true if it was removed.
     pub fn done(&mut self, work: &Work) -> bool {
         let known = self.marks.get(&work.path);
         let same = known.is_some_and(|mark| mark.number == work.number);
@@ -183,8 +187,8 @@ impl DirtySet {
         same
     }
 
-    /// Takes all marks off that were made before a moment and not renewed since: a build or a reconcile that began then has
-    /// seen what they are about.
+    /// Removes all marks made before a moment and not renewed since. A build or reconcile that
+    /// began at this moment has seen their changes.
     pub fn clear_until(&mut self, moment: Moment) {
         let off: Vec<PathBuf> = self
             .marks
@@ -206,7 +210,7 @@ impl DirtySet {
         })
     }
 
-    /// Returns what is marked below a path. Paths are ordered by their components, so they follow each other.
+    /// Returns the marks below a path. Paths are ordered by components, so these follow each other.
     fn below(&self, path: &Path) -> Vec<PathBuf> {
         let after = (Bound::Excluded(path), Bound::Unbounded);
         let marks = self.marks.range::<Path, _>(after);
@@ -236,7 +240,8 @@ impl DirtySet {
         Some(mark)
     }
 
-    /// Marks directories instead of what is in them; everything, if that is not enough.
+    /// Replaces marks of files by marks of their directories; if that is not enough, by one mark of
+    /// the whole tree.
     fn coarsen(&mut self) {
         let marks = std::mem::take(&mut self.marks);
         self.queue.clear();
@@ -253,7 +258,7 @@ impl DirtySet {
             let all = dirs.into_values().reduce(|all, mark| all.with(&mark));
             dirs = all.map(|mark| (PathBuf::new(), mark)).into_iter().collect();
         }
-        // Directories above come first, so that they take in what is below.
+        // Parent directories come first, so that they cover the marks below.
         for (dir, mark) in dirs {
             match self.above(&dir).map(Path::to_path_buf) {
                 Some(above) => {
@@ -267,14 +272,14 @@ impl DirtySet {
     }
 }
 
-/// Returns where a mark stands in the queue.
+/// Returns the position of a mark in the queue.
 fn place(path: &Path, mark: &Mark) -> (u64, String, PathBuf) {
     let key = sort_key(path).into_owned();
     (mark.queued_at_ms, key, path.to_path_buf())
 }
 
 impl Mark {
-    /// Returns the mark of a subtree that stands for both.
+    /// Returns a subtree mark that covers both.
     fn with(&self, other: &Mark) -> Mark {
         Mark {
             extent: Extent::Subtree,

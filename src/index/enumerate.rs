@@ -1,8 +1,8 @@
-//! Enumeration of a whole tree for its catalog.
+//! Enumeration of a whole tree for the catalog of an index.
 //!
-//! Owns the list of all eligible files and entered directories in emission order, with their stamps, and of
-//! everything that decided about eligibility. What is eligible is the walk's to say: there is one enumeration
-//! for searches and for indexes (FR-LSI-ELIG-02).
+//! Owns the list of all eligible files and entered directories in emission order, their stamps, and
+//! the eligibility inputs met on the way. The walk decides which files are eligible, so searches
+//! and indexes use the same enumeration (FR-LSI-ELIG-02).
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::index::names::{can_be_kept, has_line_break};
 use crate::index::stamp::Stamp;
 use crate::index::walk::{DirNode, Entry, FoundFile, Place, RuleSets, Walk};
 
-/// How many directories are listed before it is asked whether to go on.
+/// The largest number of directories between two calls of `stopped`.
 const CHUNK_DIRS: usize = 1024;
 
 /// A directory that was entered.
@@ -25,13 +25,13 @@ const CHUNK_DIRS: usize = 1024;
 pub struct DirEntry {
     /// The directory.
     pub place: Arc<Place>,
-    /// The number of the directory that holds it; its own for the root.
+    /// The number of its parent directory; its own number for the root.
     pub parent: u32,
     /// The ranks of the files below it.
     pub ranks: std::ops::Range<u32>,
-    /// Its state before it was listed, if that was also its state afterwards.
+    /// Its stamp, if it was the same before and after listing.
     pub stamp: Option<Stamp>,
-    /// The sets of ignore rules by which it is entered.
+    /// The sets of ignore rules by which the directory is eligible.
     pub sets: RuleSets,
 }
 
@@ -40,53 +40,55 @@ pub struct DirEntry {
 pub struct FileEntry {
     /// The number of its directory.
     pub dir: u32,
-    /// Its name there.
+    /// Its name in the directory.
     pub name: OsString,
-    /// Its state when it was listed; `None` if that could not be found out.
+    /// Its stamp at the time of listing; `None` if it could not be determined.
     pub stamp: Option<Stamp>,
     /// Whether it was reached through a symbolic link.
     pub linked: bool,
-    /// The sets of ignore rules that leave it in.
+    /// The sets of ignore rules by which the file is eligible.
     pub sets: RuleSets,
 }
 
-/// An eligible file with a line break in its path (FR-LSI-BE-UG-03).
+/// An eligible file with a line break in its path, which the catalog can't hold (FR-LSI-BE-UG-03).
 #[derive(Debug)]
 pub struct SideEntry {
     /// The number of its directory.
     pub dir: u32,
-    /// The rank of the file that follows it.
+    /// The rank of the next file in emission order.
     pub before_rank: u32,
-    /// Its name there.
+    /// Its name in the directory.
     pub name: OsString,
-    /// The sets of ignore rules that leave it in.
+    /// The sets of ignore rules by which the file is eligible.
     pub sets: RuleSets,
 }
 
-/// A tree as it was found.
+/// The result of an enumeration.
 #[derive(Debug, Default)]
 pub struct Enumeration {
-    /// Directories, those above before those below, in emission order.
+    /// The directories in emission order, parents before children.
     pub dirs: Vec<DirEntry>,
-    /// Files by rank: their position in emission order.
+    /// The files by rank, which is their position in emission order.
     pub files: Vec<FileEntry>,
-    /// Files that are kept out of the catalog.
+    /// The files that the catalog can't hold.
     pub side: Vec<SideEntry>,
-    /// What could not be read, and why: files may be hidden behind it (FR-LSI-SAFE-COMPLETE-01).
+    /// The paths that could not be read, and why. They may hide eligible files
+    /// (FR-LSI-SAFE-COMPLETE-01).
     pub errors: Vec<(PathBuf, String)>,
-    /// What decided about eligibility inside the tree.
+    /// The eligibility inputs inside the tree.
     pub inputs: Inputs,
 }
 
 impl Enumeration {
-    /// Lists the tree of a walk, level by level, on the threads of the current pool. The result does not depend
-    /// on their number. Ends early, with a part of the tree, once `stopped` returns true; asked after each thousand directories or so, it
-    /// may take its time.
+    /// Lists the tree of a walk, level by level, on the threads of the current pool. The result
+    /// does not depend on the number of threads. Costs one listing per directory and one lookup per
+    /// file.
     ///
-    /// Costs one listing a directory and one look at each file.
+    /// If `stopped` returns true, the enumeration ends early and returns a part of the tree.
+    /// `stopped` is called after at most 1024 directories, so it may be slow.
     ///
-    /// `enter` is told of each directory (relative to the top) before it is listed, so that whoever watches the tree can begin
-    /// to: what changes from then on is noticed.
+    /// `enter` is called with each directory (relative to the top) before the directory is listed.
+    /// A caller that adds a watch there misses no later change.
     pub fn of(
         walk: &Walk,
         stopped: &(dyn Fn() -> bool + Sync),
@@ -107,7 +109,7 @@ impl Enumeration {
                 listed.par_extend(found);
                 ended = stopped();
                 if ended {
-                    // The numbers of what is not listed, and of what is below, are beyond the end of the arena.
+                    // Children of unlisted directories have numbers beyond the end of the arena.
                     break;
                 }
             }
@@ -125,7 +127,7 @@ impl Enumeration {
         Enumeration::flatten(arena)
     }
 
-    /// Returns the file with rank `rank` as a walk would have found it.
+    /// Returns the file with rank `rank` as a walk would return it.
     pub fn found(&self, rank: usize) -> FoundFile {
         let file = &self.files[rank];
         FoundFile {
@@ -135,7 +137,8 @@ impl Enumeration {
         }
     }
 
-    /// Returns how long after `now_ns` all changes of directories and of their rules are certain to show.
+    /// Returns the time after `now_ns` until every change of these directories, files and ignore
+    /// rules is certain to show in a stamp.
     pub fn settle_in(&self, now_ns: i64) -> Duration {
         let dirs = self.dirs.iter().filter_map(|dir| dir.stamp);
         let files = self.files.iter().filter_map(|file| file.stamp);
@@ -146,10 +149,11 @@ impl Enumeration {
             .max(self.inputs.settle_in(now_ns))
     }
 
-    /// Puts listings into emission order: depth first. The tree may be deep, so the stack is a list.
+    /// Puts listings into emission order, depth first. Uses an explicit stack, since the tree may
+    /// be deep.
     fn flatten(mut arena: Vec<Listing>) -> Enumeration {
         let mut all = Enumeration::default();
-        // A listing, the numbers of its directories, and how far it has been taken.
+        // A listing, the numbers of its directories, and the position of the next item.
         struct Open {
             listing: usize,
             dirs: Vec<u32>,
@@ -236,36 +240,37 @@ impl Enumeration {
     }
 }
 
-/// An eligible file of a directory.
+/// An eligible file in a [`Survey`].
 #[derive(Clone, Debug)]
 pub struct Surveyed {
-    /// Its name there.
+    /// Its name in the directory.
     pub name: OsString,
-    /// Its state, where that could be found out.
+    /// Its stamp; `None` if it could not be determined.
     pub stamp: Option<Stamp>,
-    /// The sets of ignore rules that leave it in.
+    /// The sets of ignore rules by which the file is eligible.
     pub sets: RuleSets,
 }
 
-/// One directory as it was found, by itself.
+/// The result of listing a single directory.
 #[derive(Debug)]
 pub struct Survey {
-    /// Its state before it was listed, if that was also its state afterwards.
+    /// Its stamp, if it was the same before and after listing.
     pub stamp: Option<Stamp>,
-    /// The sets of ignore rules by which it is entered.
+    /// The sets of ignore rules by which the directory is eligible.
     pub sets: RuleSets,
     /// Its eligible files.
     pub files: Vec<Surveyed>,
-    /// Directories in it that are entered.
+    /// Its eligible subdirectories.
     pub dirs: Vec<DirNode>,
-    /// What could not be read, and why.
+    /// The paths that could not be read, and why.
     pub errors: Vec<(PathBuf, String)>,
-    /// What in it decides about eligibility.
+    /// The eligibility inputs in the directory.
     pub inputs: Inputs,
 }
 
 impl Survey {
-    /// Lists one directory and looks at its files; nothing below. The node is that of a single directory.
+    /// Lists one directory and looks up its files, without its subdirectories. `node` must hold a
+    /// single directory.
     pub fn of(walk: &Walk, node: &DirNode) -> Survey {
         let (listing, children) = Listing::of(walk, node);
         let files = listing.items.into_iter().filter_map(|item| match item {
@@ -288,7 +293,7 @@ impl Survey {
     }
 }
 
-/// One node, listed.
+/// The listing of one node.
 #[derive(Debug)]
 struct Listing {
     places: Vec<(Arc<Place>, Option<Stamp>, RuleSets)>,
@@ -300,20 +305,21 @@ struct Listing {
 #[derive(Debug)]
 enum Found {
     File {
-        /// Which of the node's directories it is in.
+        /// The index of the file's directory among those of the node.
         member: usize,
         name: OsString,
         stamp: Option<Stamp>,
         linked: bool,
         sets: RuleSets,
     },
-    /// The number of the child's listing: among the children first, then in the arena.
+    /// The number of the child's listing: at first among the children of this node, later in the
+    /// arena.
     Dir(usize),
     Taken,
 }
 
 impl Listing {
-    /// Lists a node and looks at its files.
+    /// Lists a node and looks up its files.
     fn of(walk: &Walk, node: &DirNode) -> (Listing, Vec<DirNode>) {
         let places: Vec<Arc<Place>> = node.places().cloned().collect();
         let state = |place: &Arc<Place>| {
@@ -358,7 +364,7 @@ impl Listing {
             .into_iter()
             .zip(node.sets_of_each())
             .zip(before.into_iter().zip(after))
-            // A directory that changed while it was listed has no state that the list belongs to.
+            // If a directory changed while it was listed, neither stamp belongs to the list.
             .map(|((place, sets), (before, after))| {
                 (place, before.filter(|_| before == after), sets)
             })
@@ -373,7 +379,7 @@ impl Listing {
     }
 }
 
-/// Fills in the stamps of one directory's files; returns that of the directory.
+/// Fills in the stamps of the files of one directory, and returns the stamp of the directory.
 fn look_at_files(place: &Place, member: usize, items: &mut [Found]) -> Option<Stamp> {
     let names = items.iter().filter_map(|item| match item {
         Found::File {

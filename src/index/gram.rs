@@ -1,7 +1,7 @@
-//! N-grams: three consecutive characters of a text, and how they hash.
+//! N-grams: three consecutive characters of a text, and their hashes.
 //!
-//! Owns the packed form in which n-grams are kept and the normative double hashing (FR-LSI-BLOOM-02). It does
-//! not know where n-grams come from.
+//! Owns the packed form of n-grams and the normative double hashing (FR-LSI-BLOOM-02). It does not
+//! tokenize texts.
 
 use xxhash_rust::xxh64::xxh64;
 
@@ -14,11 +14,11 @@ pub const FIRST_SEED: u64 = 0;
 /// The seed of the second hash (`bloom_hash_seed`).
 pub const SECOND_SEED: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Bits of a character in the packed form: enough for every Unicode scalar value.
+/// The bits per character in the packed form, enough for every Unicode scalar value.
 const CHAR_BITS: u32 = 21;
 const CHAR_MASK: u64 = (1 << CHAR_BITS) - 1;
 
-/// Three characters, packed so that comparing the numbers compares the texts by code point.
+/// Three characters, packed so that numeric order equals the order of the texts by code point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Gram(u64);
 
@@ -29,32 +29,33 @@ impl Gram {
         Gram(u64::from(a) << (2 * CHAR_BITS) | u64::from(b) << CHAR_BITS | u64::from(c))
     }
 
-    /// Unpacks an n-gram of three ASCII characters from its 21-bit form, seven bits a character.
+    /// Unpacks an n-gram of three ASCII characters from its 21-bit form, with seven bits per
+    /// character.
     pub fn from_ascii(packed: u32) -> Gram {
         let byte = |shift: u32| u64::from(packed >> shift & 0x7F);
         Gram(byte(14) << (2 * CHAR_BITS) | byte(7) << CHAR_BITS | byte(0))
     }
 
-    /// Iterates over the n-grams of a text, in order and with repetitions.
+    /// Returns the n-grams of a text, in order and with repetitions.
     pub fn all_in(text: &[char]) -> impl Iterator<Item = Gram> {
         text.windows(NGRAM_CHARS)
             .filter_map(|window| window.try_into().ok().map(Gram::new))
     }
 
-    /// Returns the 21-bit form of an n-gram of three ASCII characters, of no other.
+    /// Returns the 21-bit form of an n-gram of three ASCII characters; `None` for any other n-gram.
     pub fn to_ascii(self) -> Option<u32> {
         let (a, b, c) = (self.scalar(2), self.scalar(1), self.scalar(0));
         ((a | b | c) < 128).then_some(a << 14 | b << 7 | c)
     }
 
-    /// Returns a character as a number, counted from the last one.
+    /// Returns a character as a number; `from_end` 0 is the last character.
     fn scalar(self, from_end: u32) -> u32 {
         (self.0 >> (from_end * CHAR_BITS) & CHAR_MASK) as u32
     }
 
     /// Returns the three characters.
     pub fn chars(self) -> [char; NGRAM_CHARS] {
-        // Only characters go in, so only characters come out.
+        // Every n-gram is made from valid characters, so the replacement is never used.
         let char = |scalar| char::from_u32(scalar).unwrap_or(char::REPLACEMENT_CHARACTER);
         [
             char(self.scalar(2)),
@@ -78,7 +79,7 @@ impl Gram {
     }
 }
 
-/// The two hashes from which the bits of an n-gram follow.
+/// The two hashes that determine the bits of an n-gram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GramHash {
     /// xxHash64 with [`FIRST_SEED`].
@@ -96,8 +97,8 @@ impl GramHash {
         }
     }
 
-    /// Returns the index of the `i`th bit among `bits`: `(first + i * second) mod bits`, where the sum is
-    /// taken modulo 2^64.
+    /// Returns the position of the `i`th bit in a filter of `bits` bits. The position is
+    /// `(first + i * second) mod bits`, where the sum is taken modulo 2^64.
     pub fn bit(self, i: u32, bits: u64) -> u64 {
         self.first
             .wrapping_add(u64::from(i).wrapping_mul(self.second))

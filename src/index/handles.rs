@@ -1,12 +1,12 @@
-//! How many segments are open at once (`IPC.MUST.005`).
+//! The number of open segments and its limit (`IPC.MUST.005`).
 //!
-//! Owns the count and its bound. A segment is open for as long as any snapshot of it is in use: one that was replaced stays open
-//! while a search that has pinned it runs. What happens where one more would be too many is said by whoever opens it.
+//! A segment is open while any snapshot of it is in use. A replaced segment stays open until the
+//! last search that pinned it ends. The caller decides what to do when the limit is reached.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A count of open segments, which several stores may share.
+/// A counter of open segments, which several stores may share.
 #[derive(Clone, Debug)]
 pub struct Handles(Arc<Count>);
 
@@ -16,30 +16,30 @@ struct Count {
     most: usize,
 }
 
-/// One open segment. It counts until this is dropped.
+/// One open segment. Dropping the handle decrements the counter.
 #[derive(Debug)]
 pub struct Handle(Arc<Count>);
 
-/// There are as many open segments as there may be.
+/// The error for reaching the limit of open segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{most} segments are open, and no more may be (max_open_segments_global of [tools.daemon]); it is tried again when searches \
      that use older ones have ended"
 )]
 pub struct TooMany {
-    /// The bound.
+    /// The limit.
     pub most: usize,
 }
 
 impl Default for Handles {
-    /// Counts without a bound.
+    /// Creates a counter without a limit.
     fn default() -> Handles {
         Handles::at_most(usize::MAX)
     }
 }
 
 impl Handles {
-    /// Counts, up to a bound.
+    /// Creates a counter with a limit.
     pub fn at_most(most: usize) -> Handles {
         Handles(Arc::new(Count {
             open: AtomicUsize::new(0),
@@ -47,16 +47,16 @@ impl Handles {
         }))
     }
 
-    /// Returns how many segments are open.
+    /// Returns the number of open segments.
     pub fn open(&self) -> usize {
         self.0.open.load(Ordering::SeqCst)
     }
 
-    /// Counts one more.
+    /// Counts one more open segment.
     ///
     /// # Errors
     ///
-    /// [`TooMany`].
+    /// [`TooMany`] if the limit is reached.
     pub fn take(&self) -> Result<Handle, TooMany> {
         let most = self.0.most;
         self.0

@@ -1,7 +1,7 @@
-//! Eligibility inputs: everything outside of the searched files that decides which files are searched.
+//! Eligibility inputs: the files outside of the searched ones that decide which files are searched.
 //!
-//! Owns the record of ignore files and repository markers, existence included, and the check whether any of them
-//! changed. What the rules say is another module's.
+//! Owns the record of ignore files and repository markers, including those that do not exist, and
+//! the check whether any of them changed. It does not interpret the rules in them.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::index::names::{name_bytes, name_from_bytes};
 use crate::index::rules::{ControlFiles, read_regular_file};
 use crate::index::stamp::Stamp;
 
-/// Inputs that one thread looks at: fewer are not worth another one.
+/// The least number of inputs per thread. For fewer, another thread does not pay off.
 const LOOKED_AT_ONCE: usize = 64;
 
 /// The inputs of one enumeration.
@@ -25,8 +25,8 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Looks at everything above `top` that can decide: files with rules in each directory above it, whether or
-    /// not they exist, and the global excludes.
+    /// Records the possible inputs above `top`: the ignore files of each parent directory, whether
+    /// or not they exist, and the global excludes.
     pub fn above(top: &Path, global_excludes: Option<&Path>) -> Inputs {
         let mut inputs = Inputs::default();
         for dir in top.ancestors().skip(1) {
@@ -38,40 +38,41 @@ impl Inputs {
         inputs
     }
 
-    /// Looks at the files with rules that were found in `dir`.
+    /// Records the ignore files and repository markers that were found in `dir`.
     pub fn add(&mut self, dir: &Path, found: ControlFiles) {
         found.inputs(dir, &mut |path| self.push(path));
     }
 
-    /// Adds inputs that were looked at elsewhere.
+    /// Appends inputs that were recorded elsewhere.
     pub fn append(&mut self, other: Inputs) {
         self.list.extend(other.list);
     }
 
-    /// Takes inputs from where they were kept.
+    /// Creates the record from stored inputs.
     pub fn from_list(list: Vec<EligibilityInput>) -> Inputs {
         Inputs { list }
     }
 
-    /// Returns the inputs in a fixed order, to be kept.
+    /// Returns the inputs sorted by path and without repetitions, for storage.
     pub fn into_list(mut self) -> Vec<EligibilityInput> {
         self.list.sort_by(|a, b| a.path.cmp(&b.path));
         self.list.dedup();
         self.list
     }
 
-    /// Returns them as they were looked at.
+    /// Returns the inputs in the order in which they were recorded.
     pub fn list(&self) -> &[EligibilityInput] {
         &self.list
     }
 
-    /// Returns what each of those says that are there, in order of their paths: a file its text, nothing else anything. Reads all of them.
+    /// Returns the path and text of each input that existed when it was recorded, sorted by path.
+    /// The text is `None` if the path is no readable regular file now. Reads all these files.
     pub fn texts(&self) -> Vec<(&[u8], Option<Vec<u8>>)> {
         let there = self.list.iter().filter(|input| input.stat.is_some());
         let mut inputs: Vec<&EligibilityInput> = there.collect();
         inputs.sort_by(|a, b| a.path.cmp(&b.path));
         inputs.dedup_by(|a, b| a.path == b.path);
-        // As the rules themselves are read: whatever stands where a file is looked for, nothing waits for it.
+        // Opens the path as the rules do: a FIFO at the path of an ignore file does not block.
         let text = |input: &EligibilityInput| read_regular_file(&path_of(input)?).ok()?;
         let texts = inputs.into_iter();
         texts
@@ -79,29 +80,30 @@ impl Inputs {
             .collect()
     }
 
-    /// Returns how many there are.
+    /// Returns the number of inputs.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Returns true if there are none.
+    /// Returns true if there are no inputs.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Returns the first input that is not as it was. One lookup an input, on the threads of the current pool.
+    /// Returns the path of the first input that changed since it was recorded. Costs one lookup per
+    /// input, on the threads of the current pool.
     pub fn changed(&self) -> Option<PathBuf> {
         let list = self.list.par_iter().with_min_len(LOOKED_AT_ONCE);
         list.find_map_first(if_changed)
     }
 
-    /// Returns all inputs that are not as they were, as [`Inputs::changed`] finds the first.
+    /// Returns the paths of all inputs that changed, at the cost of [`Inputs::changed`].
     pub fn all_changed(&self) -> Vec<PathBuf> {
         let list = self.list.par_iter().with_min_len(LOOKED_AT_ONCE);
         list.filter_map(if_changed).collect()
     }
 
-    /// Returns how long after `now_ns` every later change is certain to show.
+    /// Returns the time after `now_ns` until every later change is certain to show.
     pub fn settle_in(&self, now_ns: i64) -> Duration {
         let stats = self.list.iter().filter_map(|input| input.stat);
         stats
@@ -111,8 +113,8 @@ impl Inputs {
             .unwrap_or_default()
     }
 
-    /// Makes sure that what changed too recently before `now_ns` counts as changed from now on: a later change might
-    /// not show.
+    /// Makes inputs that changed shortly before `now_ns` count as changed from now on: a later
+    /// change might leave the same stamp.
     pub fn distrust_unsettled(&mut self, now_ns: i64) {
         for stat in self.list.iter_mut().filter_map(|input| input.stat.as_mut()) {
             if stat.kind == InputKind::File && !stamp_of(stat).is_settled(now_ns) {
@@ -130,16 +132,17 @@ impl Inputs {
     }
 }
 
-/// A kind that nothing has that is looked at, for links are followed: what has it counts as changed.
+/// The kind of an input that always counts as changed. [`look`] follows links, so it never finds
+/// this kind.
 const NEVER_SEEN: InputKind = InputKind::Symlink;
 
 fn path_of(input: &EligibilityInput) -> Option<PathBuf> {
     name_from_bytes(&input.path).map(PathBuf::from)
 }
 
-/// Looks at an input, and returns its path if it is not as it was.
+/// Returns the path of an input if it changed since it was recorded.
 fn if_changed(input: &EligibilityInput) -> Option<PathBuf> {
-    // What can't be kept as a path can't be checked, and counts as changed.
+    // Bytes that are no path on this system can't be checked, so they count as changed.
     let Some(path) = path_of(input) else {
         let text = String::from_utf8_lossy(&input.path);
         return Some(PathBuf::from(text.into_owned()));
@@ -149,7 +152,8 @@ fn if_changed(input: &EligibilityInput) -> Option<PathBuf> {
     (!is_known || now != input.stat).then_some(path)
 }
 
-/// Looks at one input. Of a directory only counts that it is there: a repository's changes all the time.
+/// Looks up one input. For a directory only its existence counts: a repository changes all the
+/// time.
 fn look(path: &Path) -> Option<InputStat> {
     let meta = metadata_following(path).ok()?;
     let kind = match meta.kind {
@@ -159,7 +163,7 @@ fn look(path: &Path) -> Option<InputStat> {
     };
     let (kind, record) = match (kind, Stamp::of(&meta)) {
         (InputKind::File, Some(stamp)) => (kind, stamp.record()),
-        // It can't be told from what it may change into.
+        // The time does not fit into a stamp, so a later change might not show.
         (InputKind::File, None) => (NEVER_SEEN, StampRecord::default()),
         _ => (kind, StampRecord::default()),
     };

@@ -1,7 +1,7 @@
-//! Index keys: what an index is of, and how it was made.
+//! Index keys: the tree of an index and the way in which the index was made.
 //!
-//! Owns the components of a key (FR-LSI-IDX-KEY-01), all of which are stored and compared one by one
-//! (FR-LSI-IDX-KEY-02), and the name of the directory that follows from them.
+//! Owns the components of a key (FR-LSI-IDX-KEY-01) and the directory name derived from them. All
+//! components are stored and compared one by one (FR-LSI-IDX-KEY-02).
 
 use std::path::{Path, PathBuf};
 
@@ -15,14 +15,14 @@ use crate::index::gram::NGRAM_CHARS;
 use crate::index::names::{name_bytes, name_from_bytes};
 use crate::index::walk::{Follow, TraversalOptions};
 
-/// The version of what an index holds (FR-LSI-ROLL-02).
+/// The version of the content of an index (FR-LSI-ROLL-02).
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// The version of how it is made: to be raised when the same files would give another index.
+/// The version of the build. Raise it when the same files would give a different index.
 pub const IMPLEMENTATION_VERSION: u32 = 4;
 
-/// The algorithm that makes n-grams of a text. The bits and hashes of the logical filter and the version of Unicode, by
-/// which paths are ordered too, follow it in a key.
+/// The name of the tokenizer. A key appends the bits and hashes of the logical filter and the
+/// version of Unicode, on which the order of paths depends too.
 const TOKENIZER: &str = "utf8-lossy/nfc/lf/3";
 
 /// The key of an index.
@@ -31,33 +31,35 @@ pub struct IndexKey {
     parts: KeyParts,
 }
 
-/// What a key is made of beyond the constants of this program.
+/// The components of a key, except for the constants of this program.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyInputs<'a> {
     /// The canonical index root.
     pub root: &'a Path,
-    /// The canonical traversal options (FR-LSI-IDX-SCHED-01, FR-LSI-IDX-SCHED-02). Whether subdirectories are
-    /// entered is a filter of requests and no part of the key.
+    /// The canonical traversal options (FR-LSI-IDX-SCHED-01, FR-LSI-IDX-SCHED-02). `recursive` is a
+    /// filter of requests and no part of the key.
     pub options: TraversalOptions,
-    /// Identity and capabilities of the engine.
+    /// The identity and capabilities of the engine.
     pub backend: &'a str,
-    /// How matching without case folds.
+    /// The strategy of case-insensitive matching.
     pub casefold: Casefold,
-    /// The longest file that is tokenized, in bytes.
+    /// The length of the longest file that is tokenized, in bytes.
     pub max_tokenized_bytes: u64,
-    /// The parameters of the logical filter: other ones make another index (FR-LSI-CAND-LIT-04).
+    /// The parameters of the logical filter; different ones give a different index
+    /// (FR-LSI-CAND-LIT-04).
     pub bloom: BloomParams,
-    /// The denied patterns.
+    /// The deny patterns in force.
     pub deny: &'a [String],
-    /// Git's global excludes.
+    /// The path of Git's global excludes file.
     pub global_excludes: Option<&'a Path>,
-    /// By which rights files are read. A file that is left out is never opened, so that nobody may leave one out who
-    /// could not open it: an index is for processes that may read what its builder may.
+    /// The rights with which the builder reads files. A search never opens a file that the index
+    /// excludes, so it would miss the error that a full scan reports. An index is therefore only
+    /// for processes with the same rights.
     pub access: &'a str,
 }
 
 impl IndexKey {
-    /// Makes a key.
+    /// Creates the key from its components.
     pub fn new(inputs: &KeyInputs<'_>) -> IndexKey {
         let bytes = |path: &Path| name_bytes(path.as_os_str()).to_vec();
         IndexKey {
@@ -87,13 +89,13 @@ impl IndexKey {
         }
     }
 
-    /// Returns the components.
+    /// Returns the components of the key.
     pub fn parts(&self) -> &KeyParts {
         &self.parts
     }
 
-    /// Returns the name of the index's directory: 32 hexadecimal digits. Keys are told apart by their components,
-    /// never by this.
+    /// Returns the name of the index's directory: 32 hexadecimal digits. Keys are compared by their
+    /// components, never by this hash.
     pub fn hash(&self) -> String {
         hash_of(&self.parts)
     }
@@ -104,12 +106,12 @@ pub fn hash_of(parts: &KeyParts) -> String {
     format!("{:032x}", xxh3_128(&parts.encode_key()))
 }
 
-/// Returns the index root of a key; `None` for one that this system has no path for.
+/// Returns the index root of a key; `None` if its bytes are no path on this system.
 pub fn root_of(parts: &KeyParts) -> Option<PathBuf> {
     name_from_bytes(&parts.root).map(PathBuf::from)
 }
 
-/// Returns the parameters of the logical filter as they are kept.
+/// Converts the parameters of the logical filter to their stored form.
 pub fn bloom_parts(params: &BloomParams) -> BloomParts {
     BloomParts {
         bits: params.bits,

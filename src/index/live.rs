@@ -1,33 +1,43 @@
-//! The living index of one tree: built in the background, kept up to date, and asked by searches.
+//! The live index of one tree: built in the background, kept up to date, and queried by searches.
 //!
-//! Owns the runtime of the [state machine](crate::index::state): it finds out what has happened, feeds it in, and carries out
-//! what follows. Where an index is kept, what makes files eligible and how a build is paced is the [`Ground`]'s to say.
+//! A long-running process creates one [`LiveIndex`] for each indexed tree, and calls
+//! [`LiveIndex::pin`] at the start of each search. This module runs the [state
+//! machine](crate::index::state): it collects events, feeds them in as triggers and carries out the
+//! resulting actions. The [`Ground`] decides where the index is stored, which files are eligible
+//! and how a build is paced.
 //!
-//! # Who does what
+//! # Threads
 //!
-//! - The *watcher's thread* hears of changes and notes them: a mark in the dirty set, a trigger. It waits for nothing.
-//! - The *worker* is one thread of low priority. It opens, builds, reconciles, works marks off once nothing more happens to
-//!   their files, and reads what changed.
-//! - A *search* pins a snapshot. It first makes sure by a cookie that everything that happened before it has been
-//!   heard, and then looks at what is marked, within its budget: so an edit that was finished before the call is
-//!   seen by it, whatever the worker is doing.
+//! - The *watcher's thread* receives file system events. For each one it adds a mark to the dirty
+//!   set or fires a trigger. It does not wait for the other threads' work.
+//! - The *worker* is one thread. It opens, builds and reconciles the index, processes dirty marks
+//!   once their files are quiet, and reads changed files. Most of the work runs on the ground's
+//!   thread pool, whose threads have a low priority.
+//! - A *search* pins a snapshot. It first passes a barrier, which proves that all earlier events
+//!   were received. Then it processes the dirty marks, within its budget. If the budget does not
+//!   suffice, it does without the index. An edit that was finished before the call is therefore
+//!   always visible to the search.
 //!
 //! # Locks
 //!
-//! There are two, taken in this order, and neither is held while files are read:
+//! There are two locks, acquired in this order. Neither is held while file content is read:
 //!
-//! - that of *what is known* (`Tracked`) for whoever finds out more of the tree: the worker, or a search that works marks off. Marks are
-//!   worked off in small portions, and directories are listed in small batches.
-//! - *status* (`Status`) for a moment at a time: the state, the marks, the published snapshot. The watcher's thread takes
-//!   it, so nobody may wait for that thread while holding it.
+//! - `Tracked`, the knowledge about the tree. The worker holds it while it reconciles, and a search
+//!   while it processes dirty marks. Both release it after a small portion of marks or a small
+//!   batch of directories.
+//! - `Status`, held for a moment at a time: the state, the dirty marks and the published snapshot.
+//!   The watcher's thread acquires it, so no thread may wait for the watcher's thread while it
+//!   holds `Status`.
 //!
-//! A new index is put into use with *status* alone: what is known of it is another `Tracked`, and whoever is at work on the old one goes on
-//! to its end, publishes nothing any more, and takes off no marks. So no publication waits for a search, however many there are. A search
-//! waits for whoever else is at work only where it has marks to work off itself, and for no longer than its budget.
+//! Only `Status` is needed to swap in a new index, because a new index has a new `Tracked`. A
+//! thread that still works on the old one finishes, but publishes nothing and removes no marks. So
+//! a swap never waits for a search. A search waits for another thread only if it has dirty marks to
+//! process, and at most for its budget.
 //!
-//! Whoever says how the index is holds a third one while that is written, before *status*: the worker, or threads that build for it.
+//! Writing the status for other processes takes a third lock, `saying`, acquired before `Status`.
+//! Only the worker and the threads that build for it do that.
 //!
-//! A search that runs holds none: it has its snapshot, which never changes.
+//! A running search holds no lock: its snapshot is immutable.
 
 mod apply;
 mod building;
@@ -59,41 +69,43 @@ use self::status::Status;
 pub use self::pin::{Pin, Pinned};
 pub use self::status::{Done, Report, Works};
 
-/// What a living index needs of its surroundings.
+/// The environment of a live index: storage, eligibility rules, pacing and clocks.
 pub trait Ground: Send + Sync {
     /// Returns the index root.
     fn root(&self) -> &Path;
 
-    /// Prepares a walk by the rules as they are now.
+    /// Prepares a walk by the current rules.
     ///
     /// # Errors
     ///
-    /// Says why there can be none.
+    /// The reason, as text, if the tree can't be walked.
     fn walk(&self) -> Result<Walk, String>;
 
-    /// Looks at what decides about eligibility above the tree.
+    /// Returns the current inputs above the tree that decide about eligibility, for example the
+    /// ignore files in parent directories.
     fn inputs_above(&self) -> Inputs;
 
-    /// Opens the index that is kept.
+    /// Opens the stored index.
     fn open(&self) -> Opened;
 
-    /// Returns whether what is built is kept, or in memory only.
+    /// Returns true if a built index is stored on disk, false if it stays in memory.
     fn keeps(&self) -> bool;
 
-    /// Waits until no other process writes what is kept, as long as is configured.
+    /// Waits until no other process writes the stored index, for at most the configured time.
     ///
     /// # Errors
     ///
-    /// [`FormatError`]; [`FormatError::is_locked`] if one still does.
+    /// [`FormatError`]; [`FormatError::is_locked`] if another process still writes.
     fn may_write(&self) -> Result<(), FormatError>;
 
-    /// Builds the index and publishes it, whatever there is; without `keep` it stays in memory. `enter` is told of each directory (relative to the index root)
-    /// before it is listed, and `progressed` is called whenever the build has come further. What `earlier`, a segment of this index,
-    /// has of the tree as it is need not be read.
+    /// Builds and publishes the index, also if one exists. Without `keep` it stays in memory.
+    /// `enter` is called with each directory (relative to the index root) before it is listed.
+    /// `progressed` is called whenever the build has advanced. Files that are unchanged since
+    /// `earlier`, a segment of this index, are not read again.
     ///
     /// # Errors
     ///
-    /// [`BuildError`]; what was there before stays.
+    /// [`BuildError`]; the index that existed before remains.
     fn build(
         &self,
         enter: &(dyn Fn(&Path) + Sync),
@@ -102,98 +114,106 @@ pub trait Ground: Send + Sync {
         keep: bool,
     ) -> Result<(Built, Arc<Snapshot>), BuildError>;
 
-    /// Returns false if nothing is left of an open index in the directory where it is kept: others have removed it. One look at one
-    /// file.
+    /// Returns false if another process has removed the stored files of an open index. Costs one
+    /// look at one file.
     fn is_kept(&self) -> bool;
 
-    /// Lets go of the index in memory: it is not used for some time.
+    /// Closes the index in memory, because it will not be used for some time.
     fn close(&self);
 
-    /// Says to other processes how the index is, as well as that can be done: whether it worked makes no difference to anything. Called
-    /// when something about it has changed, and about once a second during a build; never by a search.
+    /// Publishes the status of the index for other processes. This is best effort: failures are
+    /// ignored. Called when the status changes, and about once a second during a build; never by a
+    /// search.
     fn noted(&self, report: &Report);
 
-    /// Takes that back: the index has ended.
+    /// Withdraws the published status, because the live index has ended.
     fn ended(&self);
 
-    /// Returns how files are tokenized.
+    /// Returns the options that decide how files are tokenized.
     fn options(&self) -> &BuildOptions;
 
-    /// Returns whoever paces the work, and knows the time of the wall.
+    /// Returns the host, which paces the work and knows the wall-clock time.
     fn host(&self) -> &dyn BuildHost;
 
-    /// Returns a time that never goes back, in milliseconds.
+    /// Returns the time of a monotonic clock, in milliseconds.
     fn now_ms(&self) -> u64;
 
-    /// Ends whatever the host is pausing or building.
+    /// Cancels the host's current pause or build.
     fn stop(&self);
 
-    /// Returns the threads that the worker works on.
+    /// Returns the thread pool that the worker uses.
     fn pool(&self) -> &rayon::ThreadPool;
 
-    /// Returns directories for cookies, outside of every tree that is searched, the best first.
+    /// Returns candidate directories for cookies, the best first. All are outside of every searched
+    /// tree.
     fn cookie_dirs(&self) -> Vec<PathBuf>;
 }
 
-/// What is kept of an index.
+/// The result of opening the stored index.
 #[derive(Clone, Debug)]
 pub enum Opened {
-    /// Nothing.
+    /// There is no stored index.
     Absent,
-    /// Nothing for the denied patterns of now, but there were indexes for others: says so.
+    /// There is no index for the current denied patterns, but there are indexes for others. Holds a
+    /// message that says so.
     OtherPolicy(String),
-    /// This.
+    /// The index was opened.
     Open(Arc<Snapshot>),
-    /// It is damaged, and this is what is wrong: it has to be built anew.
+    /// The index is damaged and has to be rebuilt. Holds the reason.
     Damaged(String),
-    /// It can't be opened for now, though it may be sound: why.
+    /// The index can't be opened for now, though it may be sound. Holds the reason.
     Unavailable(String),
-    /// It was not opened before the caller's deadline: why.
+    /// The caller's deadline passed before the index was opened. Holds the reason.
     OutOfTime(String),
 }
 
-/// How an index lives.
+/// The settings of a live index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Habits {
     /// Whether the tree is watched (`index_watch`).
     pub watch: bool,
-    /// How long nothing must happen to a file before it is read again (`index_watch_debounce_ms`).
+    /// How long a file must be unchanged before it is read again (`index_watch_debounce_ms`).
     pub debounce: Duration,
-    /// Files that one slice of a reconcile looks at (`reconcile_max_files`).
+    /// The most files that one slice of a reconcile checks (`reconcile_max_files`).
     pub reconcile_max_files: u64,
-    /// How long one slice of a reconcile takes (`reconcile_max_ms`).
+    /// The longest time that one slice of a reconcile takes (`reconcile_max_ms`).
     pub reconcile_max: Duration,
-    /// How often the whole tree is looked at although nothing is known to be amiss.
+    /// How often the whole tree is reconciled without a known loss, to find changes that raised no
+    /// event.
     pub reconcile_every: Duration,
     /// How long the worker waits for the watcher's thread.
     pub watcher_patience: Duration,
-    /// How many files may be gone or beside the segment before a new one is built, if that is not a small share of all.
+    /// How many files may be deleted or extra (not in the segment) before a new segment is built.
+    /// In large trees the limit is a share of all files instead.
     pub merge_files: usize,
-    /// The thresholds of `index_mode = "auto"`; `None` if the index is built whatever the size of the tree.
+    /// The thresholds of `index_mode = "auto"`; `None` if the index is built for trees of any size.
     pub thresholds: Option<Thresholds>,
-    /// After how many searches the index is checked as a whole (`index_integrity_period_calls`); `None` for never.
+    /// The number of searches after which the whole index is verified
+    /// (`index_integrity_period_calls`); `None` for never.
     pub check_calls: Option<u64>,
-    /// Whether a build that failed is tried again (`index_retry_on_failure`).
+    /// Whether a failed build is retried (`index_retry_on_failure`).
     pub retry: bool,
-    /// How long the index stays disabled when its resources were exhausted (`index_cooldown_ms`); `None` for as long as it lives.
+    /// How long the index stays disabled after its resources were exhausted (`index_cooldown_ms`);
+    /// `None` for the rest of the process.
     pub cooldown: Option<Duration>,
-    /// How long the end of the worker is waited for (`index_shutdown_timeout_ms`).
+    /// How long a shutdown waits for the worker (`index_shutdown_timeout_ms`).
     pub shutdown: Duration,
 }
 
-/// Below which sizes a tree needs no index (FR-LSI-BG-05).
+/// The sizes below which a tree needs no index (FR-LSI-BG-05).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
-    /// `index_auto_threshold_files`.
+    /// The number of files (`index_auto_threshold_files`).
     pub files: u64,
-    /// `index_auto_threshold_bytes`.
+    /// The total size in bytes (`index_auto_threshold_bytes`).
     pub bytes: u64,
-    /// `index_auto_reeval_calls`: after so many searches a small tree is measured again (FR-LSI-BG-06).
+    /// The number of searches after which a small tree is measured again
+    /// (`index_auto_reeval_calls`, FR-LSI-BG-06).
     pub reeval_calls: u64,
 }
 
 impl Habits {
-    /// Returns true if there is something to be done after so many searches.
+    /// Returns true if the number of searches calls for a task of the worker.
     fn is_due(&self, status: &Status) -> bool {
         let measured = self
             .thresholds
@@ -206,28 +226,31 @@ impl Habits {
     }
 }
 
-/// A living index. Dropping it ends its worker and its watcher.
+/// A live index. Dropping it ends its worker and its watcher.
 pub struct LiveIndex {
     shared: Arc<Shared>,
     worker: Mutex<Option<JoinHandle<()>>>,
-    /// Whether somebody has waited for its end already. Whoever ends it as well waits for that.
+    /// Whether a caller has already waited for the shutdown. Locked during that wait, so that later
+    /// callers wait for it too.
     ending: Mutex<bool>,
 }
 
-/// What the threads share.
+/// The state that all threads share.
 struct Shared {
     ground: Arc<dyn Ground>,
     habits: Habits,
     watchers: Arc<dyn WatcherFactory>,
     status: Arc<Mutex<Status>>,
-    /// Told of whatever the worker may wait for.
+    /// Notified when there may be work for the worker.
     wake: Arc<Condvar>,
-    /// Told of whatever somebody may wait for who waits for the index.
+    /// Notified when the index may have reached the state that a caller waits for.
     settled: Condvar,
-    /// What is known of the tree by the index in use. Locked for as long as it takes to copy or to replace a pointer.
+    /// The knowledge about the tree that belongs to the current index. Locked only to copy or
+    /// replace the pointer.
     known: Mutex<Option<Arc<Mutex<Tracked>>>>,
     watching: Mutex<Option<Watching>>,
-    /// Held by whoever says how the index is, so that what was seen last is said last.
+    /// Held while the status is written for other processes, so that the last status seen is also
+    /// the last one written.
     saying: Mutex<()>,
 }
 
@@ -238,24 +261,26 @@ struct Watching {
     barrier: Arc<Barrier>,
 }
 
-/// What is known of the tree, and how it is brought up to date.
+/// The knowledge about the tree, and the means to update it.
 struct Tracked {
-    /// The number of the swap that put it into use. Once there was another one, it has nothing to say any more.
+    /// The number of the swap that put this index into use. After a later swap, it must not publish
+    /// any more.
     swap: u64,
     snapshot: Arc<Snapshot>,
     known: Known,
     entered: Entered,
     walk: Walk,
-    /// What decides about eligibility above the tree, as it was when the walk was prepared for a reconcile.
+    /// The inputs above the tree that decide about eligibility, as of the time when a reconcile
+    /// prepared the walk.
     inputs_above: Inputs,
 }
 
 impl LiveIndex {
-    /// Starts the life of an index: its worker begins at once (FR-LSI-BG-02).
+    /// Starts a live index: its worker begins at once (FR-LSI-BG-02).
     ///
     /// # Errors
     ///
-    /// That of the system if there can be no thread.
+    /// The operating system's error if the thread can't be started.
     pub fn start(
         ground: Arc<dyn Ground>,
         habits: Habits,
@@ -283,24 +308,25 @@ impl LiveIndex {
         })
     }
 
-    /// Says how the index is.
+    /// Returns a report about the index.
     pub fn report(&self) -> Report {
         self.shared.status().report()
     }
 
-    /// Returns the state of the index that is in use, whether or not searches may rely on it. Looks at nothing.
+    /// Returns the snapshot in use, whether or not searches may rely on it. Checks nothing.
     pub fn published(&self) -> Option<Arc<Snapshot>> {
         self.shared.status().published.clone()
     }
 
-    /// Says how what is in use is kept; nothing if nothing is. Takes no time, unlike a report.
+    /// Returns how the index in use is stored; `None` if no index is in use. Takes constant time,
+    /// unlike [`report`](Self::report).
     pub fn storage(&self) -> Option<StorageMode> {
         self.shared.status().storage()
     }
 
-    /// Waits until the index can be used, or it is certain that it will not come to that by itself: it is disabled, or a
-    /// build failed. Returns the state then, or nothing after `timeout`. For tests and for `--wait-index`; searches never
-    /// wait (FR-LSI-BG-10).
+    /// Waits until the index is usable, or until it won't become usable on its own: it is disabled,
+    /// or a build failed. Returns the state then, or `None` after `timeout`. For tests and
+    /// `--wait-index`; searches never wait (FR-LSI-BG-10).
     pub fn wait(&self, timeout: Duration) -> Option<Standing> {
         let status = self.shared.status();
         let waiting = |status: &mut Status| !status.is_settled();
@@ -312,24 +338,27 @@ impl LiveIndex {
         (!timed_out.timed_out()).then_some(status.standing)
     }
 
-    /// Wakes the worker, which looks at the clock again. For hosts whose clock jumps, as in tests.
+    /// Wakes the worker, so that it reads the clock again. For hosts whose clock jumps, as in
+    /// tests.
     pub fn wake(&self) {
-        // A worker that has looked at the clock before the jump waits once the lock is free.
+        // Once this thread gets the lock, a worker that read the clock before the jump waits
+        // already.
         drop(self.shared.status());
         self.shared.wake.notify_all();
     }
 
-    /// Notes damage that showed while the index was used: it is not used again before it was built anew.
+    /// Reports damage that was found while the index was used. The index is not used again until it
+    /// is rebuilt.
     pub fn report_damage(&self, error: &FormatError) {
         self.shared.damaged(error);
     }
 
-    /// Notes the result of a search that compared a state of the index with a tree that is not
-    /// watched. The index is built again where directories or rules are others than when it was
-    /// built, or if something could not be listed then and can be now.
+    /// Reports the result of a search that compared an index snapshot with an unwatched tree. The
+    /// index is rebuilt if directories or rules differ from those at build time. It is also rebuilt
+    /// if a directory that could not be listed then can be listed now.
     pub fn report_comparison(&self, of: &Snapshot, is_outdated: bool) {
         let mut status = self.shared.status();
-        // The worker may have compared it since, or built another one.
+        // The worker may have compared or rebuilt it since.
         let is_older = |published: &Arc<Snapshot>| match (of.generation(), published.generation()) {
             (Some(of), Some(published)) => of < published,
             _ => !Arc::ptr_eq(of.segment(), published.segment()),
@@ -338,7 +367,7 @@ impl LiveIndex {
             return;
         }
         let is_unknown = status.published.is_none() && status.standing == Standing::Absent;
-        // Another process has built it meanwhile.
+        // Another process has built the index meanwhile.
         status.open_wanted |= is_unknown;
         status.outdated = is_outdated && !is_unknown;
         drop(status);
@@ -347,8 +376,9 @@ impl LiveIndex {
         }
     }
 
-    /// Ends the worker and the watcher, and waits for that as long as was configured (FR-LSI-BG-40, FR-LSI-BG-43). Returns
-    /// false if the worker was left behind; it holds no lock then, and publishes nothing any more.
+    /// Ends the worker and the watcher, and waits for at most the configured time (FR-LSI-BG-40,
+    /// FR-LSI-BG-43). Returns false if the worker was still running. Such a worker holds no lock
+    /// and publishes nothing any more.
     pub fn shut_down(&self) -> bool {
         {
             let mut status = self.shared.status();
@@ -357,7 +387,7 @@ impl LiveIndex {
         self.shared.ground.stop();
         self.shared.wake.notify_all();
         self.shared.settled.notify_all();
-        // Also the removal of the watcher: the process may end when the first of them returns.
+        // Held until the watcher is removed too: the process may end when the first caller returns.
         let mut was_waited_for = lock(&self.ending);
         let patience = match std::mem::replace(&mut *was_waited_for, true) {
             true => Duration::ZERO,
@@ -373,7 +403,7 @@ impl LiveIndex {
         drop(status);
         let ended = !timeout.timed_out();
         if ended && let Some(worker) = worker {
-            // It has nothing left to do but to return.
+            // The worker has nothing left to do but return.
             let _panicked = worker.join();
         }
         self.shared.unwatch();
@@ -401,7 +431,7 @@ impl Shared {
         lock(&self.status)
     }
 
-    /// Notes that something has ended that began at a time of the ground's clock.
+    /// Describes work that ended now and began at `begun_ms` of the ground's clock.
     fn done(&self, begun_ms: u64, succeeded: bool) -> Done {
         Done {
             ended_ns: self.ground.host().now_ns(),
@@ -410,7 +440,7 @@ impl Shared {
         }
     }
 
-    /// Ends the watcher. Closing a queue that holds much takes time, and no search waits for it.
+    /// Ends the watcher. Closing a long queue takes time, but no search waits for that.
     fn unwatch(&self) {
         let ended = lock(&self.watching).take();
         drop(ended);
@@ -420,25 +450,26 @@ impl Shared {
         lock(&self.watching).clone()
     }
 
-    /// Returns what is known of the tree, to be locked by whoever finds out more.
+    /// Returns the knowledge about the tree. Callers lock it to extend it.
     fn tracked(&self) -> Option<Arc<Mutex<Tracked>>> {
         lock(&self.known).clone()
     }
 
-    /// Puts a new index into use, in one moment for everybody who asks for it: `status` is held by the caller.
+    /// Puts a new index into use. The caller holds `status`, so that all threads see the change at
+    /// once.
     fn swap(&self, status: &mut Status, mut new: Tracked) {
         status.swaps += 1;
         new.swap = status.swaps;
         *lock(&self.known) = Some(Arc::new(Mutex::new(new)));
     }
 
-    /// Feeds the state machine, and notes what follows for the worker.
+    /// Feeds triggers to the state machine, and records the resulting actions for the worker.
     fn fire(&self, triggers: &[Trigger]) {
         self.status().fire(triggers);
         self.notify();
     }
 
-    /// Does the same, and notes in words why.
+    /// Like [`fire`](Self::fire), and records the reason as text.
     fn fire_because(&self, trigger: Trigger, why: impl Into<String>) {
         self.status().fire_because(trigger, why);
         self.notify();
@@ -449,14 +480,14 @@ impl Shared {
         self.fire_because(Trigger::IntegrityFailure, error.to_string());
     }
 
-    /// Tells whoever waits for something to do, or for the index.
+    /// Wakes the worker and all callers that wait for the index.
     fn notify(&self) {
         self.wake.notify_all();
         self.settled.notify_all();
     }
 }
 
-/// Locks, also after a thread panicked: what is left half done then is only worked off again.
+/// Locks a mutex, also a poisoned one: work that a panic left half done is only repeated.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

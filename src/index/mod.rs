@@ -1,7 +1,16 @@
-//! Files and their text: what exists, what counts, what is in it, and which n-grams.
+//! Files and their text: which files exist, which of them are eligible, and which n-grams they
+//! contain.
 //!
-//! Owns enumeration, opening, the rules of what counts as text, n-grams, and the index made of them. It knows
-//! nothing of requests.
+//! Owns enumeration, opening files beneath a root, the definition of text, n-grams, and the index
+//! made of them. It knows nothing of requests.
+//!
+//! - [`walk`] lists a tree by the ignore rules of [`rules`]; [`enumerate`] lists all of it for a
+//!   build.
+//! - [`builder`] tokenizes the files ([`token`]) into a [`segment`]; [`store`] publishes segments.
+//! - A [`snapshot`] is a segment plus the [`overlay`] of changes since it was built. Searches pin
+//!   one.
+//! - [`live`] keeps the snapshot of one tree current, with [`watch`] and [`refresh`].
+//! - [`plan`] computes which files may match an expression.
 
 pub mod beneath;
 pub mod block;

@@ -1,21 +1,21 @@
-//! Names as bytes: how names of files are kept.
+//! File names as bytes, the form in which an index stores them.
 //!
-//! Owns the conversion, which loses nothing: on Unix names are bytes; elsewhere those that are no Unicode can't
-//! be kept, and who keeps them has to say so.
+//! The conversion is lossless. On Unix every name can be stored. Elsewhere a name that is not valid
+//! Unicode can't be stored, and the caller has to report that.
 
 use std::ffi::{OsStr, OsString};
 
-/// Returns the bytes under which a name is kept.
+/// Returns the bytes under which a name is stored.
 pub(crate) fn name_bytes(name: &OsStr) -> &[u8] {
     name.as_encoded_bytes()
 }
 
-/// Returns true if a name comes back from its bytes.
+/// Returns true if the stored bytes convert back to the name.
 pub(super) fn can_be_kept(name: &OsStr) -> bool {
     cfg!(unix) || name.to_str().is_some()
 }
 
-/// Returns the name that is kept as `bytes`; `None` for bytes that no name of this system has.
+/// Returns the name stored as `bytes`; `None` for bytes that are no name on this system.
 pub(crate) fn name_from_bytes(bytes: &[u8]) -> Option<OsString> {
     #[cfg(unix)]
     {
@@ -28,8 +28,8 @@ pub(crate) fn name_from_bytes(bytes: &[u8]) -> Option<OsString> {
     }
 }
 
-/// Returns true for a name that no path of the catalog has: programs are handed lists of lines, and some of them take
-/// a carriage return for a part of the line's end (FR-LSI-BE-UG-03).
+/// Returns true for a name that the catalog can't hold. External programs receive paths as lines,
+/// and some of them treat a carriage return as part of the line end (FR-LSI-BE-UG-03).
 pub(super) fn has_line_break(name: &OsStr) -> bool {
     let bytes = name.as_encoded_bytes();
     bytes.iter().any(|byte| matches!(byte, b'\n' | b'\r'))

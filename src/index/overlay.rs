@@ -1,8 +1,9 @@
-//! The overlay: how a tree differs from the segment that was built of it.
+//! The overlay: the differences between a tree and the segment that was built from it.
 //!
-//! Owns which entries of the segment's catalog do not hold any more, which files there are beside them and where these stand
-//! in the order, and which directories came and went. It compares nothing with a tree; who does tells it what was found. An
-//! overlay is cheap to clone, and a clone never changes: that is what searches are given.
+//! This module owns three kinds of differences: dead files (deleted or outdated in the segment),
+//! extra files with their positions in the order of output, and changed directories. It never
+//! compares anything with the tree: callers record their findings. An overlay is cheap to clone.
+//! Searches get a clone, which never changes.
 
 mod changes;
 
@@ -23,45 +24,45 @@ use crate::index::segment::Segment;
 use crate::index::stamp::Stamp;
 use crate::index::token::TokenStatus;
 
-/// A file that is not in the segment, or not as it is there.
+/// An extra file: one that is not in the segment, or differs from the segment's version.
 #[derive(Clone, Debug)]
 pub struct Extra {
-    /// Its path, relative to the index root.
+    /// The path, relative to the index root.
     pub path: PathBuf,
-    /// The rank of the file of the segment that follows it.
+    /// The rank of the segment file that follows it.
     pub before_rank: u32,
-    /// Its state, where that could be found out.
+    /// The stamp of its metadata; `None` if it could not be read.
     pub stamp: Option<Stamp>,
-    /// The sets of ignore rules that leave it in.
+    /// The sets of ignore rules by which it is eligible.
     pub sets: RuleSets,
-    /// What is known of its content.
+    /// The n-grams of the content, if it was read.
     pub content: Content,
 }
 
-/// What is known of the content of a file.
+/// The indexed content of an extra file.
 #[derive(Clone, Debug, Default)]
 pub enum Content {
-    /// Nothing yet, so that it is never left out.
+    /// Not read yet; such a file is never excluded.
     #[default]
     Unread,
-    /// It was read, and is never left out: why.
+    /// Read, but never excluded, for this reason.
     Always(TokenStatus),
-    /// It was read as a whole; the n-grams of its parts.
+    /// Read completely. Holds the n-grams of its parts.
     Grams(Arc<[SortedGrams]>),
 }
 
 impl Extra {
-    /// Returns the directory that it is in.
+    /// Returns the directory that contains the file.
     pub fn dir(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new(""))
     }
 
-    /// Returns its name there.
+    /// Returns the file's name in its directory.
     pub fn name(&self) -> &OsStr {
         self.path.file_name().unwrap_or_default()
     }
 
-    /// Returns what became of the file when it was read; `None` if it was not.
+    /// Returns the result of reading the file; `None` if it was not read.
     pub fn status(&self) -> Option<TokenStatus> {
         match &self.content {
             Content::Unread => None,
@@ -71,42 +72,43 @@ impl Extra {
     }
 }
 
-/// A directory that is not as the segment has it.
+/// The state of a directory that differs from the segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DirState {
-    /// It is not entered any more.
+    /// The directory is not entered any more.
     Gone,
-    /// It is entered, by these sets of ignore rules.
+    /// The directory is entered, by these sets of ignore rules.
     Entered(RuleSets),
 }
 
-/// What followed from the listing of a directory.
+/// The result of recording the listing of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Whether anything of it was news.
+    /// Whether anything changed.
     pub news: bool,
-    /// Directories that were in it and are not any more.
+    /// Subdirectories that were known and are gone.
     pub gone: Vec<PathBuf>,
 }
 
-/// How a tree differs from a segment.
+/// The differences between a tree and a segment.
 #[derive(Clone, Debug)]
 pub struct Overlay {
     dead: Arc<RankSet>,
     dead_count: u32,
-    /// Those of the dead that are in the state in which they were read, and yet not as they were.
+    /// The dead files whose stamps are unchanged although their content may differ.
     distrusted: Arc<BTreeSet<u32>>,
-    /// Numbers of the side list.
+    /// Dead files of the side list, by their numbers.
     dead_side: Arc<BTreeSet<u32>>,
-    /// In emission order.
+    /// In the order of output.
     extras: Arc<Vec<Arc<Extra>>>,
     dirs: Arc<BTreeMap<PathBuf, DirState>>,
-    /// The extras of each file, by device and inode. What searches are given has none: they do not ask.
+    /// The extra files of each device and inode number. Empty in the clones of searches, which
+    /// don't need it.
     names: BTreeMap<(u64, u64), BTreeSet<PathBuf>>,
 }
 
 impl Overlay {
-    /// Returns the overlay of a tree that does not differ.
+    /// Returns the overlay of a tree without differences.
     pub fn none(segment: &Segment) -> Overlay {
         Overlay {
             dead: Arc::new(RankSet::empty(segment.file_count())),
@@ -119,7 +121,7 @@ impl Overlay {
         }
     }
 
-    /// Returns the overlay as searches are given it, which does not change.
+    /// Returns an immutable clone for searches.
     pub fn pinned(&self) -> Overlay {
         Overlay {
             dead: self.dead.clone(),
@@ -132,22 +134,24 @@ impl Overlay {
         }
     }
 
-    /// Returns the files of the segment that are gone or not as they were; `None` if there are none.
+    /// Returns the segment files that are deleted or outdated; `None` if there are none.
     pub fn dead(&self) -> Option<&RankSet> {
         (self.dead_count > 0).then_some(&*self.dead)
     }
 
-    /// Returns how many files of the segment are gone or not as they were.
+    /// Returns the number of segment files that are deleted or outdated.
     pub fn dead_count(&self) -> u32 {
         self.dead_count
     }
 
-    /// Returns the files of the segment whose states don't vouch for what was read of them, by their ranks.
+    /// Returns the ranks of the segment files whose stamps don't prove that their content is
+    /// unchanged.
     pub fn distrusted(&self) -> &BTreeSet<u32> {
         &self.distrusted
     }
 
-    /// Returns the memory that n-grams take, in bytes. Linear in the files beside the segment.
+    /// Returns the memory used by n-grams, in bytes. Takes linear time in the number of extra
+    /// files.
     pub fn footprint(&self) -> u64 {
         let grams = self.extras.iter().filter_map(|extra| match &extra.content {
             Content::Grams(parts) => Some(parts),
@@ -159,21 +163,22 @@ impl Overlay {
             .sum()
     }
 
-    /// Returns true if a file of the segment's side list is gone.
+    /// Returns true if a file of the segment's side list is dead.
     pub fn is_side_dead(&self, n: u32) -> bool {
         self.dead_side.contains(&n)
     }
 
-    /// Returns the files beside those of the segment, in emission order.
+    /// Returns the extra files, in the order of output.
     pub fn extras(&self) -> &[Arc<Extra>] {
         &self.extras
     }
 
-    /// Returns true if enumeration enters a directory (relative to the index root) by the sets of ignore rules `asked`.
+    /// Returns true if enumeration enters a directory (relative to the index root) by the sets of
+    /// ignore rules `asked`.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] for damage of the segment, here and below.
+    /// [`FormatError`] if the segment is damaged.
     pub fn enters(
         &self,
         segment: &Segment,
@@ -191,7 +196,7 @@ impl Overlay {
         Ok(sets.is_some_and(|sets| sets.hold(asked)))
     }
 
-    /// Returns the file beside the segment that has a path.
+    /// Returns the extra file at a path.
     pub fn extra(&self, path: &Path) -> Option<&Arc<Extra>> {
         let at = self.extra_at(path).ok()?;
         self.extras.get(at)
@@ -202,13 +207,14 @@ impl Overlay {
             .binary_search_by(|extra| cmp_paths(&extra.path, path))
     }
 
-    /// Returns the files beside the segment that are below a directory, by their places. Where names sort as equal, there
-    /// may be others between them.
+    /// Returns the index range of the extra files below a directory. If names sort as equal, other
+    /// files may be in the range.
     fn range_below(&self, dir: &Path) -> Range<usize> {
         if dir.as_os_str().is_empty() {
             return 0..self.extras.len();
         }
-        // The separator, and the character after it: between them sorts what is below, whatever else the name begins.
+        // The bounds are the separator and the character after it. Only paths below the directory
+        // sort between them, not those of names that begin the same.
         let with = |end: &str| {
             let mut path = dir.as_os_str().to_os_string();
             path.push(end);
@@ -221,11 +227,11 @@ impl Overlay {
         before(&with("/"))..before(&with("0"))
     }
 
-    /// Returns the files beside the segment that a plan can't rule out, by their places.
+    /// Returns the indices of the extra files that a plan can't rule out.
     pub fn candidates(&self, plan: &SupersetSafe) -> RankSet {
         let count = u32::try_from(self.extras.len()).unwrap_or(u32::MAX);
         let mut found = RankSet::empty(count);
-        // Each part of a file is one for the plan.
+        // The plan treats each part of a file as a file.
         let mut parts: Vec<(u32, &SortedGrams)> = Vec::new();
         for (at, extra) in (0u32..).zip(self.extras.iter()) {
             match &extra.content {
@@ -252,7 +258,7 @@ impl Overlay {
     }
 }
 
-/// The n-grams of parts of files, as a block.
+/// A block of n-gram sets, one for each part of a file.
 struct GramRows<'a> {
     parts: &'a [(u32, &'a SortedGrams)],
     grams: &'a [Gram],

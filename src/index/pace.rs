@@ -1,13 +1,15 @@
-//! How hard background indexing works: how much of the machine it takes, and when it gives up.
+//! Pacing: limits how much of the machine background indexing uses, and how long a build may take.
 //!
-//! Owns the arithmetic of throttling (`FR-LSI-BG-31`, `FR-LSI-BG-32`), what is known of searches that run beside a
-//! build, the budget of a build (`FR-LSI-BUD-INIT-01`), and threads that stand back (`FR-LSI-BG-30`). It reads no
-//! clock but the one that it is given, and knows neither builds nor configurations.
+//! This module owns the throttling arithmetic (`FR-LSI-BG-31`, `FR-LSI-BG-32`), the record of
+//! searches that run during a build, the budget of a build (`FR-LSI-BUD-INIT-01`), and low-priority
+//! threads (`FR-LSI-BG-30`). It reads no clock but the one that it is given, and knows neither
+//! builds nor configurations.
 //!
-//! A build that shares the machine with searches rests after each piece of work for as long as brings its share of
-//! the processors down to the target, and for a fixed time after each batch of files. While nobody searches it does neither. A
-//! rest ends as soon as that becomes so, since it would be for nobody any more. A search that starts in the middle of a batch
-//! is noticed at its end; until then, what keeps the build out of the way is the priority of its threads.
+//! While searches run, a build rests after each piece of work, so that its share of the processors
+//! stays within the target. After each batch of files it rests for an additional fixed time. Once
+//! no search has run for a configured time, the build stops resting, and a rest in progress ends
+//! early. A search that starts within a batch is noticed at the end of the batch. Until then, the
+//! low priority of the build's threads protects the search.
 
 mod activity;
 mod budget;
@@ -20,38 +22,40 @@ pub use activity::{Activity, RunningSearch};
 pub use budget::{BuildBudget, Exceeded};
 pub use pool::{background_pool, stand_back};
 
-/// The longest sleep between two looks at whether a rest is to end, in milliseconds.
+/// The longest sleep before checking whether a rest has to end, in milliseconds.
 const NAP_MS: u64 = 10;
 
-/// The shortest rest in the middle of a batch, in milliseconds; less is added to the next one. Sleeping costs something itself, and is
-/// not more exact than that.
+/// The shortest rest within a batch, in milliseconds; shorter ones are added to the next rest.
+/// Sleeping has a cost, and is not more precise than this.
 const LEAST_REST_MS: u64 = 10;
 
-/// Returns whole milliseconds.
+/// Returns a duration in whole milliseconds.
 pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A source of monotonic time, injected so that nothing here has to be tested by sleeping.
+/// A source of monotonic time, passed in so that tests need not sleep.
 pub trait Clock: Send + Sync {
-    /// Returns the time since some moment in the past, in milliseconds. It never goes back.
+    /// Returns the time since some moment in the past, in milliseconds. It never decreases.
     fn now_ms(&self) -> u64;
 }
 
-/// What a build may take of the machine while searches are being made.
+/// The resources that a build may use while searches run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// The processors of the machine.
+    /// The number of processors of the machine.
     pub processors: usize,
-    /// The share of all of them that a build may take, in percent (`index_build_max_cpu_percent`).
+    /// The share of all processors that a build may use, in percent
+    /// (`index_build_max_cpu_percent`).
     pub max_cpu_percent: u8,
-    /// The pause after each batch of files beyond what the share asks for, in milliseconds (`index_build_throttle_ms`).
+    /// The additional pause after each batch of files, in milliseconds (`index_build_throttle_ms`).
     pub throttle_ms: u64,
-    /// How long nobody must have searched for a build to hold back no more, in milliseconds (`index_idle_boost_ms`).
+    /// How long no search must have run before a build is not throttled, in milliseconds
+    /// (`index_idle_boost_ms`).
     pub idle_boost_ms: u64,
 }
 
-/// What a build has just done.
+/// The kind of work that a build has just done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
     /// A batch of files.
@@ -61,8 +65,9 @@ pub enum Piece {
 }
 
 impl Pace {
-    /// Returns how many threads are to work at once, of those that could. Held back, as many as the share is worth: so there are
-    /// processors left at any moment, and not only on average.
+    /// Returns the number of threads that may work at once, of `most`. A throttled build gets as
+    /// many as its share is worth, so that processors stay free at any moment and not only on
+    /// average.
     pub fn threads(&self, most: usize, idle: bool) -> usize {
         if idle {
             return most.max(1);
@@ -71,9 +76,9 @@ impl Pace {
         worth.clamp(1, most.max(1))
     }
 
-    /// Returns the time to rest after `work_ms` milliseconds in which up to `threads` threads worked, in milliseconds: the least for
-    /// which the share of processor time, over work and rest, is no more than it may be. After a batch comes the fixed
-    /// pause on top of that.
+    /// Returns how long to rest, in milliseconds, after up to `threads` threads worked for
+    /// `work_ms` milliseconds. The rest is the shortest that keeps the share of processor time,
+    /// over work and rest, within the limit. After a batch, the fixed pause is added.
     ///
     /// Serves `FR-LSI-BG-31`, `FR-LSI-BG-32`.
     pub fn rest_after(&self, work_ms: u64, threads: usize, piece: Piece, idle: bool) -> u64 {
@@ -87,7 +92,7 @@ impl Pace {
         self.owed_after(work_ms, threads).saturating_add(fixed)
     }
 
-    /// Returns the part of a rest that the share asks for.
+    /// Returns the part of a rest that the processor share requires.
     fn owed_after(&self, work_ms: u64, threads: usize) -> u64 {
         let threads = threads.max(1) as u128;
         let taken = (u128::from(work_ms) * 100).saturating_mul(threads);
@@ -101,7 +106,7 @@ impl Pace {
     }
 }
 
-/// Holds one build to its pace.
+/// Throttles one build.
 #[derive(Debug)]
 pub struct Pacer {
     pace: Pace,
@@ -113,7 +118,7 @@ pub struct Pacer {
 #[derive(Clone, Copy, Debug)]
 struct Work {
     since_ms: u64,
-    /// Rest that earlier work asked for, and that was too short for a sleep.
+    /// Rest that is due for earlier work, but was too short for a sleep.
     owed_ms: u64,
 }
 
@@ -131,17 +136,17 @@ impl Pacer {
         }
     }
 
-    /// Returns true while nobody searches, nor has for the time after which builds hold back no more.
+    /// Returns true if no search runs or has run for `idle_boost_ms`.
     pub fn is_idle(&self) -> bool {
         self.activity.is_idle(self.pace.idle_boost_ms)
     }
 
-    /// Returns how many threads are to work at once from now on, of those that could.
+    /// Returns the number of threads that may work at once from now on, of `most`.
     pub fn threads(&self, most: usize) -> usize {
         self.pace.threads(most, self.is_idle())
     }
 
-    /// Does what is no work, but waiting for something else; it asks for no rest.
+    /// Runs `wait`, which waits for something else. Its duration does not count as work.
     pub fn wait(&self, wait: impl FnOnce()) {
         let before_ms = self.activity.now_ms();
         wait();
@@ -151,8 +156,9 @@ impl Pacer {
         state.since_ms = state.since_ms.saturating_add(waited_ms).min(now_ms);
     }
 
-    /// Takes the rest that the work since the last call asks for, in which up to `threads` threads worked. It is slept by `nap`, in
-    /// pieces of at most 10 ms, and ends early when `nap` returns false or nobody searches any more.
+    /// Rests for the work that up to `threads` threads did since the last call. Calls `nap` to
+    /// sleep for at most 10 ms at a time. Ends early if `nap` returns false, or once
+    /// [`is_idle`](Pacer::is_idle) returns true.
     pub fn rest(&self, threads: usize, piece: Piece, nap: &mut dyn FnMut(Duration) -> bool) {
         let mut state = self.lock();
         let start_ms = self.activity.now_ms();
@@ -176,7 +182,8 @@ impl Pacer {
         state.since_ms = now_ms;
     }
 
-    /// Locks even after a panic elsewhere: numbers are always whole. A build does one thing after another, so this is never waited for.
+    /// Locks also after a panic, since the numbers are always consistent. A build works on one
+    /// piece at a time, so this never blocks.
     fn lock(&self) -> MutexGuard<'_, Work> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,15 @@
-//! Plans: which n-grams a file must hold for an expression to match in it.
+//! Query plans: the n-grams that a file must contain for an expression to match in it.
 //!
-//! Owns the way from a parsed expression to a [`SupersetSafe`] plan, and the evaluation of plans over blocks of
-//! files. It does not know how n-grams are stored, what a request is, or which files are searched.
+//! `exec` builds one plan per search, a [`SupersetSafe`], from the parsed expression. The index
+//! evaluates the plan over blocks of up to 512 files and returns candidates: a superset of the
+//! files with a match. This module owns the analysis of the expression, the plan and its
+//! evaluation. It does not know how n-grams are stored, which files are searched, or what a request
+//! is.
+//!
+//! The steps: `analysis` (exact matches) and `nearly` (matches with edits) turn an expression into
+//! chains, which are sequences of small character sets. `path` turns chains into requirements on a
+//! file, and `need` simplifies these. `evaluate` compiles requirements and tests them against the
+//! rows of a block; `describe` prints them.
 
 mod analysis;
 mod chain;
@@ -32,26 +40,26 @@ pub use describe::{PlanDescription, Requirement};
 pub use evaluate::{BlockRows, Scratch};
 pub use mask::{BLOCK_FILES, Mask};
 
-/// How matching without case folds, and so how the n-grams of files do that are compared with it.
+/// The case folding of case-insensitive search, and of the folded n-grams in the index.
 pub const FOLD: Casefold = Casefold::Ascii;
 
-/// The most n-grams of paths in a plan: what may be tested in each block of files before that costs as much as
-/// searching some of them.
+/// Limit on the n-grams of all paths in a plan. Testing more than that in each block costs about as
+/// much as searching some of its files.
 const MAX_PATH_GRAMS: usize = 1 << 14;
 
-/// What of an expression is used (`index_regex_strategy`).
+/// The parts of an expression that a plan uses (`index_regex_strategy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// Literals that are part of every match (FR-LSI-CAND-RE-01); nothing of what is optional, repeated an
-    /// unknown number of times or one of several alternatives (FR-LSI-CAND-RE-02).
+    /// Literals that are part of every match (FR-LSI-CAND-RE-01). Optional parts, repetitions of
+    /// unknown length and alternatives are not used (FR-LSI-CAND-RE-02).
     #[default]
     RequiredLiteral,
-    /// Literals, alternatives of them, and small character classes.
+    /// Literals, alternatives of literals, and small character classes.
     Boolean,
 }
 
 impl Strategy {
-    /// Returns the name that is configured and shown.
+    /// Returns the name used in the configuration and in output.
     pub fn as_str(self) -> &'static str {
         match self {
             Strategy::RequiredLiteral => "required_literal",
@@ -60,13 +68,13 @@ impl Strategy {
     }
 }
 
-/// Why a plan keeps every file, or why a part of an expression excludes none.
+/// Why a plan keeps every file, or why it does not use a part of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The expression can match bytes that are no valid UTF-8.
+    /// The expression can match bytes that are not valid UTF-8.
     InvalidUtf8,
-    /// The strategy [`Strategy::RequiredLiteral`] does not use what the expression has to offer.
+    /// [`Strategy::RequiredLiteral`] can exclude no file; [`Strategy::Boolean`] might.
     Strategy,
     /// A literal contains a carriage return or a line feed.
     LineBreak,
@@ -74,20 +82,20 @@ pub enum Reason {
     Normalization,
     /// A literal contains U+FFFD, which also stands for invalid bytes.
     ReplacementCharacter,
-    /// One of the alternatives, or leaving out what is optional, requires nothing.
+    /// One of the alternatives, or the absence of an optional part, requires nothing.
     Alternatives,
     /// Character classes or alternatives stand for too many n-grams.
     TooManyNgrams,
-    /// Literals are shorter than an n-gram (FR-LSI-CAND-LIT-03).
+    /// Literals are shorter than an n-gram, three characters (FR-LSI-CAND-LIT-03).
     TooShort,
-    /// There is no literal.
+    /// The expression has no literal.
     NoLiteral,
-    /// So many edits as are asked for can change all n-grams of a match (FR-LSI-CAND-FZ-01).
+    /// The allowed edits can change all n-grams of a match (FR-LSI-CAND-FZ-01).
     Edits,
 }
 
 impl Reason {
-    /// Returns why a part of an expression is not used of which the rest is.
+    /// Returns the explanation for a part that is not used while other parts are.
     pub fn of_part(self) -> &'static str {
         match self {
             Reason::InvalidUtf8 => {
@@ -113,7 +121,7 @@ impl Reason {
         }
     }
 
-    /// Returns the name that programs are given.
+    /// Returns the name in machine-readable output.
     pub fn as_str(self) -> &'static str {
         match self {
             Reason::InvalidUtf8 => "invalid_utf8",
@@ -174,58 +182,76 @@ impl Serialize for Reason {
 
 /// A plan that keeps every file in which its expression matches (FR-LSI-CAND-01).
 ///
-/// There are no public parts to put one together from: a plan comes from [`SupersetSafe::for_expression`] or
-/// [`SupersetSafe::for_literal`], and what these build is safe by the following proof.
+/// Plans come only from the constructors below, for example [`SupersetSafe::for_expression`]. The
+/// following proof shows that these plans are safe; no public function builds a plan from parts.
 ///
-/// # What is presupposed
+/// # Assumptions
 ///
-/// Let `S` be what the index holds of a part of a file, of whole lines, or of a whole file. The caller takes it for granted
-/// that no line of a part matches, and excludes a file if that holds for each of its parts, only if
+/// Let `S` be the set that the index holds for a part of a file: of some whole lines, or of the
+/// whole file. The caller excludes a part if the plan rejects its `S`, and a file if all its parts
+/// are excluded. It does so only if
 ///
-/// 1. the file is as it was when all of its text was tokenized, that text is unchanged by normalization, and it has no byte-order mark of
-///    UTF-16 or UTF-32 ([`Tokens::excludable`](crate::index::token::Tokens));
-/// 2. `S` has each n-gram of the text of the part, in which CRLF became LF, **and the fold of each of them** by [`FOLD`],
-///    but for those with a line feed, and whatever answers for `S` has no false negatives;
-/// 3. the matcher matches the given expression (or a more special one: assertions and word boundaries
-///    only take matches away), to which letters without case are known as classes.
+/// 1. the file is unchanged since all of its text was tokenized, normalization does not change that
+///    text, and the file has no byte-order mark of UTF-16 or UTF-32
+///    ([`Tokens::excludable`](crate::index::token::Tokens));
+/// 2. `S` has each n-gram of the text of the part, with CRLF replaced by LF, **and the fold of each
+///    n-gram** by [`FOLD`], except n-grams with a line feed; lookups in `S` have no false
+///    negatives;
+/// 3. the matcher matches the given expression, or a more special one: assertions and word
+///    boundaries only remove matches. If the matcher ignores case, the expression spells that out
+///    as classes.
 ///
 /// # Proof
 ///
-/// Let `m` be a match in such a file. It lies in one line, and so in one part. The expression matches valid UTF-8 only, otherwise nothing is excluded. Lossy
-/// decoding keeps valid sequences, and normalization changes nothing, so `m` is in the tokenized text of that part, except
-/// that carriage returns may be missing there.
+/// Let `m` be a match in such a file. `m` lies in one line, and so in one part. The expression
+/// matches only valid UTF-8, otherwise nothing is excluded. Lossy decoding keeps valid sequences,
+/// and normalization changes nothing. So `m` is in the tokenized text of that part, except that
+/// carriage returns may be missing there.
 ///
-/// *Analysis.* By induction over the expression, `m` is a text of one of the chains (`Exact`), or begins and ends
-/// with one and the file fulfils the requirements (`Inexact`):
-/// a literal and a class are themselves, but that a class loses the characters that normalization replaces, which by 1 do not
-/// occur in the file; and where a limit or rule forbids using them, any text; a sequence is a
-/// product of chains, and where that is too large its parts and what lies across their border, each of which occurs
-/// in `m`; of alternatives one applies, hence the union of chains and the disjunction of requirements; a
-/// repetition begins and ends with its least number of copies; everything else is any text.
+/// *Analysis.* By induction over the expression, one of two statements holds. `Exact`: `m` is a
+/// text of one of the chains. `Inexact`: `m` begins with a text of one of the first chains, ends
+/// with a text of one of the last chains, and the file fulfils the requirements. By kind of
+/// expression:
 ///
-/// *Chains.* If a text of a chain occurs, so does one of each part of the chain. No position can be a carriage
-/// return or a line feed, so the occurrence is contiguous in the tokenized text and each of its n-grams is in `S`.
-/// Without case, positions hold folds, and the fold of each n-gram is in `S`. With case, a chain is replaced by
-/// its fold only if it holds the fold of each of its characters; then the folded text is one of its texts, and the
-/// fold of each n-gram is in `S`.
+/// - A literal or a class stands for itself. A class loses the characters that normalization
+///   replaces, which by 1 do not occur in the file.
+/// - A sequence is the product of its chains. If the product is too large, its factors and the
+///   n-grams across their border are required instead; each occurs in `m`.
+/// - Of alternatives, one applies. Hence the chains are united and the requirements are a
+///   disjunction.
+/// - A repetition begins and ends with its least number of copies.
+/// - Everything else, including parts that a limit or rule forbids to use, stands for any text.
 ///
-/// *Evaluation.* A literal requires its n-grams. A path requires all n-grams of *one* of its texts, which the
-/// path search follows exactly or, where it was cut at two single characters, in parts. Conjunctions and
-/// disjunctions are intersections and unions of sets of files, and dropping a requirement only
-/// keeps more files.
+/// *Chains.* If a text of a chain occurs, so does a text of each part of the chain. No position can
+/// be a carriage return or a line feed, so the occurrence is contiguous in the tokenized text, and
+/// each of its n-grams is in `S`. Without case, positions hold folds, and the fold of each n-gram
+/// is in `S`. With case, a chain is replaced by its fold only if it holds the fold of each of its
+/// characters. Then the folded text is a text of the chain, and the fold of each n-gram is in `S`.
 ///
-/// *Edits* ([`SupersetSafe::nearly`]). Let `m` be within `k` edits of a text `w` of the expression, and take a way to write the one as
-/// the other. `w` has the runs of one of the spines, in order. Each edit inserts, takes away or changes one character; it changes at
-/// most the three n-grams of one run that have this character, or the two between whose characters it inserts one, and these follow
-/// each other. All others have their three characters side by side in `m`, and so in `S`, as above. So the n-grams that `S` lacks can be
-/// covered by `k` stretches of three n-grams each, none across two runs, which is what is tested: the files in which that is so are found for
-/// each place and number of edits from those before it. This keeps no file that a split into `k + 1` pieces would exclude, however it is
-/// chosen: no stretch has n-grams of two pieces, since those are at least three places apart, so `k` stretches leave one of `k + 1` pieces whole.
-/// Where `w` has a character that normalization replaces, `m` does not have it, so an edit changes it; the same edits lead from `m` to the text
-/// that has another character of the class there.
+/// *Evaluation.* A literal requires its n-grams. A path requires all n-grams of *one* of its texts.
+/// The path search tests that exactly, or in parts where the path was cut at two single characters.
+/// Conjunctions and disjunctions are intersections and unions of sets of files. Dropping a
+/// requirement only keeps more files.
 ///
-/// The proof does not need that U+FFFD is not used, nor literals which normalization changes and characters next to
-/// which it might. Those rules keep plans within what FR-LSI-BLOOM-Q-01 says, in which patterns are normalized.
+/// *Edits* ([`SupersetSafe::nearly`]). Let `m` be within `k` edits of a text `w` of the expression,
+/// and fix a way to edit `w` into `m`. `w` has the runs of one of the spines, in order. Each edit
+/// inserts, deletes or substitutes one character. A substitution or deletion changes at most the
+/// three n-grams of one run that contain the character. An insertion changes the two n-grams that
+/// span its place. Either way, these n-grams are consecutive. All other n-grams have their three
+/// characters side by side in `m`, and so they are in `S`, as above.
+///
+/// So `k` stretches of three consecutive n-grams, each within one run, cover all n-grams that `S`
+/// lacks. The evaluation tests exactly that: for each place and number of edits, it derives the set
+/// of files from the sets of earlier places. This test is at least as strict as splitting the
+/// pattern into `k + 1` pieces of which one must occur. N-grams of two pieces are at least three
+/// places apart. So no stretch has n-grams of both, and `k` stretches leave one piece whole.
+///
+/// If `w` has a character that normalization replaces, `m` does not have it, so an edit changes it.
+/// The same edits lead to `m` from the text that has another character of the class at that place.
+///
+/// The proof does not depend on three rules: U+FFFD is not used, literals that normalization
+/// changes are not used, and characters next to a possible change are not used. These rules keep
+/// plans within FR-LSI-BLOOM-Q-01, where patterns are normalized.
 #[derive(Clone, Debug)]
 pub struct SupersetSafe {
     grams: Vec<Gram>,
@@ -237,12 +263,14 @@ pub struct SupersetSafe {
 }
 
 impl SupersetSafe {
-    /// Plans the search for an expression in which case folding is spelled out, as classes such as
-    /// `[kK]`. With `fold`, the search as a whole is without case, by [`FOLD`], and n-grams are tested in their
-    /// folded form; the plan is safe either way, but excludes most with the fold of the search.
+    /// Plans the search for an expression.
     ///
-    /// Time and memory are linear in the expression but for products of alternatives and copies of
-    /// repetitions, which are bounded.
+    /// Case folding must be spelled out in `hir`, as classes such as `[kK]`. `fold` says that the
+    /// whole search ignores case by [`FOLD`], so that n-grams are tested in their folded form. The
+    /// plan is safe with either value, but excludes most files if `fold` is that of the search.
+    ///
+    /// Time and memory are linear in the expression, except for products of alternatives and copies
+    /// of repetitions, which are bounded.
     ///
     /// # Examples
     ///
@@ -274,9 +302,12 @@ impl SupersetSafe {
         plan
     }
 
-    /// Plans the search for what is within `edits` edits of what an expression matches, as
-    /// [`SupersetSafe::for_expression`] does for what it matches (FR-LSI-CAND-FZ-01). Any engine may be asked whose edits insert, take
-    /// away or change one character of the pattern each.
+    /// Plans a fuzzy search: for texts within `edits` edits of a match of the expression
+    /// (FR-LSI-CAND-FZ-01).
+    ///
+    /// The plan is safe for every engine in which an edit inserts, deletes or substitutes one
+    /// character of the pattern. The other parameters are those of
+    /// [`SupersetSafe::for_expression`].
     pub fn nearly(hir: &Hir, fold: bool, strategy: Strategy, edits: u32) -> SupersetSafe {
         let free = |reason| SupersetSafe::new(Conjunction::new(), vec![reason], Unused::default());
         if !hir.properties().is_utf8() {
@@ -292,12 +323,12 @@ impl SupersetSafe {
         }
     }
 
-    /// Plans the search for a text, without case by [`FOLD`] if `fold` is set.
+    /// Plans the search for a text, ignoring case by [`FOLD`] if `fold` is set.
     pub fn for_literal(text: &str, fold: bool) -> SupersetSafe {
         SupersetSafe::for_expression(&Hir::literal(text.as_bytes()), fold, Strategy::default())
     }
 
-    /// Builds the plan of requirements that hold in every file with a match.
+    /// Builds the plan from requirements that every file with a match fulfils.
     fn new(needs: Conjunction, mut unused: Vec<Reason>, parts: Unused) -> SupersetSafe {
         let mut allowance = Allowance {
             path_grams: MAX_PATH_GRAMS,
@@ -314,7 +345,8 @@ impl SupersetSafe {
         let reason = needs
             .is_empty()
             .then(|| unused.first().copied().unwrap_or(Reason::NoLiteral));
-        // That short or optional parts exclude nothing surprises nobody.
+        // Users expect that short or optional parts exclude nothing, so these reasons are not
+        // reported.
         unused.retain(|unused| {
             reason.is_none() && !matches!(unused, Reason::TooShort | Reason::Alternatives)
         });
@@ -331,29 +363,31 @@ impl SupersetSafe {
         }
     }
 
-    /// Returns the n-grams that the plan refers to by number, each once.
+    /// Returns the distinct n-grams of the plan; [`BlockRows`] refers to them by position.
     pub fn grams(&self) -> &[Gram] {
         &self.grams
     }
 
-    /// Returns true if no file is excluded; then [`SupersetSafe::reason`] says why.
+    /// Returns true if the plan excludes no file; [`SupersetSafe::reason`] then says why.
     pub fn keeps_everything(&self) -> bool {
         self.root.is_free()
     }
 
-    /// Returns why no file is excluded, if none is.
+    /// Returns why the plan excludes no file, or nothing if it can exclude files.
     pub fn reason(&self) -> Option<Reason> {
         self.reason
     }
 
-    /// Returns the most n-grams that an evaluation can test in one block.
+    /// Returns the largest number of n-grams that an evaluation tests in one block.
     pub fn cost(&self) -> usize {
         self.root.cost()
     }
 
-    /// Lets evaluations test what few files hold before what many do. `frequency` estimates how many files hold an
-    /// n-gram; it is asked once for each. What costs about the same is ordered by it, ties by the n-grams
-    /// themselves, so equal estimates give equal plans.
+    /// Makes evaluations test rare n-grams before frequent ones.
+    ///
+    /// `frequency` estimates how many files hold an n-gram and is called once for each n-gram. Only
+    /// tests of about the same cost are reordered. Ties are ordered by the n-grams themselves, so
+    /// equal estimates give equal plans.
     pub fn order_by(&mut self, frequency: impl FnMut(Gram) -> u32) {
         let frequencies: Vec<u32> = self.grams.iter().copied().map(frequency).collect();
         self.root.order_by(&frequencies, &self.grams);
@@ -361,15 +395,16 @@ impl SupersetSafe {
 
     /// Returns the files of `live` that may match, in one block.
     ///
-    /// Asks `rows` for one n-gram after the other and stops when no file is left; alternatives are tested only
-    /// for files that no earlier one has kept. At most [`SupersetSafe::cost`] questions, each with an
-    /// operation on 512 bits. Allocates nothing once `scratch` has seen a block of this plan.
+    /// Queries `rows` for one n-gram after the other and stops when no file is left. Alternatives
+    /// are tested only for files that no earlier alternative has kept. The cost is at most
+    /// [`SupersetSafe::cost`] queries, each with an operation on 512 bits. Once `scratch` has been
+    /// used for a block of this plan, the evaluation allocates nothing.
     #[inline]
     pub fn evaluate(&self, rows: &mut impl BlockRows, live: Mask, scratch: &mut Scratch) -> Mask {
         self.root.evaluate(rows, live, scratch)
     }
 
-    /// Describes the plan for people and programs.
+    /// Describes the plan for human-readable and machine-readable output.
     pub fn describe(&self) -> PlanDescription {
         PlanDescription {
             requires: (!self.needs.is_empty()).then(|| Requirement::new(&self.needs)),

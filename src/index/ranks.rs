@@ -1,11 +1,11 @@
 //! Sets of files by rank.
 //!
-//! Owns the bitmaps in which eligible files, candidates and results of globs are kept and combined. One bit a
-//! file of the catalog.
+//! Owns the bitmaps for eligible files, candidates and results of globs, and their combination. A
+//! set takes one bit per file of the catalog.
 
 use std::ops::Range;
 
-/// A set of ranks below a fixed number.
+/// A set of ranks below a fixed limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankSet {
     words: Vec<u64>,
@@ -13,7 +13,7 @@ pub struct RankSet {
 }
 
 impl RankSet {
-    /// Returns the set without any of `len` ranks.
+    /// Returns the empty set for ranks below `len`.
     pub fn empty(len: u32) -> RankSet {
         RankSet {
             words: vec![0; (len as usize).div_ceil(64)],
@@ -21,7 +21,7 @@ impl RankSet {
         }
     }
 
-    /// Returns the set of all ranks in a range, among `len`.
+    /// Returns the set of all ranks in a range, for ranks below `len`.
     pub fn of_range(range: Range<u32>, len: u32) -> RankSet {
         let mut set = RankSet::empty(len);
         for (n, word) in set.words.iter_mut().enumerate() {
@@ -30,7 +30,8 @@ impl RankSet {
         set
     }
 
-    /// Reads a set from bytes: rank `r` is bit `r % 8` of byte `r / 8`. Bits beyond the last rank do not count.
+    /// Reads a set from bytes: rank `r` is bit `r % 8` of byte `r / 8`. Ignores bits beyond the
+    /// last rank.
     pub fn from_bytes(bytes: &[u8], len: u32) -> RankSet {
         let mut set = RankSet::empty(len);
         for (word, chunk) in set.words.iter_mut().zip(bytes.chunks(8)) {
@@ -45,7 +46,7 @@ impl RankSet {
         set
     }
 
-    /// Adds a rank. Returns false if there is no such rank.
+    /// Adds a rank. Returns false if the rank is not below the limit.
     #[inline]
     pub fn insert(&mut self, rank: u32) -> bool {
         if rank >= self.len {
@@ -55,8 +56,7 @@ impl RankSet {
         true
     }
 
-    /// Adds the ranks from `first` on that have a bit in `bits`, the lowest bit first. Such that do not exist are left
-    /// out.
+    /// Adds rank `first + i` for each set bit `i` of `bits`. Ignores ranks beyond the limit.
     #[inline]
     pub fn insert_word(&mut self, first: usize, bits: u64) {
         let (word, shift) = (first / 64, first % 64);
@@ -76,7 +76,7 @@ impl RankSet {
         word.is_some_and(|word| word >> (rank % 64) & 1 == 1)
     }
 
-    /// Returns how many ranks of a range are in the set. Linear in the range, 64 at a time.
+    /// Returns the number of ranks of a range in the set. Linear in the range, 64 ranks at a time.
     pub fn count(&self, range: Range<u32>) -> u64 {
         self.in_words(&range)
             .map(|(n, word)| u64::from((word & ones(n, &range)).count_ones()))
@@ -91,7 +91,7 @@ impl RankSet {
         })
     }
 
-    /// Iterates over the ranks of a range that are in the set, in ascending order.
+    /// Returns the ranks of a range in the set, in ascending order.
     pub fn iter(&self, range: Range<u32>) -> impl Iterator<Item = u32> {
         self.in_words(&range).flat_map(move |(n, word)| {
             let mut word = word & ones(n, &range);
@@ -117,14 +117,14 @@ impl RankSet {
         }
     }
 
-    /// Takes out the ranks that are in another set.
+    /// Removes the ranks that are in another set.
     pub fn subtract(&mut self, other: &RankSet) {
         for (word, other) in self.words.iter_mut().zip(&other.words) {
             *word &= !other;
         }
     }
 
-    /// Takes out a rank. Returns false if it was not in the set.
+    /// Removes a rank. Returns false if it was not in the set.
     pub fn remove(&mut self, rank: u32) -> bool {
         let had = self.contains(rank);
         if had {
@@ -138,7 +138,7 @@ impl RankSet {
         self.words.iter().all(|word| *word == 0)
     }
 
-    /// Returns how many ranks there could be.
+    /// Returns the limit: every rank in the set is below it.
     pub fn capacity(&self) -> u32 {
         self.len
     }
@@ -155,7 +155,7 @@ impl RankSet {
     }
 }
 
-/// The bits of word `n` that stand for ranks of a range.
+/// Returns the bits of word `n` that stand for ranks of a range.
 #[inline]
 fn ones(n: usize, range: &Range<u32>) -> u64 {
     let base = n as u64 * 64;

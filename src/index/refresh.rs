@@ -1,8 +1,9 @@
-//! Refreshing: bringing what is known of a tree up to what is there now, part by part.
+//! Refreshing: updates the knowledge about a tree, part by part.
 //!
-//! Owns the way from a path that may have changed to the overlay that says so, for single files and for whole subtrees. A
-//! whole tree is a subtree: a reconcile is a refresh of the root. Who watches the tree, and when which part is looked at, is
-//! decided elsewhere; here each directory is announced before it is listed, so that what changes afterwards is noticed.
+//! This module looks at paths that may have changed, and records the differences from the segment
+//! in the overlay. It handles single files and whole subtrees; a reconcile is a refresh of the
+//! root. Callers decide when to look at which part, and watch the tree. Each directory is announced
+//! to them before it is listed, so that they can watch it first and notice later changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -21,30 +22,31 @@ use crate::index::segment::Segment;
 use crate::index::stamp::Stamp;
 use crate::index::walk::{DirNode, EnteredDir, Looked, Walk};
 
-/// Directories that are listed at once.
+/// The number of directories that are listed in parallel.
 const BATCH_DIRS: usize = 64;
 
 /// The most directories that are remembered as entered.
 const MAX_ENTERED: usize = 4096;
 
-/// What is known of a tree beside its segment.
+/// The knowledge about a tree in addition to its segment.
 #[derive(Clone, Debug)]
 pub struct Known {
-    /// How the tree differs from the segment.
+    /// The differences between the tree and the segment.
     pub overlay: Overlay,
-    /// What decides about eligibility, as it was when the segment was built; until the whole tree was looked at since.
+    /// The inputs of eligibility (for example ignore files) when the segment was built; empty once
+    /// the whole tree was compared.
     built_inputs: Inputs,
-    /// What decides about eligibility inside the tree, by directory.
+    /// The current inputs of eligibility inside the tree, by directory.
     inputs: BTreeMap<PathBuf, Inputs>,
     inputs_changed: bool,
-    /// Whether anything was news since somebody last asked.
+    /// Whether a change was found since the last [`take_news`](Known::take_news).
     news: bool,
-    /// What could not be read, and why.
+    /// The paths that could not be read, and why.
     errors: BTreeMap<PathBuf, String>,
 }
 
 impl Known {
-    /// Begins with a segment that was just built or opened.
+    /// Creates the knowledge for a segment that was just built or opened.
     pub fn new(segment: &Segment, inputs: Inputs) -> Known {
         Known {
             overlay: Overlay::none(segment),
@@ -56,24 +58,24 @@ impl Known {
         }
     }
 
-    /// Notes that the whole tree was looked at: what decided when the segment was built has no say any more.
+    /// Records that the whole tree was compared: the inputs of the build no longer count.
     pub fn seen_whole(&mut self) {
         self.built_inputs = Inputs::default();
         self.inputs_changed = true;
     }
 
-    /// Returns true if anything was found to be otherwise since this was last asked: then what searches are given is of
-    /// yesterday.
+    /// Returns true if a change was found since the last call. The published snapshot is outdated
+    /// then.
     pub fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.news)
     }
 
-    /// Returns true if [`Known::inputs`] may be others than when this was last asked.
+    /// Returns true if [`Known::inputs`] may have changed since the last call.
     pub fn take_inputs_changed(&mut self) -> bool {
         std::mem::take(&mut self.inputs_changed)
     }
 
-    /// Returns everything that is known to decide about eligibility.
+    /// Returns all known inputs of eligibility.
     pub fn inputs(&self) -> Inputs {
         let mut all = self.built_inputs.clone();
         for own in self.inputs.values() {
@@ -82,12 +84,12 @@ impl Known {
         all
     }
 
-    /// Notes what a build could not read.
+    /// Records the paths that a build could not read.
     pub fn set_errors(&mut self, errors: impl Iterator<Item = (PathBuf, String)>) {
         self.errors = errors.collect();
     }
 
-    /// Returns what could not be read.
+    /// Returns the paths that could not be read, and why.
     pub fn errors(&self) -> &BTreeMap<PathBuf, String> {
         &self.errors
     }
@@ -97,7 +99,7 @@ impl Known {
         self.news |= remove_below(&mut self.errors, path);
     }
 
-    /// Forgets what is known of a path that is no directory.
+    /// Removes the knowledge about a path that is no directory.
     fn no_dir(&mut self, segment: &Segment, path: &Path) -> Result<(), FormatError> {
         self.forget_below(path);
         self.news |= self.overlay.no_dir(segment, path)?;
@@ -105,7 +107,7 @@ impl Known {
     }
 }
 
-/// Removes what a map has at and below a path. Returns whether there was anything.
+/// Removes the entries at and below a path; returns true if there were any.
 fn remove_below<T>(map: &mut BTreeMap<PathBuf, T>, path: &Path) -> bool {
     let from = (Bound::Included(path), Bound::Unbounded);
     let paths: Vec<PathBuf> = map
@@ -120,23 +122,23 @@ fn remove_below<T>(map: &mut BTreeMap<PathBuf, T>, path: &Path) -> bool {
     !paths.is_empty()
 }
 
-/// Directories that were entered, remembered as long as no rule and no directory changes.
+/// A cache of entered directories, valid as long as no rule and no directory changes.
 #[derive(Debug, Default)]
 pub struct Entered {
     dirs: BTreeMap<PathBuf, Arc<EnteredDir>>,
 }
 
 impl Entered {
-    /// Forgets all.
+    /// Removes all directories from the cache.
     pub fn clear(&mut self) {
         self.dirs.clear();
     }
 
-    /// Returns the directory at a path; `None` if a walk does not get there.
+    /// Returns the directory at a path; `None` if a walk does not reach it.
     ///
     /// # Errors
     ///
-    /// Says why it could not be found out whether one does.
+    /// The reason, as text, if it can't be determined whether a walk reaches it.
     fn get(&mut self, walk: &Walk, path: &Path) -> Result<Option<Arc<EnteredDir>>, String> {
         let mut components: Vec<&std::ffi::OsStr> = path.iter().collect();
         let mut missing = Vec::new();
@@ -183,31 +185,31 @@ impl Entered {
     }
 }
 
-/// Subtrees that are being refreshed: the directories that remain to be listed.
+/// The progress of a refresh of subtrees: the directories that remain to be listed.
 #[derive(Debug, Default)]
 pub struct Cursor {
     stack: Vec<DirNode>,
 }
 
 impl Cursor {
-    /// Begins with a whole tree.
+    /// Starts with the whole tree.
     pub fn whole(walk: &Walk) -> Cursor {
         Cursor {
             stack: vec![walk.start()],
         }
     }
 
-    /// Returns true if nothing remains.
+    /// Returns true if no directory remains.
     pub fn is_done(&self) -> bool {
         self.stack.is_empty()
     }
 }
 
-/// Returns true if a whole tree can be listed now, without an error that may hide files. Ends at
-/// the first error, and when `stopped` returns true: whether the rest can be listed is unknown
-/// then.
+/// Returns true if the whole tree can be listed now, without an error that may hide files. Stops at
+/// the first error, and when `stopped` returns true. The result is false then, although the rest is
+/// unknown.
 ///
-/// Costs one listing a directory and one look at each file.
+/// Costs one listing for each directory, and one lookup for each file.
 pub fn can_be_listed(walk: &Walk, stopped: &dyn Fn() -> bool) -> bool {
     let mut stack = vec![walk.start()];
     while let Some(node) = stack.pop() {
@@ -220,36 +222,38 @@ pub fn can_be_listed(walk: &Walk, stopped: &dyn Fn() -> bool) -> bool {
     true
 }
 
-/// An entry of a directory of which something was heard.
+/// A directory entry that an event was about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
-    /// Its name there.
+    /// The entry's name in its directory.
     pub name: OsString,
-    /// When, in nanoseconds since the Unix epoch. What is heard of a file after its state has settled is of a change that the state
-    /// does not show: a single call that overwrites it notes the time when it begins, and is heard of when it ends.
+    /// When the event arrived, in nanoseconds since the Unix epoch. If it arrived after the file's
+    /// stamp had settled, the stamp does not reveal the change. For example, one long write call
+    /// sets the file time when it begins, and raises its event when it ends.
     pub heard_ns: i64,
 }
 
 /// A refresh of parts of a tree.
 pub struct Refresh<'a> {
-    /// The walk that decides what is eligible.
+    /// The walk, which decides which files are eligible.
     pub walk: &'a Walk,
-    /// The segment.
+    /// The segment that the overlay is based on.
     pub segment: &'a Segment,
-    /// Hears of each directory (relative to the index root) before it is listed.
+    /// Called with each directory (relative to the index root) before it is listed.
     pub enter: &'a (dyn Fn(&Path) + Sync),
-    /// A moment before anything is looked at, in nanoseconds since the Unix epoch: rules that have only just changed then are
-    /// not trusted.
+    /// A time before the refresh, in nanoseconds since the Unix epoch. Rules files that changed
+    /// just before it are not trusted.
     pub now_ns: i64,
 }
 
 impl Refresh<'_> {
-    /// Looks at entries of one directory by their names. Directories among them are left to `cursor`, which lists them from
-    /// now on. Returns the places among `names` of those that lead nowhere, although a walk gets to the directory.
+    /// Looks at named entries of one directory. Directories among them are added to `cursor`, to be
+    /// listed later. Returns the indices in `names` of the entries that don't exist, if a walk
+    /// reaches the directory.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] for damage of the segment; it is of no use then. So below.
+    /// [`FormatError`] if the segment is damaged; `known` is useless then.
     pub fn entries(
         &self,
         known: &mut Known,
@@ -264,7 +268,8 @@ impl Refresh<'_> {
         let looked = match dir_at {
             Ok(Some(dir)) => self.walk.look(&dir, names.iter().map(|named| &*named.name)),
             Ok(None) => names.iter().map(|_| Looked::Nothing).collect(),
-            // They may be there: nothing is gone because the system had, say, no file descriptor left.
+            // The entries may exist: for example, the system may just have run out of file
+            // descriptors.
             Err(message) => {
                 let failed = |_| Looked::Error(message.clone());
                 names.iter().map(failed).collect()
@@ -293,7 +298,7 @@ impl Refresh<'_> {
                 Looked::LeftOut(meta) => {
                     known.no_dir(self.segment, &path)?;
                     known.news |= known.overlay.no_file(self.segment, &path)?;
-                    // Other names of it may be eligible, and nothing else tells of them.
+                    // Other names of the file may be eligible, and no event reports them.
                     let stamp = Stamp::of(&meta).filter(|_| meta.kind == EntryKind::File);
                     known.news |= known.overlay.found_elsewhere(self.segment, &path, stamp)?;
                 }
@@ -306,12 +311,13 @@ impl Refresh<'_> {
         Ok(nowhere)
     }
 
-    /// Lists some of the directories that remain, on the threads of the current pool, and leaves those in them to the cursor.
-    /// Returns how many files were looked at. One listing a directory and one look a file.
+    /// Lists some of the remaining directories, on the threads of the current pool, and adds their
+    /// subdirectories to the cursor. Returns the number of files that were looked at. Costs one
+    /// listing for each directory, and one lookup for each file.
     ///
     /// # Errors
     ///
-    /// As [`Refresh::entries`].
+    /// [`FormatError`] if the segment is damaged; `known` is useless then.
     pub fn step(&self, known: &mut Known, cursor: &mut Cursor) -> Result<u64, FormatError> {
         let from = cursor.stack.len().saturating_sub(BATCH_DIRS);
         let batch = cursor.stack.split_off(from);
@@ -335,15 +341,15 @@ impl Refresh<'_> {
         Ok(files)
     }
 
-    /// Notes what was found in a directory.
+    /// Records the listing of a directory.
     fn take(&self, known: &mut Known, path: &Path, survey: &Survey) -> Result<(), FormatError> {
         let is_top = path.as_os_str().is_empty();
         let mut dirs = BTreeSet::new();
         for node in &survey.dirs {
             dirs.extend(node.places().map(|place| place.logical.clone()));
         }
-        // What is wrong with a directory in it is said when that is listed itself, and until then it is as wrong as it was: searches may
-        // be given what is known in between.
+        // An error of a subdirectory stays until that directory is listed itself: searches may use
+        // the knowledge in between.
         let is_in = |other: &Path| other.parent() == Some(path) && !dirs.contains(other);
         let own = |other: &Path| other == path || is_in(other) || is_top && other.is_absolute();
         let errors: Vec<PathBuf> = known

@@ -1,9 +1,11 @@
-//! Ignore rules: which entries of a directory the ignore files leave out.
+//! Ignore rules: decides which entries of a directory are ignored.
 //!
-//! Owns the order of precedence among `.rgignore`, `.ignore`, `.gitignore`, `.git/info/exclude` and the global
-//! excludes, which is ripgrep's. The globs themselves are the `ignore` crate's, or git's own. Malformed lines are left
-//! out silently here; `doctor` reports them. So are files that are not there for this user; that one could not be read for
-//! any other reason is told, because it may pass, and what was decided without it with it.
+//! This module owns the order of precedence among `.rgignore`, `.ignore`, `.gitignore`,
+//! `.git/info/exclude` and the global excludes, which equals ripgrep's. Globs are matched by the
+//! `ignore` crate, or by git's own syntax. Malformed lines are skipped silently; `doctor` reports
+//! them. Files that don't exist, or that this user may not read, are skipped too. Any other read
+//! error is reported as [`Unread`]: it may pass, and then decisions made without the file would be
+//! wrong.
 
 mod excludes;
 mod file;
@@ -26,26 +28,26 @@ use self::excludes::GlobalExcludes;
 use self::file::{IgnoreFile, MAX_LINES};
 use self::repository::Repository;
 
-/// Largest ignore file that is read, in bytes; the rest of a larger one is not looked at.
+/// The most bytes of an ignore file that are read; the rest is not used.
 const IGNORE_FILE_LIMIT: u64 = 16 << 20;
 
-/// The names that matter for the rules of a directory, as found in its listing.
+/// The files of a directory that decide about its rules, as found in its listing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ControlFiles {
-    /// `.rgignore` exists.
+    /// Whether `.rgignore` exists.
     pub rgignore: bool,
-    /// `.ignore` exists.
+    /// Whether `.ignore` exists.
     pub ignore: bool,
-    /// `.gitignore` exists.
+    /// Whether `.gitignore` exists.
     pub gitignore: bool,
-    /// `.git` exists.
+    /// Whether `.git` exists.
     pub git: bool,
-    /// `.jj` exists.
+    /// Whether `.jj` exists.
     pub jj: bool,
 }
 
 impl ControlFiles {
-    /// Notes `name` if it is one of them.
+    /// Records `name` if it is one of these files.
     pub fn note(&mut self, name: &[u8]) {
         match name {
             b".rgignore" => self.rgignore = true,
@@ -57,7 +59,7 @@ impl ControlFiles {
         }
     }
 
-    /// All of them.
+    /// All of these files exist.
     pub const ALL: ControlFiles = ControlFiles {
         rgignore: true,
         ignore: true,
@@ -66,8 +68,8 @@ impl ControlFiles {
         jj: true,
     };
 
-    /// Hands over the paths whose state decides which rules these files in `dir` stand for, each before it is read:
-    /// what a `.git` that is a file points to is found out by reading.
+    /// Calls `each` with the paths that decide about the rules of `dir`. Each path is passed before
+    /// it is read, for example a `.git` file before its target is read from it.
     pub fn inputs(self, dir: &Path, each: &mut dyn FnMut(&Path)) {
         let names = [
             (self.rgignore, ".rgignore"),
@@ -86,7 +88,7 @@ impl ControlFiles {
         }
     }
 
-    /// Returns those that count by these rules.
+    /// Returns the files that count by `which`.
     fn counted(self, which: IgnoreRules) -> ControlFiles {
         match which {
             IgnoreRules::All | IgnoreRules::AllAndGit => self,
@@ -103,8 +105,8 @@ impl ControlFiles {
         self.rgignore || self.ignore || self.gitignore || self.git || self.jj
     }
 
-    /// Finds them by looking at the filesystem, for directories that are not listed. What can't be looked at counts as found:
-    /// reading it says why.
+    /// Checks which files exist, for directories that are not listed. A file that can't be checked
+    /// counts as existing; reading it yields the error.
     pub(super) fn probe(dir: &Path) -> ControlFiles {
         let may_be = |name: &str| match dir.join(name).metadata() {
             Ok(_) => true,
@@ -120,29 +122,30 @@ impl ControlFiles {
     }
 }
 
-/// The rules that hold in one directory: its own, on top of those above it.
+/// The rules that apply in one directory: its own, and those of its parents.
 #[derive(Debug)]
 pub struct Rules {
     parent: Option<Arc<Rules>>,
     /// Which files count, here and below.
     which: IgnoreRules,
     excludes: Arc<GlobalExcludes>,
-    /// The global excludes as they are for the repository that this directory is in; without any outside of one.
+    /// The global excludes as they apply in the repository of this directory; empty outside of
+    /// repositories.
     global: Arc<IgnoreFile>,
     rgignore: IgnoreFile,
     ignore: IgnoreFile,
     gitignore: IgnoreFile,
     exclude: IgnoreFile,
-    /// This directory is the top of a repository: git's rules above it don't reach in.
+    /// Whether this directory is the top of a repository. Git's rules above it don't apply inside.
     has_git: bool,
-    /// This directory or one above it is in a repository: git's rules count at all.
+    /// Whether this directory is in a repository, so that git's rules apply at all.
     any_git: bool,
-    /// Neither this directory nor one above it has any rule.
+    /// Whether neither this directory nor its parents have rules.
     empty: bool,
 }
 
 impl Rules {
-    /// Returns rules that leave nothing out.
+    /// Returns rules that ignore nothing.
     pub fn none() -> Arc<Rules> {
         Rules::top(IgnoreRules::None, GlobalExcludes::none())
     }
@@ -163,9 +166,9 @@ impl Rules {
         })
     }
 
-    /// Returns the rules that hold for the directory `dir` from what lies above it, without its own; `which` says from which files.
-    /// `global_excludes` is git's `core.excludesFile`, whose patterns are relative to the top of each repository. Adds to
-    /// `unread` what could not be read.
+    /// Returns the rules that the parents of `dir` define for it, without its own; `which` says
+    /// which files count. `global_excludes` is git's `core.excludesFile`, whose patterns are
+    /// relative to the top of each repository. Adds files that could not be read to `unread`.
     pub fn above(
         dir: &Path,
         which: IgnoreRules,
@@ -189,8 +192,9 @@ impl Rules {
         rules
     }
 
-    /// Returns the rules of `dir`, a directory directly below that of `parent`, given the control files in
-    /// it. Shares the parent's when it adds none. Adds to `unread` what could not be read: it has no rules then.
+    /// Returns the rules of `dir`, a direct subdirectory of the directory of `parent`, given its
+    /// control files. Returns the parent's rules if `dir` adds none. Files that could not be read
+    /// have no rules, and are added to `unread`.
     pub fn child(
         parent: &Arc<Rules>,
         dir: &Path,
@@ -201,7 +205,7 @@ impl Rules {
         if !found.any() {
             return parent.clone();
         }
-        // A link to nowhere is no repository; what is listed may be one.
+        // A dangling link is no repository, so the listing alone does not prove one.
         let is_git = found.git && is_there(&dir.join(".git"), unread);
         let has_git = is_git || found.jj && is_there(&dir.join(".jj"), unread);
         let exclude = match is_git.then(|| Repository::at(dir, &mut |_| {})) {
@@ -256,13 +260,13 @@ impl Rules {
         self.which
     }
 
-    /// Returns true when no rule exists, so that no path needs to be matched.
+    /// Returns true if there are no rules, so that no path has to be matched.
     pub fn is_empty(&self) -> bool {
         self.empty
     }
 
-    /// Decides about an entry of this directory, by its absolute path. Costs one match per rule file
-    /// above it, at most.
+    /// Decides about an entry of this directory, by its absolute path. Costs at most one match for
+    /// each rules file at and above this directory.
     pub fn decide(&self, path: &Path, is_dir: bool) -> Verdict {
         if self.empty {
             return Verdict::Neutral;
@@ -302,23 +306,23 @@ impl Rules {
     }
 }
 
-/// What the ignore rules say about an entry.
+/// The decision of the ignore rules about an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing.
+    /// No rule matches.
     Neutral,
-    /// Leave it out.
+    /// The entry is ignored.
     Ignored,
-    /// Keep it, even if its name is hidden.
+    /// The entry is kept, even if its name is hidden.
     Kept,
 }
 
-/// A file that decides about others and could not be read, although it may be readable the next time.
+/// A rules file that could not be read, although the next attempt may succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread {
-    /// Its absolute path.
+    /// The absolute path of the file.
     pub path: PathBuf,
-    /// Why, in words.
+    /// The reason, as text.
     pub why: String,
 }
 
@@ -337,8 +341,8 @@ impl Unread {
     }
 }
 
-/// Returns true for an error which says that there is no such file for this user, and will not be at the next look, unless
-/// its metadata change.
+/// Returns true if the error means that the file does not exist for this user. Then another look
+/// gives the same result, unless the file's metadata change.
 fn is_absent(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidInput, IsADirectory, NotADirectory, NotFound, PermissionDenied};
     if matches!(
@@ -347,7 +351,7 @@ fn is_absent(error: &io::Error) -> bool {
     ) {
         return true;
     }
-    // A link to itself, what is too long to be a name, and a socket or a device.
+    // A link to itself, a name that is too long, a socket or a device.
     #[cfg(unix)]
     {
         use rustix::io::Errno;
@@ -378,7 +382,7 @@ fn is_there(path: &Path, unread: &mut Vec<Unread>) -> bool {
     }
 }
 
-/// Reads an ignore file; one that can't be read, or is no regular file, has no rules.
+/// Reads an ignore file. A file that can't be read, or is not regular, has no rules.
 fn read_ignore_file(
     dir: &Path,
     path: &Path,
@@ -395,18 +399,19 @@ fn read_ignore_file(
     }
 }
 
-/// The names of the files that hold ignore rules.
+/// The names of the files that contain ignore rules.
 pub const IGNORE_FILE_NAMES: [&str; 3] = [".rgignore", ".ignore", ".gitignore"];
 
-/// Returns true for the name of a file or directory that decides about the eligibility of others beside and below it.
+/// Returns true for the name of a file or directory that decides about the eligibility of its
+/// siblings and their contents.
 pub fn is_control_name(name: &OsStr) -> bool {
     let mut found = ControlFiles::default();
     found.note(name.as_encoded_bytes());
     found.any()
 }
 
-/// Returns what is wrong with an ignore file: 1-based lines and messages. Such lines have no effect on a
-/// search, which does not mention them.
+/// Returns the problems of an ignore file: 1-based line numbers and messages; line 0 is the whole
+/// file. Searches skip such lines silently.
 pub fn malformed_lines(path: &Path) -> Vec<(usize, String)> {
     let Ok(Some(bytes)) = read_regular_file(path) else {
         return vec![(
@@ -440,8 +445,8 @@ pub fn malformed_lines(path: &Path) -> Vec<(usize, String)> {
     problems
 }
 
-/// Reads a configuration file of the tree without ever waiting for a pipe. `None` for one that is not there for this user, or
-/// is no regular file.
+/// Reads a configuration file of the tree without blocking on a pipe. Returns `None` for a file
+/// that is not regular, or does not exist for this user.
 pub(crate) fn read_regular_file(path: &Path) -> Result<Option<Vec<u8>>, Unread> {
     let read = || {
         let mut options = OpenOptions::new();
@@ -458,7 +463,7 @@ pub(crate) fn read_regular_file(path: &Path) -> Result<Option<Vec<u8>>, Unread> 
         let mut bytes = Vec::new();
         file.take(IGNORE_FILE_LIMIT).read_to_end(&mut bytes)?;
         if bytes.len() as u64 == IGNORE_FILE_LIMIT {
-            // What is cut in two would be another rule.
+            // Half a line could be another rule.
             let end = memchr::memrchr(b'\n', &bytes).map_or(0, |feed| feed + 1);
             bytes[end..].fill(b'\n');
         }

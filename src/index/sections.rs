@@ -1,7 +1,8 @@
 //! The sections of a segment that follow its rows.
 //!
-//! Owns their order and the section of names. A builder fills them from a tree, a database from its tables; equal
-//! records give equal bytes. What the records say is those callers' business.
+//! Owns their order and the section of names. A builder fills them from a tree, the SQLite reader
+//! from its tables. Equal records give equal bytes. The callers decide about the content of the
+//! records.
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -16,22 +17,22 @@ use crate::format::sort_key::component_key;
 use crate::format::wire::Writer;
 use crate::index::names::name_bytes;
 
-/// The records of a segment, as they come. Names are added in the order of the records that have them: those of
-/// directories, of files, of the side list.
+/// The records of a segment, in the order of arrival. Names are added in the order of their
+/// records: directories, files, side list.
 #[derive(Debug, Default)]
 pub(crate) struct Sections {
     pub(crate) blocks: Vec<BlockRecord>,
     pub(crate) groups: Vec<GroupRecord>,
-    /// N-grams with rows of their own, group by group.
+    /// The n-grams that have rows of their own, group by group.
     pub(crate) direct: Vec<u32>,
-    /// What is in the slots, block by block.
+    /// The content of the slots, block by block.
     pub(crate) slots: Vec<Slot>,
     dirs: Writer,
     files: Writer,
     file_count: usize,
-    /// The sets of ignore rules that the root, the first of the directories, is entered by.
+    /// The sets of ignore rules by which the root, the first directory, is eligible.
     root_sets: Option<RuleSets>,
-    /// How many of the files are eligible by all of these.
+    /// The number of files with the same sets as the root.
     as_root: u32,
     side: Writer,
     names: Writer,
@@ -41,18 +42,18 @@ pub(crate) struct Sections {
 /// A slot: a part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slot {
-    /// The rank of the file; [`VACANT`] if there is none.
+    /// The rank of the file; [`VACANT`] for an empty slot.
     pub(crate) rank: u32,
     /// Where the part starts, in bytes.
     pub(crate) start: u32,
 }
 
-/// Names of more than 4 GiB in all, or one of more than 64 KiB.
+/// The error for names of more than 4 GiB in total, or a single name of more than 64 KiB.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NamesTooLong;
 
 impl Sections {
-    /// Adds a directory; its name is `name`, whatever the record says.
+    /// Adds a directory. `name` replaces the name in the record.
     pub(crate) fn push_dir(&mut self, name: &OsStr, dir: DirRecord) -> Result<(), NamesTooLong> {
         self.root_sets.get_or_insert(dir.sets);
         let name = self.add_name(name)?;
@@ -76,7 +77,7 @@ impl Sections {
         Ok(())
     }
 
-    /// Returns how many of the files are eligible by all the sets of ignore rules that the root is entered by.
+    /// Returns the number of files with the same sets of ignore rules as the root.
     pub(crate) fn as_root(&self) -> u32 {
         self.as_root
     }
@@ -88,7 +89,7 @@ impl Sections {
         Ok(())
     }
 
-    /// Adds a name to the names, and its ordering key where that is another.
+    /// Appends a name, and its ordering key if the key differs from the name.
     fn add_name(&mut self, name: &OsStr) -> Result<NameRecord, NamesTooLong> {
         let too_long = |_| NamesTooLong;
         let bytes = name_bytes(name);
@@ -107,7 +108,7 @@ impl Sections {
         Ok(record)
     }
 
-    /// Returns the parts of the files that have several, by rank and start.
+    /// Returns the parts of all files with several parts, by rank and start.
     fn parts(&self) -> Vec<PartRecord> {
         let mut parts: Vec<PartRecord> = (0..)
             .zip(&self.slots)
@@ -120,11 +121,11 @@ impl Sections {
         several.flatten().copied().collect()
     }
 
-    /// Writes all sections after that of the rows, and completes the file.
+    /// Writes all sections after the rows, and completes the file.
     ///
     /// # Errors
     ///
-    /// Those of the output.
+    /// Any error of the output.
     pub(crate) fn write<W: Write>(
         &self,
         mut out: SectionWriter<W>,
@@ -146,12 +147,12 @@ impl Sections {
     }
 }
 
-/// Writes the rows of a block to their section, at a cache line, so that no row lies across two pages. Returns where
-/// they start in it.
+/// Writes the rows of a block to their section and returns their offset in it. The offset is a
+/// multiple of 64 (a cache line), so that no row crosses a page.
 ///
 /// # Errors
 ///
-/// Those of the output.
+/// Any error of the output.
 pub(crate) fn write_rows<W: Write>(out: &mut SectionWriter<W>, rows: &[u8]) -> io::Result<u64> {
     let padding = out.section_len().next_multiple_of(64) - out.section_len();
     out.write_all(&[0; 64][..padding as usize])?;

@@ -1,8 +1,12 @@
-//! Reading a segment: its catalog, and which of its files may hold what a plan requires.
+//! Reads a segment: its catalog of files and directories, and its blocks of n-grams.
 //!
-//! Owns the interpretation of a segment's sections. Nothing read from the bytes is believed before it was
-//! checked: what tables say is held against each other when a segment is opened, numbers of files and names when
-//! they are used. A segment in memory and one in a mapping are the same type.
+//! Searches and the live index open segments; the builder reads earlier ones to copy blocks. This
+//! module interprets the sections of a segment file and validates them. Opening a segment checks
+//! that its tables agree with each other; numbers of files and names are checked when they are
+//! used. A [`Segment`] can be in memory or in a mapped file.
+//!
+//! `candidates` evaluates plans over the blocks, `content` hands out blocks to be copied, and
+//! `by_dir` lists the content of directories.
 
 mod by_dir;
 pub mod candidates;
@@ -32,8 +36,8 @@ use crate::index::plan::BLOCK_FILES;
 use crate::index::ranks::RankSet;
 use crate::index::segment::by_dir::ByDir;
 
-/// The most bytes that paths of directories have on average. No system opens much longer ones; a damaged catalog
-/// could have a few records stand for gigabytes.
+/// Limit on the mean length of directory paths, in bytes. Operating systems do not open much longer
+/// paths. Without the limit, a few records of a damaged catalog could expand to gigabytes.
 const MAX_MEAN_PATH: usize = 4096;
 
 /// An opened segment.
@@ -54,14 +58,14 @@ pub struct Segment {
     groups: Vec<Group>,
     paths: OnceLock<DirPaths>,
     by_dir: OnceLock<ByDir>,
-    /// Inode, device and rank of each file, in this order.
+    /// Inode, device and rank of each file, sorted.
     by_identity: OnceLock<Vec<(u64, u64, u32)>>,
 }
 
 /// A group of blocks.
 #[derive(Debug)]
 struct Group {
-    /// Where its n-grams with rows of their own are in the list of all.
+    /// The positions of its direct n-grams in the list of all groups.
     direct: Range<usize>,
     blocks: Vec<Block>,
 }
@@ -69,26 +73,27 @@ struct Group {
 #[derive(Clone, Copy, Debug)]
 struct Block {
     shape: Shape,
-    /// Where its rows start in the file.
+    /// The offset of its rows in the file.
     rows_at: usize,
     first_slot: usize,
 }
 
-/// The paths of all directories, by number and by path.
+/// The paths of all directories, by number and sorted.
 #[derive(Debug)]
 struct DirPaths {
     paths: Vec<PathBuf>,
-    /// Numbers of directories, in the order of the bytes of their paths.
+    /// The numbers of directories, sorted by the bytes of their paths.
     sorted: Vec<u32>,
 }
 
 impl Segment {
-    /// Opens a segment. Checks its tables, in time that depends on the number of blocks only; pages are checked
-    /// when they are touched.
+    /// Opens a segment and checks its tables, in time that depends only on the number of blocks.
+    /// Pages are checked when they are first read.
     ///
     /// # Errors
     ///
-    /// [`FormatError`], which [is corrupt](FormatError::is_corrupt) where the segment is of no use to anybody.
+    /// [`FormatError`]. If it [is corrupt](FormatError::is_corrupt), no process can use the
+    /// segment.
     pub fn open(storage: Storage) -> Result<Segment, FormatError> {
         Segment::new(Container::open(
             storage,
@@ -101,7 +106,7 @@ impl Segment {
     ///
     /// # Errors
     ///
-    /// As [`Segment::open`].
+    /// Those of [`Segment::open`].
     pub fn open_own(storage: Storage) -> Result<Segment, FormatError> {
         Segment::new(Container::open_own(
             storage,
@@ -168,12 +173,12 @@ impl Segment {
         })
     }
 
-    /// Returns what the segment says about itself.
+    /// Returns the metadata record of the segment.
     pub fn meta(&self) -> &MetaRecord {
         &self.meta
     }
 
-    /// Returns the length and the checksum of the file.
+    /// Returns the length and the checksum of the segment file.
     pub fn summary(&self) -> Summary {
         self.container.summary()
     }
@@ -183,35 +188,36 @@ impl Segment {
         self.container.storage()
     }
 
-    /// Returns how many files the catalog has.
+    /// Returns the number of files in the catalog.
     pub fn file_count(&self) -> u32 {
         self.meta.files
     }
 
-    /// Returns true if each file of the catalog is eligible by the sets of ignore rules `asked`. Constant time.
+    /// Returns true if each file of the catalog is eligible by the sets of ignore rules `asked`.
+    /// Takes constant time.
     ///
     /// # Errors
     ///
-    /// As [`Segment::file`].
+    /// [`FormatError`] if the segment is damaged.
     pub fn all_hold(&self, asked: RuleSets) -> Result<bool, FormatError> {
         Ok(self.meta.as_root == self.meta.files && self.dir(0)?.sets.hold(asked))
     }
 
-    /// Returns how many directories it has.
+    /// Returns the number of directories in the catalog.
     pub fn dir_count(&self) -> u32 {
         self.meta.dirs
     }
 
-    /// Returns how many files are on the side list.
+    /// Returns the number of files on the side list.
     pub fn side_count(&self) -> u32 {
         self.meta.side
     }
 
-    /// Reads the file with a rank. Constant time.
+    /// Reads the file with the given rank, in constant time.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] for damage; the segment is of no use then. So in the other methods.
+    /// [`FormatError`] if the segment is damaged and must not be used any longer.
     pub fn file(&self, rank: u32) -> Result<FileRecord, FormatError> {
         let file: FileRecord = self.files.get(self.container.view(), rank)?;
         self.check_dir(file.dir)?;
@@ -219,11 +225,11 @@ impl Segment {
         Ok(file)
     }
 
-    /// Reads the directory with a number. Constant time.
+    /// Reads the directory with the given number, in constant time.
     ///
     /// # Errors
     ///
-    /// As [`Segment::file`].
+    /// [`FormatError`] if the segment is damaged.
     pub fn dir(&self, number: u32) -> Result<DirRecord, FormatError> {
         let dir: DirRecord = self.dirs.get(self.container.view(), number)?;
         let is_root = number == 0 && dir.parent == 0;
@@ -241,27 +247,28 @@ impl Segment {
         Ok(dir)
     }
 
-    /// Reads a file of the side list. Constant time.
+    /// Reads a file of the side list, in constant time.
     ///
     /// # Errors
     ///
-    /// As [`Segment::file`].
+    /// [`FormatError`] if the segment is damaged.
     pub fn side(&self, n: u32) -> Result<SideRecord, FormatError> {
         let side: SideRecord = self.side.get(self.container.view(), n)?;
         self.check_dir(side.dir)?;
         check_named(side.name)?;
-        // It would never be reached.
+        // A merge with the catalog would never reach such a file.
         if side.before_rank > self.meta.files {
             return Err(inconsistent("a file stands before one that does not exist"));
         }
         Ok(side)
     }
 
-    /// Reads a name. It is that of an entry of a directory, or empty: it leads nowhere else.
+    /// Reads a name. The result is empty or a single path component, so it leads to no other
+    /// directory.
     ///
     /// # Errors
     ///
-    /// As [`Segment::file`].
+    /// [`FormatError`] if the segment is damaged.
     pub fn name(&self, name: NameRecord) -> Result<OsString, FormatError> {
         let bytes =
             self.container
@@ -276,7 +283,7 @@ impl Segment {
     ///
     /// # Errors
     ///
-    /// As [`Segment::file`].
+    /// [`FormatError`] if the segment is damaged.
     pub fn sort_key(&self, name: NameRecord) -> Result<&[u8], FormatError> {
         let (offset, len) = match name.key_len {
             0 => (name.offset as usize, name.len),
@@ -287,11 +294,11 @@ impl Segment {
             .bytes_in(self.names, offset, len.into())
     }
 
-    /// Returns the path of a directory relative to the root. All paths are put together on the first call.
+    /// Returns the path of a directory, relative to the root. The first call computes all paths.
     ///
     /// # Errors
     ///
-    /// As [`Segment::file`].
+    /// [`FormatError`] if the segment is damaged.
     pub fn dir_path(&self, number: u32) -> Result<&Path, FormatError> {
         let paths = &self.paths()?.paths;
         paths
@@ -300,12 +307,12 @@ impl Segment {
             .ok_or_else(|| inconsistent("a directory that does not exist"))
     }
 
-    /// Finds a directory by its path relative to the root; `None` if enumeration did not enter it. Logarithmic in
-    /// the number of directories.
+    /// Finds a directory by its path, relative to the root. Returns `None` if the enumeration did
+    /// not enter it. Takes logarithmic time in the number of directories.
     ///
     /// # Errors
     ///
-    /// As [`Segment::file`].
+    /// [`FormatError`] if the segment is damaged.
     pub fn find_dir(&self, path: &Path) -> Result<Option<u32>, FormatError> {
         let DirPaths { paths, sorted } = self.paths()?;
         let bytes = |path: &Path| name_bytes(path.as_os_str()).to_vec();
@@ -317,22 +324,22 @@ impl Segment {
         Ok(at.ok().and_then(|at| sorted.get(at).copied()))
     }
 
-    /// Returns the path of a file relative to the root.
+    /// Returns the path of a file, relative to the root.
     ///
     /// # Errors
     ///
-    /// As [`Segment::file`].
+    /// [`FormatError`] if the segment is damaged.
     pub fn path(&self, rank: u32) -> Result<PathBuf, FormatError> {
         let file = self.file(rank)?;
         Ok(self.dir_path(file.dir)?.join(self.name(file.name)?))
     }
 
-    /// Returns the rank of the first file that does not come before a path in emission order: where the path is, or would
-    /// be. Logarithmic in the number of files.
+    /// Returns the rank of the first file at or after a path in emission order. Takes logarithmic
+    /// time in the number of files.
     ///
     /// # Errors
     ///
-    /// As [`Segment::file`].
+    /// [`FormatError`] if the segment is damaged.
     pub fn position(&self, path: &Path) -> Result<u32, FormatError> {
         let (mut low, mut high) = (0, self.meta.files);
         while low < high {
@@ -345,22 +352,23 @@ impl Segment {
         Ok(low)
     }
 
-    /// Finds a file by its path relative to the root. Logarithmic in the number of files.
+    /// Finds a file by its path, relative to the root. Takes logarithmic time in the number of
+    /// files.
     ///
     /// # Errors
     ///
-    /// As [`Segment::file`].
+    /// [`FormatError`] if the segment is damaged.
     pub fn find_file(&self, path: &Path) -> Result<Option<u32>, FormatError> {
         let rank = self.position(path)?;
         let found = rank < self.meta.files && self.path(rank)? == path;
         Ok(found.then_some(rank))
     }
 
-    /// Returns the path of a file of the side list relative to the root.
+    /// Returns the path of a file of the side list, relative to the root.
     ///
     /// # Errors
     ///
-    /// As [`Segment::file`].
+    /// [`FormatError`] if the segment is damaged.
     pub fn side_path(&self, n: u32) -> Result<PathBuf, FormatError> {
         let side = self.side(n)?;
         Ok(self.dir_path(side.dir)?.join(self.name(side.name)?))
@@ -374,7 +382,7 @@ impl Segment {
         let mut bytes_left = MAX_MEAN_PATH.saturating_mul(self.meta.dirs as usize);
         for number in 0..self.meta.dirs {
             let dir = self.dir(number)?;
-            // `dir` has checked that the parent comes first. The root has none.
+            // `dir` ensures that the parent has a lower number. The root has no parent.
             let parent = paths.get(dir.parent as usize);
             let path = match parent {
                 None => PathBuf::new(),
@@ -399,11 +407,12 @@ impl Segment {
         Ok(self.paths.get_or_init(|| DirPaths { paths, sorted }))
     }
 
-    /// Checks every page and every number (`index verify`). Linear in the size of the segment.
+    /// Checks every page and every number (`index verify`). Takes linear time in the size of the
+    /// segment.
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong.
+    /// [`FormatError`] for the first problem.
     pub fn verify(&self) -> Result<(), FormatError> {
         self.container.verify_all()?;
         self.paths()?;
@@ -447,7 +456,7 @@ impl Segment {
             let mut last = None;
             for at in group.direct.clone() {
                 let packed = Some(self.direct.get(self.container.view(), at)?);
-                // They are looked for by halving.
+                // Lookups use binary search.
                 if packed <= last {
                     return Err(inconsistent(
                         "n-grams with rows of their own are not sorted",
@@ -475,7 +484,7 @@ impl Segment {
     }
 }
 
-/// Makes sure that an entry of a directory has a name.
+/// Checks that an entry of a directory has a name.
 fn check_named(name: NameRecord) -> Result<(), FormatError> {
     match name.len {
         0 => Err(inconsistent("an entry has no name")),
@@ -487,7 +496,7 @@ fn inconsistent(problem: &'static str) -> FormatError {
     FormatError::inconsistent("the catalog", 0, problem)
 }
 
-/// Reads groups and blocks and holds them against each other.
+/// Reads the groups and blocks, and checks that they agree with each other.
 fn read_groups(
     container: &Container,
     meta: &MetaRecord,

@@ -1,9 +1,11 @@
-//! A snapshot: one published state of an index, pinned by whoever searches with it.
+//! A snapshot: one published state of an index, pinned by each search that uses it.
 //!
-//! Owns what belongs together: a segment, how the tree differs from it, what decided about eligibility, and answers that
-//! only depend on them.
-//! A snapshot never changes; a later state is another snapshot. Whether it still is the state of the tree is asked
-//! here too, without any memory of the answer: until changes are tracked, every call has to ask.
+//! Owns the parts that belong to one state: the segment, the overlay of changes in the tree, the
+//! eligibility inputs, and cached sets of files that depend only on these. A snapshot never
+//! changes; a later state of the tree is another snapshot.
+//!
+//! This module also compares a snapshot with the tree. It caches no result: without change
+//! tracking, every call has to compare.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -23,22 +25,22 @@ use crate::index::segment::Segment;
 use crate::index::stamp::Stamp;
 use crate::index::walk::join;
 
-/// How many sets are kept that requests are likely to ask for again.
+/// The number of rank sets that a cache keeps.
 const KEPT_SETS: usize = 16;
 
-/// Where an index is kept (`index_storage`).
+/// The place where an index is stored (`index_storage`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorageMode {
-    /// In memory of the process.
+    /// In the memory of the process.
     Memory,
-    /// In files that are mapped.
+    /// In memory-mapped files.
     Mmap,
     /// In an SQLite database.
     Sqlite,
 }
 
 impl StorageMode {
-    /// Returns the name that is configured and shown.
+    /// Returns the name used in configuration and output.
     pub fn as_str(self) -> &'static str {
         match self {
             StorageMode::Memory => "memory",
@@ -53,71 +55,71 @@ impl StorageMode {
 pub struct Snapshot {
     key: KeyParts,
     storage: StorageMode,
-    /// The number of its publication, where it is kept in files.
+    /// The publication number, for an index in files.
     generation: Option<u64>,
-    /// When that was, in milliseconds since 1970.
+    /// The time of publication, in milliseconds since 1970.
     published_ms: Option<i64>,
-    /// How many states of the tree it has followed since its segment was opened or built.
+    /// The number of overlay updates since the segment was opened or built.
     sequence: u64,
     segment: Arc<Segment>,
     overlay: Overlay,
     inputs: Arc<Inputs>,
-    /// What the enumeration could not read: files may be hidden behind it.
+    /// The number of enumeration errors: an unreadable directory may hide eligible files.
     enumeration_errors: u64,
-    /// Counts the segment as open for as long as any snapshot of it is in use.
+    /// Counts the segment as open while any snapshot of it is in use.
     handle: Option<Arc<Handle>>,
-    /// Sets of files of the segment; later snapshots with the same segment have them too.
+    /// Cached sets of files of the segment, shared with later snapshots of the same segment.
     sets: Arc<KeptSets>,
-    /// Sets of files beside the segment.
+    /// Cached sets of files of the overlay.
     extra_sets: KeptSets,
 }
 
-/// Sets that requests are likely to ask for again, the latest first.
+/// A cache of rank sets by name, the most recently used first.
 #[derive(Debug, Default)]
 struct KeptSets(Mutex<VecDeque<(String, Arc<RankSet>)>>);
 
-/// Why a snapshot is not the state of the tree.
+/// The reason why a snapshot does not match the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stale {
-    /// Enumeration met errors, so files may be missing (FR-LSI-SAFE-COMPLETE-01).
+    /// Enumeration met this many errors, so files may be missing (FR-LSI-SAFE-COMPLETE-01).
     EnumerationErrors(u64),
-    /// An ignore file or the like is not as it was (FR-LSI-TRK-07).
+    /// An eligibility input, such as an ignore file, changed (FR-LSI-TRK-07).
     Input(PathBuf),
-    /// A directory is not as it was, or could not be looked at.
+    /// A directory changed, or its metadata could not be read.
     Dir(PathBuf),
-    /// A directory has a time of last change that a stamp can't hold.
+    /// A timestamp of a directory does not fit into a stamp.
     Untimed(PathBuf),
-    /// The comparison was ended early: nobody knows.
+    /// The comparison was cancelled before it found a difference.
     Unfinished,
 }
 
-/// What in a tree is not as a snapshot has it.
+/// The differences between a snapshot and the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Differences {
-    /// Ignore files and the like, by their absolute paths.
+    /// The changed eligibility inputs, by absolute path.
     pub inputs: Vec<PathBuf>,
-    /// Directories, relative to the index root.
+    /// The changed directories, relative to the index root.
     pub dirs: Vec<PathBuf>,
 }
 
 impl Differences {
-    /// Returns true if there are none.
+    /// Returns true if there are no differences.
     pub fn is_empty(&self) -> bool {
         self.inputs.is_empty() && self.dirs.is_empty()
     }
 }
 
-/// What a look at a directory and at some of its files came to.
+/// The result of comparing a directory and some of its files with a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DirLook {
-    /// Whether the directory is as it was.
+    /// Whether the directory is unchanged.
     pub(crate) is_same: bool,
-    /// The same for each of the files, in their order.
+    /// Whether each file is unchanged, in the order of the given ranks.
     pub(crate) files: Vec<bool>,
 }
 
 impl Snapshot {
-    /// Puts a snapshot together.
+    /// Creates a snapshot of a segment, with an empty overlay.
     pub fn new(
         key: KeyParts,
         storage: StorageMode,
@@ -141,7 +143,7 @@ impl Snapshot {
         }
     }
 
-    /// Says which publication it is of, and when that was, in milliseconds since 1970.
+    /// Sets the publication number and its time, in milliseconds since 1970.
     #[must_use]
     pub fn published_as(mut self, generation: u64, ms: i64) -> Snapshot {
         self.generation = Some(generation);
@@ -149,14 +151,15 @@ impl Snapshot {
         self
     }
 
-    /// Counts the segment as open, from now until nobody uses it any more.
+    /// Attaches a handle that counts the segment as open until the last snapshot of it is dropped.
     #[must_use]
     pub fn counted(mut self, handle: Handle) -> Snapshot {
         self.handle = Some(Arc::new(handle));
         self
     }
 
-    /// Returns the snapshot of a later state of the same tree, which differs from the segment as `overlay` says.
+    /// Returns the snapshot of a later state of the same tree. `overlay` holds the differences
+    /// between that state and the segment.
     #[must_use]
     pub fn later(
         &self,
@@ -180,27 +183,28 @@ impl Snapshot {
         }
     }
 
-    /// Returns the components of the key under which it was built.
+    /// Returns the components of the index key.
     pub fn key(&self) -> &KeyParts {
         &self.key
     }
 
-    /// Returns where it is kept.
+    /// Returns the place where the index is stored.
     pub fn storage(&self) -> StorageMode {
         self.storage
     }
 
-    /// Returns the number of the publication that it is of; `None` for one that is only in memory.
+    /// Returns the publication number; `None` for an index that is only in memory.
     pub fn generation(&self) -> Option<u64> {
         self.generation
     }
 
-    /// Returns when its segment was published, in milliseconds since 1970; `None` for one that is only in memory.
+    /// Returns the time of publication of the segment, in milliseconds since 1970; `None` for an
+    /// index that is only in memory.
     pub fn published_ms(&self) -> Option<i64> {
         self.published_ms
     }
 
-    /// Returns how many states of the tree it has followed since its segment was opened or built by this process.
+    /// Returns the number of overlay updates since this process opened or built the segment.
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
@@ -210,33 +214,37 @@ impl Snapshot {
         &self.segment
     }
 
-    /// Returns how the tree differs from the segment.
+    /// Returns the differences between the tree and the segment.
     pub fn overlay(&self) -> &Overlay {
         &self.overlay
     }
 
-    /// Returns what decided about eligibility.
+    /// Returns the eligibility inputs.
     pub fn inputs(&self) -> &Arc<Inputs> {
         &self.inputs
     }
 
-    /// Returns how many errors the enumeration met.
+    /// Returns the number of enumeration errors.
     pub fn enumeration_errors(&self) -> u64 {
         self.enumeration_errors
     }
 
-    /// Returns why nothing may be left out of any search, whatever the tree is like.
+    /// Returns the reason why no search may skip files by this snapshot, independent of the state
+    /// of the tree. `None` if enumeration met no errors.
     pub fn incomplete(&self) -> Option<Stale> {
         (self.enumeration_errors > 0).then_some(Stale::EnumerationErrors(self.enumeration_errors))
     }
 
-    /// Compares everything that decides about eligibility with how it was: one look at each input, at each directory
-    /// below `scope` (relative to the index root), and at those above it. `base` is the index root beneath `root`.
-    /// Directories are looked at on the threads of the current pool.
+    /// Returns the first difference in the eligibility inputs, in the directories below `scope`
+    /// (relative to the index root), or in the directories above `scope`. `base` is the index root,
+    /// relative to `root`.
+    ///
+    /// Costs one lookup per input and directory. Directories are compared on the threads of the
+    /// current pool.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] for damage; the snapshot is of no use then.
+    /// [`FormatError`] if the segment is damaged; the snapshot is unusable then.
     pub fn stale(
         &self,
         root: &RootDir,
@@ -246,13 +254,13 @@ impl Snapshot {
         self.stale_while(&|| true, root, base, scope)
     }
 
-    /// Compares as [`Snapshot::stale`] does, as long as `go_on` returns true. It is asked before
-    /// each look at a directory; when it returns false, the answer is [`Stale::Unfinished`], unless
-    /// a directory before has changed.
+    /// Compares like [`Snapshot::stale`] while `go_on` returns true. `go_on` is called before each
+    /// lookup of a directory. When it returns false, the result is [`Stale::Unfinished`], unless an
+    /// earlier directory has changed.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] for damage; the snapshot is of no use then.
+    /// [`FormatError`] if the segment is damaged; the snapshot is unusable then.
     pub fn stale_while(
         &self,
         go_on: &(dyn Fn() -> bool + Sync),
@@ -275,12 +283,12 @@ impl Snapshot {
         changed.transpose()
     }
 
-    /// Finds everything that decides about eligibility below `scope` and is not as it was, as
-    /// [`Snapshot::stale`] finds the first. `None` if `go_on` returned false meanwhile.
+    /// Returns all differences, where [`Snapshot::stale`] returns the first. `None` if `go_on`
+    /// returned false before the comparison was complete.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] for damage; the snapshot is of no use then.
+    /// [`FormatError`] if the segment is damaged; the snapshot is unusable then.
     pub fn differences(
         &self,
         go_on: &(dyn Fn() -> bool + Sync),
@@ -288,7 +296,7 @@ impl Snapshot {
         base: &Path,
         scope: &Path,
     ) -> Result<Option<Differences>, FormatError> {
-        // The directories in each directory, which is opened once for all of them.
+        // Grouped by parent, so that each parent is opened once.
         let mut by_parent: BTreeMap<Option<u32>, Vec<u32>> = BTreeMap::new();
         for number in 0..self.segment.dir_count() {
             let path = self.segment.dir_path(number)?;
@@ -323,7 +331,8 @@ impl Snapshot {
         Ok(Some(differences))
     }
 
-    /// Finds those of some directories, all directly in the one with the number `above`, that are not as they were.
+    /// Returns the changed directories among `dirs`, which are all children of the directory
+    /// `above`.
     fn stale_dirs_in(
         &self,
         above: u32,
@@ -344,7 +353,7 @@ impl Snapshot {
         let mut now = stat.ok().map(|stat| stat.entries.into_iter());
         let mut stale = Vec::new();
         for &number in dirs {
-            // Where the directory above can't be opened, none in it can be looked at.
+            // If the parent can't be opened, all its children count as changed.
             let meta = now.as_mut().and_then(|entries| entries.next()?.ok());
             let path = || self.segment.dir_path(number).map(Path::to_path_buf);
             let kept = Stamp::from_record(self.segment.dir(number)?.stamp);
@@ -381,11 +390,11 @@ impl Snapshot {
         })
     }
 
-    /// Returns true if a directory is as it was. One that can't be looked at is not.
+    /// Returns true if a directory is unchanged. A directory that can't be read counts as changed.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] for damage; the snapshot is of no use then.
+    /// [`FormatError`] if the segment is damaged; the snapshot is unusable then.
     pub(crate) fn is_same_dir(
         &self,
         root: &RootDir,
@@ -395,11 +404,11 @@ impl Snapshot {
         Ok(self.stale_dir(root, base, dir)?.is_none())
     }
 
-    /// Says how a directory is not as it was; `None` if it is.
+    /// Returns the way in which a directory differs from the snapshot; `None` if it is unchanged.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] for damage; the snapshot is of no use then.
+    /// [`FormatError`] if the segment is damaged; the snapshot is unusable then.
     pub(crate) fn stale_dir(
         &self,
         root: &RootDir,
@@ -410,12 +419,12 @@ impl Snapshot {
         self.dir_is_stale(dir, &|| true, root, base, Path::new(""))
     }
 
-    /// Returns true if a directory, given by its path relative to the index root, and those above it
-    /// are in the catalog and are as they were.
+    /// Returns true if a directory (relative to the index root) and all its parents are in the
+    /// catalog and unchanged.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] for damage; the snapshot is of no use then.
+    /// [`FormatError`] if the segment is damaged; the snapshot is unusable then.
     pub(crate) fn is_same_down_to(
         &self,
         root: &RootDir,
@@ -434,12 +443,12 @@ impl Snapshot {
         Ok(true)
     }
 
-    /// Tells for each of some files of one directory whether it is as it was. Files that can't be looked at are not.
-    /// One system call a file, after the directory was opened.
+    /// Returns, for each file rank of one directory, whether the file is unchanged. A file that
+    /// can't be read counts as changed. Costs one system call per file, plus opening the directory.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] for damage; the snapshot is of no use then.
+    /// [`FormatError`] if the segment is damaged; the snapshot is unusable then.
     pub fn unchanged(
         &self,
         root: &RootDir,
@@ -450,12 +459,12 @@ impl Snapshot {
         Ok(self.look_into(root, base, dir, ranks)?.files)
     }
 
-    /// Looks at a directory and some of its files, as [`Snapshot::is_same_dir`] and
-    /// [`Snapshot::unchanged`] do, and opens the directory once for both.
+    /// Compares a directory and some of its files, like [`Snapshot::is_same_dir`] and
+    /// [`Snapshot::unchanged`], and opens the directory only once.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] for damage; the snapshot is of no use then.
+    /// [`FormatError`] if the segment is damaged; the snapshot is unusable then.
     pub(crate) fn look_into(
         &self,
         root: &RootDir,
@@ -486,17 +495,17 @@ impl Snapshot {
         })
     }
 
-    /// Returns how many sets are kept for requests to come.
+    /// Returns the number of cached sets.
     pub fn kept_sets(&self) -> usize {
         self.sets.lock().len() + self.extra_sets.lock().len()
     }
 
-    /// Returns the set of files of the segment that is kept under `name`, made by `make` if there is none yet. A few sets
-    /// are kept; the one that was not asked for the longest goes first.
+    /// Returns the set of files of the segment that is cached under `name`, or calls `make` and
+    /// caches its result. The cache evicts the least recently used set.
     ///
     /// # Errors
     ///
-    /// Those of `make`.
+    /// Any error of `make`.
     pub fn set(
         &self,
         name: &str,
@@ -505,11 +514,12 @@ impl Snapshot {
         self.sets.get(name, make)
     }
 
-    /// Does the same for files of the overlay, which are numbered by their places there.
+    /// Returns a cached set of files of the overlay, numbered by their positions there. Works like
+    /// [`Snapshot::set`].
     ///
     /// # Errors
     ///
-    /// Those of `make`.
+    /// Any error of `make`.
     pub fn extra_set(
         &self,
         name: &str,
@@ -539,7 +549,7 @@ impl KeptSets {
                 return Ok(set);
             }
         }
-        // Not under the lock: other searches need not wait for this.
+        // The lock is not held here, so that other searches do not wait for `make`.
         let set = Arc::new(make()?);
         let mut sets = self.lock();
         sets.push_front((name.to_string(), set.clone()));

@@ -1,33 +1,34 @@
-//! Stamps: what tells one state of a file or directory from another without reading it.
+//! Stamps: metadata that tells states of a file or directory apart without reading it.
 //!
-//! Owns the comparison of states (FR-LSI-TRK-01, FR-LSI-TRK-02) and the question whether a stamp can be relied on
-//! (FR-LSI-TRK-03). It reads no clock.
+//! Owns the comparison of states (FR-LSI-TRK-01, FR-LSI-TRK-02) and the rule for when a stamp is
+//! reliable (FR-LSI-TRK-03). It reads no clock.
 
 use std::time::Duration;
 
 use crate::format::segment::StampRecord;
 use crate::index::beneath::{EntryKind, EntryMeta};
 
-/// How much older than a look at a file its last change must be, where timestamps are fine: several ticks of
-/// any kernel's clock.
+/// The least age of the last change for a stamp to be reliable, if timestamps are fine: several
+/// ticks of any kernel's clock.
 const FINE_NS: i64 = 50_000_000;
 
-/// The same where timestamps are whole seconds, or pairs of them.
+/// The least age where timestamps have a resolution of one or two seconds.
 const COARSE_NS: i64 = 2_100_000_000;
 
-/// How much longer a file may be in the making for each of its bytes. What overwrites it by a single call notes the time when it begins, and
-/// whoever reads in the middle finds the state that the file has at the end.
+/// The extra age per byte of the file, for a write in progress. A single `write` call sets the
+/// timestamps when it begins. A reader in the middle of the call sees the final stamp with partly
+/// written text.
 const NS_PER_BYTE: u64 = 100;
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// The state of a file or directory.
+/// The state of a file or directory, as far as metadata shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp(StampRecord);
 
 impl Stamp {
-    /// Takes the state from metadata. `None` for times that don't fit 64 bits of nanoseconds, some three centuries
-    /// around 1970: such a file can't be told from a changed one.
+    /// Extracts the stamp from metadata. `None` if a time does not fit into 64 bits of nanoseconds,
+    /// about three centuries around 1970: later changes of such a file might not show.
     pub fn of(meta: &EntryMeta) -> Option<Stamp> {
         let is_dir = meta.kind == EntryKind::Dir;
         Some(Stamp(StampRecord {
@@ -43,12 +44,12 @@ impl Stamp {
         }))
     }
 
-    /// Takes the state from a record.
+    /// Creates a stamp from a stored record.
     pub fn from_record(record: StampRecord) -> Stamp {
         Stamp(record)
     }
 
-    /// Returns the record of the state.
+    /// Returns the record for storage.
     pub fn record(self) -> StampRecord {
         self.0
     }
@@ -58,19 +59,21 @@ impl Stamp {
         self.0.len
     }
 
-    /// Returns the device and the number on it; zeros where the platform does not tell.
+    /// Returns the device number and the inode number; zeros on platforms without them.
     pub fn identity(self) -> (u64, u64) {
         (self.0.device, self.0.inode)
     }
 
-    /// Returns true if the text of the file is the same, as far as length, identity and time of the last write tell. Unlike all of the state, that
-    /// is the same when the file gets or loses a name, of which nobody hears who does not watch that name's directory.
+    /// Returns true if the text is the same, as far as length, identity and modification time show.
+    ///
+    /// The whole stamp also differs when the file gains or loses a hard link. Only a watcher of
+    /// that link's directory is notified of such a change.
     pub fn same_text(self, other: Stamp) -> bool {
         let text = |stamp: Stamp| (stamp.len(), stamp.identity(), stamp.0.modified_ns);
         text(self) == text(other)
     }
 
-    /// Returns how many names the file has.
+    /// Returns the number of hard links; 0 for a directory.
     pub fn links(self) -> u32 {
         self.0.links
     }
@@ -80,14 +83,14 @@ impl Stamp {
         self.0.len == 0
     }
 
-    /// Returns true if a change after the moment `now_ns` (nanoseconds since the Unix epoch) is certain to change
-    /// the stamp. A change within the same tick of the filesystem's clock leaves no trace, so the last one
-    /// has to be clearly older.
+    /// Returns true if every change after `now_ns` (nanoseconds since the Unix epoch) is certain to
+    /// change the stamp. A second change within the same tick of the filesystem's clock leaves no
+    /// trace, so the last change has to be clearly older.
     pub fn is_settled(self, now_ns: i64) -> bool {
         self.settles_after_ns() < now_ns
     }
 
-    /// Returns how long after `now_ns` the stamp settles; zero if it has.
+    /// Returns the time after `now_ns` until the stamp is settled; zero if it is.
     pub fn settles_in(self, now_ns: i64) -> Duration {
         let ns = self
             .settles_after_ns()
@@ -97,7 +100,7 @@ impl Stamp {
     }
 
     fn settles_after_ns(self) -> i64 {
-        // The time of the last change can't be set by programs, unlike that of the last modification.
+        // Programs can set the modification time, but not the time of the last status change.
         let last = match self.0.changed_ns {
             0 => self.0.modified_ns,
             changed => changed,

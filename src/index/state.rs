@@ -1,7 +1,9 @@
-//! The index safety state machine (LSI §4.2): which state follows from what has happened, and what has to be done.
+//! The index safety state machine (LSI §4.2): computes the next state and the required actions from
+//! triggers.
 //!
-//! Owns the states, what triggers a transition, the table of transitions and the rules of precedence. It is a function of
-//! its arguments: no I/O, no clock, no memory. Whoever runs it finds out what has happened and carries out the actions.
+//! This module owns the states, the triggers, the transition table and the rules of precedence. It
+//! is a pure function: no I/O, no clock, no memory. The caller, the live index, detects triggers
+//! and carries out the actions.
 
 pub mod table;
 
@@ -9,25 +11,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::index::state::table::{Class, Effect, Row, TABLE};
 
-/// An index safety state (FR-LSI-SAFE-01). Ordered by severity, the least severe first (LSI §4.2.1, P1).
+/// An index safety state (FR-LSI-SAFE-01). Ordered by severity, the least severe first (LSI §4.2.1,
+/// P1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SafetyState {
-    /// There is a valid index, and its coverage is confirmed.
+    /// There is a valid index, and it is confirmed to cover the whole tree.
     Complete,
     /// There is no index.
     Absent,
     /// An index is being built.
     Building,
-    /// There may be an index, but its coverage is not certain.
+    /// There may be an index, but its coverage is not confirmed.
     Uncertain,
-    /// The data of the index are damaged.
+    /// The index data are damaged.
     Corrupt,
-    /// There is to be no index.
+    /// The index is disabled.
     Disabled,
 }
 
 impl SafetyState {
-    /// All of them, the least severe first.
+    /// All states, the least severe first.
     pub const ALL: [SafetyState; 6] = [
         SafetyState::Complete,
         SafetyState::Absent,
@@ -37,7 +40,7 @@ impl SafetyState {
         SafetyState::Disabled,
     ];
 
-    /// Returns the name that is stored and shown.
+    /// Returns the name used in stored data and output.
     pub fn as_str(self) -> &'static str {
         match self {
             SafetyState::Complete => "COMPLETE",
@@ -50,35 +53,35 @@ impl SafetyState {
     }
 }
 
-/// Why coverage is not certain (LSI Appendix D).
+/// Why coverage is not confirmed (LSI Appendix D).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum UncertainReason {
     /// The index was opened and not yet compared with the tree.
     OpenRequiresValidation,
     /// The watcher dropped events.
     WatcherOverflow,
-    /// The watcher stopped, or there is none.
+    /// The watcher stopped, or could not start.
     WatcherDown,
-    /// An ignore file or the like changed.
+    /// An ignore file, or another input of eligibility, changed.
     EligibilityChanged,
     /// The sandbox or the denied patterns changed.
     PolicyChanged,
-    /// Changes could not be worked off in time.
+    /// Changes could not be processed in time.
     DirtyBacklog,
-    /// Something was renamed, and it is not known what from.
+    /// A file or directory was renamed, and its old name is unknown.
     RenameUncertain,
-    /// Something could not be listed, and may hide files.
+    /// A directory or file could not be listed, and may hide files.
     EnumerationError,
-    /// The build ran out of its budget.
+    /// The build exceeded its budget.
     BuildBudgetExceeded,
-    /// Maintenance within a call ran out of its budget.
+    /// Maintenance within a call exceeded its budget.
     MaintBudgetExceeded,
     /// The watcher dropped events during a build.
     WatcherOverflowDuringBuild,
 }
 
 impl UncertainReason {
-    /// All of them.
+    /// All reasons, in the order of their definition.
     pub const ALL: [UncertainReason; 11] = [
         UncertainReason::OpenRequiresValidation,
         UncertainReason::WatcherOverflow,
@@ -93,7 +96,7 @@ impl UncertainReason {
         UncertainReason::WatcherOverflowDuringBuild,
     ];
 
-    /// Returns the name that is stored and shown.
+    /// Returns the name used in stored data and output.
     pub fn as_str(self) -> &'static str {
         match self {
             UncertainReason::OpenRequiresValidation => "OPEN_REQUIRES_VALIDATION",
@@ -110,7 +113,7 @@ impl UncertainReason {
         }
     }
 
-    /// Returns the class of the triggers that give this reason.
+    /// Returns the class of the triggers that lead to this reason.
     fn class(self) -> Option<Class> {
         let gives = Effect::Become(Standing::Uncertain(self));
         let rows = TABLE.iter().filter(|row| row.effect == gives);
@@ -118,26 +121,26 @@ impl UncertainReason {
     }
 }
 
-/// Why there is to be no index (LSI Appendix D).
+/// Why the index is disabled (LSI Appendix D).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum DisabledReason {
     /// The tree is too small to need one.
     BelowThreshold,
-    /// There is no place for one.
+    /// There is no permitted place to store an index.
     PersistenceNotPermitted,
-    /// In memory it takes more than it may.
+    /// An index in memory exceeds its memory limit.
     MemoryBudgetExceeded,
 }
 
 impl DisabledReason {
-    /// All of them.
+    /// All reasons, in the order of their definition.
     pub const ALL: [DisabledReason; 3] = [
         DisabledReason::BelowThreshold,
         DisabledReason::PersistenceNotPermitted,
         DisabledReason::MemoryBudgetExceeded,
     ];
 
-    /// Returns the name that is stored and shown.
+    /// Returns the name used in stored data and output.
     pub fn as_str(self) -> &'static str {
         match self {
             DisabledReason::BelowThreshold => "BELOW_THRESHOLD",
@@ -147,25 +150,25 @@ impl DisabledReason {
     }
 }
 
-/// A state with its reason.
+/// A state together with its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Standing {
-    /// [`SafetyState::Complete`].
+    /// The state [`SafetyState::Complete`].
     Complete,
-    /// [`SafetyState::Absent`].
+    /// The state [`SafetyState::Absent`].
     Absent,
-    /// [`SafetyState::Building`].
+    /// The state [`SafetyState::Building`].
     Building,
-    /// [`SafetyState::Uncertain`].
+    /// The state [`SafetyState::Uncertain`], with its reason.
     Uncertain(UncertainReason),
-    /// [`SafetyState::Corrupt`].
+    /// The state [`SafetyState::Corrupt`].
     Corrupt,
-    /// [`SafetyState::Disabled`]; without a reason by `index_mode = "off"`.
+    /// The state [`SafetyState::Disabled`]; `None` if disabled by `index_mode = "off"`.
     Disabled(Option<DisabledReason>),
 }
 
 impl Standing {
-    /// Returns the state.
+    /// Returns the state without its reason.
     pub fn state(self) -> SafetyState {
         match self {
             Standing::Complete => SafetyState::Complete,
@@ -177,7 +180,7 @@ impl Standing {
         }
     }
 
-    /// Returns the name of the reason (`uncertain_reason`), if there is one.
+    /// Returns the name of the reason (`uncertain_reason`); `None` if the state has no reason.
     pub fn reason(self) -> Option<&'static str> {
         match self {
             Standing::Uncertain(reason) => Some(reason.as_str()),
@@ -186,7 +189,7 @@ impl Standing {
         }
     }
 
-    /// All of them, with each reason.
+    /// Returns all states, with each of their reasons.
     pub fn all() -> impl Iterator<Item = Standing> {
         let plain = [
             Standing::Complete,
@@ -200,94 +203,94 @@ impl Standing {
         plain.into_iter().chain(uncertain).chain(disabled)
     }
 
-    /// Returns the one whose state and reason have these names.
+    /// Returns the value with these names of state and reason.
     pub fn of_names(state: &str, reason: Option<&str>) -> Option<Standing> {
         Standing::all()
             .find(|standing| (standing.state().as_str(), standing.reason()) == (state, reason))
     }
 
-    /// Returns true if files may be left out, given a plan that is safe for the request (FR-LSI-SAFE-02,
-    /// FR-LSI-SAFE-03, P3).
+    /// Returns true if a search may exclude files by the index, provided that its plan is safe for
+    /// the request (FR-LSI-SAFE-02, FR-LSI-SAFE-03, P3).
     pub fn allows_exclusion(self) -> bool {
         self == Standing::Complete
     }
 }
 
-/// Something that has happened, or is the case now (LSI §4.2.2).
+/// An event or a condition that may change the state (LSI §4.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trigger {
-    /// `index_mode = "off"` became effective.
+    /// `index_mode = "off"` took effect.
     ModeOff,
-    /// There is no place for an index at all.
+    /// There is no permitted place to store an index.
     PersistenceNotPermitted,
-    /// The index is disabled for some time, which has not passed.
+    /// The cooldown of a disabled index has not ended.
     CooldownActive,
-    /// That time has passed, and `index_mode` is not `off`.
+    /// The cooldown has ended, and `index_mode` is not `off`.
     CooldownExpired,
-    /// The index could not be opened because there is none.
+    /// The index could not be opened because it does not exist.
     IndexMissing,
-    /// The tree is smaller than both thresholds of `index_mode = "auto"`.
+    /// The tree is below both thresholds of `index_mode = "auto"`.
     BelowThreshold,
-    /// A tree that was smaller has grown beyond one of them (FR-LSI-BG-06).
+    /// A small tree has grown beyond a threshold (FR-LSI-BG-06).
     AboveThreshold,
-    /// A lock could not be had within `index_lock_timeout_ms`.
+    /// A lock was not acquired within `index_lock_timeout_ms`.
     LockTimeout,
-    /// What is kept has another schema, key or tokenizer.
+    /// The stored index has another schema, key or tokenizer.
     Mismatch,
-    /// What is kept is damaged.
+    /// The stored index is damaged.
     IntegrityFailure,
     /// The background indexer begins a build.
     BuildStarted,
-    /// A build is done; everything was listed, and nothing hid files.
+    /// A build has finished; everything was listed, so no file is hidden.
     BuildCompleted,
-    /// A build ran out of its time, files or bytes.
+    /// A build exceeded its limit of time, files or bytes.
     BuildBudgetExceeded,
-    /// A build failed before anything was written.
+    /// A build failed before it wrote anything.
     BuildFailedClean,
-    /// A build failed after something was written.
+    /// A build failed after it had written data.
     BuildFailedDirty,
-    /// The index was opened; schema, key and integrity are right.
+    /// The index was opened; its schema, key and integrity are valid.
     IndexOpened,
-    /// The watcher runs.
+    /// The watcher was started.
     WatcherStarted,
     /// The watcher dropped events.
     WatcherOverflow,
     /// The watcher stopped, or could not be started.
     WatcherDown,
-    /// An ignore file or the like changed.
+    /// An ignore file, or another input of eligibility, changed.
     EligibilityChanged,
     /// The sandbox or the denied patterns changed.
     PolicyChanged,
-    /// Something could not be listed, and may hide files.
+    /// A directory or file could not be listed, and may hide files.
     EnumerationErrors,
-    /// The index has to make room for others.
+    /// The index was evicted to make room for others.
     Evicted,
-    /// An index in memory takes more than it may.
+    /// An index in memory exceeds its memory limit.
     MemoryExceeded,
-    /// Changes were worked off at the start of a call.
+    /// Changes were processed at the start of a call.
     DirtyApplied,
-    /// They were not, within the call's budget.
+    /// Changes could not be processed within the call's budget.
     DirtyBacklog,
-    /// Maintenance within the call ran out of its budget.
+    /// Maintenance within the call exceeded its budget.
     MaintBudgetExceeded,
-    /// All changes were worked off, and the watcher has dropped nothing since the last epoch.
+    /// All changes were processed, and the watcher has lost no event since the last epoch.
     DirtyDrained,
     /// A reconcile begins.
     ReconcileStarted,
-    /// A reconcile is done, resolves the reason, and nothing hid files.
+    /// A reconcile has finished and resolves the reason; no file is hidden.
     ReconcileCompleted,
-    /// A reconcile ran out of its budget, or found what may hide files.
+    /// A reconcile exceeded its budget, or found an error that may hide files.
     ReconcileFailed,
-    /// A rename with both names known was applied.
+    /// A rename with both names known was processed.
     RenameApplied,
-    /// One was not, within the budget.
+    /// A rename could not be processed within the budget.
     RenameBacklog,
-    /// Something was renamed, and it is not known from what, or what else it concerns.
+    /// A file or directory was renamed, and its old name or the affected files are unknown.
     RenameAmbiguous,
 }
 
 impl Trigger {
-    /// All of them.
+    /// All triggers, in the order of their definition.
     pub const ALL: [Trigger; 34] = [
         Trigger::ModeOff,
         Trigger::PersistenceNotPermitted,
@@ -325,7 +328,7 @@ impl Trigger {
         Trigger::RenameAmbiguous,
     ];
 
-    /// Returns the class that decides between triggers of equal severity (LSI §4.2.1, P2).
+    /// Returns the class, which decides between triggers of equal severity (LSI §4.2.1, P2).
     pub fn class(self) -> Class {
         match self {
             Trigger::ModeOff
@@ -362,86 +365,89 @@ impl Trigger {
     }
 }
 
-/// Something that has to be done. That nothing may be left out follows from the state and is no action.
+/// A required action. Not excluding files follows from the state and is no action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
     /// Stop the build, if there is one.
     StopBuild,
     /// Stop watching.
     StopWatching,
-    /// Watch the tree, if that is wanted.
+    /// Watch the tree, if watching is enabled.
     StartWatching,
-    /// Forget which files changed before what is in the index was read.
+    /// Remove the marks of changes that the index already contains.
     ClearDirty,
-    /// Note the files or subtrees that the trigger concerns as changed.
+    /// Mark the files or subtrees of the trigger as changed.
     MarkDirty,
     /// Close the index.
     CloseIndex,
     /// Open the index, if there is one.
     OpenIndex,
-    /// Put what is kept out of use, and delete it.
+    /// Take the stored index out of use, and delete it.
     Quarantine,
-    /// Remove what an unfinished build has written.
+    /// Remove the files of an unfinished build.
     RemoveUnfinished,
     /// Delete the index.
     Delete,
     /// Begin to build.
     StartBuild,
-    /// List and read the tree, without keeping searches waiting.
+    /// List and read the tree, without blocking searches.
     RunBuild,
-    /// Build again when that is possible.
+    /// Schedule another build.
     ScheduleBuild,
-    /// Keep what there is of an unfinished build.
+    /// Keep the result of an unfinished build.
     KeepCheckpoint,
-    /// Count the coverage epoch up.
+    /// Increment the coverage epoch.
     RaiseEpoch,
-    /// Compare the index with the tree, from the beginning.
+    /// Schedule a complete comparison of the index with the tree.
     ScheduleReconcile,
-    /// Go on comparing.
+    /// Continue the comparison.
     RunReconcile,
-    /// Take denied files out of the index.
+    /// Remove denied files from the index.
     PurgeDenied,
-    /// Note until when the index is disabled, if there is a cooldown.
+    /// Set the end of the cooldown, if one is configured.
     SetCooldown,
-    /// Forget until when the index was disabled.
+    /// Clear the end of the cooldown.
     ClearCooldown,
-    /// Leave the rest of maintenance to later.
+    /// Postpone the rest of the maintenance.
     SkipMaintenance,
-    /// Do without the index in this call.
+    /// Run this call without the index.
     BypassCall,
-    /// Work off what changed.
+    /// Process the changes.
     ApplyDirty,
-    /// Note what happened, for people.
+    /// Record a diagnostic for users.
     RecordDiagnostic,
 }
 
-/// What follows from something that has happened.
+/// The result of a transition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The next state.
     pub next: Standing,
-    /// What has to be done, in this order; each once.
+    /// The required actions, in order and without repetitions.
     pub actions: Vec<Action>,
 }
 
-/// Returns what follows when all of `triggers` are the case at one moment; their order does not matter.
+/// Returns the transition for all `triggers` of one moment; their order does not matter.
 ///
-/// A trigger without a row for the current state changes nothing. Of the others those count whose next state is the most
-/// severe (P1), in the order of their classes (P2) and then of the table; the first of them gives the reason, unless the
-/// index is uncertain already for a reason of at least the same class (P4). The actions of all that count are carried out: two
-/// events that both make coverage uncertain concern different files. What does not count is not carried out; if it still is
-/// the case at the next moment, it is a trigger again.
+/// Triggers without a row for the current state have no effect. Of the other triggers, those count
+/// whose next state is the most severe (P1). They are ordered by class (P2), then by the table. The
+/// first of them gives the reason; but an uncertain index keeps its reason if that is of at least
+/// the same class (P4).
+///
+/// The actions of all triggers that count are required: for example, two events that both make
+/// coverage uncertain concern different files. The actions of the others are not. If such a
+/// condition persists, it is a trigger again at the next moment.
 pub fn step(current: Standing, triggers: &[Trigger]) -> Step {
     let mut rows: Vec<&Row> = TABLE
         .iter()
         .filter(|row| triggers.contains(&row.trigger) && row.applies(current))
         .collect();
-    // Stable: rows of one class stay in the order of the table.
+    // The sort is stable: rows of one class stay in the order of the table.
     rows.sort_by_key(|row| row.trigger.class());
     let asked = rows.iter().filter_map(|row| row.effect.on(current));
     let severest = asked.map(Standing::state).max();
     let counts = |row: &Row| match row.effect.on(current) {
-        // What changes no state goes with any other.
+        // A row that changes no state counts together with any other.
         None => true,
         Some(next) => Some(next.state()) == severest,
     };

@@ -1,14 +1,19 @@
-//! The store: where indexes are kept, and how one comes to be there and away again.
+//! The store: publishes, lists, opens and removes the indexes under one cache root.
 //!
-//! Owns the cache root and the directories in it, one for each key. Publishing and removing happen under the
-//! directory's lock; readers share a lock only while they open files. It does not know how a key comes about
-//! or what a segment holds.
+//! Owns the cache root and its directories, one per key. `exec::indexes` and the `index` commands
+//! call [`Store`]. The trait `Keep` hides the storage mode: files, or an SQLite database. Sibling
+//! modules open indexes (`open`), evict them (`evict`), and purge indexes with weaker deny patterns
+//! (`policy`). The store does not know how a key is computed or how a segment is laid out.
+//!
+//! Writers publish and remove an index under the exclusive lock of its directory. Readers hold a
+//! shared lock only while they open files. A reader sees the previous index or the new one, never a
+//! partial one.
 //!
 //! ```text
 //! <cache root>/<hash of the key>/manifest          names the segment
 //!                               /segment-<n>.seg
-//!                               /index.sqlite      or all in one
-//!                               /accessed          whose time is that of the last use
+//!                               /index.sqlite      replaces both in the mode `sqlite`
+//!                               /accessed          its modification time is the last use
 //! ```
 
 mod access;
@@ -50,20 +55,20 @@ pub use evict::{Evicted, Eviction, Limits, Spared};
 /// The name of the manifest in an index's directory.
 const MANIFEST: &str = "manifest";
 
-/// The name of the manifest of a build that is not finished. What it names proves nothing to a search.
+/// The name of the manifest of an unfinished build. Searches never use it.
 const UNFINISHED: &str = "unfinished";
 
 /// The name of the database in an index's directory.
 pub(super) const DATABASE: &str = "index.sqlite";
 
-/// The forms in which this program can keep an index.
+/// The storage modes of this build.
 const FORMS: &[&dyn Keep] = &[
     &files::Files,
     #[cfg(feature = "sqlite")]
     &database::Database,
 ];
 
-/// A place for indexes.
+/// A store of indexes in one directory.
 #[derive(Clone, Debug)]
 pub struct Store {
     root: PathBuf,
@@ -71,40 +76,41 @@ pub struct Store {
     form: &'static dyn Keep,
 }
 
-/// What the store has under one key.
+/// One index of the store, as [`Store::list`] returns it.
 #[derive(Clone, Debug)]
 pub struct Listed {
-    /// The directory.
+    /// The directory of the index.
     pub dir: PathBuf,
-    /// Its size in bytes.
+    /// The size of the directory in bytes.
     pub bytes: u64,
-    /// What the manifest says; or why it can't be read.
+    /// The manifest, or the error that reading it returned.
     pub manifest: Result<Arc<Manifest>, Arc<FormatError>>,
-    /// When it was last used, to within a minute, in milliseconds since the Unix epoch; where nobody has noted that, when it was
-    /// built, and where that can't be read either, `None`.
+    /// The last use, accurate to about a minute, in milliseconds since the Unix epoch. Falls back
+    /// to the build time; `None` if the manifest is not readable either.
     pub accessed_ms: Option<i64>,
 }
 
-/// What is to be published with a segment.
+/// The parts of a manifest that are known before the build.
 #[derive(Clone, Debug)]
 pub struct Publication<'a> {
-    /// The key.
+    /// The key of the index.
     pub key: &'a KeyParts,
     /// The parameters of the logical filter.
     pub params: BloomParams,
-    /// What decides about eligibility above the tree, as it was before the tree was listed.
+    /// The eligibility inputs above the tree, read before the tree was listed.
     pub above: Inputs,
-    /// The time, in milliseconds since the Unix epoch.
+    /// The time of publication, in milliseconds since the Unix epoch.
     pub now_ms: i64,
 }
 
 impl Store {
-    /// Opens the store at `root`, an absolute path. A directory that is not there is made when something is published.
+    /// Opens the store at `root`, an absolute path. A missing directory is created by the first
+    /// publication.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] if the directory could not be made, or other users could reach into it and `privacy` is not
-    /// waived (SEC-LSI-STORE-01).
+    /// [`FormatError`] if the directory is missing and could not be created, or if other users have
+    /// access to it and `privacy` is not waived (SEC-LSI-STORE-01).
     pub fn open(
         root: PathBuf,
         privacy: Privacy,
@@ -124,27 +130,27 @@ impl Store {
         Ok(Store { root, terms, form })
     }
 
-    /// Makes the directory of the store where there is none, for whoever is going to publish and wants to know now
-    /// whether that can work.
+    /// Creates the directory of the store if it is missing. For callers that are about to publish
+    /// and need an early error.
     ///
     /// # Errors
     ///
-    /// As [`Store::open`].
+    /// Those of [`create_private_dir_on`].
     pub fn make_root(&self) -> Result<(), FormatError> {
         create_private_dir_on(&*self.terms.disk, &self.root, self.terms.privacy)
     }
 
-    /// Checks that indexes can be made and changed here, without changing anything.
+    /// Checks that indexes can be created and changed here. Changes nothing.
     ///
     /// # Errors
     ///
-    /// As [`check_writable`].
+    /// Those of [`check_writable`].
     pub fn check_writable(&self) -> Result<(), FormatError> {
         check_writable(&self.root)
     }
 
-    /// Returns how other users can reach into the directory, where `privacy` was waived and they
-    /// can (SEC-LSI-STORE-02). Nothing is known of a directory that is not there yet.
+    /// Returns the access that other users have to the directory, if `privacy` was waived
+    /// (SEC-LSI-STORE-02). `None` if they have no access, or if the directory does not exist.
     pub fn exposure(&self) -> Option<FormatError> {
         match self.terms.privacy {
             Privacy::Required => None,
@@ -152,31 +158,33 @@ impl Store {
         }
     }
 
-    /// Keeps indexes as `mode` says, instead of in mapped files. A store of the same directory that keeps them otherwise
-    /// does not load them. `None` for what is not kept at all, or not in this build.
+    /// Selects the storage mode; the default is mapped files. A store does not load indexes of
+    /// another mode in the same directory. `None` if `mode` keeps no index, or if this build lacks
+    /// it.
     pub fn kept_as(mut self, mode: StorageMode) -> Option<Store> {
         self.form = *FORMS.iter().find(|form| form.mode() == mode)?;
         Some(self)
     }
 
-    /// Works on another disk than that of the system: one that fails, say, or that notes what is done to it. Whether files are
-    /// there, and how large and how old they are, is still asked of the system.
+    /// Replaces the system's disk, for example by one that fails or records its operations. The
+    /// existence, size and age of files are still read from the system.
     #[must_use]
     pub fn on(mut self, disk: Arc<dyn Disk>) -> Store {
         self.terms.disk = disk;
         self
     }
 
-    /// Maps the files of indexes (the default), or reads them into memory when they are opened. Mapping takes no time and no
-    /// memory of the process, but a program that cuts off a mapped file while a search looks at it ends the process with a
-    /// signal (`SIGBUS`), which a library has no business to catch. What was read can't change any more.
+    /// Selects whether index files are mapped (the default) or read on demand. Mapping takes no
+    /// time and no memory of the process. But if another program truncates a mapped file during a
+    /// search, the signal `SIGBUS` ends this process, and a library must not catch it. A file that
+    /// is read on demand returns an error instead.
     #[must_use]
     pub fn mapped(mut self, map: bool) -> Store {
         self.terms.map = map;
         self
     }
 
-    /// Returns this store for a caller that waits no longer than `patience` for a lock.
+    /// Returns a copy of this store whose callers wait at most `patience` for a lock.
     #[must_use]
     pub fn waiting(&self, patience: Duration) -> Store {
         let mut store = self.clone();
@@ -184,29 +192,29 @@ impl Store {
         store
     }
 
-    /// Checks an index as a whole when it is loaded (`index_integrity_check`). That of mapped files is checked page by
-    /// page when it is read, and this changes nothing.
+    /// Selects whether loading an index checks all of it (`index_integrity_check`). It has no
+    /// effect on index files: their pages are checked when they are read.
     #[must_use]
     pub fn checked(mut self, check: bool) -> Store {
         self.terms.check = check;
         self
     }
 
-    /// Keeps no more than `limits` say: publishing an index makes room for it (`FR-LSI-IDX-RM-01`).
+    /// Sets limits. Publishing an index evicts others to stay within them (`FR-LSI-IDX-RM-01`).
     #[must_use]
     pub fn limited(mut self, limits: Limits) -> Store {
         self.terms.limits = limits;
         self
     }
 
-    /// Counts its open segments among others, and opens no more than there may be (`IPC.MUST.005`).
+    /// Counts open segments in `handles`, which limits their number (`IPC.MUST.005`).
     #[must_use]
     pub fn counted(mut self, handles: Handles) -> Store {
         self.terms.handles = handles;
         self
     }
 
-    /// Returns how indexes are kept.
+    /// Returns the storage mode.
     pub fn mode(&self) -> StorageMode {
         self.form.mode()
     }
@@ -221,40 +229,39 @@ impl Store {
         self.root.join(hash_of(key))
     }
 
-    /// Builds an index by `build`, which writes a segment, and publishes it in the place of what has its key.
-    /// Until that is done, readers see what was there before. Then other indexes make room for it, if they have to:
-    /// [`Built::eviction`] says which.
+    /// Builds an index with `build`, which writes a segment, and replaces the index of the same
+    /// key. Readers see the previous index until the new one is complete. Then other indexes are
+    /// evicted if the limits require it; [`Built::eviction`] lists them.
     ///
     /// # Errors
     ///
-    /// Those of `build`, [`BuildError::Format`] if the index is locked by another writer for longer than the
-    /// store waits, or can't be written, and [`BuildError::OverLimit`] if it is larger than all may be together; it is given up
-    /// as soon as that shows.
+    /// Those of `build`. [`BuildError::Format`] if another writer holds the lock for longer than
+    /// the store waits, or if the index can't be written. [`BuildError::OverLimit`] if the index
+    /// alone exceeds a limit; the build stops as soon as that is known.
     pub fn publish(
         &self,
         publication: &Publication<'_>,
         host: &dyn BuildHost,
         build: impl FnOnce(&mut dyn io::Write) -> Result<Built, BuildError>,
     ) -> Result<(Built, Snapshot), BuildError> {
-        // Before anything is done for it: the old one stays in use as long as there is no room for another.
+        // Before any other work: without a free handle, the old index stays in use.
         let handle = self.terms.handles.take()?;
         let dir = self.dir_of(publication.key);
         let lock = match self.lock_to_publish(&dir, host) {
-            // Somebody has removed the index, with its directory, between its being made and its being locked.
+            // Another process removed the directory between its creation and the lock.
             Err(error) if error.is_not_found() => self.lock_to_publish(&dir, host)?,
-            // Nobody waits for a lock any more.
+            // A cancelled caller no longer waits for the lock.
             Err(error) if error.is_locked() && host.stopped() => return Err(BuildError::Stopped),
             locked => locked?,
         };
-        // First: files that are denied now are not to be found in any index, also if this build
-        // fails.
+        // First: no index may keep files that are denied now, even if this build fails.
         let purged = self.purge_laxer(publication.key);
-        // There from the first build on: a reader that may not write has no other way to it. A reader who holds it does
-        // no harm, and one who can't be shared with has made it already.
+        // Creates the readers' lock file, because a reader without write permission can't. A
+        // failure is harmless: an exclusive holder of this lock has created the file already.
         let _made = self.lock_shared(&dir, Duration::ZERO, &mut |_| true);
         let disk = &*self.terms.disk;
         remove_leftovers(disk, &lock)?;
-        // What can't be read is replaced like anything else.
+        // An unreadable manifest is replaced like a sound one.
         let before = self.read_manifest(&dir).ok();
         let sequence = self.next_sequence(&dir, before.as_ref());
         let to = Publishing {
@@ -284,11 +291,11 @@ impl Store {
         Ok((built, snapshot.counted(handle)))
     }
 
-    /// Waits until nobody writes an index, as long as is configured (`index_lock_timeout_ms`).
+    /// Waits until no process writes the index of `key`, at most for `index_lock_timeout_ms`.
     ///
     /// # Errors
     ///
-    /// [`FormatError`]; [`FormatError::is_locked`] if somebody still does.
+    /// [`FormatError`]; [`FormatError::is_locked`] if a writer still holds the lock.
     pub fn may_publish(&self, key: &KeyParts, host: &dyn BuildHost) -> Result<(), FormatError> {
         let dir = self.dir_of(key);
         match dir.exists() {
@@ -297,7 +304,7 @@ impl Store {
         }
     }
 
-    /// Makes the directory of an index and locks it for writing.
+    /// Creates the directory of an index and locks it for writing.
     fn lock_to_publish(&self, dir: &Path, host: &dyn BuildHost) -> Result<DirLock, FormatError> {
         self.make_root()?;
         create_private_dir_on(&*self.terms.disk, dir, self.terms.privacy)?;
@@ -314,12 +321,13 @@ impl Store {
         DirLock::acquire_while(&*self.terms.disk, dir, lock, timeout, &mut wait)
     }
 
-    /// Lists what the store has, ordered by directory. What a first build that came to nothing or is not finished left behind
-    /// is no index.
+    /// Lists the indexes of the store, ordered by directory. Leftovers of an unfinished or failed
+    /// first build are not listed.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] if the directory can't be listed; what is wrong with a single index is part of the list.
+    /// [`FormatError`] if the directory can't be listed. An error of one index is part of its
+    /// entry.
     pub fn list(&self) -> Result<Vec<Listed>, FormatError> {
         let mut listed = self.list_with_unfinished()?;
         listed.retain(|one| {
@@ -329,11 +337,11 @@ impl Store {
         Ok(listed)
     }
 
-    /// Lists what takes room: also what builds that are not finished left behind where there is no index.
+    /// Lists every directory that takes space, including unfinished builds without an index.
     ///
     /// # Errors
     ///
-    /// As [`Store::list`].
+    /// Those of [`Store::list`].
     pub fn list_with_unfinished(&self) -> Result<Vec<Listed>, FormatError> {
         let names = match self.terms.disk.names(&self.root) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -351,7 +359,7 @@ impl Store {
         Ok(listed)
     }
 
-    /// Returns what the store has in one of its directories.
+    /// Describes the index in one directory of the store.
     pub fn look_at(&self, dir: &Path) -> Listed {
         let manifest = self.read_manifest(dir).map(Arc::new).map_err(Arc::new);
         Listed {
@@ -363,12 +371,13 @@ impl Store {
         }
     }
 
-    /// Removes an index. Those who have it open keep what they have. Files in its directory that are not of an
-    /// index stay, and then the directory does too.
+    /// Removes an index. Processes that have it open keep it. Foreign files in its directory stay,
+    /// and so does the directory then.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] if it is locked by a writer for longer than the store waits, or can't be removed.
+    /// [`FormatError`] if a writer holds the lock for longer than the store waits, or if a file
+    /// can't be removed.
     pub fn remove(&self, dir: &Path, pause: &mut dyn FnMut(Duration)) -> Result<(), FormatError> {
         if !self.has(dir) {
             return Err(refused(dir));
@@ -379,8 +388,9 @@ impl Store {
         empty(disk, &lock)
     }
 
-    /// Returns true for the directory of an index: one of ours by its name and by the lock in it, and no link to
-    /// somewhere else. The name alone would be that of many a cache, and a configured directory may hold anything.
+    /// Returns true for the directory of an index: its name is a hash, it has a lock file, and it
+    /// is not a symbolic link. The name alone is not enough: other caches use such names, and a
+    /// configured directory may contain anything.
     fn has(&self, dir: &Path) -> bool {
         let name = dir.file_name().unwrap_or_default().to_string_lossy();
         let meta = |path: &Path| std::fs::symlink_metadata(path);
@@ -392,7 +402,7 @@ impl Store {
                 .any(|which| meta(&dir.join(which.name())).is_ok_and(|meta| meta.is_file()))
     }
 
-    /// Returns whether there is anything of an index in a directory.
+    /// Returns true if a directory contains at least one file of an index.
     fn holds_some(&self, dir: &Path) -> bool {
         let names = self.terms.disk.names(dir).unwrap_or_default();
         names
@@ -400,8 +410,8 @@ impl Store {
             .any(|name| is_of_an_index(&name.to_string_lossy()))
     }
 
-    /// Returns the number of the next publication. Where the manifest before can't be read, the name of its segment still has
-    /// its number, so that it is not given twice.
+    /// Returns the number of the next publication. If the previous manifest can't be read, the name
+    /// of its segment still has its number, so no number is used twice.
     fn next_sequence(&self, dir: &Path, before: Option<&Manifest>) -> u64 {
         let names = self.terms.disk.names(dir).unwrap_or_default();
         let names = names.iter().filter_map(|name| name.to_str());
@@ -410,16 +420,17 @@ impl Store {
         known.max(last).saturating_add(1)
     }
 
-    /// Removes what does not belong to indexes with these manifests: those before them, of whichever form; and a build that is not
-    /// finished, unless that is to stay. Those who have one open keep it.
+    /// Removes index files that don't belong to the `kept` manifests: earlier indexes of any
+    /// storage mode, and the manifest of an unfinished build unless `unfinished` is true. Processes
+    /// that have such a file open keep it.
     fn remove_others(&self, disk: &dyn Disk, dir: &Path, kept: &[&Manifest], unfinished: bool) {
         for name in disk.names(dir).unwrap_or_default() {
             let text = name.to_string_lossy();
             let owned = kept.iter().any(|manifest| self.form.owns(manifest, &text))
                 || (unfinished && text == UNFINISHED);
             if is_of_an_index(&text) && !owned {
-                // What can't be removed, because it is open or is no file, is in nobody's way, and the new index is
-                // published already: the next publication tries again.
+                // A file that can't be removed, because it is open or is a directory, does no harm:
+                // the new index is published, and the next publication tries again.
                 let _left_behind = disk.remove(&dir.join(&name));
             }
         }
@@ -439,11 +450,11 @@ fn empty(disk: &dyn Disk, lock: &DirLock) -> Result<(), FormatError> {
             _ => Ok(()),
         }
     };
-    // These first: an index without one of them is none.
+    // These first: without them, the directory has no index.
     for name in [MANIFEST, UNFINISHED, DATABASE] {
         remove(name.as_ref())?;
     }
-    // Else a loss of power might bring it back without the rest, and that would be damage.
+    // Otherwise a power failure might restore these files without the rest, a damaged index.
     let synced = disk.sync_dir(dir);
     synced.map_err(|error| {
         FormatError::io("sync the directory of what is removed", error).in_file(dir)
@@ -455,18 +466,18 @@ fn empty(disk: &dyn Disk, lock: &DirLock) -> Result<(), FormatError> {
         }
     }
     remove(access::ACCESSED.as_ref())?;
-    // The locks last: as long as there is one, the directory is known as ours.
+    // The locks last: a directory with a lock file is recognized as ours.
     for which in [LockFile::Readers, LockFile::Writers] {
         remove(which.name().as_ref())?;
     }
-    // It stays if somebody else's files are in it, or if the next who builds has it already.
+    // The directory stays if it has foreign files, or if the next writer has created it again.
     match disk.remove_dir(dir) {
         Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => Err(fail(error)),
         _ => Ok(()),
     }
 }
 
-/// Returns whether a file of this name, in a directory that is an index's, belongs to the index, whatever its form.
+/// Returns true if a file of this name belongs to an index, in any storage mode.
 fn is_of_an_index(name: &str) -> bool {
     name.starts_with("segment-")
         || name == MANIFEST
@@ -474,12 +485,12 @@ fn is_of_an_index(name: &str) -> bool {
         || name.starts_with(DATABASE)
 }
 
-/// Returns whether a directory has an index of a form.
+/// Returns true if a directory has an index of this storage mode.
 fn is_there(form: &dyn Keep, dir: &Path) -> bool {
     dir.join(form.file()).exists()
 }
 
-/// Puts the manifest of a build together.
+/// Assembles the manifest of a build.
 fn manifest_of(
     publication: &Publication<'_>,
     built: &Built,
@@ -527,7 +538,7 @@ fn size_of_dir(dir: &Path) -> u64 {
     };
     let sizes = entries.filter_map(|entry| {
         let entry = entry.ok()?;
-        // Who has a database open keeps these beside it; they come and go with the readers.
+        // SQLite creates and removes these files while the database is open.
         let name = entry.file_name();
         let name = name.to_string_lossy();
         let passing = name.starts_with(DATABASE) && name != DATABASE;

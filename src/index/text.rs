@@ -1,7 +1,7 @@
-//! What counts as text, and which part of a file is searched.
+//! The definition of text, and of the part of a file that is searched.
 //!
-//! Owns the rules for byte-order marks, binary content and line terminators, shared by everything that
-//! reads content: a file that matching and indexing saw differently could be left out wrongly.
+//! Owns the rules for byte-order marks, binary content and line terminators. Matching and indexing
+//! share them: if they read a file differently, the index could exclude a file that matches.
 
 use std::borrow::Cow;
 use std::io::{self, Read};
@@ -9,12 +9,12 @@ use std::io::{self, Read};
 use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
 use memchr::{memchr, memmem, memrchr};
 
-/// A NUL byte among so many first bytes makes a file binary: it yields no events.
+/// A NUL byte among this many first bytes makes a file binary: it yields no events.
 pub const BINARY_PROBE_BYTES: usize = 65_536;
 
 const UTF8_BOM: &[u8] = b"\xEF\xBB\xBF";
 
-/// Returns the encoding that a byte-order mark announces, if it is not UTF-8.
+/// Returns the encoding of a UTF-16 byte-order mark at the start.
 pub fn utf16_mark(head: &[u8]) -> Option<&'static Encoding> {
     match head {
         [0xFF, 0xFE, ..] => Some(UTF_16LE),
@@ -28,8 +28,8 @@ pub(crate) fn is_marked(head: &[u8]) -> bool {
     head.starts_with(UTF8_BOM) || utf16_mark(head).is_some()
 }
 
-/// Returns the text of a whole file: UTF-16 with a byte-order mark as UTF-8 (invalid units become
-/// U+FFFD), anything else as it is without a UTF-8 byte-order mark.
+/// Returns the text of a whole file. UTF-16 with a byte-order mark becomes UTF-8, with U+FFFD for
+/// invalid units. Any other text only loses a UTF-8 byte-order mark.
 pub fn decode(bytes: &[u8]) -> Cow<'_, [u8]> {
     if let Some(encoding) = utf16_mark(bytes) {
         let (text, _) = encoding.decode_with_bom_removal(bytes);
@@ -41,20 +41,20 @@ pub fn decode(bytes: &[u8]) -> Cow<'_, [u8]> {
 /// The searched part of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Region {
-    /// All of it.
+    /// The whole text.
     Whole,
-    /// None of it: a NUL byte stands in the first [`BINARY_PROBE_BYTES`].
+    /// No part: the first [`BINARY_PROBE_BYTES`] contain a NUL byte.
     Binary,
-    /// The first `end` bytes: whole lines before the one that holds the NUL byte at `nul`.
+    /// The first `end` bytes: all lines before the one with the first NUL byte, at `nul`.
     Until {
-        /// Where the searched part ends, in bytes of the text.
+        /// The end of the searched part, in bytes of the text.
         end: usize,
-        /// Where the first NUL byte stands, in bytes of the text.
+        /// The position of the first NUL byte, in bytes of the text.
         nul: usize,
     },
 }
 
-/// Finds the searched part of a text. One pass for the NUL byte.
+/// Returns the searched part of a text. Costs one pass for the NUL byte.
 pub fn region(text: &[u8]) -> Region {
     match memchr(0, text) {
         None => Region::Whole,
@@ -66,14 +66,14 @@ pub fn region(text: &[u8]) -> Region {
     }
 }
 
-/// Returns where the line that holds position `at` starts.
+/// Returns the start of the line that contains position `at`.
 fn line_start(text: &[u8], at: usize) -> usize {
     memrchr(b'\n', text.get(..at).unwrap_or(text)).map_or(0, |feed| feed + 1)
 }
 
-/// Takes the carriage returns away that belong to line terminators: those before a line feed; one at the
-/// very end of the text, which ends the last line too, becomes a line feed. Returns the text as it is when
-/// there are none.
+/// Removes the carriage returns of line terminators, which are those before a line feed. One at the
+/// very end of the text terminates the last line too; it becomes a line feed. Borrows the text if
+/// there is nothing to change.
 pub fn strip_carriage_returns(text: &[u8]) -> Cow<'_, [u8]> {
     let mut stripped = strip_inside(text);
     if stripped.last() == Some(&b'\r')
@@ -84,7 +84,7 @@ pub fn strip_carriage_returns(text: &[u8]) -> Cow<'_, [u8]> {
     stripped
 }
 
-/// Takes carriage returns before line feeds away.
+/// Removes carriage returns before line feeds.
 fn strip_inside(text: &[u8]) -> Cow<'_, [u8]> {
     let mut ends = memmem::find_iter(text, b"\r\n").peekable();
     if ends.peek().is_none() {
@@ -100,41 +100,42 @@ fn strip_inside(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(stripped)
 }
 
-/// Returns a line without its terminator: `\n`, `\r\n`, or a lone `\r` at the end of the file.
+/// Returns a line without its terminator: `\n`, `\r\n`, or a single `\r` at the end of the file.
 pub fn without_terminator(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// A reader over the searched part of a stream, for files too large to hold in memory.
+/// Reads the searched part of a stream, for files too large to hold in memory.
 ///
-/// It hands out whole lines, stops before the line that holds the first NUL byte, and can take the
-/// carriage returns of line terminators away. Memory: the longest line plus one block.
+/// Returns whole lines, stops before the line with the first NUL byte, and optionally removes the
+/// carriage returns of line terminators. Memory: the longest line plus one block.
 #[derive(Debug)]
 pub struct RegionReader<R> {
     inner: R,
     options: RegionOptions,
-    /// Bytes read but not handed out; `ready` of them, from `at` on, may be.
+    /// Bytes that were read and not yet returned. Those from `at` to `ready` may be returned.
     held: Vec<u8>,
     at: usize,
     ready: usize,
-    /// Bytes of the stream before `held`.
+    /// The number of bytes of the stream before `held`.
     consumed: u64,
     nul: Option<u64>,
     done: bool,
     handed_out: u64,
-    /// What was read from the line with the first NUL byte on.
+    /// The bytes read so far from the line with the first NUL byte on.
     rest: Vec<u8>,
 }
 
-/// How a [`RegionReader`] reads.
+/// The options of a [`RegionReader`].
 #[derive(Clone, Copy, Debug)]
 pub struct RegionOptions {
-    /// Whether carriage returns before line feeds, and one at the very end, are left out.
+    /// Whether to remove carriage returns before line feeds, and one at the very end.
     pub strip_carriage_returns: bool,
-    /// The longest line in bytes; a longer one is an error.
+    /// The limit for the length of a line, in bytes; a longer line is an error.
     pub max_line: usize,
-    /// Whether the region ends before the line with the first NUL byte, or with the stream.
+    /// Whether the region ends before the line with the first NUL byte, or at the end of the
+    /// stream.
     pub ends_at_nul: bool,
 }
 
@@ -162,24 +163,24 @@ impl<R: Read> RegionReader<R> {
         io::Cursor::new(self.rest).chain(self.inner)
     }
 
-    /// Returns how many bytes were handed out so far.
+    /// Returns the number of bytes that were returned so far.
     pub fn handed_out(&self) -> u64 {
         self.handed_out
     }
 
-    /// Returns the offset of the NUL byte that ended the region, once it was reached. The offset counts
-    /// bytes of the text.
+    /// Returns the offset of the NUL byte that ended the region, in bytes of the text. `None` until
+    /// the reader has reached it.
     pub fn nul(&self) -> Option<u64> {
         self.nul
     }
 
-    /// Reads on until at least one whole line, or the rest of the stream, can be handed out.
+    /// Reads until at least one whole line, or the rest of the stream, can be returned.
     fn refill(&mut self) -> io::Result<()> {
         self.consumed += self.at as u64;
         self.held.drain(..self.at);
         self.at = 0;
         self.ready = 0;
-        // Nothing held has a line feed: only whole lines were ready before.
+        // `held` contains no line feed here: only whole lines were ready before.
         while self.ready == 0 && !self.done {
             let known = self.held.len();
             if known > self.options.max_line {
@@ -188,7 +189,7 @@ impl<R: Read> RegionReader<R> {
                     format!("a line is longer than {} bytes", self.options.max_line),
                 ));
             }
-            // One read at a time: the lines of a pipe are searched as they come.
+            // One read at a time: a pipe is searched while it is written.
             self.held.resize(known + BLOCK, 0);
             let read = self.inner.read(&mut self.held[known..]);
             self.held
@@ -215,14 +216,16 @@ impl<R: Read> RegionReader<R> {
         if self.options.strip_carriage_returns
             && let Cow::Owned(stripped) = strip_inside(&self.held[..self.ready])
         {
-            // The offset of a NUL byte found later still counts the bytes of the file.
+            // The offset of a later NUL byte counts the bytes of the file, so removed bytes still
+            // count.
             self.consumed += (self.ready - stripped.len()) as u64;
             self.held.splice(..self.ready, stripped.iter().copied());
             self.ready = stripped.len();
         }
         if self.done {
             self.held.truncate(self.ready);
-            // Before a NUL byte the region ends in a line feed, so this is the end of the stream.
+            // A region before a NUL byte ends in a line feed, so a `\r` here is at the end of the
+            // stream.
             if self.options.strip_carriage_returns
                 && let Some(last @ b'\r') = self.held.last_mut()
             {
@@ -253,7 +256,7 @@ mod tests {
     use super::*;
 
     fn stream(bytes: &[u8], strip: bool) -> (Vec<u8>, Option<u64>) {
-        /// Hands out at most seven bytes at once.
+        /// Returns at most seven bytes per read.
         struct Slow<'a>(&'a [u8]);
         impl Read for Slow<'_> {
             fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
@@ -335,7 +338,8 @@ mod tests {
             bytes in prop::collection::vec(prop::sample::select(b"ab\r\n\0".to_vec()), 0..60),
             strip: bool,
         ) {
-            // The probe is not the reader's business, so a NUL byte anywhere just ends the region.
+            // The reader does not probe for binary content, so a NUL byte anywhere just ends the
+            // region.
             let (end, nul) = match memchr(0, &bytes) {
                 None => (bytes.len(), None),
                 Some(nul) => (line_start(&bytes, nul), Some(nul as u64)),

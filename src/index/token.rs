@@ -1,11 +1,12 @@
-//! The tokenizer: from the bytes of a file to its distinct n-grams, in both case variants.
+//! The tokenizer: extracts the distinct n-grams of a file, as they are and case-folded.
 //!
-//! Owns the normative pipeline of FR-LSI-TOK-01 to FR-LSI-TOK-05 and the facts about a text on which
-//! exclusion depends. It does not know where bytes come from or where n-grams go.
+//! The builder and the live index call it with the bytes of a file. This module owns the normative
+//! pipeline of FR-LSI-TOK-01 to FR-LSI-TOK-05 and decides whether n-grams may exclude the text from
+//! searches. It does not know where bytes come from or where n-grams are stored.
 //!
-//! ASCII text takes a path of its own: its n-grams are 21-bit numbers, a bitmap tells new ones from known
-//! ones, and nothing is allocated or hashed per n-gram. Everything else goes through a list that is sorted
-//! once. Both give the same n-grams; a property test holds them against the plain pipeline.
+//! ASCII text takes a fast path: an n-gram is a 21-bit number, a bitmap detects known n-grams, and
+//! no n-gram is allocated or hashed. Other n-grams go into a list that is sorted once. Property
+//! tests compare both paths with the plain pipeline.
 
 use std::borrow::Cow;
 
@@ -15,26 +16,26 @@ use crate::format::nfc::{is_normal, is_normal_quick, normalize};
 use crate::index::casefold::Casefold;
 use crate::index::gram::{Gram, NGRAM_CHARS};
 
-/// What became of a file in the tokenizer.
+/// The result of tokenizing a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TokenStatus {
-    /// All of its text was tokenized.
+    /// All text was tokenized.
     Full,
-    /// It is larger than the limit.
+    /// The file exceeds the size limit.
     SkippedTooLarge,
-    /// More than half of its characters are no valid UTF-8.
+    /// More than half of the characters are not valid UTF-8.
     SkippedBinary,
-    /// It could not be opened or read.
+    /// The file could not be opened or read.
     Unreadable,
-    /// Something else went wrong.
+    /// Another error occurred.
     Error,
-    /// Its text is in no index, since a default denied pattern names it
+    /// The file matches a default denied pattern, so no index holds its text
     /// ([`is_withheld`](crate::index::deny::is_withheld)).
     Withheld,
 }
 
 impl TokenStatus {
-    /// All of them; each stands at the index that is its number.
+    /// All statuses, in the order of their numbers.
     pub const ALL: [TokenStatus; 6] = [
         TokenStatus::Full,
         TokenStatus::SkippedTooLarge,
@@ -44,7 +45,7 @@ impl TokenStatus {
         TokenStatus::Withheld,
     ];
 
-    /// Returns the name that is stored and shown.
+    /// Returns the name in files and output.
     pub fn as_str(self) -> &'static str {
         match self {
             TokenStatus::Full => "FULL",
@@ -57,13 +58,14 @@ impl TokenStatus {
     }
 }
 
-/// The result of tokenizing one file. The n-grams are distinct, in no particular order.
+/// The tokens of one file. The n-grams are distinct and in no particular order.
 #[derive(Debug)]
 pub struct Tokens<'a> {
-    /// What became of the file; there are n-grams only if it is [`TokenStatus::Full`].
+    /// The status of the file. Only [`TokenStatus::Full`] has n-grams.
     pub status: TokenStatus,
-    /// Whether the absence of an n-gram proves anything about the file: its text is unchanged by
-    /// normalization, has no byte-order mark of a wide encoding and holds at least one n-gram.
+    /// True if a search may exclude the file because an n-gram is absent: normalization does not
+    /// change the text, there is no byte-order mark of UTF-16 or UTF-32, and there is at least one
+    /// n-gram.
     pub excludable: bool,
     /// N-grams of the normalized text.
     pub sensitive: GramList<'a>,
@@ -74,24 +76,24 @@ pub struct Tokens<'a> {
 /// Distinct n-grams in two forms.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GramList<'a> {
-    /// Those of three ASCII characters, seven bits a character.
+    /// N-grams of three ASCII characters, packed with seven bits per character.
     pub ascii: &'a [u32],
-    /// All others.
+    /// All other n-grams.
     pub wide: &'a [Gram],
 }
 
 impl<'a> GramList<'a> {
-    /// Returns how many there are.
+    /// Returns the number of n-grams.
     pub fn len(&self) -> usize {
         self.ascii.len() + self.wide.len()
     }
 
-    /// Returns true if there are none.
+    /// Returns true if there are no n-grams.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Iterates over all of them.
+    /// Iterates over all n-grams.
     pub fn iter(&self) -> impl Iterator<Item = Gram> + use<'a> {
         self.ascii
             .iter()
@@ -100,23 +102,23 @@ impl<'a> GramList<'a> {
     }
 }
 
-/// Two to the power of three times seven: the number of n-grams of three ASCII characters.
+/// The number of n-grams of three ASCII characters: 128^3.
 pub(crate) const ASCII_GRAMS: usize = 1 << 21;
 
-/// Other n-grams that are listed before repetitions are taken out, so that a long text does not take many times
-/// its length in memory.
+/// The number of non-ASCII n-grams in the list at which duplicates are first removed. So a long
+/// text does not take many times its length in memory.
 const WIDE_LIMIT: usize = 1 << 18;
 
-/// The most n-grams beyond ASCII of one part. Only lines of megabytes have more, of texts that repeat nothing; the largest
-/// filter there is would be full of them.
+/// Limit on the non-ASCII n-grams of one part. Only lines of megabytes without repetition exceed
+/// it. They would fill the largest filter.
 const MAX_PART_WIDE: usize = 1 << 20;
 
-/// The longest part of which a decoded or normalized copy is made, in bytes. Only a line is longer,
-/// and only one with invalid UTF-8 or combining marks needs a copy. Unit tests have a lower limit,
-/// and so shorter texts.
+/// The longest part, in bytes, that may be copied for decoding or normalization. Only a single line
+/// makes a longer part, and only invalid UTF-8 or combining marks need a copy. Unit tests use a
+/// lower limit, and so shorter texts.
 const MAX_PART_DECODED: usize = if cfg!(test) { 1 << 20 } else { 8 << 20 };
 
-/// Distinct ASCII n-grams, found by a bitmap and listed in the order of their first occurrence.
+/// A set of ASCII n-grams: a bitmap, and a list in the order of their first occurrence.
 #[derive(Debug)]
 struct AsciiSet {
     seen: Vec<u64>,
@@ -133,8 +135,8 @@ impl AsciiSet {
         }
     }
 
-    /// Adds an n-gram. The caller has made sure that the list has room for one more. Free of branches: the
-    /// number is written either way, and the length grows only if it was new.
+    /// Adds an n-gram. The caller ensures that the list has room for one more. Free of branches:
+    /// the number is always written, but the length grows only for a new n-gram.
     #[inline(always)]
     fn add(&mut self, packed: u32) {
         let packed = packed & (ASCII_GRAMS as u32 - 1);
@@ -155,7 +157,7 @@ impl AsciiSet {
         }
     }
 
-    /// Forgets everything, at a cost in proportion to what there was.
+    /// Removes all n-grams, at a cost in proportion to their number.
     fn clear(&mut self) {
         for &packed in &self.list[..self.len] {
             self.seen[(packed / 64) as usize] = 0;
@@ -179,7 +181,7 @@ fn fold_ascii_gram(packed: u32) -> u32 {
     lower(14) | lower(7) | lower(0)
 }
 
-/// Tokenizes files one after the other, with buffers that are kept between them.
+/// Tokenizes files one after the other and reuses its buffers.
 #[derive(Debug)]
 pub struct Tokenizer {
     casefold: Casefold,
@@ -191,7 +193,8 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// Creates a tokenizer for files of at most `max_bytes` bytes (`index_max_tokenized_bytes`), and less than 4 GiB.
+    /// Creates a tokenizer for files of at most `max_bytes` bytes (`index_max_tokenized_bytes`),
+    /// and less than 4 GiB.
     pub fn new(casefold: Casefold, max_bytes: u64) -> Tokenizer {
         Tokenizer {
             casefold,
@@ -203,13 +206,12 @@ impl Tokenizer {
         }
     }
 
-    /// Returns the limit in bytes.
+    /// Returns the size limit of files, in bytes.
     pub fn max_bytes(&self) -> u64 {
         self.max_bytes
     }
 
-    /// Tokenizes the bytes of a whole file. Linear in the text; texts beyond ASCII also pay for sorting
-    /// their other n-grams.
+    /// Tokenizes a whole file. Takes linear time, plus the time to sort non-ASCII n-grams.
     pub fn tokenize(&mut self, bytes: &[u8]) -> Tokens<'_> {
         if let Some(status) = self.skips(bytes) {
             return self.skipped(status);
@@ -221,15 +223,20 @@ impl Tokenizer {
         tokens
     }
 
-    /// Tokenizes one of the [`parts`] of a file. Nothing if the absence of an n-gram would prove nothing, because
-    /// normalization changes the text; or if there are so many n-grams that hardly any would be absent. Memory is bounded
-    /// then, by some ten times the part or some tens of megabytes.
+    /// Tokenizes one of the [`parts`] of a file. Memory is bounded by about ten times the part, or
+    /// some tens of megabytes.
     ///
-    /// A line, and so what matches in it, lies in one part. The n-grams of all parts are those of the file but for
-    /// the ones that cross from part to part, each of which has a line feed. That normalization changes nothing
-    /// holds for the whole if it holds for the parts: a line feed composes with nothing. The file may be left out if
-    /// it [may be as a whole](Tokenizer::status), there is something of each part, and a part
-    /// [says more](Tokens::excludable) than that it has no n-gram.
+    /// Returns nothing in two cases: normalization changes the text, so that an absent n-gram
+    /// proves nothing; or there are so many n-grams that hardly any would be absent.
+    ///
+    /// A line, and so each match, lies in one part. The n-grams of all parts are those of the file,
+    /// except for n-grams across the border of two parts, each of which has a line feed. If
+    /// normalization changes no part, it does not change the whole, since a line feed composes with
+    /// nothing.
+    ///
+    /// The file is excludable under three conditions: [`status`](Tokenizer::status) allows it for
+    /// the whole file, every part returns tokens, and at least one part is
+    /// [`excludable`](Tokens::excludable).
     pub fn part(&mut self, bytes: &[u8]) -> Option<Tokens<'_>> {
         self.clear();
         if bytes.is_ascii() {
@@ -254,8 +261,8 @@ impl Tokenizer {
         Some(tokens)
     }
 
-    /// Returns what becomes of a file, and whether the n-grams of its parts can prove anything about it. Linear in the
-    /// bytes; takes no memory.
+    /// Returns the status of a file, and whether n-grams of its parts may exclude it. Takes linear
+    /// time and no memory.
     pub fn status(&self, bytes: &[u8]) -> (TokenStatus, bool) {
         match self.skips(bytes) {
             Some(status) => (status, false),
@@ -263,7 +270,7 @@ impl Tokenizer {
         }
     }
 
-    /// Returns why a file is not tokenized, if it is not.
+    /// Returns the reason why a file is not tokenized, if there is one.
     fn skips(&self, bytes: &[u8]) -> Option<TokenStatus> {
         if bytes.len() as u64 > self.max_bytes {
             return Some(TokenStatus::SkippedTooLarge);
@@ -279,7 +286,8 @@ impl Tokenizer {
         self.wide_insensitive.clear();
     }
 
-    /// Replaces what the buffers hold by the n-grams of a text. Returns true if normalization changes nothing.
+    /// Replaces the content of the buffers by the n-grams of a text. Returns true if normalization
+    /// does not change the text.
     fn add(&mut self, bytes: &[u8]) -> bool {
         self.clear();
         if bytes.is_ascii() {
@@ -323,7 +331,7 @@ impl Tokenizer {
         let mut rolling = 0u32;
         let mut from = 0;
         let mut held = 0;
-        // Each carriage return before a line feed is left out (FR-LSI-TOK-03).
+        // The carriage return before a line feed is skipped (FR-LSI-TOK-03).
         for at in memchr::memmem::find_iter(bytes, b"\r\n").chain([bytes.len()]) {
             let mut run = &bytes[from..at];
             while held < NGRAM_CHARS - 1
@@ -341,8 +349,8 @@ impl Tokenizer {
         }
     }
 
-    /// Adds the n-grams of normalized text. Returns false, and leaves off, if there are more than `most` of those beyond
-    /// ASCII.
+    /// Adds the n-grams of normalized text. Stops and returns false if there are more than `most`
+    /// non-ASCII n-grams.
     fn add_text(&mut self, text: &str, most: usize) -> bool {
         let mut window = ['\0'; NGRAM_CHARS];
         let mut held = 0;
@@ -378,8 +386,8 @@ impl Tokenizer {
         self.wide_sensitive.len() <= most
     }
 
-    /// Derives the folded variant from the distinct n-grams. Folding works character by character, so the
-    /// n-grams of the folded text are the folded n-grams of the text.
+    /// Derives the folded n-grams. Folding maps single characters, so the n-grams of the folded
+    /// text are the folds of the n-grams of the text.
     fn fold(&mut self) {
         let set = &mut self.ascii_insensitive;
         set.make_room(self.ascii_sensitive.len + self.wide_sensitive.len());
@@ -400,8 +408,8 @@ impl Tokenizer {
     }
 }
 
-/// Cuts a text after line feeds into parts of about equal length, at most about `part_bytes` each unless one line is
-/// longer; each with the place where it starts.
+/// Splits a text after line feeds into parts of about equal length. A part has at most about
+/// `part_bytes` bytes, unless one line is longer. Each part comes with its start in bytes.
 pub fn parts(bytes: &[u8], part_bytes: usize) -> impl Iterator<Item = (u64, &[u8])> {
     let count = bytes.len().div_ceil(part_bytes.max(1)).max(1);
     let length = bytes.len().div_ceil(count);
@@ -428,7 +436,7 @@ fn mostly_replaced(bytes: &[u8]) -> bool {
     let (mut all, mut replaced) = (0, 0);
     for chunk in bytes.utf8_chunks() {
         let valid = chunk.valid();
-        // One stands for as much as could still have become a character.
+        // An invalid chunk, the longest prefix of a possible character, counts as one character.
         let broken = usize::from(!chunk.invalid().is_empty());
         all += valid.chars().count() + broken;
         replaced += memchr::memmem::find_iter(valid.as_bytes(), REPLACEMENT).count() + broken;
@@ -436,8 +444,8 @@ fn mostly_replaced(bytes: &[u8]) -> bool {
     replaced * 2 > all
 }
 
-/// Returns true for a byte-order mark of UTF-16 or UTF-32, under which matching sees another text than the
-/// tokenizer.
+/// Returns true for a byte-order mark of UTF-16 or UTF-32: the matcher would decode such a file as
+/// another text than the tokenizer.
 fn has_wide_mark(bytes: &[u8]) -> bool {
     matches!(
         bytes,

@@ -1,9 +1,14 @@
-//! Enumeration: listing directories in emission order.
+//! Lists the eligible files of a tree, directory by directory, in emission order.
 //!
-//! Owns the one way in which the files of a tree are found, for searches and for indexing alike
-//! (FR-LSI-ELIG-01, FR-LSI-ELIG-02). A directory is listed on demand and sorted by the one ordering key, so
-//! that visiting directories depth first yields files in emission order without knowing the rest of the
-//! tree. It decides nothing about requests: what a request filters by path it hands in as a filter.
+//! Searches and index builds find files only with this module (FR-LSI-ELIG-01, FR-LSI-ELIG-02), so
+//! both agree about eligibility. It applies the ignore rules, the hidden-file rule, the deny list
+//! and the rules for symbolic links. A directory is listed on demand, and its entries are sorted by
+//! the ordering key. So a depth-first visit yields files in emission order without knowledge of the
+//! rest of the tree. The module knows no requests: callers pass the path filters of a request as a
+//! [`PathFilter`].
+//!
+//! `chains` has the ignore rules of a directory, `order` sorts entries, and `links` resolves
+//! symbolic links.
 
 mod chains;
 mod links;
@@ -32,7 +37,7 @@ pub struct TraversalOptions {
     pub hidden: bool,
     /// Follow symbolic links.
     pub follow: Follow,
-    /// Which ignore files count.
+    /// The ignore files that apply.
     pub rules: IgnoreRules,
     /// Enter subdirectories.
     pub recursive: bool,
@@ -41,23 +46,23 @@ pub struct TraversalOptions {
 /// Which symbolic links are followed, inside the allowed roots only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Follow {
-    /// None.
+    /// No link is followed.
     #[default]
     Never,
-    /// Those that lead to files.
+    /// Links to files are followed.
     Files,
-    /// All.
+    /// All links are followed.
     All,
 }
 
-/// Where a directory is: by the path through which it was reached, and where that really leads.
+/// The location of a directory: the path that leads to it, and its real path.
 #[derive(Debug)]
 pub struct Place {
-    /// The allowed root that holds it.
+    /// The allowed root that contains the directory.
     pub root: Arc<RootDir>,
-    /// The real path, relative to the root, free of symbolic links.
+    /// The real path, without symbolic links, relative to the root.
     pub real: PathBuf,
-    /// The path through which it was reached, relative to the top of the walk; empty for the top.
+    /// The path that led to the directory, relative to the top of the walk; empty for the top.
     pub logical: PathBuf,
 }
 
@@ -68,7 +73,7 @@ impl Place {
     }
 }
 
-/// Joins without the trailing separator that an empty right side would leave.
+/// Joins two paths without the trailing separator that an empty `right` would leave.
 pub fn join(left: &Path, right: &Path) -> PathBuf {
     if right.as_os_str().is_empty() {
         left.to_path_buf()
@@ -77,24 +82,24 @@ pub fn join(left: &Path, right: &Path) -> PathBuf {
     }
 }
 
-/// A file that a walk found.
+/// A file found by a walk.
 #[derive(Clone, Debug)]
 pub struct FoundFile {
-    /// The directory in which it was found.
+    /// The directory that contains the entry.
     pub dir: Arc<Place>,
-    /// Its name there.
+    /// The name of the entry.
     pub name: OsString,
-    /// For a followed link, the real path of its target relative to that target's root.
+    /// For a followed link: the root of the target, and the real path of the target in that root.
     pub target: Option<Arc<(Arc<RootDir>, PathBuf)>>,
 }
 
 impl FoundFile {
-    /// Returns the path through which the file was reached, relative to the top of the walk.
+    /// Returns the path that led to the file, relative to the top of the walk.
     pub fn logical(&self) -> PathBuf {
         self.dir.logical.join(&self.name)
     }
 
-    /// Returns about how many bytes [`logical`](Self::logical) has.
+    /// Returns the approximate length of [`logical`](Self::logical) in bytes.
     pub(crate) fn logical_len(&self) -> usize {
         self.dir.logical.as_os_str().len() + 1 + self.name.len()
     }
@@ -107,11 +112,12 @@ impl FoundFile {
         }
     }
 
-    /// Opens the file beneath its root; nothing on the way may have become a symbolic link.
+    /// Opens the file beneath its root. Fails if a component of the path has become a symbolic
+    /// link.
     ///
     /// # Errors
     ///
-    /// Any error of opening, in words fit for the `errors` of a response.
+    /// Any I/O error, with a message that suits the `errors` of a response.
     pub fn open(&self) -> io::Result<(File, EntryMeta)> {
         match &self.target {
             Some(target) => target.0.open_file_with_meta(&target.1),
@@ -123,31 +129,32 @@ impl FoundFile {
     }
 }
 
-/// One directory that waits to be listed. Siblings whose names have the same ordering key are one node:
-/// their entries interleave.
+/// A directory to be listed. Sibling directories whose names have the same ordering key form one
+/// node, because their entries interleave.
 #[derive(Clone, Debug)]
 pub struct DirNode {
     members: Vec<Member>,
 }
 
 impl DirNode {
-    /// Returns the directories of the node: one, but for siblings whose names sort as equal.
+    /// Returns the directories of the node: one, except for siblings with the same ordering key.
     pub fn places(&self) -> impl Iterator<Item = &Arc<Place>> {
         self.members.iter().map(|member| &member.place)
     }
 
-    /// Returns the sets of ignore rules by which the first of them is eligible.
+    /// Returns the sets of ignore rules by which the first directory is eligible.
     pub fn sets(&self) -> RuleSets {
         let first = self.members.first();
         first.map_or(RuleSets::NONE, |member| member.rules.sets())
     }
 
-    /// Returns the sets by which each of them is eligible, in their order.
+    /// Returns, for each directory in order, the sets of ignore rules by which it is eligible.
     pub(crate) fn sets_of_each(&self) -> impl Iterator<Item = RuleSets> {
         self.members.iter().map(|member| member.rules.sets())
     }
 
-    /// Takes the directories of the node apart, for whoever does not need their entries in one order.
+    /// Splits the node into one node per directory, for callers that do not need one order of
+    /// entries.
     pub fn into_singles(self) -> impl Iterator<Item = DirNode> {
         let members = self.members.into_iter();
         members.map(|member| DirNode {
@@ -156,35 +163,36 @@ impl DirNode {
     }
 }
 
-/// A directory whose entries can be looked at one by one, by the rules that held when it was entered.
+/// A directory prepared for [`Walk::look`]: its entries can be looked up by name, under the rules
+/// at the time of entering.
 #[derive(Clone, Debug)]
 pub struct EnteredDir {
     member: Member,
-    /// The rules that hold for its entries.
+    /// The rules for the entries of the directory.
     rules: Chains,
 }
 
-/// What one entry of a directory is to a walk.
+/// The result of looking up one entry of a directory.
 #[derive(Debug)]
 pub enum Looked {
-    /// An eligible file, its state, and the sets of ignore rules that leave it in.
+    /// An eligible file, its metadata, and the sets of ignore rules that keep it.
     File(FoundFile, EntryMeta, RuleSets),
-    /// A directory that is entered.
+    /// An eligible directory.
     Dir(DirNode),
-    /// It is there and not eligible; its state.
+    /// The entry exists but is not eligible; its metadata.
     LeftOut(EntryMeta),
-    /// It is not there.
+    /// The entry does not exist.
     Nothing,
-    /// It could not be looked at, and why.
+    /// The lookup failed, and why.
     Error(String),
 }
 
 #[derive(Clone, Debug)]
 struct Member {
     place: Arc<Place>,
-    /// The rules that hold for the directory's own name; those inside it come with its listing.
+    /// The rules for the name of the directory. The rules inside it come with its listing.
     rules: Chains,
-    /// The real directories on the way here, kept only while links are followed.
+    /// The real paths of the directories that led here; only if links to directories are followed.
     above: Option<Arc<Ancestor>>,
 }
 
@@ -194,21 +202,24 @@ struct Ancestor {
     parent: Option<Arc<Ancestor>>,
 }
 
-/// What a listing yields, in emission order.
+/// An item of a listing, in emission order.
 #[derive(Debug)]
 pub enum Entry {
-    /// A file, and the sets of ignore rules that leave it in.
+    /// A file, and the sets of ignore rules that keep it.
     File(FoundFile, RuleSets),
-    /// A directory to be listed when its turn comes.
+    /// A directory, to be listed at this point of the order.
     Dir(DirNode),
-    /// Something that could not be read, and why. Its path is relative to the top, or absolute for rules above it.
+    /// A path that could not be read, and why. The path is relative to the top, or absolute for
+    /// rules above the top.
     Error(PathBuf, String),
 }
 
-/// Where a symbolic link may lead: the allowed root that holds a canonical path, and the path in it.
+/// Returns the allowed root that contains a canonical path, and the path in that root. Decides
+/// where symbolic links may lead.
 pub type Locate = dyn Fn(&Path) -> Option<(Arc<RootDir>, PathBuf)> + Send + Sync;
 
-/// Whether a path (relative to the top) is of interest; a directory that is not is never entered.
+/// Returns true if the walk includes a path, given relative to the top; the flag is true for a
+/// directory. Excluded directories are not entered.
 pub type PathFilter<'a> = dyn Fn(&Path, bool) -> bool + Send + Sync + 'a;
 
 /// A walk over one tree.
@@ -216,17 +227,20 @@ pub struct Walk {
     options: TraversalOptions,
     deny: Arc<DenySet>,
     locate: Arc<Locate>,
-    /// The absolute path of the top, by which ignore rules match, and the same relative to its root.
+    /// The absolute path of the top, against which ignore rules match, and the same path in its
+    /// root.
     top: PathBuf,
     top_in_root: PathBuf,
     node: DirNode,
-    /// What could not be read of what decides above the top.
+    /// Ignore files above the top that could not be read.
     unread_above: Vec<Unread>,
 }
 
 impl Walk {
-    /// Prepares a walk over the directory at `real` beneath `root`. `global_excludes` is as for
-    /// [`Rules::above`](crate::index::rules::Rules::above). Reads the ignore files above the directory, nothing else.
+    /// Prepares a walk over the directory `real` beneath `root`.
+    ///
+    /// `global_excludes` is described at [`Rules::above`](crate::index::rules::Rules::above). Reads
+    /// only the ignore files above the directory.
     pub fn new(
         root: Arc<RootDir>,
         real: PathBuf,
@@ -273,24 +287,24 @@ impl Walk {
         self.options
     }
 
-    /// Returns the absolute path of the top.
+    /// Returns the absolute path of the top directory.
     pub fn top(&self) -> &Path {
         &self.top
     }
 
-    /// Returns the top of the walk.
+    /// Returns the node of the top directory.
     pub fn start(&self) -> DirNode {
         self.node.clone()
     }
 
-    /// Lists a directory: its entries in emission order. Costs one listing and a sort of its entries, plus
-    /// one match per entry and rule file.
+    /// Lists a directory: its entries in emission order. Costs one listing, a sort of its entries,
+    /// and one match per entry and ignore file.
     pub fn list(&self, node: &DirNode, filter: &PathFilter<'_>) -> Vec<Entry> {
         self.list_noting(node, filter, &mut |_, _| {})
     }
 
-    /// Lists a directory as [`Walk::list`] does, and hands over which files with rules it found in which
-    /// directory, by the absolute path that the rules go by.
+    /// Lists a directory like [`Walk::list`], and calls `note` with each listed directory and the
+    /// control files in it. The path is the absolute path against which ignore rules match.
     pub fn list_noting(
         &self,
         node: &DirNode,
@@ -304,12 +318,12 @@ impl Walk {
         in_order(keyed, node.members.len() > 1)
     }
 
-    /// Enters a directory without listing it: its entries can be looked at then. The node is that of a single directory.
-    /// One lookup for each file with rules that there could be. `None` for a node of several directories.
+    /// Enters a directory without listing it, so that [`Walk::look`] can look up its entries. Costs
+    /// one lookup per possible control file. Returns `None` for a node of several directories.
     ///
     /// # Errors
     ///
-    /// Says which rules could not be read: nothing can be decided then.
+    /// Returns the rules that could not be read; without them, no entry can be decided.
     pub fn enter(&self, node: &DirNode) -> Result<Option<EnteredDir>, String> {
         let [member] = &node.members[..] else {
             return Ok(None);
@@ -330,7 +344,8 @@ impl Walk {
         Ok(Some(EnteredDir { member, rules }))
     }
 
-    /// Returns what could not be read of what decides about a directory above it, if it is the one that says so.
+    /// Returns the unreadable ignore files above the top, if `place` is the top, which reports
+    /// them.
     fn unread_above(&self, place: &Place) -> &[Unread] {
         match place.logical.as_os_str().is_empty() {
             true => &self.unread_above,
@@ -338,8 +353,8 @@ impl Walk {
         }
     }
 
-    /// Looks at entries of a directory by their names, without listing it, and decides about them as
-    /// [`Walk::list`] does. One lookup a name.
+    /// Looks up entries of a directory by name, without listing it. Decides about them like
+    /// [`Walk::list`]. Costs one lookup per name.
     pub fn look<'a>(
         &self,
         dir: &EnteredDir,
@@ -433,7 +448,7 @@ impl Walk {
         };
         out.reserve(listing.len());
         let real_absolute = place.absolute();
-        // They differ only below links.
+        // The real paths differ only below links.
         let mut reals = (place.real != place.logical || real_absolute != logical_abs)
             .then(|| (Child::of(place.real.clone()), Child::of(real_absolute)));
         let mut absolute = Child::of(logical_abs);
@@ -455,9 +470,10 @@ impl Walk {
         }
     }
 
-    /// Says that rules could not be read, before everything that they might have decided about: by the path of their file, if
-    /// that is in the directory itself; if it is elsewhere, by that of the `.git` that led there; if it is above the top, by its
-    /// absolute path.
+    /// Returns the error for unreadable rules, sorted before the entries that the rules might
+    /// affect. The error has the path of the rule file if that is in the directory itself, and its
+    /// absolute path if it is above the top. Otherwise, it has the path of the `.git` that refers
+    /// to it.
     fn tell(&self, place: &Arc<Place>, unread: Unread) -> Keyed {
         let own = unread.path.strip_prefix(&self.top);
         let (path, message) = match own {
@@ -493,12 +509,12 @@ impl Walk {
             EntryKind::File => (false, None),
             EntryKind::Dir => (true, None),
             EntryKind::Symlink if self.options.follow != Follow::Never => {
-                // Hidden and ignored links are not even resolved.
+                // Hidden and ignored links are not resolved.
                 let kept = |is_dir| rules.keep(self.options.hidden, &name, paths.absolute, is_dir);
                 if kept(false).is_empty() && kept(true).is_empty() {
                     return;
                 }
-                // Nor are those that the request is not about, whatever they lead to.
+                // Links outside the filter are not resolved either, regardless of their targets.
                 if !filter(paths.logical, false) && !filter(paths.logical, true) {
                     return;
                 }
@@ -518,11 +534,11 @@ impl Walk {
         if sets.is_empty() {
             return;
         }
-        // A link's target was checked when it was resolved.
+        // The target of a link was checked when it was resolved.
         if target.is_none() && self.deny.denies(paths.real_absolute, paths.real).is_some() {
             return;
         }
-        // Where links are followed, the name under which something is reached counts as well.
+        // If links are followed, the deny list also applies to the path that led here.
         if self.options.follow != Follow::Never {
             let from_root = self.top_in_root.join(paths.logical);
             if self.deny.denies(paths.absolute, &from_root).is_some() {
@@ -566,7 +582,7 @@ impl Walk {
     }
 }
 
-/// Returns true for an error that says that there is nothing.
+/// Returns true if the error says that the path does not exist.
 fn is_gone(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -574,7 +590,7 @@ fn is_gone(error: &io::Error) -> bool {
     )
 }
 
-/// The path of one entry of a directory after the other, in the same memory.
+/// Builds the paths of the entries of a directory, one after the other, in the same buffer.
 struct Child {
     dir: PathBuf,
     path: PathBuf,
@@ -586,8 +602,8 @@ impl Child {
         Child { dir, path }
     }
 
-    /// Returns the path of the entry `name`. Copies the directory: taking the last name off a path
-    /// would search it for its last separator.
+    /// Returns the path of the entry `name`. Copies the directory each time: removing the last name
+    /// would search the path for its last separator.
     fn named(&mut self, name: &OsStr) -> &Path {
         self.path.clear();
         self.path.push(&self.dir);

@@ -1,40 +1,48 @@
-//! Watching a tree for changes, and the proof that every change so far has been heard.
+//! Watches a tree for changes, and proves that all earlier changes were reported.
 //!
-//! Owns what can be heard of a tree, the directories that are watched, the cookies and the barrier made of them. It must
-//! not know what becomes of a change: the one who listens marks, walks and debounces.
+//! This module owns the events, the watched directories, the cookies and the barrier built on them.
+//! It does not know how events are used: the [`Ear`], its event handler, adds dirty marks, and
+//! other code walks and debounces.
 //!
-//! # How nothing gets lost
+//! # How no change is lost
 //!
-//! A directory is watched by itself, by a call that returns when the watch is in place; what is below it needs watches of
-//! its own. (The recursive modes of watching libraries add watches to new directories some time after those came to be,
-//! and what happens there in between is never heard.) The listener therefore
+//! Each directory is watched on its own, by a call that returns once the watch is in place.
+//! Subdirectories need watches of their own. (The recursive modes of watching libraries add watches
+//! to new directories with a delay, and never report changes made before.) The user of a watcher
+//! therefore
 //!
-//! 1. marks what it hears of at once, [`Heard::Subtree`] with everything below it,
-//! 2. then watches every directory of a marked subtree, again if it was watched before, a directory before it is listed,
-//! 3. then walks what it watches, and only then takes the mark away.
+//! 1. marks each reported path at once, and for [`Heard::Subtree`] everything below it,
+//! 2. then watches every directory of a marked subtree, also if it was watched before, and always
+//!    before listing it,
+//! 3. then walks the watched directories, and only then removes the mark.
 //!
-//! [`Watcher::watch`] promises for the path of a directory: from its return on, whatever happens in what has this path
-//! is heard, or a `Subtree` at or above the path is heard, for which the above starts again. The second is for directories that
-//! are renamed or replaced meanwhile.
+//! [`Watcher::watch`] makes a promise for the path of a directory. After it returns, every change
+//! in the directory at this path is reported. Otherwise a `Subtree` at or above the path is
+//! reported, and the steps above start again; this covers directories that are renamed or replaced
+//! meanwhile.
 //!
-//! After [`Heard::Overflow`] everything is unknown, and on Linux nothing is watched any more: every directory has to be watched
-//! again. After [`Heard::Down`], or when [`Watcher::mounts_changed`], the watcher
-//! is of no use any more: another one has to be started.
+//! After [`Heard::Overflow`], any path may have changed. On Linux all watches are gone too, and
+//! every directory has to be watched again. After [`Heard::Down`], or when
+//! [`Watcher::mounts_changed`] returns true, the watcher is useless and another one has to be
+//! started.
 //!
 //! # Cookies
 //!
-//! On Linux the events of all directories arrive in one queue, in the order in which things happened. Something that
-//! is made to happen now, a *cookie* in a private directory watched by the same queue, arrives when everything earlier
-//! has arrived. [`Barrier::pass`] waits for that. What raises no event is beyond any barrier: writes through a shared
-//! mapping before its file is closed, a file's other names, other machines ([`filesystem`]), and renames above the root, which
-//! [`Watcher::touch`] notices instead.
+//! On Linux the events of all directories arrive in one queue, in the order of the changes. A
+//! *cookie* is a change made on purpose, in a private directory watched by the same queue. When its
+//! event arrives, all earlier events have arrived; [`Barrier::pass`] waits for that.
+//!
+//! Changes that raise no event are beyond any barrier: writes through a shared mapping before its
+//! file is closed, changes under a file's other names, and changes by other machines
+//! ([`filesystem`]). Renames above the root raise no event either, but [`Watcher::touch`] detects
+//! them.
 
 mod barrier;
 mod cookie;
 pub mod filesystem;
 mod known;
 pub mod limits;
-// On Linux the tests have it.
+// Linux uses this module in tests only.
 #[cfg(any(test, not(target_os = "linux")))]
 mod library;
 mod listener;
@@ -55,95 +63,101 @@ use thiserror::Error;
 pub use self::barrier::{Barrier, BarrierError};
 pub use self::native::NativeWatchers;
 
-/// What is heard of a tree. Paths are relative to the index root; the empty one is the root itself.
+/// An event of a watched tree. Paths are relative to the index root; the empty path is the root.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Heard {
-    /// The content or the metadata of what has this path may differ: a file was written to.
+    /// A file was written to: the content or the metadata at this path may differ.
     File(PathBuf),
-    /// Whatever is at and below this path may have come, gone or changed.
+    /// Anything at and below this path may have been created, removed or changed.
     Subtree(PathBuf),
-    /// The cookie with this number arrived: everything that happened before it was touched has been heard.
+    /// The cookie with this number arrived: all events before its touch have been reported.
     Cookie(u64),
     /// Events were lost.
     Overflow,
-    /// A directory above the root was renamed, and maybe back again: whoever looked at the tree meanwhile has not found it, or found
-    /// another.
+    /// A directory above the root was renamed, and maybe renamed back. A look at the tree meanwhile
+    /// found nothing, or another tree.
     Moved,
-    /// Nothing more will be heard, for this reason.
+    /// No more events will be reported. Holds the reason.
     Down(String),
 }
 
-/// Hears what happens.
+/// Handles the events of a watcher.
 pub trait Ear: Send + Sync {
-    /// Takes what happened, in the order of the queue. Runs on the watcher's thread and keeps the following events waiting,
-    /// so it must be quick; it must neither call [`Watcher::watch`], which waits for that thread, nor wait for somebody who does.
+    /// Handles one event; events come in the order of the queue. Runs on the watcher's thread and
+    /// delays later events, so it must be quick. It must not call [`Watcher::watch`], which waits
+    /// for that thread, nor wait for a thread that does.
     fn hear(&self, heard: Heard);
 }
 
-/// Watches directories of one tree. Dropping it ends the watches; a few events may still be heard while it is dropped.
+/// Watches directories of one tree. Dropping it ends the watches; a few events may still be
+/// reported meanwhile.
 pub trait Watcher: Send + Sync {
-    /// Watches the directory at `dir`, relative to the root (empty: the root), but not what is below. When it returns, the watch is in
-    /// place. Watching again is fine, and finds out whether the path has become another directory.
+    /// Watches the directory at `dir`, relative to the root (empty: the root), without its
+    /// subdirectories. The watch is in place when this returns. A directory may be watched again,
+    /// which detects that its path has become another directory.
     ///
-    /// Renewing the watch of a directory may leave out what happens in it during the call. Whoever watches a directory walks it
-    /// afterwards, also when it was watched before.
+    /// Renewing a watch may lose events during the call. So callers walk the directory afterwards,
+    /// also when it was watched before.
     ///
     /// # Errors
     ///
-    /// [`WatchError`]. The directory is not watched then.
+    /// [`WatchError`]; the directory is not watched then.
     fn watch(&self, dir: &Path) -> Result<(), WatchError>;
 
-    /// Returns the number of directories watched.
+    /// Returns the number of watched directories.
     fn watched(&self) -> usize;
 
-    /// Touches the private cookie file with number `n`: [`Heard::Cookie`] with it is heard after everything that happened before.
+    /// Touches the private cookie file with number `n`. [`Heard::Cookie`] with this number is
+    /// reported after all earlier events.
     ///
     /// # Errors
     ///
-    /// When the file can't be touched, when the watcher is down, and when the root's path does not lead to the directory any more for
-    /// which the watcher was started. That is as good as [`Heard::Down`].
+    /// If the file can't be touched, if the watcher is down, or if the root's path no longer leads
+    /// to the watched directory. All of these are as final as [`Heard::Down`].
     fn touch(&self, n: u64) -> io::Result<()>;
 
-    /// Returns whether the events of all directories arrive in one order, so that cookies prove anything.
+    /// Returns true if the events of all directories arrive in one order. Otherwise cookies prove
+    /// nothing.
     fn is_ordered(&self) -> bool;
 
-    /// Returns whether mounts at, above or below the root changed since the last call, or since the watcher was started. Then the
-    /// watches may be on what is hidden now.
+    /// Returns true if mounts at, above or below the root changed since the last call, or since the
+    /// watcher was started. The watches may then be on directories that a mount hides.
     fn mounts_changed(&self) -> bool;
 
-    /// Returns true if the root is the directory that is watched, and not away or replaced because something above it was renamed, of
-    /// which nobody hears.
+    /// Returns true if the root's path leads to the watched directory. It may not, because a
+    /// directory above the root was renamed, which raises no event.
     fn is_in_place(&self) -> bool {
         true
     }
 }
 
-/// Why a directory or a tree can't be watched.
+/// The reason why a directory or a tree can't be watched.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum WatchError {
-    /// A limit of the system is reached. Says which, and how to raise it.
+    /// A limit of the system is reached. The message names the limit and how to raise it.
     #[error("{0}")]
     Limit(String),
-    /// There is no such directory, or not any more.
+    /// The directory does not exist, or not any more.
     #[error("there is no such directory")]
     Gone,
-    /// This user may not read the directory, so nobody can list it either.
+    /// The user may not read the directory, and so can't list it either.
     #[error("the directory can't be read")]
     Denied,
-    /// Anything else.
+    /// Any other error.
     #[error("{0}")]
     Other(String),
 }
 
-/// Makes watchers.
+/// Creates watchers.
 pub trait WatcherFactory: Send + Sync {
-    /// Starts a watcher for the tree at `root`, of which no directory is watched yet. Its cookies are in a directory of its own in
-    /// `cookie_dir`, which is made if needed, may be shared by many watchers and processes, and must be outside of every tree
-    /// that is searched.
+    /// Starts a watcher for the tree at `root`; no directory is watched yet. The watcher creates
+    /// its own directory for cookies in `cookie_dir`, which is created if needed and may be shared
+    /// by many watchers and processes. `cookie_dir` must be outside of every searched tree.
     ///
     /// # Errors
     ///
-    /// [`WatchError`]: a limit, no root, or whatever else keeps the system from watching.
+    /// [`WatchError`] if a limit is reached, if the root does not exist, or if the system can't
+    /// watch for another reason.
     fn start(
         &self,
         root: &Path,
@@ -152,7 +166,7 @@ pub trait WatcherFactory: Send + Sync {
     ) -> Result<Arc<dyn Watcher>, WatchError>;
 }
 
-/// Locks, also after a thread panicked: nothing here is left half done where something can panic.
+/// Locks a mutex, also a poisoned one: no code here panics between two related changes.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,8 @@
 //! From a [`Question`] to its answer, for every surface.
 //!
-//! Owns the steps of a call: compiling, finding out which paths are meant, choosing a source for
-//! each, searching, and the approximate searches that follow when nothing matched. Requests,
-//! responses and output are the surfaces' business.
+//! Owns the steps of a call: compile the query, resolve the paths, choose a source for each,
+//! search, and search approximately if nothing matched. The surfaces own requests, responses and
+//! output.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -37,54 +37,54 @@ use crate::tool::search::ToolContext;
 use crate::tool::search_files::FILES_NAME;
 use crate::tool::searcher::{Searcher, missing, to_usize};
 
-/// How a call is made.
+/// The circumstances of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
-    /// Where it may read, its clock and its cancellation.
+    /// The sandbox, the clock and the cancellation of the call.
     pub(crate) context: &'a ToolContext,
-    /// When it ends, counted from its start; `None` is never.
+    /// The timeout, counted from the start of the call; `None` for no timeout.
     pub(crate) timeout: Option<Duration>,
-    /// The share of its time that may go into keeping an index up to date, see [`maintenance`].
+    /// The fraction of the timeout for bringing an index up to date, see [`maintenance`].
     pub(crate) maintenance: f64,
 }
 
-/// The time from which the share for maintenance is taken where a call has no end.
+/// The timeout of which the fraction for maintenance is taken if a call has no timeout.
 const UNHURRIED: Duration = Duration::from_secs(20);
 
-/// Returns how long a call with this timeout may spend on its index, all paths and approximate
+/// Returns the maintenance budget of a call with this timeout, for all paths and approximate
 /// searches together (FR-LSI-BUD-MAINT-01).
 pub(crate) fn maintenance(timeout: Option<Duration>, fraction: f64) -> Duration {
     timeout.unwrap_or(UNHURRIED).mul_f64(fraction)
 }
 
-/// One of the paths that a question names.
+/// A searched path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Target {
     /// The canonical path.
     pub(crate) canonical: PathBuf,
-    /// It is a file, so that paths below it are empty.
+    /// Whether it is a file. Paths relative to a file are empty.
     pub(crate) is_file: bool,
 }
 
-/// The end of an answer, after all its parts were handed out.
+/// The end of an answer, after all its parts were passed on.
 #[derive(Clone, Debug)]
 pub(crate) struct Summary {
-    /// Counts, limits that cut the answer, and how it ended.
+    /// The counts, the limits that truncated the answer, and the way it ended.
     pub(crate) run: Run,
-    /// The searched paths, as the question names them.
+    /// The searched paths, in the order of the question.
     pub(crate) targets: Vec<Target>,
-    /// What an index had to do with it.
+    /// The use of an index for this answer.
     pub(crate) index: IndexUse,
-    /// How far the matches are from the pattern, if nothing matched as the question has it.
+    /// The fuzziness of the matches, if only an approximate search matched.
     pub(crate) approximate: Option<Fuzziness>,
-    /// What came of approximate searches.
+    /// The outcome of approximate searches.
     pub(crate) fallback: Fallback,
-    /// Globs that repeat the searched path, which are taken as others.
+    /// The globs that repeat the searched path, and were therefore replaced.
     pub(crate) repeated: Vec<RepeatedPath>,
 }
 
 impl Summary {
-    /// The end of an answer of which nothing is known.
+    /// Returns the summary of an answer without results.
     #[cfg(feature = "cli")]
     pub(crate) fn of_nothing() -> Summary {
         Summary {
@@ -100,26 +100,26 @@ impl Summary {
         }
     }
 
-    /// Returns true if the deadline passed before the search, or an approximate one that followed,
+    /// Returns true if the deadline passed before the search, or an approximate search after it,
     /// had ended.
     pub(crate) fn timed_out(&self) -> bool {
         self.run.timed_out || matches!(self.fallback.ended, Some(FallbackEnd::TimedOut(_)))
     }
 }
 
-/// What came of approximate searches after an exact one without a match.
+/// The outcome of approximate searches after an exact search without a match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fallback {
-    /// The exact search ended without a match.
+    /// Whether the exact search ended without a match.
     pub(crate) wanted: bool,
-    /// Those that were made, in order.
+    /// The approximate searches that ran, in order.
     pub(crate) tried: Vec<Fuzziness>,
-    /// Why they ended, if not all were made.
+    /// The reason why the remaining ones were skipped, if any.
     pub(crate) ended: Option<FallbackEnd>,
 }
 
 impl Fallback {
-    /// Returns the facts that `stats` have.
+    /// Returns the outcome in the form of `stats`.
     pub(crate) fn to_use(&self, question: &Question) -> FallbackUse {
         let is_short = self.wanted && question.fallback.too_short;
         FallbackUse {
@@ -137,28 +137,28 @@ impl Fallback {
     }
 }
 
-/// Why approximate searches ended before all were made.
+/// The reason why approximate searches ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum FallbackEnd {
     /// The last one found a match.
     Found,
-    /// No time was left for so many of them.
+    /// This many searches were skipped because no time was left.
     NoTime(usize),
-    /// The last one ran out of time, and none was left for so many others.
+    /// The last search ran out of time, and this many others were skipped.
     TimedOut(usize),
-    /// The pattern can't be searched for so.
+    /// The pattern can't be searched approximately.
     Refused,
-    /// One of them failed.
+    /// One of the searches failed.
     Failed,
 }
 
-/// A question with everything compiled and found out that does not depend on fuzziness.
+/// The compiled and resolved parts of a question that do not depend on fuzziness.
 struct Prepared {
     filters: Globs,
     targets: Vec<TargetFile>,
 }
 
-/// A searched path and what it is.
+/// A resolved path and its kind.
 #[derive(Clone)]
 struct TargetFile {
     resolved: Option<Resolved>,
@@ -169,19 +169,20 @@ struct TargetFile {
 enum TargetKind {
     File,
     Dir,
-    /// It can't be searched, and the answer says why in its place.
+    /// The path can't be searched, for this reason. The answer has an error in its place.
     Missing(String),
 }
 
 impl Searcher {
-    /// Answers a question: hands the parts of the answer to `taker`, in emission order and while the
-    /// search goes on, and returns how it ended.
+    /// Answers a question. Passes the parts of the answer to `taker`, in emission order and while
+    /// the search runs, and returns the summary.
     ///
     /// # Errors
     ///
-    /// [`ToolError::BadArgs`] for a question that can't be asked, [`ToolError::SandboxViolation`]
-    /// for a path that must not be read, [`ToolError::ExecutionFailed`] for a single path that
-    /// can't be searched or an engine that can't run, and [`ToolError::Cancelled`].
+    /// - [`ToolError::BadArgs`]: the question is invalid.
+    /// - [`ToolError::SandboxViolation`]: a path must not be read.
+    /// - [`ToolError::ExecutionFailed`]: the only path can't be searched, or an engine can't run.
+    /// - [`ToolError::Cancelled`]: the host cancelled the call.
     pub(crate) fn answer(
         &self,
         question: &Question,
@@ -190,7 +191,7 @@ impl Searcher {
     ) -> Result<Summary, ToolError> {
         let context = call.context;
         let timeout = call.timeout.unwrap_or(Duration::MAX);
-        // Compiling is part of the time.
+        // Compiling counts towards the timeout.
         let deadline = Deadline::since(context.started(), timeout, context.clock.clone());
         let limits = Limits {
             max_results: to_usize(question.limits.max_results),
@@ -251,7 +252,7 @@ impl Searcher {
         Ok(summary)
     }
 
-    /// Finds out what the paths of a question are.
+    /// Resolves the paths of a question.
     fn targets(
         &self,
         question: &Question,
@@ -285,7 +286,7 @@ impl Searcher {
     }
 }
 
-/// Logs how a search went.
+/// Logs the result of a search.
 fn log_search(run: &Run, index: &IndexUse) {
     tracing::debug!(
         target: "forge_search::search",
@@ -299,10 +300,10 @@ fn log_search(run: &Run, index: &IndexUse) {
     );
 }
 
-/// The field that has a pattern searched for as a text.
+/// The setting that makes a pattern a literal text.
 pub(crate) const AS_TEXT: &str = "fixed_strings = true";
 
-/// Returns the error of a question that can't be asked, in the words of a tool.
+/// Converts the error of an invalid question, with the field names of the tool.
 pub(crate) fn refused(tool: &str, error: QuestionError) -> ToolError {
     let is_files = tool == FILES_NAME;
     let message = match error {
@@ -336,7 +337,7 @@ fn kind_of(resolved: &Resolved) -> TargetKind {
     };
     match meta.kind {
         EntryKind::Dir => TargetKind::Dir,
-        // Opened once up front: a named file that can't be read is told of.
+        // Opened once up front, so that an unreadable file that the question names is an error.
         EntryKind::File => match resolved.root.open_file(&resolved.relative) {
             Ok(_) => TargetKind::File,
             Err(error) => TargetKind::Missing(missing(&error)),
@@ -350,7 +351,7 @@ fn kind_of(resolved: &Resolved) -> TargetKind {
     }
 }
 
-/// Returns true if everything was searched and no line matched (`ok_no_matches`, FR-LSI-EXIT-01).
+/// Returns true if every file was searched and no line matched (`ok_no_matches`, FR-LSI-EXIT-01).
 fn is_ended_without_match(run: &Run) -> bool {
     let is_cut = run.cuts.max_results || run.cuts.max_files;
     run.totals.results == 0 && !is_cut && !run.timed_out && run.failure.is_none()
@@ -366,8 +367,8 @@ impl TargetFile {
     }
 }
 
-/// Parts of an answer that are held back until one of them has a match: before that, an approximate
-/// search may take the place of all.
+/// A buffer for parts of an answer until one of them has a match. Until then, an approximate search
+/// may replace all of them.
 struct Held {
     parts: Vec<Found>,
     holds: bool,
@@ -401,14 +402,14 @@ impl Held {
             .try_for_each(taker)
     }
 
-    /// Hands out the rest.
+    /// Passes the remaining parts on.
     fn flush(mut self, taker: &mut Taker<'_>) {
-        // Nothing comes after it, so it does not matter whether the taker wants more.
+        // No part follows, so the taker's answer does not matter.
         let _ = self.hand_over(taker);
     }
 }
 
-/// One question as it is being asked.
+/// A question while it is being answered.
 struct Asked<'a> {
     searcher: &'a Searcher,
     question: &'a Question,
@@ -420,7 +421,7 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Searches all paths for one query.
+    /// Searches all paths with one query.
     fn search(
         &mut self,
         query: &Arc<Query>,
@@ -455,8 +456,8 @@ impl Asked<'_> {
         self.ended(run, chosen.index, &is_cut)
     }
 
-    /// Returns what an index had to do with an answer of which it could not give the rest, because its
-    /// catalog was not whole, or because the tree differs too much; `None` if it could.
+    /// Returns the index use if a catalog source could not continue, because its catalog is damaged
+    /// or the tree differs too much. `None` if no source stopped before the end of the answer.
     fn without_rest(&self, chosen: &Chosen, run: &Run) -> Option<IndexUse> {
         let indexes = self.searcher.indexes()?;
         let failed = |source: &Watched| {
@@ -468,10 +469,10 @@ impl Asked<'_> {
             }
             let refusal = source.refusal.as_ref()?.get()?;
             if run.cuts.max_results || run.cuts.max_files {
-                // A worker that was ahead came upon it. The answer ends before that.
+                // A worker ahead of the others met the refusal. The answer ends before that place.
                 return None;
             }
-            // What is said is said of the first path.
+            // The index use describes the first path only.
             Some(match source.target {
                 0 => IndexUse {
                     spent: chosen.index.spent,
@@ -483,8 +484,8 @@ impl Asked<'_> {
         chosen.watched.iter().find_map(failed)
     }
 
-    /// Searches without an index after a source has failed, for what was not handed out by then. What was is a whole
-    /// part of the answer: pages of a catalog are checked, and directories compared, before they are used.
+    /// Searches the rest without an index after a source has failed. The parts passed on so far are
+    /// correct: catalog pages are checked, and directories compared, before their files are used.
     fn rest_by_walk(
         &self,
         index: IndexUse,
@@ -503,7 +504,7 @@ impl Asked<'_> {
             && run.timed_out
             && run.totals.files_scanned < before.totals.files_scanned
         {
-            // It did not even come to where the first one ended.
+            // The walk ended before the place that the failed search had reached.
             (run.totals, run.cuts) = (before.totals, before.cuts);
         }
         self.ended(run, index, &walked.is_cut)
@@ -521,8 +522,8 @@ impl Asked<'_> {
         Ok((run, index))
     }
 
-    /// Searches approximately, in the order of the question's fallback, until one search finds a
-    /// match. If none does, the answer is that of the exact search, whose parts are held.
+    /// Runs the approximate searches of the question's fallback, in order, until one finds a match.
+    /// If no search does, passes on the parts of the exact search.
     fn approximately(
         &mut self,
         summary: &mut Summary,
@@ -584,7 +585,7 @@ impl Asked<'_> {
         Ok(())
     }
 
-    /// Chooses a source for each path; `None` if the deadline came first.
+    /// Chooses a source for each path. `None` if the deadline came first.
     fn choose(&self, query: &Arc<Query>) -> Result<Option<Chosen>, RunError> {
         let mut chosen = Chosen::new();
         let mut first_index = None;
@@ -606,7 +607,7 @@ impl Asked<'_> {
         Ok(Some(chosen))
     }
 
-    /// Chooses sources without an index.
+    /// Chooses a source without an index for each path.
     fn by_walk(&self) -> Chosen {
         let mut chosen = Chosen::new();
         for target in &self.prepared.targets {
@@ -636,7 +637,7 @@ impl Asked<'_> {
         };
         let comparing = match self.question.looked_for.patterns.is_some() {
             true => Comparing::Along(self.maintenance.clone()),
-            // A list is of the catalog as a whole.
+            // A list of files needs the whole catalog.
             false => Comparing::First,
         };
         let choice = self
@@ -672,7 +673,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Returns the files of a path by looking at the tree.
+    /// Returns a source that reads the tree instead of an index.
     fn without_index(&self, target: &TargetFile, chosen: &Chosen) -> PathSource {
         let Some(resolved) = &target.resolved else {
             return PathSource::List(ListSource(Vec::new()));
@@ -685,7 +686,7 @@ impl Asked<'_> {
             }),
             TargetKind::File => {
                 let file = EligibleFile::named(resolved);
-                // Globs that start elsewhere say nothing about a file that is named.
+                // Globs that are relative to another directory do not apply to a named file.
                 let scope = &self.question.scope;
                 let name = Path::new(&file.found.name);
                 let kept = scope.globs_from.is_some() || self.prepared.filters.keep(name, false);
@@ -711,7 +712,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Returns the filters by path, for paths relative to a searched path.
+    /// Returns the path filters for paths relative to a searched path.
     fn filters_for(&self, resolved: &Resolved) -> Globs {
         let filters = self.prepared.filters.clone();
         let Some(start) = &self.question.scope.globs_from else {
@@ -739,28 +740,28 @@ impl Asked<'_> {
             reach: self.context.sandbox.reach().clone(),
             global_excludes: self.context.global_excludes.clone(),
             maintenance: self.maintenance.left(),
-            // A list leaves nothing out, and yet the catalog has it.
+            // A list excludes no file, but the catalog provides it.
             pins: self.question.looked_for.patterns.is_none(),
         })
     }
 }
 
-/// Where a source that is of a catalog says that it failed.
+/// The places where a catalog source reports that it can't continue.
 struct Watched {
-    /// The number of the searched path.
+    /// The number of the searched path in the question.
     target: usize,
-    /// The catalog turned out to be damaged.
+    /// Set if the catalog turned out to be damaged.
     failure: Arc<OnceLock<FormatError>>,
-    /// The tree turned out to differ too much.
+    /// Set if the tree turned out to differ too much.
     refusal: Option<Arc<OnceLock<Refusal>>>,
 }
 
-/// The sources of all paths, and what is known of them.
+/// The chosen sources of all paths.
 struct Chosen {
     sources: Vec<PathSource>,
-    /// Those that are of catalogs.
+    /// The states of the catalog sources among them.
     watched: Vec<Watched>,
-    /// An eligible file lies deeper than `max_depth`.
+    /// Whether an eligible file lies deeper than `max_depth`.
     is_cut: Arc<AtomicBool>,
     index: IndexUse,
 }

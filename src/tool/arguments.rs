@@ -1,6 +1,8 @@
-//! Reading the arguments of a call: from JSON to a request type, with errors that say what to write instead.
+//! Parsing the arguments of a call: from JSON to a request type, with errors that say how to fix
+//! the request.
 //!
-//! Owns what holds of the requests of all tools. Which fields there are, the type of a request says, and its schema.
+//! Owns the rules that apply to the requests of all tools. The request types and their schemas
+//! define the fields.
 
 use std::borrow::Cow;
 
@@ -11,28 +13,28 @@ use serde_json::{Map, Value};
 use crate::tool::error::ToolError;
 use crate::tool::tools::ToolName;
 
-/// Globs that a request may include, and as many that it may exclude. Compiling them takes time that no
-/// deadline can cut short: half a millisecond each.
+/// The maximum number of include globs in a request, and of exclude globs. Compiling a glob takes
+/// half a millisecond, which no deadline can interrupt.
 pub(super) const MAX_GLOBS: usize = 1000;
 
-/// The bytes of all of them together.
+/// The maximum size of all these globs together, in bytes.
 pub(super) const MAX_GLOB_BYTES: usize = 65_536;
 
-/// Parses a text.
+/// Parses a request as JSON.
 ///
 /// # Errors
 ///
-/// [`ToolError::BadArgs`].
+/// [`ToolError::BadArgs`] for invalid JSON.
 pub(super) fn json(tool: ToolName, text: &str) -> Result<Value, ToolError> {
     serde_json::from_str(text)
         .map_err(|error| tool.wrong(format!("the request is not valid JSON: {error}"), &[]))
 }
 
-/// Reads a request of a tool.
+/// Converts JSON to a request of a tool.
 ///
 /// # Errors
 ///
-/// [`ToolError::BadArgs`] that names the field, what it holds and what it may hold.
+/// [`ToolError::BadArgs`] with the field, its value and the allowed values.
 pub(super) fn parse<T: DeserializeOwned>(tool: ToolName, value: Value) -> Result<T, ToolError> {
     let Value::Object(mut fields) = value else {
         let kind = kind_of(&value);
@@ -55,15 +57,16 @@ pub(super) fn parse<T: DeserializeOwned>(tool: ToolName, value: Value) -> Result
         return Err(tool.wrong(format!("`{name}` is missing"), &[]));
     }
     serde_path_to_error::deserialize(Value::Object(fields)).map_err(|error| {
-        // The types were compared with the schema, which is made of the same type.
+        // The types match the schema, which is generated from this request type.
         let field = error.path();
         tool.wrong(format!("`{field}` has a value that it does not take"), &[])
     })
 }
 
-/// Shortens a message that repeats an argument as long as a request to its beginning and its end.
+/// Truncates a message to its beginning and its end: it may repeat an argument as long as a
+/// request.
 pub(super) fn refused(message: &str) -> Cow<'_, str> {
-    /// Characters that are said of the beginning and of the end.
+    /// The maximum length of the beginning and of the end, in characters.
     const SAID: usize = 500;
     let (from, to) = (
         message.char_indices().nth(SAID),
@@ -77,11 +80,11 @@ pub(super) fn refused(message: &str) -> Cow<'_, str> {
     }
 }
 
-/// Refuses limits of 0.
+/// Checks that no limit is 0.
 ///
 /// # Errors
 ///
-/// [`ToolError::BadArgs`] that names the field.
+/// [`ToolError::BadArgs`] with the name of the field.
 pub(super) fn check_positive(
     tool: ToolName,
     limits: &[(&str, Option<u64>)],
@@ -94,11 +97,11 @@ pub(super) fn check_positive(
     }
 }
 
-/// Refuses too many globs.
+/// Checks the number and the size of globs.
 ///
 /// # Errors
 ///
-/// [`ToolError::BadArgs`] that names the field.
+/// [`ToolError::BadArgs`] with the name of the field.
 pub(super) fn check_globs(tool: ToolName, name: &str, globs: &[String]) -> Result<(), ToolError> {
     let bytes: usize = globs.iter().map(String::len).sum();
     if globs.len() > MAX_GLOBS || bytes > MAX_GLOB_BYTES {
@@ -112,11 +115,11 @@ pub(super) fn check_globs(tool: ToolName, name: &str, globs: &[String]) -> Resul
     Ok(())
 }
 
-/// Returns the limit that holds: the one asked for, or the cap (`FR-LS-VAL-08`).
+/// Returns the requested limit, or the cap if the request sets none (`FR-LS-VAL-08`).
 ///
 /// # Errors
 ///
-/// [`ToolError::BadArgs`] for one above the cap, which the tool's table configures.
+/// [`ToolError::BadArgs`] for a limit above the cap. The tool's table configures the cap.
 pub(super) fn capped(
     tool: ToolName,
     field: &str,
@@ -136,7 +139,8 @@ pub(super) fn capped(
     }
 }
 
-/// Refuses a value of another type than its schema has, with an example of one that would do.
+/// Checks the type of a value against the schema. The error describes the values that the field
+/// takes.
 fn check_type(tool: ToolName, name: &str, value: &Value) -> Result<(), ToolError> {
     let schema = &tool.request_schema()["properties"][name];
     let refuse = |place: &str, value: &Value, wanted: &str| {
@@ -184,7 +188,7 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// Turns a number like `200.0`, which is an integer to JSON schema, into one.
+/// Converts a number like `200.0` to an integer, which it is in JSON Schema.
 fn whole_number(value: &mut Value) {
     if let Value::Number(number) = value
         && let Some(float) = number.as_f64().filter(|_| number.is_f64())
@@ -195,7 +199,7 @@ fn whole_number(value: &mut Value) {
     }
 }
 
-/// Names that models give to fields of other tools, and the fields that they may mean.
+/// Names that models use for fields of other tools, with the fields that they may mean.
 const SYNONYMS: [(&str, &[&str]); 12] = [
     ("pattern", &["query", "name"]),
     ("query", &["pattern", "name"]),
@@ -211,7 +215,7 @@ const SYNONYMS: [(&str, &[&str]); 12] = [
     ("include_hidden", &["hidden"]),
 ];
 
-/// Refuses unknown fields, with the nearest known one (FR-LS-02b).
+/// Checks the names of fields. The error suggests the nearest known name (FR-LS-02b).
 fn check_names(tool: ToolName, fields: &Map<String, Value>) -> Result<(), ToolError> {
     let properties = tool.request_schema()["properties"].as_object();
     let known: Vec<&str> = properties
@@ -246,7 +250,8 @@ fn check_names(tool: ToolName, fields: &Map<String, Value>) -> Result<(), ToolEr
     })
 }
 
-/// The start of a text that may be as long as a request. Comparing and repeating it has to have an end.
+/// Returns the start of a text. The text may be as long as a request; this bounds the time to
+/// compare and repeat it.
 fn shortened(text: &str, chars: usize) -> Cow<'_, str> {
     match text.char_indices().nth(chars) {
         Some((at, _)) => Cow::Owned(format!("{}…", &text[..at])),
@@ -254,7 +259,8 @@ fn shortened(text: &str, chars: usize) -> Cow<'_, str> {
     }
 }
 
-/// Returns the JSON schema of a request (draft 2020-12), generated from the type; with what the fields are for, if that is wanted.
+/// Returns the JSON schema of a request (draft 2020-12), generated from its type. With `described`
+/// it contains descriptions of the fields.
 pub(super) fn schema_of<T: JsonSchema>(described: bool) -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.meta_schema = None;
@@ -265,7 +271,8 @@ pub(super) fn schema_of<T: JsonSchema>(described: bool) -> Value {
     value
 }
 
-/// Returns the JSON schema of what a type is written as (draft 2020-12): what is always there is required.
+/// Returns the JSON schema of a serialized type (draft 2020-12): fields that are always present are
+/// required.
 pub(super) fn written_schema_of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let settings = settings.with(|settings| settings.inline_subschemas = true);
@@ -275,8 +282,8 @@ pub(super) fn written_schema_of<T: JsonSchema>() -> Value {
         .to_value()
 }
 
-/// Leaves out what a generated schema says beyond the contract: titles, number formats, the defaults that mean no more than "left out",
-/// and descriptions unless they are wanted.
+/// Removes the parts of a generated schema that are not in the contract: titles, number formats,
+/// `null` defaults, and descriptions unless `described` is set.
 fn contract_only(value: &mut Value, described: bool) {
     let Value::Object(schema) = value else { return };
     for annotation in ["title", "format"] {
@@ -288,7 +295,7 @@ fn contract_only(value: &mut Value, described: bool) {
     if schema.get("default").is_some_and(Value::is_null) {
         schema.remove("default");
     }
-    // Each value of an enumeration comes with its description.
+    // The generator describes each value of an enumeration separately.
     if let Some(Value::Array(options)) = schema.remove("oneOf") {
         let values: Vec<Value> = options
             .iter()

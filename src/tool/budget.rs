@@ -1,32 +1,32 @@
-//! Fitting an answer into a number of bytes.
+//! Fitting an answer into a byte budget.
 //!
-//! Owns the order in which parts give way, for every tool, and for text as for fields. The ends of
-//! long lines go before any result does, and so does the list of errors, which are counted then.
-//! Results go from the end. So the rest is the beginning of the whole answer, and a larger limit
-//! never gives fewer results.
+//! Owns the order in which parts are cut, for every tool and for text as well as fields. First the
+//! ends of long lines are cut, and the list of errors is replaced by a count. Then results are cut
+//! from the end. So the rest is always the beginning of the whole answer, and a larger budget never
+//! gives fewer results.
 
 use crate::tool::error::{DenialReason, ToolError};
 use crate::tool::notes::Note;
 
-/// The lengths, in bytes, that lines are cut to one after the other until an answer fits.
+/// The lengths in bytes to which lines are cut, one after the other, until an answer fits.
 const SHORTER: [usize; 8] = [4096, 2048, 1024, 512, 256, 128, 64, 32];
 
-/// How much of an answer is written.
+/// The parts of an answer that are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
-    /// The most bytes of a line that are shown, if there is a limit.
+    /// The maximum number of bytes per shown line, if limited.
     pub(crate) line: Option<usize>,
-    /// How many results, from the first on.
+    /// The number of results, from the first on.
     pub(crate) results: usize,
-    /// How many entries of the list of errors, from the first on.
+    /// The number of listed errors, from the first on.
     pub(crate) errors: usize,
-    /// The limit in bytes that cut the answer, if one did.
+    /// The limit in bytes that cut the answer, if any.
     pub(crate) limit: Option<usize>,
 }
 
 impl Extent {
-    /// Returns the notes of an answer that is written so. `notes` are those of the whole answer,
-    /// which has `errors` errors; `shortened` lines are shown in part.
+    /// Returns the notes of an answer with this extent. `notes` and `errors` are the notes and the
+    /// number of errors of the whole answer. `shortened` is the number of lines shown in part.
     pub(crate) fn notes(self, notes: &[Note], errors: usize, shortened: u64) -> Vec<Note> {
         let further = errors.saturating_sub(self.errors) as u64;
         let mut all = Vec::from_iter((further > 0).then_some(Note::FurtherErrors(further)));
@@ -45,16 +45,16 @@ impl Extent {
     }
 }
 
-/// The share of one result in the bytes of an answer.
+/// The size of one result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// Bytes, with the separator in front of it.
+    /// Its bytes, including the separator in front of it.
     pub(crate) bytes: usize,
-    /// Lines that are shown in part.
+    /// The number of its lines that are shown in part.
     pub(crate) shortened: u64,
 }
 
-/// An answer that is not written yet.
+/// An answer before it is written.
 pub(crate) trait Draft {
     /// The word for results, in the plural.
     const RESULTS: &'static str;
@@ -62,16 +62,16 @@ pub(crate) trait Draft {
     /// Returns the extent of the whole answer.
     fn whole(&self) -> Extent;
 
-    /// Returns the share of each result, in order, where lines have at most `line` bytes.
+    /// Returns the size of each result, in order, with at most `line` bytes per line.
     fn pieces(&self, line: Option<usize>) -> impl Iterator<Item = Piece> + '_;
 
-    /// Returns the bytes of the answer without those of its results. `shortened` lines are shown in
-    /// part.
+    /// Returns the size of the answer without its results, in bytes. `shortened` is the number of
+    /// lines shown in part.
     fn frame(&self, extent: Extent, shortened: u64) -> usize;
 }
 
-/// Returns how much of an answer fits `budget` bytes: as many results as possible, then as much of
-/// long lines, then as many errors. Takes time in proportion to the budget, as far as results go.
+/// Returns the largest extent that fits `budget` bytes: as many results as possible, then as much
+/// of long lines, then as many errors. The time for results is proportional to the budget.
 ///
 /// # Errors
 ///
@@ -115,7 +115,7 @@ pub(crate) fn fit(draft: &impl Draft, budget: Option<usize>) -> Result<Extent, T
     })
 }
 
-/// Returns the extent of the shortest answer that a limit cuts.
+/// Returns the extent of the shortest answer that reports a cut.
 fn without_results(draft: &impl Draft, limit: usize) -> Extent {
     let whole = draft.whole();
     let none = Extent {
@@ -124,7 +124,7 @@ fn without_results(draft: &impl Draft, limit: usize) -> Extent {
         limit: Some(limit),
         ..whole
     };
-    // An error may take less room than the words that there is one.
+    // A single error may be shorter than the note that counts it.
     let all = Extent {
         errors: whole.errors,
         ..none
@@ -135,15 +135,14 @@ fn without_results(draft: &impl Draft, limit: usize) -> Extent {
     }
 }
 
-/// Returns the lengths that lines are cut to, where they have at most `whole` bytes anyway.
+/// Returns the line lengths to try. `whole` is the limit of lines in the whole answer.
 fn lengths(whole: Option<usize>) -> impl Iterator<Item = Option<usize>> {
     let shorter = SHORTER.into_iter();
     let shorter = shorter.filter(move |length| whole.is_none_or(|whole| *length < whole));
     [whole].into_iter().chain(shorter.map(Some))
 }
 
-/// The first results together: an entry for each number of them, from 0 on, as long as
-/// they alone fit the budget.
+/// The total sizes of the first 0, 1, 2, … results, as long as these results alone fit the budget.
 struct FirstResults(Vec<Piece>);
 
 impl FirstResults {
@@ -158,12 +157,12 @@ impl FirstResults {
         FirstResults([Piece::default()].into_iter().chain(sums).collect())
     }
 
-    /// Returns how many results fit the budget at most.
+    /// Returns the maximum number of results that fit the budget.
     fn count(&self) -> usize {
         self.0.len() - 1
     }
 
-    /// Returns the bytes of an answer, if its results alone fit the budget.
+    /// Returns the size of an answer, if its results alone fit the budget.
     fn len(&self, draft: &impl Draft, extent: Extent) -> Option<usize> {
         let sum = self.0.get(extent.results)?;
         Some(sum.bytes + draft.frame(extent, sum.shortened))
@@ -174,7 +173,8 @@ impl FirstResults {
     }
 }
 
-/// Returns the largest number up to `all` that fits; a smaller number fits if a larger one does.
+/// Returns the largest number up to `all` that fits. If a number fits, every smaller one must fit
+/// too.
 fn most(all: usize, fits: impl Fn(usize) -> bool) -> Option<usize> {
     let (mut fitting, mut beyond) = (fits(0).then_some(0)?, all + 1);
     while fitting + 1 < beyond {
@@ -187,16 +187,17 @@ fn most(all: usize, fits: impl Fn(usize) -> bool) -> Option<usize> {
     Some(fitting)
 }
 
-/// Returns the error of a budget that is too small for anything, with one that would do.
+/// Returns the error of a budget that is too small for any answer. The error names a sufficient
+/// budget.
 fn too_small<D: Draft>(draft: &D, budget: usize) -> ToolError {
     let whole = draft.whole();
     let bare = |limit: usize| draft.frame(without_results(draft, limit), 0);
     let mut room = bare(budget);
-    // The number itself may have more digits under a larger budget.
+    // The limit in the note may have more digits under a larger budget.
     while bare(room) > room {
         room = bare(room);
     }
-    // Where hardly anything was found, all of it may be shorter than saying that it was cut.
+    // A small answer may be shorter as a whole than with a note that it was cut.
     let everything = lengths(whole.line).filter_map(|line| {
         let first = FirstResults::of(draft, line, room);
         first.len(draft, Extent { line, ..whole })
@@ -211,6 +212,6 @@ fn too_small<D: Draft>(draft: &D, budget: usize) -> ToolError {
     .into()
 }
 
-// What agents get as text is part of them.
+// The tests also cover the text for agents.
 #[cfg(all(test, feature = "mcp"))]
 mod tests;

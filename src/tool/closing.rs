@@ -1,6 +1,6 @@
-//! Which notes an answer needs.
+//! Selects the notes of an answer.
 //!
-//! Owns the way from a question and its summary to [`Note`]s. Their wording is in
+//! Converts a question and the summary of its answer to [`Note`]s. Their wording is in
 //! [`notes`](crate::tool::notes).
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::tool::answering::Summary;
 use crate::tool::notes::Note;
 use crate::tool::searcher::slashed;
 
-/// Makes the notes of an answer.
+/// Returns the notes of an answer.
 pub(super) fn notes_of(
     question: &Question,
     summary: &Summary,
@@ -49,7 +49,7 @@ pub(super) fn notes_of(
     notes
 }
 
-/// Says which globs were taken in another way, and that no file passed the filters by path.
+/// Returns the notes about globs: those that were replaced, and filters that excluded every file.
 pub(super) fn notes_of_globs(question: &Question, summary: &Summary) -> Vec<Note> {
     let repeated = summary.repeated.iter().map(|one| Note::RepeatedPath {
         glob: one.glob.clone(),
@@ -58,7 +58,8 @@ pub(super) fn notes_of_globs(question: &Question, summary: &Summary) -> Vec<Note
     repeated.chain(no_file_passed(question, summary)).collect()
 }
 
-/// Says that the filters by path let no file pass, if so, and which glob may have been meant.
+/// Returns the note that the path filters excluded every file, if so, with a glob that the caller
+/// may have meant.
 fn no_file_passed(question: &Question, summary: &Summary) -> Option<Note> {
     let run = &summary.run;
     let is_empty = run.totals.files_scanned == 0 && run.totals.errors == 0 && !run.timed_out;
@@ -77,7 +78,7 @@ fn no_file_passed(question: &Question, summary: &Summary) -> Option<Note> {
     let name = name.map(|name| name.to_string_lossy().into_owned());
     let asked = scope.paths.first().map(|path| slashed(path));
     let mut repeated = asked.into_iter().chain(name);
-    // The searched path is repeated in front of a glob that is relative to it already.
+    // A common mistake: a glob that is already relative to the searched path begins with that path.
     let meant = scope.globs_from.is_none().then(|| {
         repeated.find_map(|path| {
             let path = path.trim_start_matches("./");
@@ -97,7 +98,7 @@ fn no_file_passed(question: &Question, summary: &Summary) -> Option<Note> {
     let quoted = globs.iter().map(|glob| format!("`{glob}`"));
     let mut filters: Vec<String> = quoted.chain(types).collect();
     if filters.is_empty() {
-        // Only files that are excluded are there.
+        // Only excluding filters are left, so these excluded every file.
         let ordered = scope.globs.iter().map(|glob| format!("`{glob}`"));
         let excluded = scope.exclude.iter().map(|glob| format!("`!{glob}`"));
         filters.extend(excluded.chain(ordered));

@@ -1,4 +1,4 @@
-//! Which engine answers: the configured one, chosen once (FR-LS-EXE-01, CFG-LS-01).
+//! The engines of a tool, selected once by configuration (FR-LS-EXE-01, CFG-LS-01).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::exec::ugrep::Ugrep;
 use crate::tool::config::{Backend, SearchConfig};
 use crate::tool::error::ToolError;
 
-/// The engines that may answer, in order of preference.
+/// The usable engines in order of preference.
 #[derive(Clone, Debug)]
 pub struct Engines {
     chain: Vec<Arc<dyn Engine>>,
-    /// Why the chain is empty, when it is.
+    /// The reason why the chain is empty, if it is.
     missing: String,
 }
 
@@ -33,13 +33,13 @@ impl Engines {
         Engines::new(vec![Arc::new(Lister::default())], String::new())
     }
 
-    /// Creates a chain of engines; `missing` says why, where there are none.
+    /// Creates a chain of engines. `missing` is the reason for an empty chain.
     pub fn new(chain: Vec<Arc<dyn Engine>>, missing: String) -> Engines {
         Engines { chain, missing }
     }
 
-    /// Sets up the engines that a configuration asks for. External programs are looked for in `place`, and only
-    /// started, to say their version, when the configuration may use them.
+    /// Sets up the engines of a configuration. External programs are looked up in `place`. A
+    /// program is started, to print its version, only if the configuration may use it.
     pub fn from_config(
         config: &SearchConfig,
         place: SearchPath<'_>,
@@ -51,7 +51,8 @@ impl Engines {
         }
     }
 
-    /// Like [`Engines::from_config`], but looks at every engine there is, and reports on each.
+    /// Sets up engines like [`Engines::from_config`], but examines every engine and returns a
+    /// report on each.
     pub fn survey(
         config: &SearchConfig,
         place: SearchPath<'_>,
@@ -124,8 +125,8 @@ impl Engines {
     ///
     /// # Errors
     ///
-    /// [`ToolError::ExecutionFailed`] when there is no engine at all, [`ToolError::BadArgs`] when the query is
-    /// invalid or none is capable of it (FR-LS-VAL-07).
+    /// - [`ToolError::ExecutionFailed`]: there is no engine, or an engine failed.
+    /// - [`ToolError::BadArgs`]: the query is invalid, or no engine supports it (FR-LS-VAL-07).
     pub(crate) fn prepare(
         &self,
         query: Arc<Query>,
@@ -151,7 +152,7 @@ impl Engines {
     }
 }
 
-/// Whether a backend may use a program.
+/// Returns true if a backend may use a program.
 fn wants(backend: Backend, tool: Tool) -> bool {
     match backend {
         Backend::Embedded => false,
@@ -165,7 +166,7 @@ fn not_configured(used: bool, backend: Backend) -> Option<String> {
     (!used).then(|| format!("backend = \"{}\"", backend.as_str()))
 }
 
-/// Finds out what a configured program is. Its name says what to expect first.
+/// Identifies a configured program. Its name decides which kind is tried first.
 fn identify(
     configured: &Path,
     place: SearchPath<'_>,
@@ -186,18 +187,18 @@ fn identify(
     }
 }
 
-/// What was found out about one engine, for `doctor`.
+/// The findings about one engine, for `doctor`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct EngineReport {
     /// `embedded`, `ugrep` or `rg`.
     pub name: String,
-    /// Its identity with version, when it can be used.
+    /// Its identity with version, if it is usable.
     pub id: Option<String>,
-    /// Where the program is, for an external one.
+    /// The path of an external program.
     pub path: Option<String>,
-    /// Whether it may answer requests under the configuration in effect.
+    /// Whether the configuration in force lets it answer requests.
     pub used: bool,
-    /// Why it can't be used, or is not.
+    /// The reason why it is unusable or unused.
     pub reason: Option<String>,
 }
 
@@ -208,7 +209,7 @@ mod tests {
     use crate::exec::stop::SystemClock;
     use crate::tool::config::Config;
 
-    /// Puts a program into `dir` that says `answer` when it is asked for its version.
+    /// Writes a program to `dir` that prints `answer` as its version.
     fn program(dir: &Path, name: &str, answer: &str) {
         let path = dir.join(name);
         write_script(&path, &format!("echo '{answer}'"));
@@ -265,7 +266,7 @@ mod tests {
             ids(dir.path(), Backend::Embedded, "ugrep", "rg").0,
             ["embedded"]
         );
-        // A program is what it says it is, whatever it is called.
+        // The output of a program identifies it, not its name.
         program(dir.path(), "find-it", "ugrep 7.1.0");
         assert_eq!(
             ids(dir.path(), Backend::Auto, "find-it", "absent").0,

@@ -1,7 +1,7 @@
-//! What a tool call can fail with.
+//! The errors of tool calls.
 //!
-//! This module owns the kinds of failure, their stable codes and the words a caller reads. It must
-//! not know how a failure came about, nor how a surface prints it.
+//! Owns the kinds of error, their stable codes and their messages. It does not know the causes, nor
+//! how a surface prints an error.
 
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -11,19 +11,19 @@ use thiserror::Error;
 
 use crate::tool::tools::ToolName;
 
-/// A tool call that gave no response.
+/// The error of a tool call without a response.
 ///
-/// Every kind has a stable [`code`](ToolError::code) for programs and a
-/// [`message`](ToolError::message) that tells the caller what to change.
+/// Every kind has a stable [`code`](ToolError::code) for programs, and a
+/// [`message`](ToolError::message) that tells the caller how to fix the call.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ToolError {
     /// The request or the configuration is not valid (`FR-LS-ERR-01`).
     #[error("{message}")]
     BadArgs {
-        /// What is wrong with which argument, and what is allowed.
+        /// The invalid argument, the problem, and the allowed values.
         message: String,
     },
-    /// The call did not finish in its time.
+    /// The call did not finish within its timeout.
     #[error(
         "`{tool}` was stopped after {} ms; search a smaller `path`, or allow it more time",
         .elapsed.as_millis()
@@ -31,7 +31,7 @@ pub enum ToolError {
     Timeout {
         /// The tool that was called.
         tool: String,
-        /// How long it had run when it was stopped.
+        /// The time from its start until it was stopped.
         elapsed: Duration,
     },
     /// The sandbox refuses the call (`NFR-LS-SEC-01`).
@@ -42,34 +42,34 @@ pub enum ToolError {
     ExecutionFailed {
         /// The tool that was called.
         tool: String,
-        /// What failed, where, and what to do about it.
+        /// The operation that failed, its place, and a remedy.
         message: String,
     },
     /// The host cancelled the call.
     #[error("the call was cancelled before it finished; repeat it if its answer is still needed")]
     Cancelled,
-    /// There is no tool of that name.
+    /// No tool has that name.
     #[error("there is no tool `{name}`; use {}", ToolName::listed())]
     UnknownTool {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
     },
 }
 
-/// Why the sandbox refuses a call.
+/// The reason why the sandbox denies a call.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DenialReason {
-    /// The path is absolute where that is not allowed, climbs with `..`, or leads outside every
-    /// allowed root.
+    /// The path is absolute although the sandbox forbids that, contains `..`, or leads outside
+    /// every allowed root.
     #[error("{}", outside(.attempted, .resolved))]
     PathOutsideSandbox {
         /// The path as the caller wrote it.
         attempted: PathBuf,
-        /// What it leads to as far as validation got: the canonical path, or, where the path is
-        /// refused by its form alone, the path as written.
+        /// The canonical path, as far as validation got; the path as written if its form alone is
+        /// denied.
         resolved: PathBuf,
     },
-    /// The path, or a directory above it, is denied.
+    /// The path, or a directory above it, matches a deny pattern.
     #[error(
         "path `{}` is denied by the pattern `{pattern}`; choose another path, such as `.`, or change \
          `denied_patterns` or `include_default_denies` in `[tools.sandbox]`",
@@ -78,13 +78,13 @@ pub enum DenialReason {
     DeniedPatternMatched {
         /// The path as the caller wrote it.
         attempted: PathBuf,
-        /// The denied pattern, as configured.
+        /// The deny pattern, as configured.
         pattern: String,
     },
-    /// The call asks for more than the host's limits allow.
+    /// The call exceeds a limit of the host.
     #[error("{message}")]
     LimitsExceeded {
-        /// Which limit, its value, and what was asked for.
+        /// The limit, its value, and the requested value.
         message: String,
     },
     /// The tool is switched off.
@@ -94,7 +94,8 @@ pub enum DenialReason {
     Disabled,
 }
 
-/// Explains a refused path. The remedy depends on its form, which the caller can see and change.
+/// Returns the message for a path outside the sandbox. The remedy depends on the form of the path,
+/// which the caller can see and change.
 fn outside(attempted: &Path, resolved: &Path) -> String {
     let shown = attempted.display();
     if attempted
@@ -121,14 +122,14 @@ fn outside(attempted: &Path, resolved: &Path) -> String {
 }
 
 impl ToolError {
-    /// Makes a [`ToolError::BadArgs`].
+    /// Creates a [`ToolError::BadArgs`].
     pub fn bad_args(message: impl Into<String>) -> Self {
         Self::BadArgs {
             message: message.into(),
         }
     }
 
-    /// Returns the stable code of the failure, in snake case.
+    /// Returns the stable code of the error, in snake case.
     pub fn code(&self) -> &'static str {
         match self {
             Self::BadArgs { .. } => "bad_args",
@@ -140,7 +141,7 @@ impl ToolError {
         }
     }
 
-    /// Returns the name of the failure's kind, such as `SandboxViolation`.
+    /// Returns the name of the error's kind, such as `SandboxViolation`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::BadArgs { .. } => "BadArgs",
@@ -152,20 +153,20 @@ impl ToolError {
         }
     }
 
-    /// Returns what went wrong and what to change, as one line of text.
+    /// Returns the problem and its remedy, as one line of text.
     pub fn message(&self) -> String {
         self.to_string()
     }
 
-    /// Returns the failure as `{"error":{"code","kind","message",…}}`, with the fields of its kind
-    /// beside those three. `elapsed` is given in milliseconds as `elapsed_ms`.
+    /// Returns the error as `{"error":{"code","kind","message",…}}`. The fields of its kind follow
+    /// these three; `elapsed` becomes `elapsed_ms`, in milliseconds.
     pub fn to_json(&self) -> Value {
         let mut error = Map::new();
         error.insert("code".into(), self.code().into());
         error.insert("kind".into(), self.kind().into());
         error.insert("message".into(), self.message().into());
         match self {
-            // Their own `message` is the one above.
+            // Their only field is `message`, which is set above.
             Self::BadArgs { .. } | Self::Cancelled => {}
             Self::Timeout { tool, elapsed } => {
                 let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);

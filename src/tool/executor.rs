@@ -1,8 +1,13 @@
-//! The executor: one search task, handed out with a signed lease, over one configured source.
+//! The executor: runs one search task, authorized by a signed lease, over one configured source.
 //!
-//! Owns the order in which a task is checked and executed (EXEC §2 to §9), and the bytes that are answered. Each step is a module: [`lease`], [`manifest`],
-//! [`store`], [`host`] and [`worker`], [`source`], [`search`](mod@search). Surfaces hand over a manifest and a lease and pass on what
-//! comes back.
+//! Owns the order of checks and execution (EXEC §2 to §9), and the bytes of the answer. The steps,
+//! each a module:
+//! - [`lease`] verifies the signed lease, [`manifest`] validates the task;
+//! - [`store`] returns the result of a task that was executed before;
+//! - [`host`] starts a confined [`worker`] process;
+//! - the worker reads a [`source`] and matches its records ([`search`](mod@search)).
+//!
+//! Surfaces pass a manifest and a lease, and forward the answer.
 //!
 //! ```no_run
 //! use std::path::{Path, PathBuf};
@@ -51,7 +56,7 @@ use self::worker::Job;
 use crate::tool::config::{ExecutorConfig, ScopeConfig};
 use crate::tool::indexing::wall_clock_ns;
 
-/// What tells the time of day.
+/// Returns the time of day.
 pub type WallClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// Executes tasks.
@@ -73,24 +78,26 @@ impl std::fmt::Debug for Executor {
     }
 }
 
-/// What an execution has come to.
+/// The outcome of an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Execution {
-    /// What is answered: one JSON object, a result (EXEC §7) or a failure.
+    /// The answer: one JSON object, a result (EXEC §7) or a failure.
     pub body: Vec<u8>,
-    /// Why there is no result, if there is none.
+    /// The reason of the failure; absent for a result.
     pub failure: Option<Reason>,
-    /// How many things of the source were passed over since they are no records, see [`search::Source::scan`].
+    /// How many items of the source were skipped because they are no records, see
+    /// [`search::Source::scan`].
     pub passed_over: u64,
-    /// The most memory that the worker had in use, in KiB, if it worked and the system tells.
+    /// The peak memory of the worker, in KiB, if a worker ran and the system reports it.
     pub peak_kib: Option<u64>,
-    /// Whether the result is one that was stored before.
+    /// Whether the result was stored by an earlier execution.
     pub repeated: bool,
-    /// What an operator should know of a failure, or of a search that was not confined, and the caller should not.
+    /// Details for the operator about a failure or missing confinement. The caller must not get
+    /// them.
     pub detail: Option<String>,
 }
 
-/// A result as it is told (EXEC §7).
+/// The JSON form of a result (EXEC §7).
 #[derive(Debug, Serialize)]
 struct Output<'a> {
     task_id: &'a str,
@@ -102,11 +109,11 @@ struct Output<'a> {
 }
 
 impl Executor {
-    /// Makes one for a configuration, which keeps results in `store` and searches by `host`.
+    /// Builds an executor that keeps results in `store` and runs searches on `host`.
     ///
     /// # Errors
     ///
-    /// A configured key is none.
+    /// A configured key is malformed.
     pub fn new(
         config: &ExecutorConfig,
         store: PathBuf,
@@ -128,19 +135,19 @@ impl Executor {
         })
     }
 
-    /// Uses another clock.
+    /// Replaces the clock.
     #[must_use]
     pub fn with_clock(mut self, clock: WallClock) -> Executor {
         self.clock = clock;
         self
     }
 
-    /// Checks and executes a task, or returns what it came to when it was executed before.
+    /// Checks and executes a task, or returns the stored result of an earlier execution.
     pub fn execute(&self, manifest: &[u8], lease: &str) -> Execution {
         match self.outcome(manifest, lease) {
             Ok(execution) => execution,
             Err(Fault { reason, detail }) => Execution {
-                // Constants only, which can be written.
+                // A failure holds constants only, so it always serializes.
                 body: serde_json::to_vec(&Failed::from(reason)).unwrap_or_default(),
                 failure: Some(reason),
                 passed_over: 0,
@@ -151,11 +158,11 @@ impl Executor {
         }
     }
 
-    /// Makes every check, in the order of EXEC §2 and §3.
+    /// Runs every check, in the order of EXEC §2 and §3.
     ///
     /// # Errors
     ///
-    /// The first that fails.
+    /// The reason of the first check that fails.
     pub fn check(&self, manifest: &[u8], lease: &str) -> Result<(Manifest, &ScopeConfig), Reason> {
         let lease = self.keys.verify(lease)?;
         let unchecked = Unchecked::read(manifest).ok_or(Reason::ManifestMalformed)?;
@@ -194,7 +201,7 @@ impl Executor {
         if let Some(stored) = store.find(&manifest.task_id, &name)? {
             return Ok(told(stored, None, true));
         }
-        // Resolved here already, so that no worker is started for nothing.
+        // Checked before a worker is started for a missing location.
         let location = std::fs::metadata(&scope.location);
         location.map_err(|error| {
             let place = scope.location.display();
@@ -226,7 +233,8 @@ impl Executor {
             body: serde_json::to_vec(&output).map_err(|_| Reason::WorkerFailed)?,
             passed_over: found.passed_over,
         };
-        // Whoever was first has decided, also where this one has found something else.
+        // If another process stored a result meanwhile, that one is returned, even if this one
+        // differs.
         let kept = store.keep(&manifest.task_id, &name, &result, now_s)?;
         let repeated = kept != result;
         let lacks = confined.and_then(|confined| confined.lacks());
@@ -241,7 +249,7 @@ impl Executor {
 
 /// Returns the time of day of this machine.
 pub fn now() -> Timestamp {
-    // What a clock of this width tells is a time.
+    // The nanoseconds of a 64-bit clock are always a valid time.
     Timestamp::from_nanosecond(wall_clock_ns().into()).unwrap_or(Timestamp::MAX)
 }
 
@@ -256,7 +264,7 @@ fn told(stored: Stored, peak_kib: Option<u64>, repeated: bool) -> Execution {
     }
 }
 
-/// Returns what tells one manifest from another.
+/// Returns the digest by which two manifests are compared.
 fn digest(manifest: &Manifest) -> Result<Vec<u8>, Reason> {
     let bytes = serde_json::to_vec(manifest).map_err(|_| Reason::ManifestMalformed)?;
     Ok(Sha256::digest(bytes).to_vec())

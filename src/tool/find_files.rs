@@ -1,8 +1,8 @@
-//! The `find_files` tool: files by their names.
+//! The `find_files` tool: finds files by name.
 //!
-//! Owns the request, the order of the files and the response. Which files there are is answered as for
-//! the tool `Search`: by the same ignore rules and sandbox, from the catalog of an index where there is
-//! one, with every file that was there before the call.
+//! Owns the request, the order of the files and the response. The files come from the same search
+//! as for the tool `Search`: with the same ignore rules and sandbox, and from the catalog of an
+//! index if there is one. The list is current: it includes files created just before the call.
 
 mod request;
 mod response;
@@ -38,23 +38,23 @@ use request::MAX_RESULTS;
 use response::FindDraft;
 use score::Scorer;
 
-/// Files in a response, unless a request says so.
+/// The maximum number of files in a response to a request that sets none.
 const DEFAULT_RESULTS: u64 = 100;
 
 /// A file that was found.
 struct Candidate {
-    /// Its path below the searched directory.
+    /// Its path relative to the searched directory.
     path: PathBuf,
-    /// How well its path matches, where a name was given.
+    /// The score of its path, if the request has a name.
     score: Option<u32>,
 }
 
 impl SearchTool {
-    /// Finds files, for a request given as JSON.
+    /// Finds files for a request in JSON.
     ///
     /// # Errors
     ///
-    /// As [`SearchTool::find_files`].
+    /// The errors of [`SearchTool::find_files`].
     pub fn call_find_files(
         &self,
         arguments: Value,
@@ -63,14 +63,17 @@ impl SearchTool {
         self.find_files(&FindRequest::from_value(arguments)?, context)
     }
 
-    /// Finds files by their names. Nothing of a file is read, and nothing that this returns counts as a
-    /// read.
+    /// Finds files by name. Reads no file content, and the result never counts as a read.
     ///
     /// # Errors
     ///
-    /// [`ToolError::BadArgs`] for an invalid request, [`ToolError::SandboxViolation`] for a path that
-    /// must not be read or a disabled tool, [`ToolError::ExecutionFailed`] for a path that does not
-    /// exist, and [`ToolError::Cancelled`]. A deadline is no error: the response says `timed_out`.
+    /// - [`ToolError::BadArgs`]: the request is invalid.
+    /// - [`ToolError::SandboxViolation`]: the path must not be read, the tool is disabled, or not
+    ///   even an empty response fits the byte budget.
+    /// - [`ToolError::ExecutionFailed`]: the path does not exist.
+    /// - [`ToolError::Cancelled`]: the host cancelled the call.
+    ///
+    /// A timeout is no error: the response has `timed_out` set.
     ///
     /// # Examples
     ///
@@ -106,11 +109,11 @@ impl SearchTool {
         draft.fit(context.budget(self.config().max_output_bytes))
     }
 
-    /// Finds files, for a request given as JSON, and writes them as text.
+    /// Finds files for a request in JSON, and returns them as text.
     ///
     /// # Errors
     ///
-    /// As [`SearchTool::find_files`].
+    /// The errors of [`SearchTool::find_files`].
     #[cfg(feature = "daemon")]
     pub(crate) fn call_find_files_for_text(
         &self,
@@ -129,7 +132,7 @@ impl SearchTool {
         })
     }
 
-    /// Finds files, of which not all may fit.
+    /// Finds files; the caller fits them into its byte budget.
     fn draft_of_files(
         &self,
         request: &FindRequest,
@@ -230,7 +233,7 @@ impl SearchTool {
         })
     }
 
-    /// Makes a question of a request.
+    /// Converts a request into a question.
     fn find_question(&self, request: &FindRequest) -> Question {
         let types = request.types.iter().map(|name| TypeRule {
             name: name.clone(),
@@ -273,8 +276,8 @@ impl SearchTool {
     }
 }
 
-/// Returns the first files in an order, with the time of their last change where the order is by it.
-/// What is equal keeps the order of paths.
+/// Returns the first `limit` files in an order, with their modification time if the order needs it.
+/// Equal files stay in the order of their paths.
 fn in_order(
     mut candidates: Vec<Candidate>,
     sort: Sort,
@@ -304,7 +307,7 @@ fn in_order(
         .collect()
 }
 
-/// Returns when a file was last modified, in milliseconds since 1970. Links are not followed.
+/// Returns the modification time of a file, in milliseconds since 1970. Does not follow links.
 fn modified_ms(path: &Path) -> Option<i64> {
     let modified = path.symlink_metadata().ok()?.modified().ok()?;
     let ms = match modified.duration_since(UNIX_EPOCH) {

@@ -1,7 +1,8 @@
-//! Globs as callers of tools write them, rewritten to start at the searched path.
+//! Rewrites the globs of tool calls, so that they are relative to the searched path.
 //!
-//! Owns the starts that a glob may have, for all tools. Globs are matched in gitignore syntax,
-//! which knows neither `./` nor absolute paths. People's globs (`-g`) mean the same as in ripgrep.
+//! Owns the prefixes that a glob may have, for all tools. Globs have gitignore syntax, which
+//! supports neither `./` nor absolute paths. Globs on the command line (`-g`) are not rewritten:
+//! they mean the same as in ripgrep.
 
 use std::borrow::Cow;
 use std::io::ErrorKind;
@@ -11,24 +12,24 @@ use crate::exec::question::Question;
 use crate::exec::reach::{EntryKind, Resolved};
 use crate::tool::sandbox::Sandbox;
 
-/// A glob that repeats the searched path, and could match nothing as it is.
+/// A glob that repeats the searched path and would match nothing unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RepeatedPath {
     /// The glob of the request.
     pub(crate) glob: String,
-    /// How it was taken.
+    /// The glob that was used instead.
     pub(crate) taken_as: String,
 }
 
-/// A question whose globs start at the searched path.
+/// A question with globs relative to the searched path.
 pub(crate) struct AtTarget<'a> {
     pub(crate) question: Cow<'a, Question>,
-    /// The guesses that were made for that. An answer tells them.
+    /// The rewrites that are guesses. The answer reports them in notes.
     pub(crate) repeated: Vec<RepeatedPath>,
 }
 
-/// Rewrites the globs of a tool's question. A path that can't be searched changes nothing: the
-/// search tells why.
+/// Rewrites the globs of a tool's question. If the path can't be searched, the globs stay
+/// unchanged, and the search reports the error.
 pub(crate) fn at_target<'a>(question: &'a Question, sandbox: &Sandbox) -> AtTarget<'a> {
     let scope = &question.scope;
     let mut all = [&scope.include, &scope.exclude, &scope.globs]
@@ -61,11 +62,11 @@ pub(crate) fn at_target<'a>(question: &'a Question, sandbox: &Sandbox) -> AtTarg
     rewritten
 }
 
-/// The directory from which globs are matched.
+/// The directory to which globs are relative.
 struct Start {
-    /// Its canonical path, if it has one that globs can name.
+    /// Its canonical path, if a glob can name it.
     absolute: Option<String>,
-    /// Its path from the working directory, if it lies there and is not that itself.
+    /// Its path relative to the working directory, if it is below that.
     below: Option<String>,
     target: Resolved,
     is_file: bool,
@@ -75,7 +76,7 @@ impl Start {
     fn of(target: Resolved, working_dir: &Path) -> Start {
         let meta = target.root.metadata(&target.relative);
         let is_file = meta.is_ok_and(|meta| meta.kind == EntryKind::File);
-        // A file is matched by its name.
+        // A glob matches the name of a searched file.
         let dir = match is_file {
             true => target.canonical.parent().unwrap_or(Path::new("/")),
             false => &target.canonical,
@@ -94,7 +95,8 @@ impl Start {
         }
     }
 
-    /// Returns how a glob is to be taken, and whether that is a guess; `None` for one that stays.
+    /// Returns the rewritten glob, and whether the rewrite is a guess. `None` if the glob stays
+    /// unchanged.
     fn rewrite(&self, glob: &str) -> Option<(String, bool)> {
         let (sign, rest) = match glob.strip_prefix('!') {
             Some(rest) => ("!", rest),
@@ -123,7 +125,7 @@ impl Start {
         (from_here.len() < rest.len()).then(|| (anchored(from_here), false))
     }
 
-    /// Returns whether anything is there by the first name of a glob, or may be.
+    /// Returns true unless the first component of a glob is certain not to exist in the directory.
     fn has(&self, glob: &str) -> bool {
         let name = glob.split('/').next().unwrap_or_default();
         let dir = match self.is_file {

@@ -1,12 +1,13 @@
-//! From configuration to the indexes of a tool: which directories are indexed, where indexes are
-//! kept, and how they are built and kept up to date.
+//! From configuration to the indexes of a tool: the indexed directories, the storage, and how
+//! indexes are built and kept current.
 //!
-//! Owns the choice and validation of index roots (FR-LSI-IDX-ROOT-01). What an index does for a request is decided by
-//! [`exec::indexes`](crate::exec::indexes).
+//! Owns the selection and validation of index roots (FR-LSI-IDX-ROOT-01).
+//! [`exec::indexes`](crate::exec::indexes) decides how a request uses an index.
 //!
-//! A program that links the library sets up [`Indexes`] once and gives them to
-//! [`SearchTool::with_indexes`](super::search::SearchTool::with_indexes). If it stays, it has them [live](Indexes::live): they are
-//! opened or built in the background and follow every change. Else it has them built when it sees fit; calls never build:
+//! A program that links the library creates [`Indexes`] once and passes them to
+//! [`SearchTool::with_indexes`](super::search::SearchTool::with_indexes). A long-running program
+//! makes them [live](Indexes::live): they are opened or built in the background and follow every
+//! change. Any other program builds them explicitly; calls never build:
 //!
 //! ```
 //! use std::time::Duration;
@@ -36,7 +37,7 @@
 //!
 //! let around = Surroundings::new(sandbox.reach().clone());
 //! indexes.live(&config.search, &around)?;
-//! // Only tests and benchmarks wait for it.
+//! // Only tests and benchmarks wait for a live index.
 //! indexes.wait_live(tree.canonicalize()?.as_path(), Duration::from_secs(60));
 //! assert!(indexes.shut_down());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -69,7 +70,8 @@ pub use crate::exec::indexes::{
 };
 pub use places::CachePlaces;
 
-/// Returns which files indexes are of, and questions are about; `rules` are the ignore rules where they count.
+/// Returns the traversal of indexes and questions. `rules` are the ignore rules, unless the
+/// configuration disables them.
 pub(crate) fn index_traversal(config: &SearchConfig, rules: IgnoreRules) -> TraversalOptions {
     TraversalOptions {
         hidden: config.index_default_hidden,
@@ -86,11 +88,11 @@ pub(crate) fn index_traversal(config: &SearchConfig, rules: IgnoreRules) -> Trav
 }
 
 impl Indexes {
-    /// Sets up the indexes that a configuration asks for, for requests by which ripgrep's ignore files count; opens none of them yet. `None` if it asks for none
-    /// (`index_mode=off`, FR-LSI-ROLL-03).
+    /// Creates the indexes of a configuration, for requests with ripgrep's ignore files. Opens no
+    /// index yet. `None` if `index_mode` is `off` (FR-LSI-ROLL-03).
     ///
-    /// What this process may read is part of the keys, and looked at here, once. A program that gives up rights, or
-    /// takes on others, sets its indexes up anew.
+    /// The keys contain the access rights of the process, which are read once, here. A program that
+    /// changes its rights has to create its indexes again.
     pub fn new(
         config: &SearchConfig,
         engines: &Engines,
@@ -102,7 +104,7 @@ impl Indexes {
         Indexes::by_rules(config, rules, engines, sandbox, global_excludes, places)
     }
 
-    /// As [`Indexes::new`], for requests by which other ignore files count.
+    /// Creates indexes like [`Indexes::new`], for requests with other ignore files.
     pub fn by_rules(
         config: &SearchConfig,
         rules: IgnoreRules,
@@ -122,15 +124,17 @@ impl Indexes {
         )
     }
 
-    /// Sets up the indexes of both tools, one for each root: a file that both find is in it once, and the catalog says
-    /// by which ignore rules each file is eligible. `engines` are those of `Search` and those of `search_files`.
+    /// Creates the indexes of both tools, one for each root. A file that both tools find is in the
+    /// index once, and the catalog records the ignore rules by which each file is eligible.
+    /// `engines` are those of `Search` and of `search_files`. The settings in `[tools.search]`
+    /// decide how the indexes are kept current.
     ///
-    /// How these are kept up to date is what `[tools.search]` says.
+    /// `None` in these cases, and then each tool needs its own indexes ([`Indexes::new`] and
+    /// [`FilesTool::indexes_for`](super::search_files::FilesTool::indexes_for)):
     ///
-    /// `None` if one tool has no indexes, if the two are configured differently about where an index is kept or which
-    /// hidden and ignored files are in it, and if one has an engine that can't be given lists of files. Then each tool has
-    /// indexes of its own: [`Indexes::new`] and
-    /// [`FilesTool::indexes_for`](super::search_files::FilesTool::indexes_for).
+    /// - One of the tools has no indexes.
+    /// - The tools differ in the storage of indexes, or in the hidden and ignored files in them.
+    /// - One of the engines can't search a list of files.
     pub fn of_both_tools(
         config: &Config,
         engines: [&Engines; 2],
@@ -199,11 +203,12 @@ impl Indexes {
         }))
     }
 
-    /// Has the indexes of all roots live from now on, as [`Indexes::live_as`] says, with the settings of a configuration.
+    /// Starts the live indexes of all roots with the settings of a configuration, see
+    /// [`Indexes::live_as`].
     ///
     /// # Errors
     ///
-    /// That of the system if there can be no more threads.
+    /// An error of the system if a thread can't be started.
     pub fn live(&self, config: &SearchConfig, around: &Surroundings) -> std::io::Result<()> {
         let settings = LiveSettings {
             habits: habits(config, around),
@@ -216,15 +221,15 @@ impl Indexes {
 }
 
 impl Background {
-    /// Creates the host of a build that starts now, held to the pace and the budget of a configuration, as
-    /// [`Background::within`] does.
+    /// Creates the host of a build that starts now, with the pace and the budget of a
+    /// configuration, see [`Background::within`].
     pub fn new(config: &SearchConfig, activity: Arc<Activity>, cancel: CancelHandle) -> Background {
         Background::within(pace(config), budget(config), activity, cancel)
     }
 }
 
-/// Returns true if two tools can have one index: both have one, kept at the same place, and apart from ignore rules the
-/// same files are in it.
+/// Returns true if two tools can share an index: both have one, at the same place, with the same
+/// files except for ignore rules.
 fn agree(one: &SearchConfig, other: &SearchConfig) -> bool {
     let of = |config: &SearchConfig| {
         (
@@ -240,7 +245,7 @@ fn agree(one: &SearchConfig, other: &SearchConfig) -> bool {
     of(one) == of(other)
 }
 
-/// Returns the names of engines, as the key of an index has them.
+/// Returns the names of engines in the form of an index key.
 fn ids(engines: &Engines) -> String {
     let ids = engines.chain().iter().map(|engine| engine.id().to_string());
     ids.collect::<Vec<_>>().join("+")
@@ -303,8 +308,8 @@ fn habits(config: &SearchConfig, around: &Surroundings) -> Habits {
     }
 }
 
-/// Logs which roots are refused, and that indexes are not kept where the configuration says. That no place is known by
-/// default is worth a warning only where an index is required.
+/// Logs the rejected roots, and that indexes are not stored as configured. The lack of a default
+/// place is a warning only if the configuration requires an index.
 fn log(config: &SearchConfig, rejected: &[String], place: &Place) {
     for why in rejected {
         tracing::warn!(target: "forge_search::index", "{why}");
@@ -320,7 +325,8 @@ fn log(config: &SearchConfig, rejected: &[String], place: &Place) {
     }
 }
 
-/// Finds the index roots, deepest first, and says which configured ones can't be (FR-LSI-IDX-ROOT-01).
+/// Returns the index roots, deepest first, and the reasons why configured ones were rejected
+/// (FR-LSI-IDX-ROOT-01).
 fn index_roots(config: &SearchConfig, sandbox: &Sandbox) -> (Vec<PathBuf>, Vec<String>) {
     let configured: Vec<PathBuf> = match &config.index_roots[..] {
         [] => vec![sandbox.working_dir().to_path_buf()],
@@ -344,7 +350,7 @@ fn index_roots(config: &SearchConfig, sandbox: &Sandbox) -> (Vec<PathBuf>, Vec<S
     (roots, rejected)
 }
 
-/// Returns the canonical path of an index root; or what is wrong with it and what to do.
+/// Returns the canonical path of an index root, or the problem with its remedy.
 fn validate(root: &Path, sandbox: &Sandbox) -> Result<PathBuf, String> {
     let canonical = root.canonicalize().map_err(|error| {
         format!("{error}; name a directory that exists in index_roots of [tools.search]")

@@ -1,8 +1,11 @@
-//! A server for agents that speak the Model Context Protocol.
+//! The MCP server: search for agents that speak the Model Context Protocol.
 //!
-//! Owns what an agent gets: the tools and resources, the form and size of an answer, and which
-//! directories of the client count. A [`Tree`](crate::tool::daemon::tree::Tree) searches: a
-//! daemon's, or this process's own.
+//! Owns the tools and resources of an agent, the form and size of answers, and the effect of the
+//! client's directories ("roots"). A [`Tree`](crate::tool::daemon::tree::Tree) runs the searches: a
+//! daemon's, or one in this process.
+//! - [`transport`] reads and writes messages on standard input and output;
+//! - [`server`] answers requests, [`content`] formats the answers;
+//! - [`roots`] maps the client's directories to a tree.
 
 pub mod content;
 mod lenient;

@@ -1,8 +1,8 @@
-//! Everything users touch: requests, responses, configuration, the sandbox and the surfaces.
+//! The user-facing layer: requests, responses, configuration, the sandbox and the surfaces.
 //!
-//! The only layer that knows configuration files, the environment and the clock. Every surface is thin: it
-//! turns what it was given into a [`request::SearchRequest`] for [`search::SearchTool`], or into a [`search_files::FilesRequest`] for
-//! [`search_files::FilesTool`].
+//! Only this layer knows configuration files, the environment and the clock. Every surface is thin:
+//! it converts its input into a [`request::SearchRequest`] for [`search::SearchTool`], or into a
+//! [`search_files::FilesRequest`] for [`search_files::FilesTool`].
 
 mod answering;
 mod arguments;

@@ -1,12 +1,12 @@
-//! Notes: what is missing from an answer, or different from the question, in words.
+//! Notes: how an answer is incomplete or differs from the question, in words.
 //!
-//! Owns the wording for programs and models, which know the fields of a request, and for people,
-//! who know the flags of the command line.
+//! Owns the wording. Programs and models read the names of request fields, people read the flags of
+//! the command line.
 
-/// Something that a reader of an answer has to know.
+/// Information that a reader of an answer needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// No line has the text as it is; the matches are within so many edits of it (LSI §9).
+    /// No line has the exact text; the matches are within this number of edits (LSI §9).
     Approximate(u8),
     /// No line matches exactly; the matches are similar.
     Similar,
@@ -16,76 +16,76 @@ pub enum Note {
     MaxFound {
         /// The limit.
         limit: u64,
-        /// How many were found.
+        /// The number of files found.
         total: u64,
     },
     /// More eligible files exist than this limit.
     MaxFiles(u64),
-    /// In some file more lines match than this limit.
+    /// A file has more matching lines than this limit.
     MaxMatchesPerFile(u64),
-    /// Some eligible file lies deeper than this limit.
+    /// An eligible file lies deeper than this limit.
     MaxDepth(u64),
-    /// So many files are larger than a limit in bytes and were not searched.
+    /// Files larger than a limit in bytes were not searched.
     TooLarge {
-        /// How many.
+        /// The number of these files.
         files: u64,
         /// The limit.
         limit: u64,
     },
-    /// No eligible file passed the globs or types.
+    /// The globs or types excluded every eligible file.
     NoFilePassed {
-        /// The globs or types, as the question has them.
+        /// The globs or types of the question.
         filters: Vec<String>,
-        /// A glob that may have been meant.
+        /// A glob that the caller may have meant.
         meant: Option<String>,
     },
-    /// A glob that repeats the searched path was taken as another one.
+    /// A glob that repeats the searched path was replaced.
     RepeatedPath {
         /// The glob of the request.
         glob: String,
-        /// How it was taken.
+        /// The glob that was used instead.
         taken_as: String,
     },
-    /// The output may have no more than so many bytes.
+    /// The output was limited to this number of bytes.
     Bytes(usize),
-    /// So many files or directories are beside those that the list of errors names.
+    /// This number of files or directories with errors is missing from the list of errors.
     FurtherErrors(u64),
-    /// So many lines are longer than a limit in bytes and are shown in part.
+    /// Lines longer than a limit in bytes are shown in part.
     LongLines {
-        /// How many.
+        /// The number of these lines.
         lines: u64,
         /// The limit.
         limit: u64,
     },
-    /// The deadline passed after so many milliseconds.
+    /// The deadline passed after this number of milliseconds.
     Deadline(u64),
-    /// A request asked for more than a limit allows, so the limit was used instead.
+    /// A request set a value above its limit, so the limit was used instead.
     Capped {
         /// The field of the request.
         field: &'static str,
-        /// What it asked for.
+        /// The requested value.
         asked: u64,
         /// The limit.
         cap: u64,
     },
 }
 
-/// Who reads a note.
+/// The reader of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
-    /// A program or a model, which wrote JSON fields.
+    /// A program or model that wrote JSON fields.
     Program,
-    /// A person, who typed flags.
+    /// A person who typed flags.
     Person,
-    /// A model, which wrote JSON fields and reads lines.
+    /// A model that wrote JSON fields and reads lines of text.
     Model {
-        /// The limit that the note is about can't be raised any further.
+        /// Whether the limit in the note is at its cap and can't be raised.
         at_cap: bool,
     },
 }
 
 impl Reader {
-    /// Picks the words for the reader.
+    /// Returns the words for this reader.
     fn pick<'a>(self, program: &'a str, person: &'a str) -> &'a str {
         match self {
             Reader::Program | Reader::Model { .. } => program,
@@ -95,7 +95,7 @@ impl Reader {
 }
 
 impl Note {
-    /// Writes the advice to narrow a search, or to raise a limit that can be raised.
+    /// Returns the advice to narrow a search, or to raise a limit that is below its cap.
     fn advice(reader: Reader, narrow: &str, raise: &str) -> String {
         match reader {
             Reader::Model { at_cap: true } => narrow.to_string(),
@@ -103,7 +103,7 @@ impl Note {
         }
     }
 
-    /// Returns true if the note says that results are missing because of a limit.
+    /// Returns true if the note reports results that are missing because of a limit.
     pub fn is_cut(&self) -> bool {
         matches!(
             self,
@@ -117,7 +117,7 @@ impl Note {
         )
     }
 
-    /// Writes the note: what it is about, and what to do.
+    /// Returns the text of the note: the fact and the remedy.
     pub fn text(&self, reader: Reader) -> String {
         let name = |program, person| reader.pick(program, person);
         match self {
@@ -234,7 +234,7 @@ impl Note {
     }
 }
 
-/// Writes the closing notes of a tool's answer, a line each.
+/// Formats the closing notes of a tool's answer, one per line.
 pub fn closing_notes(notes: &[Note]) -> String {
     let lines = notes.iter().map(|note| note.text(Reader::Program));
     lines.map(|line| format!("[{line}]\n")).collect()

@@ -1,15 +1,15 @@
-//! The `content` of a response: events as text that people can read.
+//! The `content` of a response: events as human-readable text.
 //!
-//! Owns the line format. Control characters are escaped here, so that the text of a file can't reach
-//! a terminal as commands (FR-LSI-ENC-02); the structured data stay as they are.
+//! Owns the line format. It escapes control characters, so that the text of a file can't send
+//! commands to a terminal (FR-LSI-ENC-02). The structured data stay unescaped.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 use crate::tool::response::{Record, RecordKind};
 
-/// Returns whether a character can change what a terminal does or in which order it shows text:
-/// control characters, line separators and marks of direction (`IPC.MUST.003`).
+/// Returns true if a character can control a terminal or change the order of displayed text:
+/// control characters, line separators and direction marks (`IPC.MUST.003`).
 pub fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(
@@ -19,23 +19,24 @@ pub fn is_unsafe(c: char) -> bool {
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Escapes [unsafe](is_unsafe) characters in a line, as `\x1b`, `\n`, `\u{202e}`. A tab stays.
+/// Escapes [unsafe](is_unsafe) characters in a line, for example as `\x1b`, `\n` or `\u{202e}`.
+/// Keeps tabs.
 pub fn escape_controls(text: &str) -> Cow<'_, str> {
     escape(text, |c| c == '\t', push_escaped)
 }
 
-/// The same for a name, in which a tab is escaped, too.
+/// Escapes [unsafe](is_unsafe) characters in a name, including tabs.
 pub fn escape_name(text: &str) -> Cow<'_, str> {
     escape(text, |_| false, push_escaped)
 }
 
-/// The same for text of several lines, of which the ends stay.
+/// Escapes [unsafe](is_unsafe) characters in text of several lines. Keeps tabs and line feeds.
 pub fn escape_lines(text: &str) -> Cow<'_, str> {
     escape(text, |c| matches!(c, '\t' | '\n'), push_escaped)
 }
 
-/// Escapes [unsafe](is_unsafe) characters in JSON without line ends, where they can only be inside
-/// of strings. It means the same afterwards.
+/// Escapes [unsafe](is_unsafe) characters in JSON without line ends, where they occur only in
+/// strings. The JSON value stays the same.
 pub fn escape_json(json: &str) -> Cow<'_, str> {
     escape(
         json,
@@ -61,7 +62,8 @@ fn escape(
     keeps: impl Fn(char) -> bool,
     push: impl Fn(&mut String, char),
 ) -> Cow<'_, str> {
-    // Nearly all text is plain ASCII, which a look at the bytes settles; without a branch, many at a time.
+    // Nearly all text is printable ASCII. This check has no branch per byte, so the compiler can
+    // vectorize it.
     let plain = |byte: u8| (byte.wrapping_sub(b' ') <= b'~' - b' ') | keeps(char::from(byte));
     if text.bytes().fold(true, |all, byte| all & plain(byte)) {
         return Cow::Borrowed(text);
@@ -80,7 +82,7 @@ fn escape(
     Cow::Owned(out)
 }
 
-/// Adds an event as one line: `path:line:column:text` for a match, `path-line-text` for context.
+/// Appends an event as one line: `path:line:column:text` for a match, `path-line-text` for context.
 pub fn push_line(out: &mut String, record: &Record) {
     let data = &record.data;
     out.push_str(&escape_controls(&data.path.text));
@@ -95,7 +97,8 @@ pub fn push_line(out: &mut String, record: &Record) {
     out.push('\n');
 }
 
-/// Says what is not shown of a line, before and after what is: `[+120 bytes]`. Nothing for a line that is whole.
+/// Returns markers for the hidden parts of a line before and after the shown part: `[+120 bytes]`.
+/// Both are empty for a complete line.
 pub fn left_out(record: &Record) -> (String, String) {
     let said = |bytes: usize| match bytes {
         0 => String::new(),

@@ -1,7 +1,7 @@
-//! The request of the `Search` tool: its fields, their schema and what values they take.
+//! The request of the `Search` tool: its fields, their schema and the allowed values.
 //!
-//! Owns the one request type that every surface uses (FR-LS-02). It validates what can be known without
-//! looking at configuration or files.
+//! Owns the request type that every surface uses (FR-LS-02). Validation here needs neither
+//! configuration nor files.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,16 +12,15 @@ use crate::tool::arguments;
 use crate::tool::error::ToolError;
 use crate::tool::tools::ToolName;
 
-/// The tool.
 const TOOL: ToolName = ToolName::Search;
 
 /// The name of the tool.
 pub const SEARCH_NAME: &str = "Search";
 
-/// Other names under which the tool answers (FR-LS-01).
+/// The other names of the tool (FR-LS-01).
 pub const SEARCH_ALIASES: [&str; 5] = ["search", "rg", "ripgrep", "ugrep", "ug"];
 
-/// Returns true if `name` names the tool.
+/// Returns true if `name` is the name or an alias of the tool.
 pub fn names_search(name: &str) -> bool {
     name == SEARCH_NAME || SEARCH_ALIASES.contains(&name)
 }
@@ -145,7 +144,7 @@ impl SearchRequest {
     ///
     /// # Errors
     ///
-    /// [`ToolError::BadArgs`] that names the field, what it holds and what it may hold.
+    /// [`ToolError::BadArgs`] with the field, its value and the allowed values.
     pub fn from_json(text: &str) -> Result<SearchRequest, ToolError> {
         SearchRequest::from_value(arguments::json(TOOL, text)?)
     }
@@ -154,18 +153,18 @@ impl SearchRequest {
     ///
     /// # Errors
     ///
-    /// As [`SearchRequest::from_json`].
+    /// The errors of [`SearchRequest::from_json`].
     pub fn from_value(value: Value) -> Result<SearchRequest, ToolError> {
         let request: SearchRequest = arguments::parse(TOOL, value)?;
         request.validate()?;
         Ok(request)
     }
 
-    /// Checks the values that the type does not (FR-LS-VAL-01, FR-LS-VAL-02).
+    /// Checks the values beyond their types (FR-LS-VAL-01, FR-LS-VAL-02).
     ///
     /// # Errors
     ///
-    /// [`ToolError::BadArgs`].
+    /// [`ToolError::BadArgs`] for the first invalid value.
     pub fn validate(&self) -> Result<(), ToolError> {
         if self.pattern.trim().is_empty() {
             let message =
@@ -191,7 +190,7 @@ impl SearchRequest {
         Ok(())
     }
 
-    /// Returns the include globs that count: `include_glob`, else its older name `glob`.
+    /// Returns the include globs in force: `include_glob`, or else its older name `glob`.
     pub fn includes(&self) -> &[String] {
         self.include_glob
             .as_ref()
@@ -210,7 +209,7 @@ pub fn search_schema() -> Value {
     arguments::schema_of::<SearchRequest>(false)
 }
 
-/// Returns the same schema, with what each field is for.
+/// Returns the same schema with descriptions of the fields.
 pub fn described_search_schema() -> Value {
     arguments::schema_of::<SearchRequest>(true)
 }

@@ -1,6 +1,6 @@
-//! The response of the `Search` tool: its fields and how it fits a byte budget.
+//! The response of the `Search` tool: its fields and their JSON form.
 //!
-//! Owns the shapes of FR-LS-04 and FR-LS-05. It does not search and decides nothing about order.
+//! Owns the formats of FR-LS-04 and FR-LS-05. It does not search and decides nothing about order.
 
 use std::time::Duration;
 
@@ -61,12 +61,12 @@ pub struct Record {
     pub left_out: Option<LeftOut>,
 }
 
-/// How much of a line is not shown, in bytes of what would be shown.
+/// The parts of a line that are not shown, in bytes of the displayed text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Before what is shown.
+    /// The bytes before the shown part.
     pub before: usize,
-    /// After it.
+    /// The bytes after the shown part.
     pub after: usize,
 }
 
@@ -184,7 +184,7 @@ pub struct BuildStats {
 impl From<BuildReport> for BuildStats {
     fn from(report: BuildReport) -> BuildStats {
         BuildStats {
-            // It is about to begin with this one.
+            // A build without a phase is about to begin with this one.
             build_phase: report
                 .phase
                 .unwrap_or(Phase::Enumerate)
@@ -197,17 +197,18 @@ impl From<BuildReport> for BuildStats {
     }
 }
 
-/// Why nothing is looked for approximately.
+/// The reason why approximate searches are skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FallbackSkipped {
-    /// The pattern has fewer characters than `fuzzy_min_pattern_len`, or no more than a level has edits (FR-LSI-FUZ-G-01).
+    /// The pattern is shorter than `fuzzy_min_pattern_len`, or not longer than the number of edits
+    /// of a level (FR-LSI-FUZ-G-01).
     PatternTooShort,
-    /// The engine can't search so.
+    /// The engine can't search approximately.
     CapabilityMissing,
 }
 
 impl FallbackSkipped {
-    /// Returns the name that `stats` have.
+    /// Returns the name used in `stats`.
     pub fn as_str(self) -> &'static str {
         match self {
             FallbackSkipped::PatternTooShort => "PATTERN_TOO_SHORT",
@@ -216,20 +217,21 @@ impl FallbackSkipped {
     }
 }
 
-/// What came of looking for something approximately (LSI §9): the facts behind the fields of [`Stats`] that speak of it.
+/// The outcome of approximate searches (LSI §9), for the `fallback_*` and `fuzzy_*` fields of
+/// [`Stats`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FallbackUse {
     /// The levels that were tried, in order.
     pub tried: Vec<u8>,
-    /// Why none or not all were.
+    /// The reason why some or all levels were skipped.
     pub skipped: Option<FallbackSkipped>,
-    /// How many were not tried for want of time (FR-LSI-FUZ-G-03).
+    /// The number of levels that were skipped because the time ran out (FR-LSI-FUZ-G-03).
     pub without_time: u64,
 }
 
 impl Stats {
-    /// Makes the diagnostics of an answer for which `total` eligible files counted, `excluded` of them left out
-    /// because of the index, and that took `elapsed`.
+    /// Creates the diagnostics of an answer. `total` is the number of eligible files, `excluded`
+    /// the number of those that the index excluded.
     pub fn new(index: IndexUse, total: u64, excluded: u64, elapsed: Duration) -> Stats {
         Stats {
             stats_version: 1,
@@ -253,7 +255,7 @@ impl Stats {
         }
     }
 
-    /// Adds what came of looking for something approximately.
+    /// Adds the outcome of approximate searches.
     #[must_use]
     pub fn with_fallback(self, fallback: FallbackUse) -> Stats {
         let used = !fallback.tried.is_empty();
@@ -269,8 +271,8 @@ impl Stats {
 }
 
 impl Record {
-    /// Makes the record of a line in the file shown as `path`; a line longer than `max_line_bytes`
-    /// is shown in part.
+    /// Creates the record of a line in the file shown as `path`. A line longer than
+    /// `max_line_bytes` is shown in part.
     pub fn of(path: &str, line: &Line, max_line_bytes: Option<usize>) -> Record {
         let shown = shown_line(line, max_line_bytes);
         let first = line.spans.first().filter(|_| line.is_match());
@@ -297,14 +299,14 @@ impl Record {
         self.kind == RecordKind::Match
     }
 
-    /// Returns where the match is in what is shown of the line, as byte offsets. The column counts bytes of the file, which are fewer where
-    /// some were no UTF-8.
+    /// Returns the byte range of the match within the shown part of the line. The column counts
+    /// bytes of the file, where invalid UTF-8 can be shorter than the U+FFFD that replaces it.
     #[cfg(feature = "cli")]
     pub(crate) fn place_of_match(&self) -> Option<(usize, usize)> {
         let (text, found) = (&self.data.lines.text, self.data.match_text.as_ref()?);
         let column = usize::try_from(self.data.column?).ok()?.checked_sub(1)?;
         let column = column.saturating_sub(self.left_out.map_or(0, |left_out| left_out.before));
-        // Most of what is no UTF-8 is single bytes, each of which is shown as three.
+        // Most invalid sequences are single bytes, each shown as three bytes (U+FFFD).
         let (mut at, mut bytes) = (0, 0);
         for c in text.chars() {
             if bytes >= column {
@@ -343,13 +345,13 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// The length of a value as JSON.
+/// Returns the length of a value as JSON.
 pub(crate) fn json_len_of(value: &impl Serialize) -> usize {
-    // Plain strings and numbers can always be written.
+    // Serialising plain strings and numbers can't fail.
     serde_json::to_string(value).map_or(usize::MAX / 4, |json| json.len())
 }
 
-/// The length of a string inside JSON, without its quotes.
+/// Returns the length of a string in JSON, without its quotes.
 pub(crate) fn json_len(text: &str) -> usize {
     serde_json::to_string(text).map_or(text.len() * 6, |json| json.len() - 2)
 }

@@ -1,8 +1,9 @@
-//! Which paths a call may reach.
+//! The sandbox: the paths that a call may reach.
 //!
-//! This module owns the validation of paths and the allowed roots. What it hands out is a root and
-//! a path relative to it, to be opened through [`RootDir`](crate::index::beneath::RootDir), which refuses whatever changed since.
-//! It must not know what is searched for, nor read any file.
+//! Owns the validation of paths and the allowed roots. It returns a root and a path relative to it.
+//! The caller opens that path through [`RootDir`](crate::index::beneath::RootDir), which detects a
+//! path that was swapped for a link since. The sandbox knows no patterns of searches and reads no
+//! file.
 
 use std::fs;
 use std::io;
@@ -16,10 +17,10 @@ use crate::index::deny::DenySet;
 
 pub use crate::exec::reach::Resolved;
 
-/// The longest path that is looked at, in bytes. No supported system opens a longer one.
+/// The maximum length of a path in bytes. No supported system opens a longer one.
 const MAX_PATH_BYTES: usize = 32_768;
 
-/// The allowed roots and denied patterns in force, and the working directory of relative paths
+/// The allowed roots and deny patterns in force, and the working directory of relative paths
 /// (`FR-LS-VAL-03`, `NFR-LS-SEC-01`).
 #[derive(Debug)]
 pub struct Sandbox {
@@ -29,13 +30,13 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Opens the allowed roots and compiles the denied patterns. No index has an entry for a file that
-    /// these deny (`SEC-LSI-02`).
+    /// Opens the allowed roots and compiles the deny patterns. No index has an entry for a denied
+    /// file (`SEC-LSI-02`).
     ///
     /// # Errors
     ///
-    /// [`ToolError::BadArgs`] if the working directory or a root does not exist, is not a
-    /// directory or can't be opened, or if a pattern is not valid.
+    /// [`ToolError::BadArgs`] if the working directory or a root does not exist, is no directory or
+    /// can't be opened, or if a pattern is invalid.
     pub fn new(config: &SandboxConfig, working_dir: &Path) -> Result<Self, ToolError> {
         let working_dir = canonical_directory(working_dir).map_err(|error| {
             let shown = working_dir.display();
@@ -50,10 +51,11 @@ impl Sandbox {
         if paths.is_empty() {
             paths.push(working_dir.clone());
         }
-        // A command that names many files of one directory has that directory as a root for each.
+        // Duplicates are common: a command that names several files of a directory has that
+        // directory as the root of each.
         paths.sort();
         paths.dedup();
-        // A pattern that is relative to one root also holds where another root, inside it, is searched.
+        // A pattern relative to one root also applies when another root inside it is searched.
         let beneath: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
         let deny = DenySet::beneath(
             &config.denied_patterns,
@@ -70,26 +72,26 @@ impl Sandbox {
         })
     }
 
-    /// Validates the path of a request. No path, or an empty one, is the working directory.
+    /// Validates the path of a request. A missing or empty path means the working directory.
     ///
-    /// Whether the path exists is not decided here: opening it tells, and tells at that moment.
+    /// It does not check that the path exists: opening it later reports that reliably.
     ///
     /// # Errors
     ///
-    /// [`ToolError::BadArgs`] if the path has a NUL byte or is too long;
-    /// [`ToolError::SandboxViolation`] if it is absolute where that is not allowed, has a `..`
-    /// component, leads outside the allowed roots or is denied, checked in this order;
-    /// [`ToolError::ExecutionFailed`] if its root can no longer be opened.
+    /// - [`ToolError::BadArgs`]: the path has a NUL byte or is too long.
+    /// - [`ToolError::SandboxViolation`]: the path is absolute although that is not allowed, has a
+    ///   `..` component, leads outside the allowed roots, or is denied; checked in this order.
+    /// - [`ToolError::ExecutionFailed`]: the root of the path can no longer be opened.
     pub fn resolve(&self, path: Option<&str>) -> Result<Resolved, ToolError> {
         let path = path.filter(|path| !path.is_empty()).unwrap_or(".");
         self.resolve_path(Path::new(path))
     }
 
-    /// Validates a path that need not be UTF-8, as [`Sandbox::resolve`] does.
+    /// Validates a path like [`Sandbox::resolve`]; the path need not be UTF-8.
     ///
     /// # Errors
     ///
-    /// Those of [`Sandbox::resolve`].
+    /// The errors of [`Sandbox::resolve`].
     pub fn resolve_path(&self, attempted: &Path) -> Result<Resolved, ToolError> {
         check_text(attempted)?;
         let outside = |resolved: &Path| {
@@ -102,7 +104,7 @@ impl Sandbox {
         if is_absolute(attempted) && !self.allow_absolute {
             return Err(outside(attempted));
         }
-        // 2. Nothing climbs, wherever it would arrive.
+        // 2. `..` is never allowed, wherever the path would lead.
         if attempted
             .components()
             .any(|part| part == Component::ParentDir)
@@ -111,13 +113,13 @@ impl Sandbox {
         }
         // 3. Relative paths start at the working directory; joining an absolute one replaces it.
         let joined = self.working_dir.join(attempted);
-        // 4. and 5. Links are resolved as far as the path exists, and the rest is appended.
+        // 4. and 5. Links are resolved in the existing part of the path; the rest is appended.
         let canonical = canonicalize_existing(&joined);
-        // 6. The result is inside an allowed root,
+        // 6. The result must be inside an allowed root,
         let Some((root, relative)) = self.reach.containing(&canonical) else {
             return Err(outside(&canonical));
         };
-        // 7. and neither it nor a directory on the way is denied.
+        // 7. and neither the path nor a directory above it may be denied.
         if let Some(pattern) = self
             .reach
             .deny()
@@ -143,7 +145,7 @@ impl Sandbox {
         })
     }
 
-    /// Shares indexes with the callers of another sandbox, as [`Reach::sharing_indexes_with`] does.
+    /// Shares indexes with the callers of another sandbox, see [`Reach::sharing_indexes_with`].
     #[must_use]
     pub fn sharing_indexes_with(self, other: &Sandbox) -> Self {
         Self {
@@ -152,7 +154,7 @@ impl Sandbox {
         }
     }
 
-    /// Returns the allowed roots and the denied patterns.
+    /// Returns the allowed roots and the deny patterns.
     pub fn reach(&self) -> &Arc<Reach> {
         &self.reach
     }
@@ -179,18 +181,19 @@ fn check_text(path: &Path) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Tells whether joining the path to the working directory would leave it. On Windows a path can do
-/// that without being absolute.
+/// Returns true if joining the path to the working directory would leave that directory. On Windows
+/// such a path need not be absolute.
 fn is_absolute(path: &Path) -> bool {
     path.is_absolute()
         || path.has_root()
         || matches!(path.components().next(), Some(Component::Prefix(_)))
 }
 
-/// Canonicalizes the deepest ancestor that exists and appends the rest of the path. Whatever keeps
-/// an ancestor from being canonicalized, a missing permission or a loop of links, counts as not
-/// existing: a path outside the roots must answer the same whether it exists or not, and inside
-/// them opening it reports the reason.
+/// Canonicalizes the deepest existing ancestor and appends the rest of the path.
+///
+/// An ancestor that can't be canonicalized, for example because of permissions or a loop of links,
+/// counts as missing. So the result for a path outside the roots does not reveal whether the path
+/// exists. For a path inside the roots, opening it reports the reason.
 fn canonicalize_existing(path: &Path) -> PathBuf {
     for ancestor in path.ancestors() {
         let Ok(canonical) = fs::canonicalize(ancestor) else {
@@ -199,7 +202,7 @@ fn canonicalize_existing(path: &Path) -> PathBuf {
         let Ok(rest) = path.strip_prefix(ancestor) else {
             continue;
         };
-        // Joining an empty rest would append a slash. Components leave out `.` and extra slashes.
+        // Joining an empty rest would append a slash. `components` skips `.` and extra slashes.
         let mut rebuilt = canonical;
         rebuilt.extend(rest.components());
         return rebuilt;

@@ -1,7 +1,7 @@
 //! The `Search` tool: from a request to a response.
 //!
-//! Owns the one path on which every surface's request goes: validation, sandbox, engine, answer. It adds no
-//! semantics of its own beyond defaults and caps.
+//! Every surface sends its requests through this one path: validation, sandbox, engine, response.
+//! Apart from defaults and caps it adds no semantics.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -35,37 +35,38 @@ use crate::tool::sandbox::Sandbox;
 use crate::tool::searcher::{Searcher, fallback_plan, slashed, summarized, to_usize};
 use crate::tool::tools::ToolName;
 
-/// How much harm a call can do; a search can do none worth asking about.
+/// The risk of a call. A search never needs approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RiskLevel {
-    /// Nothing is changed and nothing outside the sandbox is read.
+    /// The call changes nothing and reads nothing outside the sandbox.
     Low,
 }
 
-/// Evidence that a file was read in the sense of stale-file protection. This type has no values: nothing
-/// that a search does counts as such a read, and a host can see that from here (SEC-LSI-CACHE-01,
-/// NFR-LS-SEC-03).
+/// Evidence that a call read a file, for hosts that require a read before an edit. The type has no
+/// values, since a search never counts as such a read (SEC-LSI-CACHE-01, NFR-LS-SEC-03).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadEvidence {}
 
-/// What the host gives to a call.
+/// The context that the host passes to a call.
 #[derive(Clone, Debug)]
 pub struct ToolContext {
-    /// Where the call may read.
+    /// The files and directories that the call may read.
     pub sandbox: Arc<Sandbox>,
-    /// With which the host cancels the call.
+    /// The handle with which the host cancels the call.
     pub cancel: CancelHandle,
-    /// The timeout when the request has none; the configured one if this is none either.
+    /// Timeout for requests that set none. Falls back to `default_timeout_ms`.
     pub default_timeout: Option<Duration>,
-    /// When the call came, from where its time counts: one that had to wait before it was made has less of it left. Now, if this is none.
+    /// The time at which the call was received; the timeout counts from then. For example, a call
+    /// that waited in a queue has less time left. Falls back to the current time.
     pub came: Option<Instant>,
-    /// Bytes that the response may have as JSON; it also has to fit `available_capacity_bytes`.
+    /// The maximum size of the response as JSON, in bytes. The response also fits
+    /// `available_capacity_bytes`.
     pub max_output_bytes: Option<usize>,
-    /// Bytes that are left in the caller's context.
+    /// The space that is left in the caller's context, in bytes.
     pub available_capacity_bytes: Option<usize>,
-    /// Time.
+    /// The clock for timeouts and elapsed times.
     pub clock: Arc<dyn Clock>,
-    /// Git's `core.excludesFile`, if there is one; it counts as an ignore file.
+    /// The path of Git's `core.excludesFile`, if any, which counts as an ignore file.
     pub global_excludes: Option<PathBuf>,
 }
 
@@ -84,8 +85,8 @@ impl ToolContext {
         }
     }
 
-    /// Returns the bytes that an answer may have, where the configuration allows `configured`
-    /// bytes; 0 stands for no limit there.
+    /// Returns the maximum size of an answer in bytes. `configured` is the configured maximum, with
+    /// 0 for no limit.
     pub(super) fn budget(&self, configured: u64) -> Option<usize> {
         let limits = [
             set(configured),
@@ -95,7 +96,7 @@ impl ToolContext {
         limits.into_iter().flatten().min()
     }
 
-    /// Returns from when on the time of a call counts.
+    /// Returns the time from which the timeout of a call counts.
     pub(super) fn started(&self) -> Instant {
         self.came.unwrap_or_else(|| self.clock.now())
     }
@@ -103,7 +104,7 @@ impl ToolContext {
 
 /// The `Search` tool.
 ///
-/// Cheap to share; one value serves any number of calls from any number of threads.
+/// Cheap to share: one value serves any number of calls from any number of threads.
 #[derive(Debug)]
 pub struct SearchTool {
     config: SearchConfig,
@@ -111,13 +112,13 @@ pub struct SearchTool {
 }
 
 impl SearchTool {
-    /// Creates the tool with engines that were set up for the same configuration.
+    /// Creates the tool. The engines must be set up for the same configuration.
     pub fn new(config: SearchConfig, engines: Engines) -> SearchTool {
         let searcher = Searcher::new(SEARCH_NAME, &config, engines);
         SearchTool { config, searcher }
     }
 
-    /// Lets the tool use indexes that were set up for the same configuration and engines.
+    /// Adds indexes, which must be set up for the same configuration and engines.
     #[must_use]
     pub fn with_indexes(self, indexes: Option<Arc<Indexes>>) -> SearchTool {
         SearchTool {
@@ -126,13 +127,13 @@ impl SearchTool {
         }
     }
 
-    /// Returns what searches.
+    /// Returns the engines, threads and indexes of the tool.
     #[cfg(feature = "daemon")]
     pub(super) fn searcher(&self) -> &Searcher {
         &self.searcher
     }
 
-    /// Returns the indexes.
+    /// Returns the indexes of the tool.
     pub fn indexes(&self) -> Option<&Arc<Indexes>> {
         self.searcher.indexes()
     }
@@ -142,17 +143,17 @@ impl SearchTool {
         SEARCH_NAME
     }
 
-    /// Returns its other names (FR-LS-01).
+    /// Returns the other names of the tool (FR-LS-01).
     pub fn aliases(&self) -> &'static [&'static str] {
         &SEARCH_ALIASES
     }
 
-    /// Returns true if `name` names this tool.
+    /// Returns true if `name` is the name or an alias of this tool.
     pub fn answers_to(&self, name: &str) -> bool {
         names_search(name)
     }
 
-    /// Returns what the tool does, for a model that is to choose it.
+    /// Returns a description of the tool for a model that selects tools.
     pub fn description(&self) -> &'static str {
         "Search file contents for a regular expression or literal. Results come in a fixed order with line \
          numbers and columns; `truncated` and `timed_out` say when something is missing."
@@ -163,7 +164,7 @@ impl SearchTool {
         search_schema()
     }
 
-    /// Returns the JSON schema of the response (draft 2020-12). Further fields may be there.
+    /// Returns the JSON schema of the response (draft 2020-12). A response may have further fields.
     pub fn response_schema(&self) -> Value {
         arguments::written_schema_of::<SearchResponse>()
     }
@@ -183,7 +184,7 @@ impl SearchTool {
         RiskLevel::Low
     }
 
-    /// Returns nothing, for any response: a search is never the read that an edit needs first.
+    /// Returns `None` for any response: a search is never the read that an edit requires.
     pub fn read_evidence(&self, _: &SearchResponse) -> Option<ReadEvidence> {
         None
     }
@@ -193,12 +194,12 @@ impl SearchTool {
         &self.config
     }
 
-    /// Returns the engines.
+    /// Returns the engines of the tool.
     pub fn engines(&self) -> &Engines {
         self.searcher.engines()
     }
 
-    /// Says in at most 200 characters what a call would do.
+    /// Returns a summary of a call, in at most 200 characters.
     pub fn summary(&self, request: &SearchRequest) -> String {
         let path = request.path.as_deref().unwrap_or(".");
         let kind = if request.fixed_strings {
@@ -212,11 +213,11 @@ impl SearchTool {
         ))
     }
 
-    /// Answers a request given as JSON.
+    /// Answers a request in JSON.
     ///
     /// # Errors
     ///
-    /// As [`SearchTool::search`].
+    /// The errors of [`SearchTool::search`].
     pub fn call(
         &self,
         arguments: Value,
@@ -227,11 +228,13 @@ impl SearchTool {
 
     /// Answers a request.
     ///
-    /// # Errors
+    /// - [`ToolError::BadArgs`]: the request is invalid.
+    /// - [`ToolError::SandboxViolation`]: the path must not be read, the tool is disabled, or not
+    ///   even an empty response fits the byte budget.
+    /// - [`ToolError::ExecutionFailed`]: the path does not exist, or an engine can't run.
+    /// - [`ToolError::Cancelled`]: the host cancelled the call.
     ///
-    /// [`ToolError::BadArgs`] for an invalid request, [`ToolError::SandboxViolation`] for a path that must not
-    /// be read or a disabled tool, [`ToolError::ExecutionFailed`] for a path that does not exist or an engine
-    /// that can't run, and [`ToolError::Cancelled`]. A deadline is no error: the response says `timed_out`.
+    /// A timeout is no error: the response has `timed_out` set.
     pub fn search(
         &self,
         request: &SearchRequest,
@@ -284,12 +287,12 @@ impl SearchTool {
         })
     }
 
-    /// Answers a question in the time that a request gives itself, or in the default time. Returns the
-    /// time, too.
+    /// Answers a question within the timeout of its request, or the default timeout. Also returns
+    /// that timeout.
     ///
     /// # Errors
     ///
-    /// Those of [`Searcher::answer`], and the failure of an engine that found nothing before it.
+    /// The errors of [`Searcher::answer`], and the failure of an engine before its first result.
     pub(super) fn answer_within(
         &self,
         question: &Question,
@@ -322,11 +325,11 @@ impl SearchTool {
             .failed(format!("path `{path}` can't be searched: {why}"))
     }
 
-    /// Answers a question of a surface, as [`Searcher::answer`] does.
+    /// Answers a question of a surface, see [`Searcher::answer`].
     ///
     /// # Errors
     ///
-    /// As [`SearchTool::search`].
+    /// The errors of [`SearchTool::search`].
     #[cfg(feature = "daemon")]
     pub(crate) fn answer(
         &self,
@@ -340,8 +343,8 @@ impl SearchTool {
         self.searcher.answer(question, call, taker)
     }
 
-    /// Makes a question of a request: fills in defaults and checks caps (FR-LS-VAL-08, CFG-LS-03 to
-    /// CFG-LS-05).
+    /// Converts a request into a question: fills in defaults and checks caps (FR-LS-VAL-08,
+    /// CFG-LS-03 to CFG-LS-05).
     pub(crate) fn question(&self, request: &SearchRequest) -> Result<Question, ToolError> {
         let config = &self.config;
         let capped = |field, asked, cap| arguments::capped(ToolName::Search, field, asked, cap);
@@ -399,13 +402,13 @@ impl SearchTool {
         })
     }
 
-    /// Returns how long a call may take whose request does not say so.
+    /// Returns the timeout of a request that sets none.
     pub(super) fn default_timeout(&self, context: &ToolContext) -> Duration {
         let configured = Duration::from_millis(self.config.default_timeout_ms);
         context.default_timeout.unwrap_or(configured)
     }
 
-    /// Makes the response of an answer.
+    /// Builds the response from the results.
     fn respond(
         &self,
         request: &SearchRequest,
@@ -420,7 +423,8 @@ impl SearchTool {
             } => stderr.clone().unwrap_or_else(|| message.clone()),
             other => other.to_string(),
         });
-        // Context alone says that there is a match too, just beyond the cut.
+        // A context line without its match still proves that there is a match, just beyond the
+        // limit.
         let exit_code = match (&stderr, answered.lines.is_empty()) {
             (Some(_), _) => 2,
             (None, false) => 0,
@@ -460,26 +464,26 @@ impl SearchTool {
     }
 }
 
-/// What a request found, before it is written.
+/// The results of a request before the response is built.
 struct Answered {
     question: Question,
     summary: Summary,
     target: Target,
-    /// The lines, each with the path that it is shown with.
+    /// The lines, each with its displayed path.
     lines: Vec<(Arc<str>, Line)>,
     errors: Vec<ErrorEntry>,
     notes: Vec<Note>,
-    /// A line of a binary file matches and is not shown.
+    /// Whether a line of a binary file matches but is not shown.
     #[cfg(feature = "daemon")]
     has_match_unshown: bool,
 }
 
-/// Returns a limit of the configuration, in which 0 stands for no limit.
+/// Returns a limit of the configuration; `None` for 0, which means no limit.
 pub(super) fn set(limit: u64) -> Option<usize> {
     Some(limit).filter(|limit| *limit > 0).map(to_usize)
 }
 
-/// Returns what a request asks of a walk.
+/// Returns the traversal options of a request.
 fn traversal(request: &SearchRequest) -> TraversalOptions {
     TraversalOptions {
         hidden: request.hidden,
@@ -495,18 +499,18 @@ fn traversal(request: &SearchRequest) -> TraversalOptions {
     }
 }
 
-/// The parts of an answer, as they came.
+/// The parts of an answer in the order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Parts(Vec<Found>);
 
 impl Parts {
-    /// Keeps a part.
+    /// Appends a part.
     pub(super) fn take(&mut self, found: Found) -> ControlFlow<()> {
         self.0.push(found);
         ControlFlow::Continue(())
     }
 
-    /// Returns why the searched path itself could not be read, if that is so.
+    /// Returns the reason why the searched path itself could not be read, if so.
     pub(super) fn root_error(&self) -> Option<&str> {
         match self.0.first() {
             Some(Found::Error(error)) if error.path.as_os_str().is_empty() => Some(&error.message),
@@ -514,7 +518,7 @@ impl Parts {
         }
     }
 
-    /// Returns whether a line of a binary file matches that is not shown.
+    /// Returns true if a line of a binary file matches but is not shown.
     #[cfg(feature = "daemon")]
     fn has_match_unshown(&self) -> bool {
         self.0.iter().any(|part| match part {
@@ -523,7 +527,7 @@ impl Parts {
         })
     }
 
-    /// Returns the lines with the paths that they are shown with, and the entries of `errors`.
+    /// Returns the lines with their displayed paths, and the entries of `errors`.
     fn into_lines_and_errors(
         self,
         paths: &ShownPaths,
@@ -553,8 +557,8 @@ impl Parts {
     }
 }
 
-/// Says why lines of a file are missing, as far as an entry in `errors` is due: for binary data, and
-/// for the size of a file that the request names.
+/// Returns the entry in `errors` for missing lines of a file. Only binary data, and the size of a
+/// file that the request names, give an entry.
 pub(super) fn gap_error(gaps: &Gaps, is_named: bool, is_shown: bool) -> Option<String> {
     if let Some(size) = gaps.too_large.filter(|_| is_named) {
         return Some(format!(
@@ -574,8 +578,8 @@ pub(super) fn gap_error(gaps: &Gaps, is_named: bool, is_shown: bool) -> Option<S
     })
 }
 
-/// How paths below the searched path are shown: relative to the working directory where they are
-/// inside it, else absolute; always with forward slashes.
+/// The displayed form of paths below the searched path: relative to the working directory if they
+/// are inside it, otherwise absolute, and always with forward slashes.
 pub(super) struct ShownPaths {
     prefix: PathBuf,
 }
@@ -591,7 +595,8 @@ impl ShownPaths {
         }
     }
 
-    /// Returns the path of a file, given relative to the searched path; empty for that itself.
+    /// Returns the displayed form of a path. `path` is relative to the searched path, empty for the
+    /// searched path itself.
     pub(super) fn show(&self, path: &Path) -> String {
         let whole = slashed(&join(&self.prefix, path));
         match whole.is_empty() {

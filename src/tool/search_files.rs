@@ -1,7 +1,7 @@
 //! The `search_files` tool: from a request to a response.
 //!
-//! Owns its defaults, caps and fuzzy fallback. Searching is the same as for the tool `Search`. This
-//! tool reports each match ([`Report::Matches`]), and has ignore rules of its own.
+//! Owns its defaults, caps and fuzzy fallback. It searches like the tool `Search`, but reports each
+//! match ([`Report::Matches`]) and has its own ignore rules.
 
 mod found;
 mod request;
@@ -45,17 +45,17 @@ use response::{FilesDraft, LARGEST};
 
 /// The `search_files` tool.
 ///
-/// Cheap to share; one value serves any number of calls from any number of threads.
+/// Cheap to share: one value serves any number of calls from any number of threads.
 #[derive(Debug)]
 pub struct FilesTool {
     config: FilesConfig,
-    /// The share of a call's time that may go into keeping an index up to date.
+    /// The fraction of a call's timeout for bringing an index up to date.
     maintenance: f64,
     searcher: Searcher,
 }
 
 impl FilesTool {
-    /// Creates the tool with engines that were set up for its configuration, [`FilesTool::search_config`].
+    /// Creates the tool. The engines must be set up for [`FilesTool::search_config`].
     pub fn new(config: &Config, engines: Engines) -> FilesTool {
         let search = FilesTool::search_config(config);
         FilesTool {
@@ -65,13 +65,14 @@ impl FilesTool {
         }
     }
 
-    /// Returns the configuration of its engines and indexes: that of `[tools.search]` with what `[tools.search_files]` says instead.
+    /// Returns the configuration of its engines and indexes: `[tools.search]`, overridden by
+    /// `[tools.search_files]`.
     pub fn search_config(config: &Config) -> SearchConfig {
         config.search_files.as_search(&config.search)
     }
 
-    /// Sets up the indexes that its configuration asks for; as [`Indexes::new`], and apart from those of the tool `Search`: other
-    /// files are eligible here.
+    /// Creates the indexes of this tool alone, like [`Indexes::new`] does for `Search`, which has
+    /// other ignore rules. [`Indexes::of_both_tools`] creates indexes for both tools.
     pub fn indexes_for(
         config: &Config,
         engines: &Engines,
@@ -82,7 +83,7 @@ impl FilesTool {
         Indexes::by_rules(&search, IgnoreRules::Git, engines, sandbox, None, places)
     }
 
-    /// Lets the tool use indexes that were set up by [`FilesTool::indexes_for`].
+    /// Adds indexes, which must come from [`FilesTool::indexes_for`].
     #[must_use]
     pub fn with_indexes(self, indexes: Option<Arc<Indexes>>) -> FilesTool {
         FilesTool {
@@ -91,7 +92,7 @@ impl FilesTool {
         }
     }
 
-    /// Returns the indexes.
+    /// Returns the indexes of the tool.
     pub fn indexes(&self) -> Option<&Arc<Indexes>> {
         self.searcher.indexes()
     }
@@ -101,7 +102,7 @@ impl FilesTool {
         FILES_NAME
     }
 
-    /// Returns what the tool does, for a model that is to choose it.
+    /// Returns a description of the tool for a model that selects tools.
     pub fn description(&self) -> &'static str {
         "Search file contents"
     }
@@ -111,7 +112,7 @@ impl FilesTool {
         files_schema()
     }
 
-    /// Returns the JSON schema of the response (draft 2020-12). Further fields may be there.
+    /// Returns the JSON schema of the response (draft 2020-12). A response may have further fields.
     pub fn response_schema(&self) -> Value {
         arguments::written_schema_of::<FilesResponse>()
     }
@@ -131,7 +132,7 @@ impl FilesTool {
         RiskLevel::Low
     }
 
-    /// Returns nothing, for any response: a search is never the read that an edit needs first.
+    /// Returns `None` for any response: a search is never the read that an edit requires.
     pub fn read_evidence(&self, _: &FilesResponse) -> Option<ReadEvidence> {
         None
     }
@@ -141,7 +142,7 @@ impl FilesTool {
         &self.config
     }
 
-    /// Says in at most 200 characters what a call would do.
+    /// Returns a summary of a call, in at most 200 characters.
     pub fn summary(&self, request: &FilesRequest) -> String {
         let kind = match request.mode.unwrap_or(self.config.mode) {
             Mode::Exact => "the text",
@@ -154,11 +155,11 @@ impl FilesTool {
         ))
     }
 
-    /// Answers a request given as JSON.
+    /// Answers a request in JSON.
     ///
     /// # Errors
     ///
-    /// As [`FilesTool::search`].
+    /// The errors of [`FilesTool::search`].
     pub fn call(
         &self,
         arguments: Value,
@@ -167,7 +168,7 @@ impl FilesTool {
         self.search(&FilesRequest::from_value(arguments)?, context)
     }
 
-    /// Returns how long a call may take.
+    /// Returns the timeout of a call.
     pub(super) fn default_timeout(&self, context: &ToolContext) -> Duration {
         let configured = Duration::from_millis(self.config.default_timeout_ms);
         context.default_timeout.unwrap_or(configured)
@@ -177,9 +178,12 @@ impl FilesTool {
     ///
     /// # Errors
     ///
-    /// [`ToolError::BadArgs`] for an invalid request, [`ToolError::SandboxViolation`] for a path that must not be read or a disabled tool,
-    /// [`ToolError::ExecutionFailed`] for a path that is no directory or an engine that can't run, [`ToolError::Timeout`], and
-    /// [`ToolError::Cancelled`].
+    /// - [`ToolError::BadArgs`]: the request is invalid.
+    /// - [`ToolError::SandboxViolation`]: the path must not be read, the tool is disabled, or not
+    ///   even an empty response fits the byte budget.
+    /// - [`ToolError::ExecutionFailed`]: the path is no directory, or an engine can't run.
+    /// - [`ToolError::Timeout`]: the call did not finish within its timeout.
+    /// - [`ToolError::Cancelled`]: the host cancelled the call.
     pub fn search(
         &self,
         request: &FilesRequest,
@@ -197,8 +201,8 @@ impl FilesTool {
         self.respond(request, found, elapsed, context)
     }
 
-    /// Validates a request and searches. With `takes_files` the path may be a file, which is then
-    /// searched as the tool `Search` does: whatever its name is, and up to binary data.
+    /// Validates a request and searches. With `takes_files` the path may be a file. The tool then
+    /// searches it like the tool `Search` does: independent of its name, and up to binary data.
     fn find(
         &self,
         request: &FilesRequest,
@@ -256,12 +260,12 @@ impl FilesTool {
         })
     }
 
-    /// Returns the least score of a fuzzy search.
+    /// Returns the minimum score of a fuzzy search.
     fn threshold(&self) -> Threshold {
         Threshold::new(self.config.fuzzy_threshold)
     }
 
-    /// Makes a question of a request: fills in defaults and checks caps.
+    /// Converts a request into a question: fills in defaults and checks caps.
     fn question(&self, request: &FilesRequest, mode: Mode) -> Result<Question, ToolError> {
         let config = &self.config;
         let capped =
@@ -305,7 +309,7 @@ impl FilesTool {
                     },
                     recursive: request.recursive,
                 },
-                // Without subdirectories there is nothing deeper that could be missing.
+                // Without subdirectories no deeper file can be missing.
                 max_depth: request.recursive.then(|| to_usize(max_depth)),
                 depth_cuts: true,
                 include: request.include_globs.clone(),
@@ -313,7 +317,7 @@ impl FilesTool {
                 globs: Vec::new(),
                 types: Vec::new(),
                 globs_from: None,
-                // It is hidden, so otherwise it is left out already.
+                // `.git` is a hidden name, so a search without hidden files skips it anyway.
                 no_git_dirs: hidden,
                 binary: BinaryRule::SkipNonText,
                 own_output: None,
@@ -335,8 +339,8 @@ impl FilesTool {
         })
     }
 
-    /// Returns the passes that follow an exact search without a match (`FR-SFI-FUZ-01` to
-    /// `FR-SFI-FUZ-04`): each with a lower threshold than the one before.
+    /// Returns the passes after an exact search without a match (`FR-SFI-FUZ-01` to
+    /// `FR-SFI-FUZ-04`). Each pass has a lower threshold than the one before.
     fn fallback(&self, mode: Mode) -> FallbackPlan {
         let config = &self.config;
         if !config.fuzzy_fallback || mode != Mode::Exact {
@@ -368,7 +372,7 @@ impl FilesTool {
         self.searcher.failed(message)
     }
 
-    /// Makes the response of an answer.
+    /// Builds the response from the results.
     fn respond(
         &self,
         request: &FilesRequest,
@@ -436,17 +440,17 @@ impl FilesTool {
     }
 }
 
-/// What a request found, before it is written.
+/// The results of a request before the response is built.
 struct Answered {
-    /// How the text was looked for in the end.
+    /// The mode of the search that gave these results.
     mode: Mode,
     question: Question,
     kept: Kept,
     summary: Summary,
 }
 
-/// Returns the reason that a response gives for being cut: the limit that ended the search, or else
-/// one that left something out on the way.
+/// Returns the reason for a truncated response: the limit that ended the search, or else a limit
+/// that skipped files or matches on the way.
 fn reason_of(cuts: Cuts) -> Option<TruncatedReason> {
     let reasons = [
         (cuts.max_results, TruncatedReason::MaxResults),

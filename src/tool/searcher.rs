@@ -1,7 +1,8 @@
-//! What the tools have in common: from a query to what it finds.
+//! The common part of the tools: from a query to its results.
 //!
-//! Owns the engines, the indexes and the threads of a tool, when an index is asked about a request, and what happens when it turns out to be
-//! damaged in use. What an index answers is for the indexes to decide; what requests and responses are, for the tools.
+//! Owns the engines, indexes and threads of a tool, the time limits for decisions of an index, and
+//! the handling of an index that turns out to be damaged during a search. The indexes decide
+//! whether an index serves a request. The tools own requests and responses.
 
 use std::io;
 use std::path::Path;
@@ -27,30 +28,31 @@ mod working;
 #[cfg(feature = "daemon")]
 pub(super) use working::Work;
 
-/// Calls that may be asking for an index at once, also those that gave up waiting for an answer. A
-/// directory of indexes that hangs costs no more threads than this.
+/// The maximum number of threads that query the indexes, including abandoned ones. If the storage
+/// of indexes hangs, no more threads hang with it.
 const ASKING_LIMIT: usize = 128;
 
-/// Patterns of at most this cost are compiled on the calling thread: that takes a few milliseconds.
+/// Patterns up to this cost are compiled on the calling thread, within a few milliseconds.
 const COST_COMPILED_IN_PLACE: usize = 2_000;
 
-/// What searches for a tool.
+/// The engines, threads and indexes with which a tool searches.
 #[derive(Debug)]
 pub(super) struct Searcher {
     /// The name of the tool.
     tool: &'static str,
     engines: Engines,
-    /// Searches by similarity: no program finds all of it (`FR-SFI-FUZ-07`).
+    /// The engine for similarity searches, which external programs can't run (`FR-SFI-FUZ-07`).
     similar: Engines,
-    /// Worker threads of a call. Asking the system how many it has takes longer than searching a few files.
+    /// The number of worker threads of a call. Cached, since the system call takes longer than
+    /// searching a few files.
     threads: usize,
     abandoned: Abandoned,
-    /// The threads that ask for an index.
+    /// The abandoned threads that wait for a decision of an index.
     asking: Abandoned,
     indexes: Option<Arc<Indexes>>,
-    /// Whether the user vouches that indexed trees do not change.
+    /// Whether the user guarantees that indexed trees do not change.
     is_frozen: bool,
-    /// Whether anybody wants to know what an index had to do with an answer.
+    /// Whether responses report the use of an index.
     emit_stats: bool,
 }
 
@@ -92,7 +94,7 @@ impl Searcher {
         &self.engines
     }
 
-    /// Returns the engines for a query.
+    /// Returns the engines for a query: similarity searches have their own.
     pub(super) fn engines_for(&self, query: &Query) -> &Engines {
         match query.fuzzy {
             Some(Fuzziness::Score(_)) => &self.similar,
@@ -100,7 +102,7 @@ impl Searcher {
         }
     }
 
-    /// Makes the options of a call.
+    /// Builds the options of a call.
     pub(super) fn options(
         &self,
         limits: Limits,
@@ -116,17 +118,17 @@ impl Searcher {
         }
     }
 
-    /// Notes that a search runs, until the value is dropped.
+    /// Registers a running search until the value is dropped.
     pub(super) fn searching(&self) -> Option<RunningSearch> {
         self.indexes.as_ref()?.searching()
     }
 
-    /// Compiles the query for one of these engines; nothing if the deadline came first. What may take long is compiled on a thread that
-    /// can be left behind.
+    /// Compiles the query for one of these engines. `None` if the deadline came first. An expensive
+    /// pattern is compiled on a thread that the call can abandon.
     ///
     /// # Errors
     ///
-    /// That of [`Engines::prepare`], and [`ToolError::Cancelled`].
+    /// The errors of [`Engines::prepare`], and [`ToolError::Cancelled`].
     pub(super) fn prepare(
         &self,
         engines: &Engines,
@@ -143,8 +145,9 @@ impl Searcher {
         }
     }
 
-    /// Returns what `stats` say of the index when a single file is searched. Nobody else wants to know, so without
-    /// them nothing is opened; and nobody waits for it beyond the deadline.
+    /// Returns the `stats` about the index when a single file is searched. Only `stats` need them,
+    /// so without `emit_stats` no index is opened. The maintenance budget and the deadline limit
+    /// the time.
     pub(super) fn facts_for_file(&self, question: &Question, options: &RunOptions) -> IndexUse {
         let Some(indexes) = self.indexes.as_ref().filter(|_| self.emit_stats) else {
             return IndexUse::not_used();
@@ -160,8 +163,9 @@ impl Searcher {
         facts.ok().flatten().unwrap_or_else(out_of_time)
     }
 
-    /// Asks the index about a request, for no longer than the request's maintenance budget; nothing
-    /// if the deadline of the call came first. `comparing` says when directories are compared.
+    /// Asks the indexes whether one serves a request, within the request's maintenance budget.
+    /// `None` if the deadline of the call came first. `comparing` says when directories are
+    /// compared.
     pub(super) fn choose(
         &self,
         indexes: &Arc<Indexes>,
@@ -189,10 +193,12 @@ impl Searcher {
         Ok(Some(choice))
     }
 
-    /// Runs `ask` on a thread of its own, with the end of a budget as its deadline. Returns nothing
-    /// if it does not return in time: reading a database, or a directory that hangs, can't be
-    /// interrupted. That may take half of the time beyond the budget, so that the other half is
-    /// left for the search.
+    /// Runs `ask` on its own thread, with the end of the budget as its deadline. `None` if `ask`
+    /// does not return in time: reading a database, or a directory that hangs, can't be
+    /// interrupted.
+    ///
+    /// `ask` may exceed the budget by half of the remaining time. The other half is left for the
+    /// search.
     fn within_budget<T: Send + 'static>(
         &self,
         budget: Duration,
@@ -213,7 +219,7 @@ impl Searcher {
         schedule::within(&options, move || ask(&budget))
     }
 
-    /// Returns the error of a call that could not run.
+    /// Converts the error of a call that could not run.
     pub(super) fn no_run(&self, error: RunError) -> ToolError {
         match error {
             RunError::Cancelled => ToolError::Cancelled,
@@ -230,7 +236,7 @@ impl Searcher {
     }
 }
 
-/// Writes a path with forward slashes; what is no UTF-8 in it as U+FFFD.
+/// Formats a path with forward slashes and U+FFFD for invalid UTF-8.
 pub(super) fn slashed(path: &Path) -> String {
     let text = path.to_string_lossy();
     if std::path::MAIN_SEPARATOR == '/' {
@@ -240,7 +246,7 @@ pub(super) fn slashed(path: &Path) -> String {
     }
 }
 
-/// Cuts what is said of a call to 200 characters.
+/// Truncates a summary to 200 characters.
 pub(super) fn summarized(text: String) -> String {
     if text.chars().count() <= 200 {
         return text;
@@ -248,10 +254,10 @@ pub(super) fn summarized(text: String) -> String {
     text.chars().take(199).chain(['…']).collect()
 }
 
-/// The words about a path that is not there.
+/// The message about a path that does not exist.
 pub(super) const ABSENT: &str = "it does not exist";
 
-/// Says why a path that was asked for can't be searched.
+/// Returns the reason why a requested path can't be searched.
 pub(super) fn missing(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => ABSENT.to_string(),
@@ -264,8 +270,8 @@ pub(super) fn to_usize(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
-/// Returns the approximate searches that follow an exact search for a text without a match: those of
-/// the configured levels for which the text is long enough (FR-LSI-FUZ-01, FR-LSI-FUZ-G-01).
+/// Returns the approximate searches that follow an exact search without a match: one for each
+/// configured level for which the text is long enough (FR-LSI-FUZ-01, FR-LSI-FUZ-G-01).
 pub(crate) fn fallback_plan(config: &SearchConfig, text: &str) -> FallbackPlan {
     if !config.fuzzy_fallback {
         return FallbackPlan::default();

@@ -1,6 +1,6 @@
-//! Lines that are longer than wanted, shown in part.
+//! Lines longer than a limit, shown in part.
 //!
-//! Owns which part that is. Columns and numbers stay those of the whole line.
+//! Owns the selection of the shown part. Columns and line numbers always refer to the whole line.
 
 use std::ops::Range;
 
@@ -8,17 +8,18 @@ use crate::exec::event::Line;
 use crate::exec::line_sink::lossy;
 use crate::tool::response::LeftOut;
 
-/// A line as it is shown.
+/// The displayed form of a line.
 pub(crate) struct ShownLine {
-    /// The text, or the part of it that is shown.
+    /// The text of the line, or its shown part.
     pub(crate) text: String,
-    /// The text of the first match, or as much of it as is shown; empty for context.
+    /// The text of the first match, or its shown part; empty for context.
     pub(crate) found: String,
-    /// How much of the line is not shown, if not all is.
+    /// The sizes of the hidden parts; `None` for a complete line.
     pub(crate) left_out: Option<LeftOut>,
 }
 
-/// Returns a line as text of at most `max` bytes, around its first match. Linear in the line.
+/// Returns a line as text of at most `max` bytes around its first match. Linear in the length of
+/// the line.
 pub(crate) fn shown_line(line: &Line, max: Option<usize>) -> ShownLine {
     let text = lossy(&line.text);
     let first = line.spans.first();
@@ -32,7 +33,7 @@ pub(crate) fn shown_line(line: &Line, max: Option<usize>) -> ShownLine {
             left_out: None,
         };
     };
-    // Replacing invalid bytes moves everything behind them.
+    // U+FFFD can be longer than the bytes it replaces, so the match may move in the text.
     let place = first.map(|span| {
         let start = lossy(line.text.get(..span.start).unwrap_or_default()).len();
         (start, start + found.len())
@@ -51,9 +52,9 @@ pub(crate) fn shown_line(line: &Line, max: Option<usize>) -> ShownLine {
     }
 }
 
-/// Returns the part of a line that is shown, of at most `max` bytes, on character boundaries; `None`
-/// for all of it. A matching line is cut around its match, with as much before it as after it, any
-/// other at its end.
+/// Returns the range of a line that is shown: at most `max` bytes, on character boundaries. `None`
+/// for the whole line. The range has as much text before the match as after it. Without a match, it
+/// is the start of the line.
 pub(crate) fn part(line: &[u8], found: Option<(usize, usize)>, max: usize) -> Option<Range<usize>> {
     if line.len() <= max {
         return None;
@@ -68,7 +69,7 @@ pub(crate) fn part(line: &[u8], found: Option<(usize, usize)>, max: usize) -> Op
         Some((start, _)) => (start, start + max),
         None => (0, max),
     };
-    // A character has at most three bytes that continue it; more of them are no characters.
+    // A character has at most three continuation bytes; a longer run is no character.
     let is_boundary = |at: &usize| line.get(*at).is_none_or(|byte| byte & 0xC0 != 0x80);
     let begin = (start..=line.len().min(start + 3)).find(is_boundary);
     let begin = begin.unwrap_or(start);

@@ -1,7 +1,7 @@
-//! An answer as text for a model: the lines grouped by file, as `rg --heading -n` prints them.
+//! An answer as text for a model: lines grouped by file, in the format of `rg --heading -n`.
 //!
-//! Owns the layout. Where the text does not fit a byte budget, `tool::budget` decides which parts
-//! give way. Everything that is missing is said in a note below the lines.
+//! Owns the layout. If the text exceeds a byte budget, `tool::budget` decides which parts to cut.
+//! Notes below the lines report all missing parts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,16 +17,16 @@ use crate::tool::render::escape_controls;
 use crate::tool::response::{ErrorEntry, json_len, json_len_of};
 use crate::tool::shorten::shown_line;
 
-/// The most errors that are listed; the others are counted.
+/// The maximum number of listed errors; a note counts the others.
 const ERRORS: usize = 20;
 
-/// The text of a complete answer without a line.
+/// The text of a complete answer without lines.
 const NOTHING: &str = "[no line matches]\n";
 
 /// An answer as text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TextAnswer {
-    /// The lines, and notes in brackets below them.
+    /// The lines, followed by notes in brackets.
     pub(crate) text: String,
     /// Whether the deadline came first.
     pub(crate) timed_out: bool,
@@ -38,7 +38,7 @@ impl TextAnswer {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Returns how many bytes the answer has as JSON beside its text and the quotes around it.
+    /// Returns the size of the answer as JSON without its text and the text's quotes, in bytes.
     pub(crate) fn envelope() -> usize {
         let widest = TextAnswer {
             text: String::new(),
@@ -48,42 +48,42 @@ impl TextAnswer {
     }
 }
 
-/// The parts of an answer.
+/// The parts of an answer before they are written as text.
 pub(crate) struct TextDraft {
-    /// The lines, each with the path that it is shown with; lines of one file follow each other.
+    /// The lines with their displayed paths; lines of one file are adjacent.
     pub(crate) lines: Vec<(Arc<str>, Line)>,
     /// Files and directories that could not be searched.
     pub(crate) errors: Vec<ErrorEntry>,
-    /// What the reader has to know.
+    /// The notes for the reader.
     pub(crate) notes: Vec<Note>,
-    /// The notes about limits that can't be raised any further.
+    /// The notes about limits that are at their cap.
     pub(crate) at_cap: Vec<Note>,
-    /// A line of a binary file matches and is not shown.
+    /// Whether a line of a binary file matches but is not shown.
     pub(crate) has_match_unshown: bool,
     /// The failure of the engine, if it failed before its end.
     pub(crate) failure: Option<String>,
-    /// Whether lines of context were asked for: `--` then stands between groups of lines.
+    /// Whether the request has context lines. If so, `--` separates groups of lines.
     pub(crate) has_context: bool,
-    /// The most bytes of a line that are shown, if there is a limit.
+    /// The maximum number of bytes per shown line, if limited.
     pub(crate) max_line_bytes: Option<usize>,
     /// Whether results are missing.
     pub(crate) is_cut: bool,
-    /// The limit in bytes that cut the lines before, if one did.
+    /// The limit in bytes that already cut the lines, if any.
     pub(crate) limit: Option<usize>,
 }
 
 impl TextDraft {
-    /// Writes the text in at most `budget` bytes of JSON.
+    /// Returns the text, in at most `budget` bytes of JSON.
     ///
     /// # Errors
     ///
-    /// A budget that not even the notes fit.
+    /// An error if not even the notes fit the budget.
     pub(crate) fn fit(self, budget: Option<usize>) -> Result<String, ToolError> {
         let extent = fit(&self, budget)?;
         Ok(self.write(extent))
     }
 
-    /// Writes as much as an extent says.
+    /// Writes the parts of the answer within an extent.
     fn write(&self, extent: Extent) -> String {
         let (mut text, mut shortened) = (String::new(), 0);
         for (line, is_shortened) in self.written_lines(extent.line).take(extent.results) {
@@ -94,7 +94,8 @@ impl TextDraft {
         text
     }
 
-    /// Writes one line after the other, each with its path in front; says which are shown in part.
+    /// Returns each line as text, with its path in front of the first line of a file. The flag is
+    /// true for a line shown in part.
     fn written_lines(&self, most: Option<usize>) -> impl Iterator<Item = (String, bool)> + '_ {
         let mut before: Option<(&Arc<str>, u64)> = None;
         self.lines.iter().map(move |(path, line)| {
@@ -124,7 +125,7 @@ impl TextDraft {
         })
     }
 
-    /// Writes all but the lines.
+    /// Writes everything after the lines.
     fn write_rest(&self, text: &mut String, extent: Extent, shortened: u64) {
         let is_empty = self.lines.is_empty() && !self.has_match_unshown;
         if is_empty && !self.is_cut && extent.limit.is_none() && self.failure.is_none() {
@@ -170,20 +171,20 @@ impl Draft for TextDraft {
     }
 }
 
-/// Returns the notes whose limit is at its cap.
+/// Returns the notes with a limit that is at its cap.
 pub(crate) fn at_cap(notes: &[Note], is_at_cap: impl Fn(&Note) -> bool) -> Vec<Note> {
     let capped = notes.iter().filter(|note| is_at_cap(note));
     capped.cloned().collect()
 }
 
-/// Says how many bytes of a line are not shown.
+/// Appends the number of hidden bytes of a line.
 fn push_left_out(text: &mut String, bytes: usize) {
     if bytes > 0 {
         let _ = write!(text, "[+{bytes} bytes]");
     }
 }
 
-/// Lowers the fields of a request that are above their limits.
+/// Lowers the fields of a request that exceed their limits, and returns a note for each.
 pub(crate) fn cap(fields: &mut [(&'static str, &mut Option<u64>, u64)]) -> Vec<Note> {
     let mut notes = BTreeMap::new();
     for (field, value, cap) in fields {
@@ -242,7 +243,7 @@ mod tests {
         }
     }
 
-    /// Everything of a draft.
+    /// Returns the text of a draft without a budget.
     fn written(draft: &TextDraft) -> String {
         draft.write(draft.whole())
     }
@@ -302,6 +303,26 @@ mod tests {
         assert_eq!(text, told);
     }
 
+    #[test]
+    fn lines_that_fit_in_part_are_all_there_and_a_note_counts_them() {
+        let long = "a".repeat(200);
+        let made = || {
+            draft(&[
+                ("a", 1, &long, true),
+                ("a", 2, &long, true),
+                ("a", 3, "b", true),
+            ])
+        };
+        let whole = json_len_of(&written(&made()));
+        let text = made().fit(Some(whole - 1)).unwrap();
+        assert!(json_len_of(&text) < whole, "{text}");
+        let numbers: Vec<_> = text.lines().filter(|line| line.contains(':')).collect();
+        assert_eq!(numbers.len(), 3, "{text}");
+        assert!(text.contains("[2 lines are longer than"), "{text}");
+        assert!(text.contains("shown in part"), "{text}");
+        assert!(!text.contains("truncated"), "{text}");
+    }
+
     proptest! {
         #[test]
         fn a_text_fits_its_budget_exactly(
@@ -325,7 +346,9 @@ mod tests {
                 Ok(text) => {
                     prop_assert!(json_len_of(&text) <= budget);
                     prop_assert_eq!(text == whole, json_len_of(&whole) <= budget);
-                    prop_assert!(text == whole || text.contains("truncated: the output was cut"));
+                    let is_told = text.contains("truncated: the output was cut")
+                        || text.contains("shown in part");
+                    prop_assert!(text == whole || is_told);
                 }
                 Err(error) => {
                     prop_assert!(json_len_of(&whole) > budget);

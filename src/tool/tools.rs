@@ -1,6 +1,6 @@
-//! The tools: their names, their purposes, and a request of each that works.
+//! The tools: their names, their purposes, and a valid example request of each.
 //!
-//! Owns the one list of tools. Surfaces offer these tools, and tell calls apart by it.
+//! Owns the only list of tools. Surfaces offer these tools and dispatch calls by it.
 
 use std::fmt::Display;
 use std::sync::LazyLock;
@@ -16,11 +16,11 @@ use crate::tool::request::{SEARCH_NAME, described_search_schema};
 use crate::tool::search_files::{FILES_NAME, files_schema};
 use crate::tool::searcher::ABSENT;
 
-/// The longest name that is repeated in an error, in characters.
+/// The maximum length of an unknown name in an error, in characters.
 #[cfg(feature = "daemon")]
 const LONGEST_NAME: usize = 80;
 
-/// A tool.
+/// The name of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ToolName {
     Search,
@@ -29,11 +29,11 @@ pub(crate) enum ToolName {
 }
 
 impl ToolName {
-    /// All tools, the one to try first at the front.
+    /// All tools, the preferred one first.
     pub(crate) const ALL: [ToolName; 3] =
         [ToolName::Search, ToolName::SearchFiles, ToolName::FindFiles];
 
-    /// Returns the name.
+    /// Returns the name of the tool.
     pub(crate) fn name(self) -> &'static str {
         match self {
             ToolName::Search => SEARCH_NAME,
@@ -42,11 +42,11 @@ impl ToolName {
         }
     }
 
-    /// Returns the tool with a name, or with another name of it.
+    /// Returns the tool with this name or alias.
     ///
     /// # Errors
     ///
-    /// [`ToolError::UnknownTool`].
+    /// [`ToolError::UnknownTool`] for any other name.
     #[cfg(feature = "daemon")]
     pub(crate) fn of(name: &str) -> Result<ToolName, ToolError> {
         let own = ToolName::ALL.into_iter().find(|tool| tool.name() == name);
@@ -56,14 +56,14 @@ impl ToolName {
         })
     }
 
-    /// Lists the names in words: "`a`, `b` or `c`".
+    /// Returns all names as a list in words: "`a`, `b` or `c`".
     pub(crate) fn listed() -> String {
         let [others @ .., last] = ToolName::ALL.map(ToolName::name);
         let others = others.map(|name| format!("`{name}`")).join(", ");
         format!("{others} or `{last}`")
     }
 
-    /// Returns the title of the tool, for people.
+    /// Returns the title of the tool for people.
     #[cfg(all(unix, feature = "mcp"))]
     pub(crate) fn title(self) -> &'static str {
         match self {
@@ -73,7 +73,7 @@ impl ToolName {
         }
     }
 
-    /// Returns the purpose of the tool, for a model that is to choose one.
+    /// Returns the purpose of the tool, for a model that selects tools.
     #[cfg(all(unix, feature = "mcp"))]
     pub(crate) fn about(self) -> &'static str {
         match self {
@@ -91,7 +91,7 @@ impl ToolName {
         }
     }
 
-    /// Returns the schema of requests, with the purpose of each field.
+    /// Returns the schema of requests, with descriptions of the fields.
     pub(crate) fn request_schema(self) -> &'static Value {
         static SCHEMAS: LazyLock<[Value; 3]> =
             LazyLock::new(|| [described_search_schema(), files_schema(), find_schema()]);
@@ -116,7 +116,7 @@ impl ToolName {
         }
     }
 
-    /// Returns a request that works, with these fields in it.
+    /// Returns a valid request that contains these fields.
     fn example(self, fields: &[(&str, Value)]) -> Value {
         let base = match self {
             ToolName::Search => json!({"pattern": "text"}),
@@ -132,8 +132,8 @@ impl ToolName {
         Value::Object(request)
     }
 
-    /// Makes the error of a request that says this of it, with a request that works, in which these
-    /// fields are.
+    /// Creates the error of an invalid request. The error includes a valid request that contains
+    /// `fields`.
     pub(crate) fn wrong(self, message: impl Display, fields: &[(&str, Value)]) -> ToolError {
         let message = message.to_string();
         let message = refused(&message);
@@ -141,12 +141,12 @@ impl ToolName {
         ToolError::bad_args(format!("{message}; for example {example}"))
     }
 
-    /// The same about one field, with a value that it takes.
+    /// Creates the error of an invalid field. The error includes a valid request with that field.
     pub(crate) fn wrong_field(self, field: &str, message: impl Display) -> ToolError {
         self.wrong(message, &[(field, self.example_of(field))])
     }
 
-    /// Returns a value that a field takes.
+    /// Returns a valid value of a field.
     fn example_of(self, field: &str) -> Value {
         let schema = &self.request_schema()["properties"][field];
         match (field, schema["type"].as_str()) {
@@ -167,15 +167,15 @@ impl ToolName {
         }
     }
 
-    /// Puts an error that came up on the way into the words of the tool: with a request that works
-    /// where the request is wrong.
+    /// Adapts an error from a later stage to the tool. An invalid request gets an example of a
+    /// valid one.
     pub(crate) fn explain(self, error: ToolError) -> ToolError {
         match error {
             ToolError::BadArgs { message } if !message.contains("; for example {") => {
                 self.wrong(message, &[])
             }
             ToolError::ExecutionFailed { tool, message } => ToolError::ExecutionFailed {
-                // `find_files` asks the searcher of `Search`.
+                // `find_files` uses the searcher of `Search`.
                 tool: match tool == SEARCH_NAME {
                     true => self.name().to_string(),
                     false => tool,

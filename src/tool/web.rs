@@ -1,7 +1,9 @@
-//! A page for a browser on the same machine: a box to search in, results as one types, and how the index is.
+//! The web page: a search box, live results and the state of the index, for a browser on this
+//! machine.
 //!
-//! Owns the HTTP side of it: who is answered ([`guard`]), what for, and how much of it at once. What is found is a [`Tree`]'s to say. The page
-//! itself is three files beside this one, without anything from elsewhere.
+//! Owns the HTTP side: which requests are answered ([`guard`]), their routes and their limits. A
+//! [`Tree`] runs the searches. The page itself consists of three files in `web/page`, and loads
+//! nothing from other servers.
 
 pub mod guard;
 
@@ -32,30 +34,30 @@ use crate::tool::error::ToolError;
 use crate::tool::request::SEARCH_NAME;
 use crate::tool::response::BuildStats;
 
-/// Connections at once; more wait.
+/// Connections at once; further ones wait.
 const CONNECTIONS: usize = 512;
 
-/// Questions that are answered at once; more wait.
+/// Requests that are answered at once; further ones wait.
 const QUESTIONS: usize = 8;
 
-/// How long a browser may take to ask, once it has connected, and to hand over what it asks. Whoever has no token can keep a connection no longer: what they
-/// are told fits into what the system keeps for them.
+/// How long a browser may take to send the head, and then the body, of a request. A client without
+/// the token can't hold a connection longer: its refusal fits into the system's socket buffer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Bytes of a request.
+/// The longest request, in bytes.
 const MAX_REQUEST_BYTES: usize = 1 << 20;
 
-/// Bytes of an answer: more than anybody looks through.
+/// The longest answer, in bytes: more than a person reads.
 const MAX_ANSWER_BYTES: usize = 2 << 20;
 
-/// How long the end waits for what is being answered.
+/// How long the shutdown waits for running requests.
 const LAST: Duration = Duration::from_millis(200);
 
-/// Nothing from elsewhere is loaded, asked or shown, and nobody else shows this.
+/// The page loads, queries and embeds nothing from other servers, and no other page may embed it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// A page that is served. It ends when this is dropped.
+/// A running page. Dropping it ends the server.
 pub struct Page {
     url: String,
     ending: watch::Sender<bool>,
@@ -66,16 +68,18 @@ struct Shared {
     tree: Arc<dyn Tree>,
     guard: Guard,
     questions: Semaphore,
-    /// What the page calls the tree.
+    /// The name of the tree on the page.
     name: String,
 }
 
 impl Page {
-    /// Begins to serve a tree, called `name` on the page, at an address of this machine; a port of zero is any that is free. Whoever has the token is answered.
+    /// Serves a tree, called `name` on the page, at a loopback address. Port zero selects a free
+    /// port. Requests for data need the token.
     ///
     /// # Errors
     ///
-    /// The address is not one of this machine alone, or is taken; or those of the system.
+    /// An [`io::Error`] if the address is no loopback address, is in use, or the server can't
+    /// start.
     pub fn start(
         tree: Arc<dyn Tree>,
         name: String,
@@ -130,7 +134,7 @@ impl Page {
         })
     }
 
-    /// Returns what is to be opened in a browser, with the token.
+    /// Returns the URL to open in a browser, including the token.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -140,31 +144,31 @@ impl Drop for Page {
     fn drop(&mut self) {
         self.ending.send_replace(true);
         if let Some(thread) = self.thread.take() {
-            // A panic in it was printed where it happened.
+            // The panic message was already printed.
             let _ = thread.join();
         }
     }
 }
 
 impl std::fmt::Debug for Page {
-    // Without the token.
+    // The token must not be logged.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Page").finish_non_exhaustive()
     }
 }
 
-/// Accepts connections, as many at once as there may be.
+/// Accepts connections, at most [`CONNECTIONS`] at once.
 async fn accept(listener: tokio::net::TcpListener, router: Router) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
-        // Nobody closes it.
+        // The semaphore is never closed.
         let Ok(permit) = room.clone().acquire_owned().await else {
             return;
         };
         while connections.try_join_next().is_some() {}
         let Ok((stream, _)) = listener.accept().await else {
-            // Too many open files, say: others have to go first.
+            // For example too many open files: wait until some are closed.
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
@@ -174,9 +178,10 @@ async fn accept(listener: tokio::net::TcpListener, router: Router) {
             server
                 .timer(TokioTimer::new())
                 .header_read_timeout(PATIENCE)
-                // Each request has a connection of its own, so that none stays with somebody who reads nothing.
+                // Each request has its own connection, so a client that reads nothing holds no
+                // other request.
                 .keep_alive(false);
-            // A browser that goes away is no failure.
+            // A browser that disconnects is no failure.
             let _ = server.serve_connection(TokioIo::new(stream), service).await;
             drop(permit);
         });
@@ -205,7 +210,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// Lets a request through, or not; and has the browser keep to itself what it gets.
+/// Checks a request, and adds headers that keep the response within the page.
 async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let mut response = match shared.guard.refusal(&request) {
         None => next.run(request).await,
@@ -224,19 +229,19 @@ async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
     response
 }
 
-/// One of the files of the page.
+/// Returns one of the files of the page.
 fn file(kind: &str, text: &'static str) -> Response {
     let kind = format!("{kind}; charset=utf-8");
     ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
-/// Says no, to people.
+/// Returns a refusal as plain text.
 fn refusal(status: StatusCode, why: &'static str) -> Response {
     let kind = "text/plain; charset=utf-8";
     (status, [(header::CONTENT_TYPE, kind)], format!("{why}\n")).into_response()
 }
 
-/// Answers in JSON.
+/// Returns a JSON response, with the status that fits its error code.
 fn answer(value: &Value) -> Response {
     let kind = "application/json";
     let status = match value["error"]["code"].as_str() {
@@ -251,7 +256,7 @@ fn answer(value: &Value) -> Response {
     (status, [(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
-/// Asks the tree, on a thread where that may block, when it is this question's turn.
+/// Calls the tree on a blocking thread, when a permit is free.
 async fn asked(
     shared: &Arc<Shared>,
     ask: impl FnOnce(&Shared) -> Value + Send + 'static,
@@ -270,7 +275,7 @@ async fn asked(
     }
 }
 
-/// `POST /api/search`: a request of the tool `Search`, answered as the tool answers it.
+/// `POST /api/search`: a request of the tool `Search`, answered like the tool.
 async fn search(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Body) -> Response {
     let is_json = headers
         .get(header::CONTENT_TYPE)
@@ -315,7 +320,7 @@ async fn search(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bod
         whole: false,
     };
     let given_up = Arc::new(GivenUp::default());
-    // The browser may go away.
+    // Cancels the search if the browser disconnects.
     let _waits = given_up.while_waited_for();
     asked(&shared, move |shared| match given_up.is_given_up() {
         true => ToolError::Cancelled.to_json(),
@@ -324,7 +329,7 @@ async fn search(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bod
     .await
 }
 
-/// `GET /api/status`: what the daemon says of itself, and how far the index is, while one is being built.
+/// `GET /api/status`: the status of the daemon, and the progress of a running index build.
 async fn status(State(shared): State<Arc<Shared>>) -> Response {
     asked(&shared, |shared| {
         let building = shared.tree.building().map(BuildStats::from);
@@ -337,7 +342,7 @@ async fn status(State(shared): State<Arc<Shared>>) -> Response {
     .await
 }
 
-/// `GET /api/health`: checks, each with what to do.
+/// `GET /api/health`: the checks and their messages.
 async fn health(State(shared): State<Arc<Shared>>) -> Response {
     asked(&shared, |shared| {
         let health = shared.tree.health();

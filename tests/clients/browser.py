@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Uses the page of `forge-search serve --http` as somebody does, in a browser.
+"""Tests the page of `forge-search serve --http` in a browser, as a user would use it.
 
     browser.py CHROMEDRIVER URL ROOT SHOTS
 
-Needs nothing but the standard library: a browser's driver speaks JSON over HTTP. Screenshots go to SHOTS.
+Needs only the standard library: the browser's driver speaks JSON over HTTP. Screenshots go to
+SHOTS.
 """
 
 import base64
@@ -27,7 +28,7 @@ ARGUMENTS = [
 
 
 class Browser:
-    """A session of a browser."""
+    """A browser session."""
 
     def __init__(self, profile):
         self.driver = subprocess.Popen([DRIVER, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -100,7 +101,7 @@ def use(browser):
     browser.wait("the state", "return document.getElementById('state').className === 'good'")
     assert str(ROOT) in browser.text("h1"), browser.text("h1")
 
-    # Results come while one types, with the match marked.
+    # Results appear during typing, and matches are marked.
     browser.type("#pattern", "retry_delay")
     browser.noted("2 lines in 2 files")
     rows = browser.run("return [...document.querySelectorAll('.file')].map(f => f.innerText)")
@@ -110,13 +111,13 @@ def use(browser):
     browser.shot("page-results.png")
     print("results as one types")
 
-    # An edit is in the next answer.
+    # The next search finds an edit.
     (ROOT / "src" / "late.rs").write_text("// retry_delay, too\n")
     browser.type("#pattern", "retry_delay")
     browser.noted("3 lines in 3 files")
     print("edits are seen")
 
-    # Matches are marked where columns are of other bytes than those that are shown.
+    # Matches are marked correctly if the shown text has other bytes than the file.
     (ROOT / "src" / "odd.rs").write_bytes(b"\xef\xbb\xbf// an odd_line\n\xff\xfe\xff odd_line\n\xef\xbb\xbf \xc3\xbc odd_line\n\xff\xff\xff\xff odd_lines odd_line\n")
     browser.click("#word")
     browser.type("#pattern", "odd_line")
@@ -126,14 +127,14 @@ def use(browser):
     browser.click("#word")
     print("odd lines are marked")
 
-    # A cut answer says so.
+    # A truncated result is reported as truncated.
     browser.type("#pattern", "one of many")
     said = browser.noted("there is more")
     assert said.startswith("200 lines in 200 files"), said
     assert browser.run("return document.getElementById('note').className") == "warn"
     print("a cut answer says so")
 
-    # What files hold is text, and never part of the page.
+    # File content is shown as text and never becomes part of the page.
     (ROOT / "page.txt").write_text("<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script> needle42 \u001b[31m\n")
     browser.type("#pattern", "needle42")
     browser.noted("1 line in 1 file")
@@ -141,7 +142,7 @@ def use(browser):
     assert "taken" not in browser.run("return document.title")
     print("what files hold is text")
 
-    # What is wrong is said, and mended by typing on.
+    # An invalid pattern is reported. Changing the form clears the error.
     browser.type("#pattern", "(")
     browser.wait("a complaint", "return document.getElementById('note').className === 'bad'")
     browser.click("#text")
@@ -172,17 +173,17 @@ def use(browser):
     assert wide <= 0, f"{wide} columns beyond a narrow screen"
     browser.shot("page-narrow.png")
 
-    # Nothing was asked of anybody else, and nothing that the policy forbids was tried.
+    # The page requested nothing from other servers, and nothing that its policy forbids.
     origin = URL.split("/?")[0]
     asked = browser.run("return performance.getEntriesByType('resource').map(e => e.name)")
     assert asked and all(name.startswith(origin) for name in asked), asked
     complaints = [entry["message"] for entry in browser.call("POST", "/se/log", {"type": "browser"})]
-    # A pattern that is not valid is answered with 400, which browsers note.
+    # The server answers an invalid pattern with status 400, which browsers log.
     complaints = [one for one in complaints if "status of 400" not in one]
     assert complaints == [], complaints
     print("nothing from elsewhere, no complaints")
 
-    # Without the token there is nothing.
+    # Without the token, the server sends no page.
     browser.call("POST", "/url", {"url": origin + "/"})
     assert "token" in browser.text("body"), browser.text("body")
     print("all is as it should be")

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""A client of the query daemon that shares no code with it: the standard library, and the protocol as it is documented.
+"""A client of the query daemon that shares no code with it.
+
+It uses only the standard library, and implements the protocol as documented.
 
     daemon_client.py SOCKET STORE_ID CONFIG_FINGERPRINT ROOT INDEX
 
-ROOT is the tree of the daemon, which has a file src/delay.rs that defines retry_delay; INDEX is "on" if it has an index, else "auto".
-Prints a line for each thing that holds; ends with 1 and a reason at the first that does not.
+ROOT is the tree of the daemon. It has a file src/delay.rs that defines retry_delay. INDEX is "on"
+if the daemon has an index, otherwise "auto". Prints a line for each part that passes. Exits with 1
+and a reason at the first failure.
 """
 
 import json
@@ -21,7 +24,7 @@ ULID = re.compile(r"^[0-9A-HJKMNP-TV-Z]{26}$")
 
 
 class Wire:
-    """A connection, byte by byte."""
+    """A connection that sends and receives frames."""
 
     def __init__(self, hello=True):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -46,7 +49,7 @@ class Wire:
         return parts
 
     def receive(self):
-        """The next message; None at the end of the stream."""
+        """Returns the next message; None at the end of the stream."""
         try:
             header = self.exactly(4)
             if header is None:
@@ -122,28 +125,28 @@ def handshake():
 
 def framing():
     wire = Wire()
-    # One byte at a time.
+    # A frame that is sent one byte at a time.
     payload = json.dumps({"type": "status"}).encode()
     for byte in struct.pack(">I", len(payload)) + payload:
         wire.socket.sendall(bytes([byte]))
     expect(wire.receive()["schema_version"] == 1, "a frame in pieces")
-    # Two at once, answered in order.
+    # Two frames at once are answered in order.
     first = json.dumps({"type": "search", "query": "retry", "request_id": "one"}).encode()
     second = json.dumps({"type": "search", "query": "delay", "request_id": "two"}).encode()
     both = b"".join(struct.pack(">I", len(one)) + one for one in (first, second))
     wire.socket.sendall(both)
     expect([wire.receive()["request_id"] for _ in range(2)] == ["one", "two"], "answers come in order")
-    # Far too long: refused unread, and closed.
+    # The daemon refuses an oversized frame without reading it, and closes the connection.
     wire.socket.sendall(struct.pack(">I", 64 << 20))
     refused(wire.receive(), "invalid_request", "an oversized frame")
     expect(wire.receive() is None, "the connection is closed")
-    # Cut off.
+    # A truncated frame.
     wire = Wire()
     wire.socket.sendall(struct.pack(">I", 100) + b"{")
     wire.socket.shutdown(socket.SHUT_WR)
     answer = wire.receive()
     expect(answer is None or answer["error"]["code"] == "invalid_request", "a frame that is cut off")
-    # What can be read as a frame, but not as a message, is refused and the connection goes on.
+    # The daemon refuses a valid frame with an invalid message, and keeps the connection open.
     wire = Wire()
     for payload in [b"", b"{", b"[]", b"null", b'"x"', b"\xff\xfe{}", b"[" * 5000, b'{"type":"search","query":"\xff"}']:
         wire.send_payload(payload)
@@ -233,7 +236,7 @@ def together():
                     time.sleep(answer["error"]["retry_after_ms"] / 1000)
                 elif answer["request_id"] != f"{number}-{turn}" or not answer["results"]:
                     failures.append(answer)
-        except Exception as error:  # Whatever it is, it is told.
+        except Exception as error:  # Reports every error, of any type.
             failures.append(repr(error))
 
     threads = [threading.Thread(target=client, args=(number,)) for number in range(16)]

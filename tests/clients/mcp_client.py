@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The official Python client of the Model Context Protocol against the server.
+"""Tests the MCP server with the official Python client of the Model Context Protocol.
 
     mcp_client.py PROGRAM TREE OTHER
 
-TREE has src/delay.rs that defines retry_delay, src/use.rs that calls it, and slow.txt, in which SLOW is looked for in vain for long; OTHER is a
-directory outside of it. The environment is that of the server. Prints a line for each thing that holds; ends with a traceback at the
-first that does not.
+TREE has src/delay.rs, which defines retry_delay, and src/use.rs, which calls it. It also has
+slow.txt: a search for SLOW in that file takes long and finds nothing. OTHER is a directory outside
+of TREE. The server inherits the environment. Prints a line for each part that passes. Ends with a
+traceback at the first failure.
 """
 
 import json
@@ -27,7 +28,7 @@ def server(*more, cwd=TREE):
 
 
 def plain_server(*more):
-    """A server as it is by default: its answers are text alone."""
+    """Returns a server with default options: its results are text only."""
     return StdioServerParameters(command=PROGRAM, args=["mcp", *more], env=ENVIRONMENT, cwd=TREE)
 
 
@@ -43,7 +44,7 @@ def asker(*paths):
 
 
 def call_by_command_line(tool, request):
-    """What the command line answers to the same request: a process of its own, with no daemon."""
+    """Returns the command line's result for the same request, without a daemon."""
     told = subprocess.run(
         [PROGRAM, "call", "--tool", tool, "--root", TREE, json.dumps(request)],
         capture_output=True, env=ENVIRONMENT, check=False,
@@ -75,7 +76,10 @@ async def tools(session):
 
 
 async def answers(session):
-    """The client checks each answer against the schema that the tool has."""
+    """Compares results with those of the command line.
+
+    The client checks each result against the tool's schema.
+    """
     requests = [
         ("Search", {"pattern": "retry_delay"}),
         ("Search", {"pattern": "RETRY", "case": "insensitive", "context": 1, "path": "src"}),
@@ -118,7 +122,7 @@ async def failures(session):
         told = await session.call_tool(tool, request)
         assert told.is_error, told
         assert text(told).startswith(code + ": ") and said in text(told), told
-        # Fields would have to be as the schema of answers has them.
+        # The fields of an error would violate the output schema.
         assert told.structured_content is None, told
     try:
         await session.read_resource("forge-search://nothing")
@@ -143,7 +147,7 @@ async def resources(session):
 
 
 async def edits(session):
-    """What was written before the call is found by it."""
+    """A call finds content that was written before it."""
     for n in range(20):
         (Path(TREE) / "edited.txt").write_text(f"needle {n}x\n")
         told = await session.call_tool("Search", {"pattern": f"needle {n}x"})
@@ -152,7 +156,7 @@ async def edits(session):
 
 
 async def cancelled(session):
-    """A call that is given up is searched no further, and the next one is answered."""
+    """The server stops the search of a cancelled call, and answers the next call."""
     async with anyio.create_task_group() as group:
         async def slow():
             await session.call_tool("Search", {"pattern": SLOW, "path": "slow.txt", "timeout_ms": 600_000})
@@ -171,7 +175,10 @@ async def cancelled(session):
 
 
 async def text_alone():
-    """By default an answer is text, as `rg --heading -n` prints it, within exactly the bytes it may have."""
+    """By default a result is text in the format of `rg --heading -n`.
+
+    A truncated result uses its byte limit almost fully, and never exceeds it.
+    """
     for more in ((), ("--no-daemon",)):
         async with Client(plain_server(*more)) as client:
             listed = (await client.list_tools()).tools
@@ -184,7 +191,7 @@ async def text_alone():
             lines = text(told).split("\n")
             assert lines[0] == "src/delay.rs" and lines[1].startswith("1:pub fn retry_delay"), lines
             assert lines[2] == "" and lines[3] == "src/use.rs", lines
-            # The same lines, whichever tool is asked.
+            # Both tools return the same lines.
             files = await client.call_tool("search_files", {"path": ".", "query": "retry_delay"})
             assert text(files) == text(told), (files, told)
         for most in (600, 5_000):
@@ -197,7 +204,7 @@ async def text_alone():
 
 
 async def one_daemon():
-    """Two servers of one tree are answered by one daemon, which is that of ggrep, too."""
+    """Two servers of one tree use the same daemon, and ggrep uses it too."""
     async with Client(server()) as one, Client(server()) as other:
         pids = set()
         for client in (one, other):
@@ -214,7 +221,7 @@ async def one_daemon():
 
 
 async def budget():
-    """However much is found, an answer has no more than it may."""
+    """A result stays within its byte limit, however many matches there are."""
     for most in (2_000, 20_000):
         async with Client(server("--max-output-bytes", str(most))) as client:
             for tool, request in [
@@ -225,21 +232,22 @@ async def budget():
                 size = len(text(told).encode()) + len(json.dumps(told.structured_content, ensure_ascii=False).encode())
                 fields = told.structured_content
                 assert not told.is_error and fields["truncated"] and fields["matches"], told
-                # Python writes a space after each colon and comma.
+                # The tolerance allows for Python's spaces after each colon and comma.
                 assert most / 3 < size < most * 1.4, (tool, most, size)
                 assert "[truncated: " in text(told), told
     print("answers stay within their bytes")
 
 
 async def roots():
-    """What a client works in narrows what is searched, and never widens it."""
+    """A client's roots narrow the searched tree, and never extend it."""
     async def paths(client, request=None):
         told = await client.call_tool("Search", request or {"pattern": "retry_delay|needle"})
         if told.is_error:
             return text(told).split(":")[0]
         return sorted({one["data"]["path"]["text"] for one in told.structured_content["matches"]})
 
-    # The latest revision of the protocol, in which a call is answered by a question first; and the one before.
+    # The latest revision of the protocol, in which the server first answers a call with a question,
+    # and the previous revision.
     for mode in ("auto", "legacy"):
         for named, expected in [
             ([TREE], ["edited.txt", "src/delay.rs", "src/use.rs"]),
@@ -253,7 +261,7 @@ async def roots():
             async with Client(server(), mode=mode, list_roots_callback=asker(*named)) as client:
                 found = await paths(client)
                 assert found == expected, (mode, named, found)
-        # What was left out stays out when it is named.
+        # An excluded path stays excluded when a request names it.
         async with Client(server(), mode=mode, list_roots_callback=asker(TREE + "/src")) as client:
             for path in (TREE, TREE + "/edited.txt", "../edited.txt", "link"):
                 found = await paths(client, {"pattern": "needle", "path": path})
@@ -277,7 +285,7 @@ async def changed_roots():
 
             assert await count() == 2
             named[0] = TREE + "/docs"
-            # Known until the client says otherwise.
+            # The server keeps the roots until the client reports a change.
             assert await count() == 2
             await session.send_roots_list_changed()
             with anyio.fail_after(20):
@@ -298,7 +306,7 @@ async def whole_session(*more):
             await resources(session)
             await edits(session)
             if "--no-daemon" not in more:
-                # Calls in the process itself are not counted.
+                # Without a daemon, the status does not count running calls.
                 await cancelled(session)
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Computes the golden values of the tokenizer and the Bloom filter, independently of the crate.
 
-Everything is written out from the specification: decoding, normalization, line ends, folding, n-grams,
-xxHash64 and the layout of the bits. Needs nothing but Python's standard library.
+Implements the specification from scratch: decoding, normalization, line ends, folding, n-grams,
+xxHash64 and the layout of the bits. Needs only Python's standard library.
 
     python3 tests/golden/tokens.py > tests/golden/tokens.json
 """
@@ -64,7 +64,7 @@ def xxh64(data, seed):
     return h ^ (h >> 32)
 
 
-# The lines of CaseFolding.txt (status C and S) that the samples below need beyond ASCII.
+# The non-ASCII lines of CaseFolding.txt (status C and S) that the samples below need.
 SIMPLE = {
     "\u00d1": "\u00f1",
     "\u00c9": "\u00e9",

@@ -1,11 +1,11 @@
-//! A process that answers requests by the line, such as `forge-search call --jsonl`.
+//! Processes that answer one request a line, such as `forge-search call --jsonl`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
-/// Such a process, its standard input and its standard output.
+/// A line-based process with its standard input and output.
 pub(crate) struct ByTheLine {
     child: Child,
     stdin: ChildStdin,
@@ -13,7 +13,7 @@ pub(crate) struct ByTheLine {
 }
 
 impl ByTheLine {
-    /// Starts it.
+    /// Starts the program.
     pub(crate) fn of(mut program: Command) -> ByTheLine {
         let program = program.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = program.spawn().unwrap();
@@ -24,12 +24,12 @@ impl ByTheLine {
         }
     }
 
-    /// Returns its number.
+    /// Returns the process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Returns the line that answers a request.
+    /// Sends a request and returns the line of the answer.
     pub(crate) fn ask(&mut self, request: &Value) -> String {
         writeln!(self.stdin, "{request}").unwrap();
         let mut line = String::new();
@@ -38,12 +38,12 @@ impl ByTheLine {
         line
     }
 
-    /// Returns the answer to a request.
+    /// Sends a request and returns the answer as JSON.
     pub(crate) fn answer(&mut self, request: &Value) -> Value {
         serde_json::from_str(&self.ask(request)).unwrap()
     }
 
-    /// Ends it in order.
+    /// Closes standard input and checks that the process exits with 0.
     pub(crate) fn end(mut self) {
         drop(self.stdin);
         assert_eq!(self.child.wait().unwrap().code(), Some(0));

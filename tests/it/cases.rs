@@ -1,19 +1,21 @@
-//! Runs `tests/data/cases/*.toml` on every engine, with and without an index: one file a topic, one entry a
-//! claim.
+//! Runs `tests/data/cases/*.toml` on every engine, with and without an index. Each file is a topic,
+//! and each entry is a claim.
 //!
-//! A file holds `[trees.NAME]` tables, each a tree, and `[[case]]` entries with `name`, `requirements`,
-//! `tree` (a name or a table of its own), `request` and what is expected. In a tree a name (escaped as for
-//! `support::unescape`) stands for a text, or for a table:
+//! A file holds `[trees.NAME]` tables, each a tree, and `[[case]]` entries. An entry has `name`,
+//! `requirements`, `tree` (a name or its own table), `request` and `expect`. A tree maps a file
+//! name, escaped as for `support::unescape`, to a text or to a table:
 //!
 //! - `{ text = "…", mode = 0o644 }`, `{ hex = "ff fe" }`, `{ repeat = "ab\n", bytes = 65536 }`,
 //!   `{ parts = ["…", { hex = "00" }] }`: a file;
 //! - `{ link = "target" }`, `{ fifo = true }`, `{ dir = true }`.
 //!
-//! An engine that is not capable of a request stands in `refused_on` with a part of its refusal, which is
-//! checked; one for which the expectation does not hold, in `not_on` with the reason.
+//! An engine that cannot answer a request is listed in `refused_on` with a part of its refusal,
+//! which the test checks. An engine that gives another answer is listed in `not_on` with the
+//! reason.
 //!
-//! Expected events are lines as `support::compact` writes them, in which `⟦x*1000⟧` is `x` a thousand times.
-//! `{root}` in a request, a link target or an expectation stands for the tree's absolute path.
+//! Expected events are lines in the form of `support::compact`, in which `⟦x*1000⟧` is `x` a
+//! thousand times. In requests, link targets and expectations, `{root}` is the absolute path of the
+//! tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -59,7 +61,7 @@ pub(crate) struct Description {
 }
 
 impl Node {
-    /// The content of a file.
+    /// Returns the content of a file.
     fn content(&self) -> Vec<u8> {
         let node = match self {
             Node::Text(text) => return text.clone().into_bytes(),
@@ -88,7 +90,7 @@ pub(crate) enum TreeRef {
 }
 
 impl TreeRef {
-    /// The tree that is meant, `trees` being those of the file.
+    /// Returns the nodes of the tree; `trees` are the named trees of the file.
     pub(crate) fn nodes<'a>(
         &'a self,
         trees: &'a BTreeMap<String, BTreeMap<String, Node>>,
@@ -109,21 +111,21 @@ pub(crate) struct Case {
     requirements: Vec<String>,
     tree: TreeRef,
     pub(crate) request: toml::Table,
-    /// Keys of `[tools.search]` that differ from the example configuration.
+    /// Keys of `[tools.search]` that differ from the library's defaults.
     #[serde(default)]
     config: BTreeMap<String, u64>,
     #[serde(default)]
     sandbox: SandboxKeys,
-    /// The working directory below the top of the tree.
+    /// The working directory, relative to the top of the tree.
     #[serde(default)]
     working_dir: String,
     global_excludes: Option<String>,
     max_output_bytes: Option<usize>,
     available_capacity_bytes: Option<usize>,
-    /// Engines that are known not to be capable of the request, with what they say about it.
+    /// Engines that cannot answer the request, each with a part of its refusal.
     #[serde(default)]
     refused_on: BTreeMap<String, String>,
-    /// Engines for which the expectation does not hold, with the reason.
+    /// Engines for which the expectation does not hold, each with the reason.
     #[serde(default)]
     not_on: BTreeMap<String, String>,
     expect: Expect,
@@ -161,10 +163,10 @@ struct ExpectAnswer {
     truncated: bool,
     #[serde(default)]
     timed_out: bool,
-    /// `path|fragment of the message`, in order.
+    /// The expected errors as `path|fragment of the message`, in order.
     #[serde(default)]
     errors: Vec<String>,
-    /// 0 with matches and 1 without, unless given.
+    /// Default: 0 with matches, 1 without.
     exit_code: Option<i32>,
     path: Option<String>,
     content: Option<String>,
@@ -187,7 +189,7 @@ pub(crate) fn build(tree: &Tree, nodes: &BTreeMap<String, Node>) {
             }
             Node::Other(node) if node.fifo => tree.fifo(name),
             Node::Other(node) if node.dir => tree.dir(name),
-            // Contents may name the tree itself, as a worktree's `.git` does.
+            // A text may contain the path of the tree, as a worktree's `.git` does.
             Node::Text(text) => tree.file(name, in_root(text, tree.root())),
             Node::Other(_) => tree.file(name, node.content()),
         };
@@ -199,7 +201,7 @@ pub(crate) fn build(tree: &Tree, nodes: &BTreeMap<String, Node>) {
     }
 }
 
-/// Writes `⟦x*3⟧` out.
+/// Expands each `⟦x*3⟧` to `xxx`.
 pub(crate) fn unfold(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -336,7 +338,7 @@ pub(crate) fn check_entries(expected: &[String], entries: &[ErrorEntry], root: &
     assert!(fits, "errors {errors:?}, expected {expected:?}");
 }
 
-/// Events for a person to compare, long lines cut.
+/// Formats the first 40 events for a failure message; cuts long lines.
 fn shown(events: &[String]) -> String {
     let mut text = String::from("[");
     for event in events.iter().take(40) {
@@ -350,7 +352,8 @@ fn shown(events: &[String]) -> String {
     text
 }
 
-/// Ids look like `FR-LS-SRC-01`, `NFR-LS-COR-02`, `D10` (a decision) or `T-LS-COL-01`.
+/// Returns true for ids such as `FR-LS-SRC-01`, `NFR-LS-COR-02`, `D10` (a decision) or
+/// `T-LS-COL-01`.
 pub(crate) fn is_requirement(id: &str) -> bool {
     let decision = id.strip_prefix('D').is_some_and(|rest| {
         rest.starts_with(|c: char| c.is_ascii_digit())
@@ -381,17 +384,18 @@ pub(crate) fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
 }
 
 impl CaseFile {
-    /// The tree of a case.
+    /// Returns the tree of a case.
     pub(crate) fn nodes<'a>(&'a self, case: &'a Case) -> &'a BTreeMap<String, Node> {
         case.tree.nodes(&self.trees)
     }
 }
 
-/// How a case is answered: by so many threads, and with an index that is kept this way or without one.
+/// The setting of one run: the number of threads, and the variant of the index or no index.
 type Way = (usize, Option<Variant>);
 
-/// The ways in which an engine answers the `nth` case: all of them in the long proofs, else some by
-/// turns. An external engine does not see how an index is kept.
+/// Returns the settings in which an engine runs the `nth` case: all of them in the long proofs, a
+/// rotating selection otherwise. An external engine does not see how an index is stored, so one
+/// variant is enough.
 fn ways(engine: &str, nth: usize) -> Vec<Way> {
     let all = VARIANTS.len();
     match engine {
@@ -422,7 +426,7 @@ fn ways(engine: &str, nth: usize) -> Vec<Way> {
     }
 }
 
-/// Runs one case on one engine, in each of the ways.
+/// Runs one case on one engine, once for each setting.
 fn run_case(file: &CaseFile, case: &Case, engines: &Engines, ways: &[Way], expected: &Expect) {
     let tree = Tree::new();
     build(&tree, file.nodes(case));
@@ -551,7 +555,7 @@ fn no_case_file_is_forgotten() {
         .collect();
     let listed: BTreeSet<String> = TOPICS.iter().map(|topic| topic.to_string()).collect();
     assert_eq!(found, listed);
-    // A name stands for one case in the whole suite, so that documents can refer to it.
+    // Case names are unique in the whole suite, so that documents can refer to them.
     let mut names = BTreeSet::new();
     for topic in TOPICS {
         for case in load(topic).case {

@@ -1,21 +1,23 @@
-//! Processes of their own: a test starts this very program to run itself, and finds itself in the child.
+//! Child processes for tests: a test starts this test binary again to run itself, and notices from
+//! the environment that it is the child.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// What a child says when it is where it should be.
+/// The child prints this line when it has reached the point that the test waits for.
 const READY: &str = "child is ready";
 
-/// A process that runs one test of this program.
+/// A process that runs one test of this test binary.
 pub(crate) struct Started {
     process: Child,
-    /// Open for as long as the child may say something.
+    /// Keeps the pipe open, so that the child can still print.
     _said: BufReader<ChildStdout>,
 }
 
 impl Started {
-    /// Starts a test with something in its environment; returns when the child has said that it is ready.
+    /// Starts a test with additional environment variables. Returns when the child has reported
+    /// that it is ready.
     pub(crate) fn new<V: AsRef<OsStr>>(test: &str, environment: &[(&str, V)]) -> Started {
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test, "--nocapture", "--test-threads=1"])
@@ -37,25 +39,25 @@ impl Started {
         }
     }
 
-    /// Lets it go on where it waits, and waits for its end.
+    /// Lets a paused child go on, and checks that it succeeds.
     pub(crate) fn finish(mut self) {
         drop(self.process.stdin.take());
         assert!(self.process.wait().unwrap().success());
     }
 
-    /// Ends it where it is.
+    /// Kills the child where it is.
     pub(crate) fn kill(mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
 }
 
-/// In the child: says that it is ready.
+/// In the child: reports that it is ready.
 pub(crate) fn say_ready() {
     println!("{READY}");
 }
 
-/// In the child: says that it is ready, then waits until it is told to go on, or killed.
+/// In the child: reports that it is ready, then waits until the parent lets it go on or kills it.
 pub(crate) fn pause() {
     say_ready();
     let mut told = Vec::new();

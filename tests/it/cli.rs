@@ -1,4 +1,5 @@
-//! The command line as programs and people see it: the real binary, its output and exit codes.
+//! The command line as programs and people see it: runs the real binary, checks output and exit
+//! codes.
 
 use std::fs;
 use std::io::Write;
@@ -28,8 +29,8 @@ fn tree() -> tempfile::TempDir {
     tmp
 }
 
-/// The home of a test: one for each temporary directory. In a home that tests share, the index of one
-/// would make the oldest go, which is told.
+/// Returns the home of a test: one for each temporary directory. In a shared home, a build by one
+/// test would evict the oldest index of the others and print a notice.
 fn home_of(dir: &Path) -> PathBuf {
     let homes = Path::new(env!("CARGO_TARGET_TMPDIR")).join("homes");
     let below = dir.strip_prefix(std::env::temp_dir()).ok();
@@ -39,7 +40,7 @@ fn home_of(dir: &Path) -> PathBuf {
     }
 }
 
-/// A program to be run in `dir`, away from the user's own configuration and indexes.
+/// Returns a command that runs `program` in `dir`, away from the user's configuration and indexes.
 pub(crate) fn command(program: &str, dir: &Path) -> Command {
     let mut command = Command::new(program);
     command
@@ -49,12 +50,12 @@ pub(crate) fn command(program: &str, dir: &Path) -> Command {
         .env_remove("XDG_CACHE_HOME")
         .env_remove("XDG_RUNTIME_DIR")
         .env_remove("FORGE_SEARCH_CONFIG")
-        // So that a busy machine changes no answer.
+        // Longer timeouts, so that a busy machine changes no answer.
         .env("FORGE_SEARCH_PATIENCE_MS", "60000");
     command
 }
 
-/// The program itself.
+/// Returns a command that runs `forge-search` in `dir`.
 pub(crate) fn forge_search(dir: &Path) -> Command {
     command(env!("CARGO_BIN_EXE_forge-search"), dir)
 }
@@ -162,7 +163,7 @@ fn flags_mean_what_they_mean_in_ripgrep() {
         out(&["--no-recursive", "-s", "greet"]),
         out(&["-s", "greet", "-g", "/*.txt"])
     );
-    // A pattern that is the name of a command, or starts with a dash.
+    // A pattern may be the name of a command, or start with a dash.
     assert_eq!(run(tree.path(), &["search", "call"]).0, 1);
     assert_eq!(run(tree.path(), &["--", "-x"]).0, 1);
 }
@@ -204,7 +205,7 @@ fn a_person_may_name_a_path_outside_the_working_directory() {
         out,
         format!("{}/main.rs:1:1:fn main() {{\n", path.display())
     );
-    // With --root, nothing outside it.
+    // With `--root`, a path outside the root is refused.
     let root = elsewhere.path().to_str().unwrap();
     let (status, _, err) = run(
         elsewhere.path(),
@@ -421,7 +422,7 @@ fn schema_completions_and_manual_are_printed() {
     assert!(status == 2 && err.contains("grepper"), "{err}");
 }
 
-/// Runs a program that may not be there, for what it prints; nothing if it is not, and need not be.
+/// Runs a program and returns its two outputs. Skips the check with `None` if it is not installed.
 fn printed_by(program: &str, args: &[&str], stdin: &str) -> Option<(String, String)> {
     let child = Command::new(program)
         .args(args)
@@ -485,7 +486,7 @@ fn shells_complete_flags_commands_and_values() {
             );
         }
     }
-    // It completes what is typed at a terminal, and nothing else.
+    // zsh completes only input from a terminal, so the test gives it one.
     for (typed, expected) in [
         ("--max-r", "--max-results"),
         ("ind", "index"),
@@ -521,7 +522,7 @@ fn manual_pages_have_nothing_that_roff_complains_of() {
         &["man", "search"],
     ] {
         let (_, page, _) = run(tree.path(), args);
-        // Without overstriking, which is how it shows what is bold.
+        // No overstriking, by which groff shows bold text.
         let flags = ["-man", "-Tutf8", "-ww", "-rLL=100n", "-P-cbou"];
         let Some((shown, complaints)) = printed_by("groff", &flags, &page) else {
             return;
@@ -552,7 +553,7 @@ fn a_command_that_was_mistyped_is_named() {
     }
     let (status, _, err) = run(tree.path(), &["needle", "nowhere"]);
     assert_eq!((status, err.contains("did you mean")), (2, false), "{err}");
-    // Whoever searches for such a word finds it.
+    // With an existing path, the same word is a pattern.
     assert_eq!(run(tree.path(), &["serch", "a.txt"]).0, 0);
     for (args, tip) in [
         (&["--colr", "always", "x"][..], "--color"),
@@ -725,7 +726,7 @@ fn absolute_paths_can_be_forbidden() {
     let (status, out, _) = run(tree.path(), &["call", forbid[0], forbid[1], &request]);
     assert_eq!(status, 2);
     assert_eq!(parsed(&out)["error"]["code"], "path_outside_sandbox");
-    // A person's paths are made relative where they can be.
+    // On the command line, absolute paths are made relative where possible.
     for path in ["src", top.join("src").to_str().unwrap(), "."] {
         let (status, out, err) = run(tree.path(), &[forbid[0], forbid[1], "fn main", path]);
         assert_eq!((status, err.as_str()), (0, ""), "{path}");
@@ -755,7 +756,7 @@ fn with_a_root_the_working_directory_need_not_exist() {
     };
     let (status, out, err) = in_no_directory(&format!("--root '{}' 'fn main'", root.display()));
     assert_eq!((status, err.as_str()), (Some(0), ""));
-    // Nothing is relative to a directory that is gone.
+    // Without a working directory, paths are printed as absolute paths.
     let shown = format!("{}/src/main.rs:1:1:fn main() {{\n", root.display());
     assert_eq!(out, shown);
     let (status, _, err) = in_no_directory("x");
@@ -791,7 +792,7 @@ fn arguments_out_of_range_are_named_as_they_were_written() {
     }
 }
 
-/// Waits until a process has a handler for a signal, so that the signal alone does not end it.
+/// Waits until a process handles a signal, so that the signal alone does not end the process.
 #[cfg(unix)]
 fn until_caught(child: &std::process::Child, signal: rustix::process::Signal) {
     use std::time::{Duration, Instant};
@@ -841,7 +842,7 @@ fn an_interrupt_ends_a_search_at_once() {
     let id = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(id, Signal::INT).unwrap();
     let status = child.wait().unwrap();
-    // The whole search would take longer.
+    // A complete search would take longer.
     assert!(started.elapsed() < GUARD);
     assert_eq!(status.code(), Some(130));
 }
@@ -867,7 +868,7 @@ fn a_signal_ends_a_process_that_waits_for_a_request() {
             .spawn()
             .unwrap();
         if args.contains(&"--jsonl") {
-            // An answer shows that it is past its start, and waits again.
+            // An answer shows that the process has started and waits for the next request.
             let mut stdin = child.stdin.as_ref().unwrap();
             stdin.write_all(b"{\"pattern\": \"everyone\"}\n").unwrap();
             let mut first = [0];
@@ -881,7 +882,7 @@ fn a_signal_ends_a_process_that_waits_for_a_request() {
         until_caught(&child, signal);
         let started = Instant::now();
         rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
-        // Its standard input stays open: only the signal can end it.
+        // Standard input stays open, so only the signal can end the process.
         let ended = loop {
             match child.try_wait().unwrap() {
                 Some(ended) => break ended,

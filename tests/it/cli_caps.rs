@@ -1,4 +1,5 @@
-//! Limits of a person's search: in every form of output the answer says what a limit left out.
+//! Limits in a person's search: every output mode reports the results or files that a limit left
+//! out.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +9,7 @@ use serde_json::Value;
 
 use crate::cli::forge_search;
 
-/// Every form of output.
+/// Every output mode.
 const FORMS: [&[&str]; 12] = [
     &[],
     &["--heading"],
@@ -45,13 +46,13 @@ fn run(dir: &Path, args: &[&[&str]]) -> Output {
     forge_search(dir).args(args.concat()).output().unwrap()
 }
 
-/// Returns all that is printed.
+/// Returns standard output followed by standard error.
 fn printed(output: &Output) -> String {
     let all = [&output.stdout[..], &output.stderr].concat();
     String::from_utf8(all).unwrap()
 }
 
-/// Returns the last message of an answer in JSON.
+/// Returns the last message of a JSON answer.
 fn summary(output: &Output) -> Value {
     let text = std::str::from_utf8(&output.stdout).unwrap();
     serde_json::from_str(text.lines().last().unwrap()).unwrap()
@@ -79,7 +80,7 @@ fn a_limit_that_cuts_an_answer_is_told_in_every_form() {
         for form in FORMS {
             let counts = form.iter().any(|flag| flag.ends_with("-l"));
             if counts && told.contains("-m 1") {
-                // Which files have a match it does not change.
+                // `-m 1` does not change which files have a match.
                 continue;
             }
             let output = run(dir, &[form, limit, &["needle"]]);
@@ -146,7 +147,7 @@ fn a_search_that_runs_out_of_time_says_so_in_every_form() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // Its input never ends.
+        // Standard input stays open, so the search can end only by its timeout.
         let held = search.stdin.take();
         let output = search.wait_with_output().unwrap();
         drop(held);
@@ -182,7 +183,7 @@ fn files_left_out_for_their_size_are_counted_alike_everywhere() {
             "{form:?}: {output:?}"
         );
         assert_eq!(row(&output, "files_too_large"), "3", "{form:?}");
-        // Those that are listed or searched are the others.
+        // The candidates are the other files.
         assert_eq!(row(&output, "candidates_total"), "5", "{form:?}");
     }
     let told = summary(&run(dir, &[&["--json", "--stats"], limit, &["needle"]]));

@@ -14,7 +14,7 @@ fn tree() -> tempfile::TempDir {
     tree
 }
 
-/// Runs a search that finds the line; returns what it prints to standard error.
+/// Runs a search that must find the line; returns its standard error.
 #[track_caller]
 fn said(command: &mut Command) -> String {
     let output = command.output().unwrap();
@@ -45,7 +45,7 @@ fn fr_lsi_idx_root_01_a_refused_root_is_warned_of_once() {
     assert!(warned.starts_with("forge-search: index root "), "{warned}");
     assert!(warned.contains("nowhere: "), "{warned}");
     assert_eq!(warned.lines().count(), 1, "{warned}");
-    // Both tools set up indexes of the same roots.
+    // Both tools open indexes of the same roots, and the warning is printed once.
     let mut call = forge_search(tree.path());
     call.args(["call", "--jsonl"]).args(refused);
     let mut child = call
@@ -120,7 +120,7 @@ fn debug_and_rust_log_choose_what_is_printed() {
         wrong.contains("RUST_LOG=forge_search=loud is ignored: "),
         "{wrong}"
     );
-    // A name can't reach the terminal as a command.
+    // Escape sequences in a file name must not reach the terminal.
     let named = tree.path().join("no\u{1b}[31mwhere.toml");
     let output = forge_search(tree.path())
         .args(["needle", "--debug", "--config"])

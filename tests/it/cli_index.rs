@@ -1,4 +1,4 @@
-//! The command line's way with indexes: the real program, its output and exit codes.
+//! The command line with indexes: runs the real binary, checks output and exit codes.
 
 mod both;
 mod kept;
@@ -16,14 +16,14 @@ use serde_json::Value;
 
 use crate::cli::forge_search;
 
-/// A tree, and a cache directory beside it.
+/// A tree, with a cache directory next to it.
 struct World {
     _dir: tempfile::TempDir,
     tree: PathBuf,
     cache: PathBuf,
 }
 
-/// What a run of the program left behind.
+/// The exit status and the output of one run.
 #[derive(Debug)]
 struct Ran {
     status: i32,
@@ -36,7 +36,7 @@ impl Ran {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}", self.out))
     }
 
-    /// Checks that it went well, without a word on standard error.
+    /// Checks that the run succeeded and printed nothing to standard error.
     #[track_caller]
     fn ok(self) -> Ran {
         assert_eq!((self.status, self.err.as_str()), (0, ""), "{}", self.out);
@@ -98,7 +98,7 @@ impl World {
         self.cache.join("forge/search-index")
     }
 
-    /// The directories of indexes.
+    /// Returns the directories of the stored indexes, sorted.
     fn kept(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.store()).into_iter().flatten();
         let mut dirs: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -106,7 +106,7 @@ impl World {
         dirs
     }
 
-    /// Puts other bytes in the place of a file of the only index.
+    /// Changes the bytes of a file of the only index. The name of the file begins with `start`.
     fn damage(&self, start: &str, change: impl FnOnce(&mut Vec<u8>)) {
         let dir = self.kept().remove(0);
         let names = fs::read_dir(&dir)

@@ -1,4 +1,4 @@
-//! Standard input: which search is of it, and which is of the working directory.
+//! Standard input: when a search reads it, and when it searches the working directory instead.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -7,10 +7,10 @@ use std::process::{Child, Output, Stdio};
 
 use crate::cli::{command, forge_search};
 
-/// The program, for scripts.
+/// The path of the program, for scripts.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_forge-search");
 
-/// What a search of the tree prints.
+/// The output of a search of the tree.
 const OF_TREE: &str = "file.txt:1:3:a needle in a file\n";
 
 const BESIDE_A_PIPE: &str = "standard input is a pipe without data";
@@ -40,15 +40,15 @@ fn a_search_beside_a_pipe_of_a_shell_is_of_the_pipe() {
     let found = (0, "2:3:a needle of a pipe\n".to_string(), String::new());
     let pipe = "printf 'x\\na needle of a pipe\\n'";
     assert_eq!(script(dir, &format!("{pipe} | SEARCH needle")), found);
-    // One that takes its time.
+    // The data arrives late.
     let slow = format!("(sleep 0.3; {pipe}) | SEARCH needle");
     assert_eq!(script(dir, &slow), found);
-    // A command that was given one, too, and a script that has one.
+    // A subshell and a script inherit the pipe.
     assert_eq!(script(dir, &format!("{pipe} | (SEARCH needle)")), found);
     let inner = format!("{pipe} | bash -c \"SEARCH needle; true\"");
     assert_eq!(script(dir, &inner), found);
     assert_eq!(script(dir, &format!("{pipe} | SEARCH absent")).0, 1);
-    // A path is a path.
+    // With a path, the path is searched and not the pipe.
     let of_tree = (0, format!("./{OF_TREE}"), String::new());
     assert_eq!(script(dir, &format!("{pipe} | SEARCH needle .")), of_tree);
     let with_pattern = format!("{pipe} | SEARCH -e needle file.txt");
@@ -67,7 +67,7 @@ fn lines_of_a_pipe_come_as_they_are_found() {
     let mut stdin = search.stdin.take().unwrap();
     stdin.write_all(b"the first needle\n").unwrap();
     let mut first = vec![0; "1:11:the first needle\n".len()];
-    // The pipe is still open.
+    // This read returns while the pipe is still open.
     search
         .stdout
         .as_mut()
@@ -94,7 +94,8 @@ fn data_beside_a_named_root_is_not_searched_and_that_is_said() {
         ("echo a needle | SEARCH", true),
         ("SEARCH <FILE", true),
         ("SEARCH <<<needle", true),
-        // What a script hands down it may read itself, and nothing is lost of what is empty.
+        // No message where the script may read the inherited input itself, or where the input is
+        // empty.
         ("for x in 1; do SEARCH; done <FILE", false),
         ("echo a needle | bash -c \"SEARCH; true\"", false),
         ("true | SEARCH", false),
@@ -108,7 +109,7 @@ fn data_beside_a_named_root_is_not_searched_and_that_is_said() {
         assert_eq!(err.contains(unread), is_said, "{text}: {err}");
         assert_eq!(err.lines().count(), usize::from(is_said), "{err}");
     }
-    // Who names it means it.
+    // With `-`, standard input is searched.
     let named = script(top, &format!("echo a needle | {search} -"));
     assert_eq!(named, (0, "1:3:a needle\n".to_string(), String::new()));
 }
@@ -122,7 +123,7 @@ fn an_empty_pipe_of_a_shell_is_no_answer_about_the_tree() {
         err.contains("empty") && err.contains("name a path"),
         "{err}"
     );
-    // Whoever names standard input means it.
+    // With `-`, an empty standard input is searched, without an error.
     let named = script(tree.path(), "true | SEARCH needle -");
     assert_eq!(named, (1, String::new(), String::new()));
 }
@@ -139,7 +140,7 @@ fn a_search_without_a_pipe_is_of_the_working_directory() {
     assert_eq!((status, out.as_str()), (0, "1:3:a needle in a file\n"));
 }
 
-/// Starts a command with a pipe that nothing is written to.
+/// Starts a command with a pipe as standard input, to which nothing is written.
 fn beside_a_silent_pipe(dir: &Path, program: &str, args: &[&str]) -> Child {
     command(program, dir)
         .args(args)
@@ -163,12 +164,13 @@ fn a_silent_pipe_of_a_program_neither_hangs_nor_hides_the_tree() {
         assert_eq!((status, out.as_str()), (0, OF_TREE), "closes: {closes}");
         assert!(err.contains(BESIDE_A_PIPE), "{err}");
         drop(held);
-        // An agent's shell has it from the agent.
+        // The shell of an agent inherits the pipe from the agent.
         let mut shell = beside_a_silent_pipe(dir, "bash", &["-c", &in_shell]);
         let held = shell.stdin.take().filter(|_| !closes);
         let (status, out, err) = told(shell.wait_with_output().unwrap());
         assert_eq!((status, out.as_str()), (0, OF_TREE), "closes: {closes}");
-        // A pipe that the agent merely keeps open means nothing; one that has ended may have been meant.
+        // A pipe that the agent keeps open has no meaning. A closed pipe may have been meant as
+        // input, so the program mentions it.
         assert_eq!(err.contains(BESIDE_A_PIPE), closes, "{err}");
         drop(held);
     }
@@ -246,11 +248,11 @@ fn commands_do_not_run_in_a_pipe_they_do_not_read() {
         assert_eq!((found.0, found.2.as_str()), (0, ""), "{word}");
         assert_eq!(found.1, format!("1:3:a {word} here\n"));
     }
-    // Those that read it, and those that were told to have none.
+    // `call` reads standard input, and `schema` here gets an empty one.
     let (status, out, _) = script(dir, "echo '{\"pattern\": \"needle\"}' | SEARCH call");
     assert!(status == 0 && out.contains("file.txt"), "{out}");
     assert_eq!(script(dir, "echo x | SEARCH schema </dev/null").0, 0);
-    // A program that holds the pipe of its commands is no pipeline.
+    // A pipe from a program that starts the command is no shell pipeline, so `schema` runs.
     let schema = beside_a_silent_pipe(dir, PROGRAM, &["schema"]);
     assert_eq!(told(schema.wait_with_output().unwrap()).0, 0);
 }

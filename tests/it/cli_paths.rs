@@ -1,4 +1,4 @@
-//! Each path that a search prints can be opened from where it was started.
+//! Every path that a search prints can be opened from the directory in which the search started.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::cli::forge_search;
 
-/// Returns the file that a line names.
+/// Returns the file that an output line names.
 type PathOf = fn(&str) -> Option<String>;
 
-/// Forms of output.
+/// Output modes, each with the function that finds the path in a line.
 const FORMS: [(&[&str], PathOf); 8] = [
     (&["needle"], before_colon),
     (&["--vimgrep", "needle"], before_colon),

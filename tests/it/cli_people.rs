@@ -1,4 +1,5 @@
-//! What people see: how flags compete, which limits hold, where notes go, and what is refused with which words.
+//! The command line for people: which of several flags wins, which limits apply, where notices are
+//! printed, and how errors are worded.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -31,7 +32,7 @@ fn tree() -> tempfile::TempDir {
     tree
 }
 
-/// Runs the program; returns its exit status, and what it prints.
+/// Runs the program; returns its exit status, standard output and standard error.
 fn run(dir: &Path, args: &[&str]) -> (i32, String, String) {
     let output = forge_search(dir).args(args).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -39,7 +40,7 @@ fn run(dir: &Path, args: &[&str]) -> (i32, String, String) {
     (status, text(&output.stdout), text(&output.stderr))
 }
 
-/// Checks what is printed where nothing goes wrong.
+/// Checks the output of a run that succeeds and prints nothing to standard error.
 #[track_caller]
 fn prints(dir: &Path, args: &[&str], expected: &str) {
     let found = run(dir, args);
@@ -88,7 +89,7 @@ fn quiet_prints_nothing_whatever_else_is_asked_for() {
         }
     }
     assert_eq!(run(dir, &["-q", "-c", "absent"]).0, 1);
-    // The last one of these wins, too.
+    // The last of `--no-messages` and `--messages` wins.
     assert_eq!(run(dir, &["--no-messages", "--messages", "absent"]).0, 1);
     for paths in [&["nowhere"][..], &["nowhere", "neither"]] {
         let told = run(dir, &[&["--no-messages", "absent"], paths].concat());
@@ -112,7 +113,7 @@ fn the_last_of_competing_flags_wins() {
         &["-C3", "-C0", "needle", "other"],
         "other/b.txt:1:4:xx needle xx\n",
     );
-    // -p stands for other flags in its place.
+    // `-p` counts as the flags that it abbreviates, at its own position.
     let plain = "other/b.txt\n1:xx needle xx\n";
     prints(dir, &["-p", "--color=never", "needle", "other"], plain);
     for flags in [
@@ -138,7 +139,7 @@ fn the_last_of_competing_flags_wins() {
     );
 }
 
-/// -o and --vimgrep are no modes, so that they leave the mode as it is.
+/// `-o` and `--vimgrep` are not output modes, so they do not replace `-l` or `-c` in either order.
 #[test]
 fn matches_by_themselves_leave_the_mode_as_it_is() {
     let tree = tree();
@@ -180,7 +181,7 @@ fn several_paths_are_searched_in_their_order() {
     let (status, out, err) = run(dir, &["needle", "other", "absent"]);
     assert_eq!((status, out.as_str()), (2, of_b));
     assert!(err.contains("absent"), "{err}");
-    // Names can be used in the directory of the shell, wherever the root is.
+    // Paths are relative to the working directory of the shell, wherever the root is.
     let src = dir.join("src");
     prints(&src, &["-l", "needle", "../other"], "../other/b.txt\n");
     prints(dir, &["-l", "needle", "--root", "src"], "src/a.rs\n");
@@ -205,13 +206,13 @@ fn lines_are_shown_as_flags_have_it() {
     let (_, out, _) = run(dir, &["-M", "10", "needle", "indented.txt"]);
     assert!(out.contains("needle") && out.contains("bytes]"), "{out}");
     assert!(!out.contains("goes on"), "{out}");
-    // A line in the lines around another is shown as what it is.
+    // A matching line among the context lines of another match is printed as a match.
     prints(
         dir,
         &["-m1", "-A2", "needle", "src"],
         "src/a.rs:1:1:needle one\nsrc/a.rs-2-hay\nsrc/a.rs:3:1:needle two\n",
     );
-    // Bytes come as they are.
+    // Bytes that are not UTF-8 are printed unchanged.
     for args in [&["needle", "bytes"][..], &["--vimgrep", "needle", "bytes"]] {
         let output = forge_search(dir).args(args).output().unwrap();
         assert_eq!(output.stdout, b"bytes:1:3:\xff needle\n", "{args:?}");
@@ -252,7 +253,8 @@ fn notes_are_no_failures_and_stand_where_scripts_expect_them() {
     let (_, out, _) = run(dir, &["--json", "--max-results", "1", "needle", "src"]);
     let summary: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
     assert!(summary.to_string().contains("--max-results 1"), "{summary}");
-    // What programs read has nothing but results.
+    // `-o` is read by programs: standard output has results only, and the notice goes to standard
+    // error.
     let (status, out, err) = run(dir, &["-o", "--max-results", "1", "needle", "src"]);
     assert_eq!((status, out.as_str()), (0, "src/a.rs:1:1:needle\n"));
     assert!(err.starts_with("[truncated: "), "{err}");
@@ -270,7 +272,8 @@ fn nothing_that_nobody_asked_for_limits_what_people_find() {
     let large = format!("{}needle\n", "x\n".repeat(2_500_000));
     fs::write(dir.join("large"), &large).unwrap();
     prints(dir, &["needle", "large"], "large:2500001:1:needle\n");
-    // A limit that hides a file is told, by its name where it was named.
+    // A limit that hides a file is reported, with the name of the file if the command line names
+    // it.
     let limits = [
         &["--max-filesize", "1M"][..],
         &["--set", "max_file_size_bytes=1000000"],
@@ -300,7 +303,7 @@ fn patterns_of_megabytes_are_read() {
     fs::write(list.path(), patterns).unwrap();
     let list = list.path().to_str().unwrap();
     prints(dir, &["-F", "-f", list, "src"], "src/a.rs:3:1:needle two\n");
-    // Patterns that are literals need not be called so.
+    // Patterns that are plain text do not need `-F`.
     prints(dir, &["-f", list, "src"], "src/a.rs:3:1:needle two\n");
 }
 
@@ -316,7 +319,7 @@ fn what_is_wrong_is_said_in_flags_and_with_the_place() {
             "no eligible file matches `*.none`",
         ),
         (&["-t", "nonsense", "needle"], "--type-list"),
-        // A property that is not there is no fault of syntax.
+        // An unknown property is not a syntax error, but its position is shown too.
         (&[r"a\p{Foo}"], "\n  a\\p{Foo}\n   ^"),
     ] {
         let (status, out, err) = run(dir, args);
@@ -325,7 +328,7 @@ fn what_is_wrong_is_said_in_flags_and_with_the_place() {
     }
     let (_, _, err) = run(dir, &["--files-without-match", "needle"]);
     assert!(!err.contains("did you mean"), "{err}");
-    // No flag is answered by its opposite, nor by the usage of that.
+    // The error for an unknown flag names neither its opposite nor the usage of its opposite.
     for (typed, opposite) in [
         ("--no-fuzzy", "--fuzzy"),
         ("--no-vimgrep", "--vimgrep"),

@@ -1,4 +1,5 @@
-//! Answers in other shapes, and flags that ripgrep has, too: against ripgrep itself where there is one.
+//! Other output modes, and flags that ripgrep has as well. Where ripgrep is installed, the output
+//! is compared with ripgrep's.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +13,7 @@ use serde_json::Value;
 use crate::cli::{command, forge_search};
 use crate::peers::peers;
 
-/// A tree with what the shapes differ in.
+/// Builds a tree for which the output modes print different results.
 fn tree() -> tempfile::TempDir {
     let tmp = tempfile::tempdir().unwrap();
     let write = |path: &str, text: &[u8]| {
@@ -57,7 +58,7 @@ fn lines(output: &Output) -> Vec<String> {
     text.lines().map(str::to_string).collect()
 }
 
-/// What ripgrep prints, in the order of paths.
+/// Runs ripgrep, sorted by path; returns the lines that it prints.
 fn rg(program: &Path, dir: &Path, args: &[&str]) -> Vec<String> {
     let mut rg = command(program.to_str().unwrap(), dir);
     let output = rg
@@ -100,7 +101,7 @@ fn files_counts_types_and_patterns_are_those_of_ripgrep() {
     ];
     for program in peers(Tool::Ripgrep) {
         for args in both {
-            // How case compares is another default.
+            // The two programs have different case defaults, so both get `-S`.
             let args = [args, &["-S"]].concat();
             let ours = lines(&run(dir, &args));
             let theirs = rg(&program.path, dir, &args);
@@ -108,7 +109,7 @@ fn files_counts_types_and_patterns_are_those_of_ripgrep() {
                 .into_iter()
                 .filter(|line| !line.starts_with("binary.bin"));
             let ours_too = ours.iter().filter(|line| !line.starts_with("binary.bin"));
-            // Its order of paths is another one, too.
+            // The two programs also order paths differently.
             assert_eq!(
                 sorted(ours_too.cloned().collect()),
                 sorted(theirs.collect()),
@@ -120,7 +121,7 @@ fn files_counts_types_and_patterns_are_those_of_ripgrep() {
     }
 }
 
-/// Compares with ripgrep what is printed, in whatever order files come, and how the search ends.
+/// Compares the exit status and the printed lines with ripgrep's, in any order of files.
 #[track_caller]
 fn same_as_rg(dir: &Path, args: &[&str]) {
     for program in peers(Tool::Ripgrep) {
@@ -171,7 +172,8 @@ fn flags_that_other_tools_have_mean_the_same() {
     fs::write(dir.join("some"), "needle\n\n").unwrap();
     for args in [
         &["-no", "--column", "-H", "n[a-z]*"][..],
-        // What ends a line is no part of it here, and so is a last line nothing else.
+        // Here, a line never includes its terminator. ripgrep differs on the two excluded files:
+        // one has CRLF line ends, and the other one an unterminated last line.
         &["-no", "--column", "x*", "-g", "!doc", "-g", "!src/lib.rs"],
         &["-no", "--column", "caf.|need"],
         &["--count-matches", "n."],
@@ -209,12 +211,12 @@ fn each_match_has_a_line_as_in_ripgrep() {
     for pattern in ["needle", "n.", "^", "\\bneedle\\b", "(?i)N(e+)d"] {
         let args = ["--vimgrep", "-t", "rust", "-t", "py", pattern];
         same_as_rg(tree.path(), &args);
-        // Bytes that are not UTF-8 count as the file has them.
+        // Columns count the bytes of the file, also where they are not UTF-8.
         same_as_rg(tree.path(), &["--vimgrep", "-g", "latin1.txt", pattern]);
     }
 }
 
-/// Takes out what is never the same twice, and how much was printed of what differs.
+/// Removes the fields that differ between two runs, and those that depend on the amount of output.
 fn comparable(line: &str) -> Value {
     let mut value: Value = serde_json::from_str(line).unwrap();
     let data = value["data"].as_object_mut().unwrap();
@@ -255,14 +257,13 @@ fn events_are_those_of_ripgreps_json() {
                 .args(args);
             let theirs = lines(&theirs.output().unwrap());
             let theirs: Vec<Value> = theirs.iter().map(|line| comparable(line)).collect();
-            // File by file, since files come in another order.
+            // Compare by file, since the two programs list files in different orders.
             let by_file = |all: &[Value]| -> BTreeSet<String> {
                 let mut files: Vec<String> = vec![String::new()];
                 for one in all {
                     if one["type"] == "begin" {
                         files.push(String::new());
                     }
-                    // What ripgrep says of a file of which it can't know before its end that it is binary.
                     files.last_mut().unwrap().push_str(&format!("{one}\n"));
                 }
                 files.into_iter().filter(|file| !file.is_empty()).collect()
@@ -275,7 +276,7 @@ fn events_are_those_of_ripgreps_json() {
             let (ours, theirs) = (ours.last().unwrap(), theirs.last().unwrap());
             assert_eq!(ours, theirs, "{args:?}");
         }
-        // What was cut off here ends there, and not later.
+        // With a limit of two, exactly two matches are printed.
         let cut = run(
             dir,
             &["--rg-json", "-s", "--max-results", "2", "needle", "src"],
@@ -326,7 +327,7 @@ fn files_come_in_the_order_that_is_asked_for() {
         listed(&["--sortr", "modified", "--max-results", "2"]),
         ["src/main.rs", "lib.py"]
     );
-    // Lines of a file stay together and in their order, and what is left out is said.
+    // The lines of a file stay together and in order, and the cut is reported.
     let output = run(
         dir,
         &[
@@ -386,7 +387,7 @@ fn names_for_programs_are_those_of_the_files() {
     assert_eq!(told.stdout, b"d\xff/a\xfe\n:2\n");
     let told = run(tree.path(), &["-0", "--files", "--sortr", "modified"]);
     assert_eq!(told.stdout, b"plain\0d\xff/a\xfe\n\0");
-    // Others that are shown in the same way are others.
+    // Two names that are displayed alike are still two files.
     write(b"d\xfe/a\xfe\n", b"\nneedle\n");
     let told = run(tree.path(), &["-0", "-l", "needle"]);
     assert_eq!(told.stdout, b"d\xfe/a\xfe\n\0d\xff/a\xfe\n\0plain\0");
@@ -425,7 +426,7 @@ fn each_match_is_told_of_lines_that_are_shortened_or_approximate() {
         let told = run(dir, &[&[shape], &near[..]].concat());
         assert_eq!(String::from_utf8(told.stdout).unwrap(), expected);
     }
-    // ripgrep has no words for it, so nothing but exact matches is looked for.
+    // ripgrep's format has no approximate matches, so `--rg-json` searches for exact matches only.
     let told = run(dir, &[&["--rg-json"], &near[..]].concat());
     assert_eq!(told.status.code(), Some(1));
     assert!(!String::from_utf8_lossy(&told.stdout).contains("kmalloc"));
@@ -515,7 +516,7 @@ fn what_flags_can_not_mean_is_said() {
     }
 }
 
-/// Runs the program on a terminal, which succeeds; returns what is shown there.
+/// Runs the program on a terminal and checks that it succeeds; returns the text on the screen.
 #[cfg(unix)]
 fn shown(dir: &Path, args: &[&str]) -> String {
     let (status, shown) = on_terminal(dir, args);
@@ -523,7 +524,7 @@ fn shown(dir: &Path, args: &[&str]) -> String {
     shown
 }
 
-/// Runs the program on a terminal; returns its exit status, and what is shown there.
+/// Runs the program on a terminal; returns its exit status and the text on the screen.
 #[cfg(unix)]
 fn on_terminal(dir: &Path, args: &[&str]) -> (i32, String) {
     use std::io::Read;
@@ -538,7 +539,7 @@ fn on_terminal(dir: &Path, args: &[&str]) -> (i32, String) {
     let mut child = program.spawn().unwrap();
     drop(program);
     let mut shown = Vec::new();
-    // It ends with an error when nobody has the other end any more.
+    // The read fails once no process has the other end of the terminal open.
     let _ = master.read_to_end(&mut shown);
     let status = child.wait().unwrap().code().unwrap();
     let shown = String::from_utf8(shown).unwrap();
@@ -575,7 +576,7 @@ fn a_terminal_shows_the_first_lines_and_everything_else_gets_all() {
         assert_eq!(lines.len(), 201, "{way:?}: {screen}");
         assert!(lines[200].contains("--max-results"), "{}", lines[200]);
     }
-    // A limit that is asked for or configured holds everywhere.
+    // A limit from a flag or from the configuration applies on terminals and elsewhere.
     let few = piped(&["--max-results", "3", "needle"]);
     assert_eq!(few.lines().count(), 4, "{few}");
     let few = piped(&["--set", "default_max_results=5", "needle"]);
@@ -600,7 +601,7 @@ fn a_command_that_was_mistyped_by_itself_is_named_to_people() {
     );
     let (status, said) = on_terminal(tree.path(), &["-e", "doctr"]);
     assert_eq!((status, said.as_str()), (1, ""));
-    // A program that searches for it is told nothing.
+    // A program that searches for this word gets no hint.
     let told = run(tree.path(), &["doctr"]);
     assert_eq!((told.status.code(), told.stderr), (Some(1), Vec::new()));
 }
@@ -612,7 +613,7 @@ fn by_itself_on_a_terminal_the_program_says_on_one_screen_what_it_does() {
     let shown = shown(tree.path(), &[]);
     assert!(shown.lines().count() <= 40, "{shown}");
     assert!(shown.lines().all(|line| line.len() <= 80), "{shown}");
-    // The same as for -h, and each flag on it is one.
+    // `-h` prints the same text, and `--help` describes each flag in it.
     let short = run(tree.path(), &["-h"]);
     assert_eq!(String::from_utf8(short.stdout).unwrap(), shown);
     let long = run(tree.path(), &["--help"]);
@@ -636,7 +637,7 @@ fn by_itself_on_a_terminal_the_program_says_on_one_screen_what_it_does() {
     for part in ["PATTERN", "index build", "mcp", "doctor", "--help"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    // What reads it as a program is told what is missing.
+    // Off the terminal, the missing pattern is an error.
     let piped = run(tree.path(), &[]);
     assert_eq!(piped.status.code(), Some(2));
     assert_eq!(piped.stdout, b"");
@@ -672,7 +673,7 @@ fn rg_json_looks_into_nothing_but_what_was_found() {
     fs::write(place.path().join("secret"), "a secret needle\n").unwrap();
     fs::write(tree.join(OsStr::from_bytes(b"inv\xff")), "a needle\n").unwrap();
     fs::write(tree.join("plain"), "the needle\n").unwrap();
-    // What the name of the other one is shown as.
+    // A link named like the displayed form of the other file's name.
     std::os::unix::fs::symlink("../secret", tree.join("inv\u{fffd}")).unwrap();
     let told = run(&tree, &["--rg-json", "needle"]);
     let out = String::from_utf8(told.stdout).unwrap();
@@ -681,17 +682,17 @@ fn rg_json_looks_into_nothing_but_what_was_found() {
         "{out}"
     );
     assert!(out.contains(r#""lines":{"text":"a needle\n"}"#), "{out}");
-    // As ripgrep has it: in Base64.
+    // The path is in Base64, as in ripgrep's output.
     assert!(out.contains(r#""path":{"bytes":"aW52/w=="}"#), "{out}");
     assert_eq!(told.status.code(), Some(0));
-    // Another one that is shown in the same way.
+    // A second file with the same displayed name.
     fs::write(tree.join(OsStr::from_bytes(b"inv\xfe")), "a needle\n").unwrap();
     let told = run(&tree, &["--rg-json", "needle"]);
     assert_eq!(told.status.code(), Some(0));
     let out = String::from_utf8(told.stdout).unwrap();
     assert!(out.contains(r#""path":{"bytes":"aW52/w=="}"#), "{out}");
     assert!(out.contains(r#""path":{"bytes":"aW52/g=="}"#), "{out}");
-    // Lines have numbers, whether or not somebody asks for them.
+    // `-n` prints the line numbers that are printed by default as well.
     let told = forge_search(&tree)
         .args(["-n", "the needle"])
         .output()

@@ -1,4 +1,4 @@
-//! The words of refusals on the command line: flags, and no fields of the tools' requests.
+//! The wording of errors on the command line: they name flags, not the fields of tool requests.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,8 +9,8 @@ use forge_search::exec::detect::Tool;
 use crate::cli::{command, forge_search};
 use crate::peers::peers;
 
-/// Words with an underscore that a person types: keys of the configuration, names of tools, and of
-/// what a lease allows.
+/// Words with an underscore that a person types: configuration keys, tool names, and the
+/// capabilities of leases.
 fn typed_words() -> BTreeSet<String> {
     let keys = include_str!("../../docs/configuration.md");
     let keys = keys.lines().filter_map(|line| line.strip_prefix("| `"));
@@ -26,7 +26,7 @@ fn typed_words() -> BTreeSet<String> {
     keys.chain(names.map(String::from)).collect()
 }
 
-/// Returns the words of a text that look like fields.
+/// Returns the words of a text that look like request fields.
 fn fields(text: &str) -> Vec<String> {
     let words = text.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '`');
     let is_field = |word: &str| {
@@ -40,12 +40,12 @@ fn fields(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Fields of one word, which are fields where they are quoted.
+/// Request fields without an underscore. They count as fields only in backticks.
 const REQUEST_FIELDS: [&str; 7] = [
     "pattern", "path", "fuzzy", "case", "context", "hidden", "follow",
 ];
 
-/// Checks that a refusal has no field in it that was not typed.
+/// Checks that an error names no request field, except allowed or typed ones.
 #[track_caller]
 fn check(dir: &Path, program: &str, args: &[&str], allowed: &BTreeSet<String>) {
     let output = command(program, dir).args(args).output().unwrap();
@@ -239,7 +239,7 @@ fn an_unknown_flag_is_answered_by_none_that_means_another_thing() {
         let said = said(unknown);
         assert!(said.contains(meant), "{unknown:?}: {said}");
     }
-    // A flag of another command is none of this one.
+    // A similar flag of another command is not suggested.
     let other = said(&["index", "build", "--fuzy"]);
     assert!(!other.contains("similar"), "{other}");
 }

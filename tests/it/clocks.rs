@@ -1,4 +1,4 @@
-//! Clocks of which a test decides how they go, and waiting for an end that has no time.
+//! Clocks that tests control, and functions that wait for a state or for the end of a call.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::support::GUARD;
 use forge_search::exec::stop::Clock;
 
-/// A clock that stands still until it is told to jump, and counts the looks at it.
+/// A clock that moves only when a test makes it jump. It counts how often it is read.
 #[derive(Clone, Debug)]
 pub(crate) struct FakeClock(Arc<Mutex<(Instant, u64)>>);
 
@@ -20,7 +20,7 @@ impl FakeClock {
         self.0.lock().unwrap().0 += by;
     }
 
-    /// How often somebody has looked at it.
+    /// Returns how often the clock was read.
     pub(crate) fn looks(&self) -> u64 {
         self.0.lock().unwrap().1
     }
@@ -34,7 +34,7 @@ impl Clock for FakeClock {
     }
 }
 
-/// Holds threads that come to it until it is opened.
+/// Blocks the threads that wait for it until it is opened.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
@@ -49,7 +49,7 @@ impl Gate {
         assert!(*open, "nobody opened the gate");
     }
 
-    /// Lets everybody through, from now on.
+    /// Releases the waiting threads, and lets later ones pass.
     pub(crate) fn open(&self) {
         *self.0.0.lock().unwrap() = true;
         self.0.1.notify_all();
@@ -60,7 +60,7 @@ impl Gate {
     }
 }
 
-/// Waits until something is so, and looks every few milliseconds.
+/// Waits until a condition holds; checks it every two milliseconds.
 #[track_caller]
 pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
     let start = Instant::now();
@@ -70,7 +70,7 @@ pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// A clock that goes on by a millisecond with each look at it.
+/// A clock that advances by a millisecond each time it is read.
 #[derive(Clone, Debug)]
 pub(crate) struct TickingClock(FakeClock);
 
@@ -79,7 +79,8 @@ impl TickingClock {
         TickingClock(FakeClock::new())
     }
 
-    /// How often somebody has looked at it: the milliseconds since it began.
+    /// Returns how often the clock was read, which is also the time since its start in
+    /// milliseconds.
     pub(crate) fn looks(&self) -> u64 {
         self.0.looks()
     }
@@ -92,11 +93,11 @@ impl Clock for TickingClock {
     }
 }
 
-/// Runs `act` on another thread, and returns its value.
+/// Runs `act` on another thread and returns its value.
 ///
 /// # Panics
 ///
-/// If it comes to no end, or panics itself.
+/// Panics if `act` panics or does not end within [`GUARD`].
 #[track_caller]
 pub(crate) fn ends<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, receive) = channel();

@@ -1,4 +1,4 @@
-//! `docs/configuration.md`: every key, as the table of keys has it.
+//! `docs/configuration.md` documents every key as the table of keys declares it.
 
 use std::fmt::Write;
 use std::fs;
@@ -16,7 +16,7 @@ what is in effect, and where each value that is not a default comes from. A key 
 Defaults are those of the programs; in brackets those of a program that links the library, where they differ. A time is in milliseconds, a size in bytes, if nothing else is said.
 ";
 
-/// What stands there of the table that has no fixed keys.
+/// The section about `[executor]`, which is not in the table of keys.
 const END: &str = "
 ## `[executor]`
 
@@ -39,7 +39,7 @@ For `forge-search execute`; `--set` does not reach it.
 | `primary_key` | With `sqlite`, `csv` and `jsonl`: the column or field that tells records apart. |
 ";
 
-/// What each table is about.
+/// Returns the introduction of a table's section.
 fn about(table: &str) -> &'static str {
     match table {
         "search" => "The tool `Search`, the command line, and indexes.",

@@ -1,8 +1,9 @@
-//! `docs/conformance.md` is true: every test it names exists, and nothing that is proved stands as
-//! missing.
+//! Checks `docs/conformance.md`: every test that it names exists, and no requirement that has tests
+//! is listed as missing.
 //!
-//! A cell of the column *tests* holds names in backticks: a test function's, or `case:NAME` for an
-//! entry of `tests/data/cases/*.toml` and `tests/data/files/*.toml`, or `fuzz:NAME` for a fuzz target.
+//! A cell of the column *tests* holds names in backticks: the name of a test function, `case:NAME`
+//! for an entry of `tests/data/cases/*.toml` or `tests/data/files/*.toml`, or `fuzz:NAME` for a
+//! fuzz target.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +12,10 @@ use crate::source::{code_only, is_ident, project_files, root};
 /// The heading over the requirements that tests prove.
 const PROVED: &str = "## Proved";
 
-/// The heading over the requirements whose tests do not exist.
+/// The heading over the requirements that have no tests yet.
 const NOT_BUILT: &str = "## Not built yet";
 
-/// Set to `1` in the environment, makes the test move the rows that have to move.
+/// The environment variable that, set to `1`, makes the test move rows that now have tests.
 const UPDATE: &str = "UPDATE_CONFORMANCE";
 
 /// A line of one of the two tables.
@@ -33,7 +34,7 @@ struct Document {
     not_built: Vec<Row>,
 }
 
-/// Reads the tables; also says which lines of them cannot be read.
+/// Reads the tables; also returns a message for each line that cannot be read.
 fn parse(text: &str) -> (Document, Vec<String>) {
     let mut document = Document::default();
     let mut problems = Vec::new();
@@ -84,7 +85,7 @@ fn parse(text: &str) -> (Document, Vec<String>) {
     (document, problems)
 }
 
-/// What stands in backticks.
+/// Returns the texts in backticks.
 fn backticked(cell: &str) -> Vec<String> {
     cell.split('`')
         .skip(1)
@@ -93,7 +94,7 @@ fn backticked(cell: &str) -> Vec<String> {
         .collect()
 }
 
-/// What is wrong with the document, given the names of all tests that exist.
+/// Returns the errors in the document; `existing` has the names of all tests.
 fn problems(document: &Document, existing: &BTreeSet<String>) -> Vec<String> {
     let mut problems = Vec::new();
     let mut rows: BTreeMap<&str, &Row> = BTreeMap::new();
@@ -137,7 +138,7 @@ fn problems(document: &Document, existing: &BTreeSet<String>) -> Vec<String> {
     problems
 }
 
-/// The existing tests that carry the id of `row`.
+/// Returns the existing tests that carry the id of `row`, in backticks.
 fn proofs(row: &Row, rows: &BTreeMap<&str, &Row>, existing: &BTreeSet<String>) -> Vec<String> {
     let carries = |test: &&String| carried_id(test, rows.keys().copied()) == Some(&row.id);
     existing
@@ -147,7 +148,7 @@ fn proofs(row: &Row, rows: &BTreeMap<&str, &Row>, existing: &BTreeSet<String>) -
         .collect()
 }
 
-/// `row` as a line of the first table.
+/// Formats `row` as a line of the first table.
 fn proved_line(row: &Row, proofs: &[String]) -> String {
     let notes = without_plan(&row.notes);
     let line = format!(
@@ -159,7 +160,7 @@ fn proved_line(row: &Row, proofs: &[String]) -> String {
     line.replace("|  |", "| |")
 }
 
-/// The document with every row moved to the end of the first table whose tests exist.
+/// Returns the document with each row that now has tests moved to the end of the first table.
 fn moved(text: &str, existing: &BTreeSet<String>) -> String {
     let (document, _) = parse(text);
     let all = document.proved.iter().chain(&document.not_built);
@@ -184,8 +185,8 @@ fn moved(text: &str, existing: &BTreeSet<String>) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The id that a test carries at the start of its name, as in `t_ls_trunc_01_more_than_max_results`.
-/// An id that ends in `-*` stands for its family, as far as no row names a member.
+/// Returns the id at the start of a test's name, as in `t_ls_trunc_01_more_than_max_results`. An id
+/// that ends in `-*` covers its family, except members that have their own row.
 fn carried_id<'a>(test: &str, ids: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     ids.filter(|id| {
         let slug = id.trim_end_matches("-*").to_lowercase().replace('-', "_");
@@ -195,20 +196,20 @@ fn carried_id<'a>(test: &str, ids: impl Iterator<Item = &'a str>) -> Option<&'a 
     .max_by_key(|id| id.len())
 }
 
-/// The notes of a row without the names that were planned for its tests.
+/// Returns the notes of a row without the names that were planned for its tests.
 fn without_plan(notes: &str) -> &str {
     notes
         .find("planned:")
         .map_or(notes, |at| notes[..at].trim_end_matches([' ', ';']))
 }
 
-/// The names of the test functions in a Rust source.
+/// Returns the names of the test functions in a Rust source.
 fn test_functions(text: &str) -> Vec<String> {
     let code = code_only(text);
     let mut names = Vec::new();
     for (at, attribute) in code.match_indices("#[test]") {
         let rest = &code[at + attribute.len()..];
-        // Other attributes may stand between.
+        // Other attributes may stand between the two.
         if let Some(at) = rest.find("fn ") {
             let name = rest[at + 3..].trim_start();
             names.push(name[..name.find(|c| !is_ident(c)).unwrap_or(name.len())].to_owned());
@@ -217,13 +218,13 @@ fn test_functions(text: &str) -> Vec<String> {
     names
 }
 
-/// Whether a file holds cases.
+/// Returns true if a file holds cases.
 fn is_case_file(path: &str) -> bool {
     let dirs = ["tests/data/cases/", "tests/data/files/"];
     dirs.iter().any(|dir| path.starts_with(dir)) && path.ends_with(".toml")
 }
 
-/// The names of the cases in a case file.
+/// Returns the names of the cases in a case file.
 fn case_names(text: &str) -> Result<Vec<String>, toml::de::Error> {
     let file: toml::Table = toml::from_str(text)?;
     let cases = file.get("case").and_then(toml::Value::as_array);
@@ -234,7 +235,7 @@ fn case_names(text: &str) -> Result<Vec<String>, toml::de::Error> {
     Ok(names.map(str::to_owned).collect())
 }
 
-/// Every name that the document may use.
+/// Returns every name that the document may use.
 fn existing_tests() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for file in project_files() {
@@ -255,7 +256,7 @@ fn existing_tests() -> BTreeSet<String> {
     names
 }
 
-/// The decisions that the notes cite, as far as `decisions` does not hold them.
+/// Returns a message for each decision that the notes cite and `decisions` does not contain.
 fn unknown_decisions(document: &Document, decisions: &str) -> Vec<String> {
     let mut unknown = Vec::new();
     for row in document.proved.iter().chain(&document.not_built) {
@@ -331,8 +332,8 @@ fn tests_are_found_where_they_are() {
     assert!(existing_tests().contains("fuzz:sort_key"));
 }
 
-/// Checks a document of `proved` and `not_built` rows, for which the tests `t_ls_a_01_x`, `other`
-/// and `case:c` exist, and returns its only problem, or an empty text.
+/// Checks a document with the rows `proved` and `not_built`; the tests `t_ls_a_01_x`, `other` and
+/// `case:c` exist. Returns its only problem, or an empty text.
 #[track_caller]
 fn check(proved: &[&str], not_built: &[&str]) -> String {
     let head = "| id | requirement | tests | notes |\n| --- | --- | --- | --- |";

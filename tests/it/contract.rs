@@ -1,5 +1,5 @@
-//! What the tool promises its host beyond the rows of the specification: identity, fields, changes under
-//! its feet, broken engines, and how little it reads.
+//! The tool's promises to its host beyond the rows of the specification: identity, fields, changes
+//! during a search, broken engines, and how little it reads.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStringExt;
@@ -97,7 +97,7 @@ fn fr_ls_05_response_fields() {
     );
 }
 
-/// An entry of a tree: its content, and what the system knows of it but for when it was read.
+/// An entry of a tree: its content, and all its metadata except the access time.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry {
     content: Vec<u8>,
@@ -135,7 +135,7 @@ impl Entry {
     }
 }
 
-/// Everything at and below `dir`.
+/// Returns the state of `dir` and of everything below it.
 fn state_of(dir: &Path) -> BTreeMap<PathBuf, Entry> {
     let mut state = BTreeMap::new();
     let mut todo = vec![dir.to_path_buf()];
@@ -149,7 +149,7 @@ fn state_of(dir: &Path) -> BTreeMap<PathBuf, Entry> {
     state
 }
 
-/// A tree with some of everything that a search meets.
+/// Builds a tree with an example of everything that a search meets.
 fn motley() -> Tree {
     let tree = Tree::of([
         ("a", "m\n"),
@@ -174,7 +174,7 @@ fn motley() -> Tree {
     tree
 }
 
-/// Requests of every kind, also such that fail or end early.
+/// Requests of every kind, including requests that fail or end early.
 fn requests() -> Vec<Value> {
     vec![
         json!({"pattern": "m"}),
@@ -193,7 +193,7 @@ fn requests() -> Vec<Value> {
 #[test]
 fn nfr_ls_sec_02_a_search_changes_no_file() {
     let tree = motley();
-    // Also beside the tree.
+    // Files next to the tree must not change either.
     let top = tree.root().parent().unwrap();
     let before = state_of(top);
     for (name, engines) in crate::support::engines() {
@@ -206,15 +206,14 @@ fn nfr_ls_sec_02_a_search_changes_no_file() {
     }
 }
 
-/// With an index that is opened, built, or lives and is watched by the system: what is written is
-/// in the cache alone.
+/// With an index that is opened, built, or live with a file watcher, only the cache is written.
 #[test]
 fn nfr_ls_sec_02_neither_an_index_nor_a_watcher_changes_a_file() {
     for variant in VARIANTS {
         let tree = motley();
         let top = tree.root().parent().unwrap().to_path_buf();
         let before = state_of(&top);
-        // It makes its cache elsewhere.
+        // The cache is in another directory.
         let setup = tree.setup().with_indexes(variant);
         let ask = |what: &str| {
             for request in requests() {
@@ -233,14 +232,15 @@ fn nfr_ls_sec_02_neither_an_index_nor_a_watcher_changes_a_file() {
         let settled = indexes.wait_live(tree.root(), Duration::from_secs(60));
         assert_eq!(settled.is_some(), !variant.frozen);
         ask("with an index that lives");
-        // The tree's `.ignore` was written a moment before the build, so the index is not relied on until it was read again.
+        // `.ignore` was written just before the build, so the index excludes nothing until that
+        // file has been read again.
         let settled = || {
             let used = setup.search(json!({"pattern": "absent from all of it"}));
             indexes.wait_live(tree.root(), Duration::from_secs(60));
             used.stats.unwrap().index_exclusion_used
         };
         assert!((0..20).any(|_| settled()), "{variant:?}");
-        // What somebody else changes is all that changes.
+        // A change by somebody else is the only change.
         tree.file("d/b", "m\n");
         let changed = state_of(&top);
         for request in requests() {

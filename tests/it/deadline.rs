@@ -1,7 +1,8 @@
-//! Deadlines and cancellation: calls return in time from wherever they are, with an exact prefix.
+//! Deadlines and cancellation: a call returns in time wherever it is, with an exact prefix of the
+//! full answer.
 //!
-//! The clocks are the tests' own: one goes on by a millisecond with each look at it, which a
-//! waiting call takes every few real milliseconds, and one jumps when the test says so.
+//! Calls read clocks of the tests. One advances by a millisecond with each reading, and a waiting
+//! call reads it every few real milliseconds. The other one jumps when the test says so.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,11 +17,11 @@ use crate::clocks::{FakeClock, Gate, TickingClock, ends, until};
 use crate::hooked::Hooked;
 use crate::support::{Setup, Tree, check_response};
 
-/// Looks at the clock after the deadline: those of the grace that workers get, and one or two for
-/// the answer.
+/// The number of clock readings allowed after the deadline: the grace period of the workers, and
+/// one or two for the answer.
 const GRACE: u64 = 40;
 
-/// A request whose call ends within the time that [`ends`] allows.
+/// Runs a request; panics if the call does not end within the time of [`ends`].
 fn call(
     setup: &Setup,
     request: Value,
@@ -37,7 +38,7 @@ fn call(
     answer
 }
 
-/// Runs a request that can't be finished in `timeout_ms`, and checks that it was ended then.
+/// Runs a request that cannot finish within `timeout_ms`, and checks that it ended then.
 #[track_caller]
 fn times_out(what: &str, setup: &Setup, mut request: Value, timeout_ms: u64) -> SearchResponse {
     request["timeout_ms"] = timeout_ms.into();
@@ -51,14 +52,14 @@ fn times_out(what: &str, setup: &Setup, mut request: Value, timeout_ms: u64) -> 
     response
 }
 
-/// One line of 64 MiB, which a cheap expression and an expensive one have to read to its end.
+/// One line of 64 MiB, which cheap and expensive expressions alike have to read to its end.
 fn huge_line() -> Tree {
     let line = b"abaabbab".repeat(8 << 20);
     Tree::of([("huge", line)])
 }
 
-/// Expressions that take long on the huge line when nothing stops them: none has a literal whose absence would be found
-/// out at once.
+/// Expressions that take long on the huge line unless something stops them. No match needs a
+/// literal that the line lacks, because its absence would end the search at once.
 const PATHOLOGICAL: &[&str] = &[
     "(a*)*(a|aa)*[^a]{20}b",
     "(?:a|b|ab|ba|aab){50}[c-z]",
@@ -80,7 +81,8 @@ fn fr_ls_07_one_huge_line_and_expensive_expressions() {
 
 #[test]
 fn fr_ls_07_words_in_a_huge_line_of_letters_beyond_ascii() {
-    // Unicode word boundaries beside such letters are beyond the automaton that can be interrupted.
+    // The automaton that can be interrupted does not handle Unicode word boundaries next to such
+    // letters.
     let tree = Tree::of([("huge", "éa".repeat(12 << 20))]);
     let setup = tree.setup().generous();
     for pattern in [r"\bx+\b|\b(é|a){3,40}x\b", r"(\w+\b\w*)+[^\p{L}]"] {
@@ -104,7 +106,7 @@ fn fr_ls_07_a_large_file_of_short_lines() {
 
 #[test]
 fn fr_ls_07_an_expensive_expression_to_compile() {
-    // Compiling can't be interrupted, so what is accepted must be cheap enough to compile.
+    // Compiling can't be interrupted, so every accepted expression must compile quickly.
     let tree = Tree::of([("a", "x\n")]);
     let setup = tree.setup().generous();
     for pattern in [
@@ -135,7 +137,8 @@ fn fr_ls_07_a_pipe_in_the_tree_is_not_waited_for() {
     assert_eq!((response.count, response.timed_out), (3, false));
 }
 
-/// An engine that is stuck in a file, where the clock jumps, until the gate is opened.
+/// Returns an engine that lets the clock jump at the file `name`, and blocks there until the gate
+/// opens.
 fn stuck_at(name: &'static str, clock: &FakeClock, gate: &Gate) -> Hooked {
     let (clock, gate) = (clock.clone(), gate.clone());
     Hooked::new(move |files| {
@@ -156,7 +159,8 @@ fn fr_ls_07_many_files_yield_an_exact_prefix() {
     let request = json!({"pattern": "needle", "context": 1, "timeout_ms": 1_000});
     let full = tree.setup().generous().search(request.clone());
     assert_eq!(full.count, 1200);
-    // In order of their paths, so many files before the one in which the time ends.
+    // Files are searched in the order of their paths: `before` files precede the one in which the
+    // time ends.
     for (name, before) in [("000", 0), ("035", 7), ("122", 184), ("399", 399)] {
         for threads in [1, 2, 8] {
             let (clock, gate) = (FakeClock::new(), Gate::default());
@@ -165,7 +169,8 @@ fn fr_ls_07_many_files_yield_an_exact_prefix() {
             let cut = call(&setup, request.clone(), clock).unwrap();
             gate.open();
             assert!(cut.timed_out && cut.content.contains("timed out after"));
-            // What others have finished stands behind a gap, and what they have not is one.
+            // With several threads, a file before that one may be unfinished. The answer ends at
+            // such a gap, even if later files are finished.
             assert!(cut.count <= 3 * before, "{name}, {threads} threads");
             assert!(threads > 1 || cut.count == 3 * before, "{name}");
             assert_eq!(
@@ -190,7 +195,7 @@ fn fr_ls_07_a_worker_that_never_returns_is_left_behind() {
     gate.open();
 }
 
-/// A clock that cancels a call after some looks at it.
+/// A clock that cancels a call after a number of readings.
 #[derive(Debug)]
 struct Cancelling {
     clock: FakeClock,
@@ -207,8 +212,8 @@ impl Clock for Cancelling {
     }
 }
 
-/// Runs a request and cancels it when the clock was looked at so often; returns how often it was
-/// looked at then.
+/// Runs a request and cancels it once the clock has been read `after` times. Returns the outcome
+/// and the number of readings until the call returned.
 fn cancelled(
     setup: &Setup,
     request: Value,
@@ -278,7 +283,7 @@ fn a_call_that_was_cancelled_before_it_began_does_nothing() {
     gate.open();
 }
 
-/// An engine under which the clock jumps by `jump` before the file `at` is searched, and which
+/// Returns an engine that lets the clock jump by `jump` before it searches the file `at`. Then it
 /// waits until the call has noticed.
 fn jumping(at: &'static str, jump: Duration, clock: &FakeClock, over: &Gate) -> Hooked {
     let (clock, over) = (clock.clone(), over.clone());
@@ -286,7 +291,7 @@ fn jumping(at: &'static str, jump: Duration, clock: &FakeClock, over: &Gate) -> 
         if files.iter().any(|file| file.found.name == at) {
             clock.jump(jump);
             let looks = clock.looks();
-            // A call that has its answer looks no more.
+            // A call that has its answer does not read the clock any more.
             until("the call has looked at the clock", || {
                 clock.looks() > looks + 2 || over.is_open()
             });
@@ -296,7 +301,7 @@ fn jumping(at: &'static str, jump: Duration, clock: &FakeClock, over: &Gate) -> 
     engine.batching(1, 1)
 }
 
-/// Runs a request whose clock jumps by `jump` when the file `at` is about to be searched.
+/// Runs a request; the clock jumps by `jump` just before the file `at` is searched.
 fn with_jump(tree: &Tree, at: &'static str, jump: Duration, request: Value) -> SearchResponse {
     let (clock, over) = (FakeClock::new(), Gate::default());
     let mut setup = tree.setup().threads(1);
@@ -311,10 +316,10 @@ fn fr_ls_07_the_deadline_is_the_clocks() {
     let tree = Tree::of([("d1/a", "m\n"), ("d2/b", "m\n"), ("d3/c", "m\n")]);
     let hour = Duration::from_secs(3600);
     let request = json!({"pattern": "m", "timeout_ms": 3_600_000});
-    // A second before the deadline is in time, however the hour passed.
+    // A second before the deadline, the call is in time, however the hour passed.
     let response = with_jump(&tree, "b", hour - Duration::from_secs(1), request.clone());
     assert_eq!((response.count, response.timed_out), (3, false));
-    // At the deadline it is over.
+    // At the deadline, the call is over.
     let response = with_jump(&tree, "b", hour, request.clone());
     assert!(response.timed_out && response.count < 3);
     assert_eq!(response.matches[0].data.path.text, "d1/a");
@@ -324,7 +329,7 @@ fn fr_ls_07_the_deadline_is_the_clocks() {
 
 #[test]
 fn fr_ls_07a_a_deadline_with_a_full_answer_says_truncated() {
-    // One event more can be neither seen nor ruled out.
+    // When the time ends, it is unknown whether one more event exists.
     let tree = Tree::of([("d1/a", "m\n"), ("d2/b", "x\n"), ("d3/c", "x\n")]);
     let request = json!({"pattern": "m", "timeout_ms": 1000, "max_results": 1});
     let response = with_jump(&tree, "b", Duration::from_secs(2), request);

@@ -1,6 +1,6 @@
-//! The external engines against the embedded one, with the real programs.
+//! Compares the external engines with the embedded one, using the real programs.
 //!
-//! Which versions there are `crate::peers` knows.
+//! `crate::peers` finds the installed versions.
 
 mod agreement;
 mod fuzzy;
@@ -31,7 +31,7 @@ fn engine(detected: Detected) -> Arc<dyn Engine> {
     }
 }
 
-/// The engines over all programs of a kind that there are.
+/// Returns one engine for each installed program of a kind.
 fn engines_of(tool: Tool) -> Vec<Arc<dyn Engine>> {
     peers(tool).into_iter().map(engine).collect()
 }
@@ -42,7 +42,7 @@ fn engines() -> Vec<Arc<dyn Engine>> {
     engines
 }
 
-/// An engine over a script that stands for a program.
+/// Returns an engine that runs a script in place of the program.
 fn fake(tool: Tool, dir: &Path, script: &str) -> Arc<dyn Engine> {
     let path = dir.join(tool.program());
     crate::support::write_script(&path, script);
@@ -53,7 +53,7 @@ fn fake(tool: Tool, dir: &Path, script: &str) -> Arc<dyn Engine> {
     })
 }
 
-/// A directory with files, in the order in which they are searched.
+/// A directory with its files, in the order in which they are searched.
 struct Tree {
     dir: tempfile::TempDir,
     place: Arc<Place>,
@@ -86,7 +86,7 @@ impl Tree {
         self.list(name);
     }
 
-    /// Adds a name to the list, whether the file exists or not.
+    /// Adds a name to the list, whether or not the file exists.
     fn list(&mut self, name: &[u8]) {
         use std::os::unix::ffi::OsStrExt;
         let found = FoundFile {
@@ -130,7 +130,7 @@ fn embedded(pattern: &str, options: &QueryOptions, files: &[EligibleFile]) -> Ve
     search(&Embedded::default(), pattern, options, files).unwrap()
 }
 
-/// Outcomes without the bytes that were searched: a program does not say how many it read.
+/// Clears the number of searched bytes, which external programs do not report.
 fn comparable(mut outcomes: Vec<FileOutcome>) -> Vec<FileOutcome> {
     for outcome in &mut outcomes {
         outcome.searched_bytes = 0;
@@ -138,7 +138,7 @@ fn comparable(mut outcomes: Vec<FileOutcome>) -> Vec<FileOutcome> {
     outcomes
 }
 
-/// Asserts that an engine answers like the embedded one, or returns why it does not answer.
+/// Asserts that an engine answers like the embedded one; returns its error if it gives no answer.
 fn agree(
     engine: &dyn Engine,
     pattern: &str,

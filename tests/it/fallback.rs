@@ -1,4 +1,5 @@
-//! Fuzzy fallback (LSI §9): when a literal that no line has is looked for approximately, and what the answer says of it.
+//! Fuzzy fallback (LSI §9): when a literal without a match is searched approximately, and how the
+//! answer reports it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +15,7 @@ use crate::hooked::{Hooked, broken};
 use crate::index_support::{Host, LIVE, compare};
 use crate::support::{Setup, Tree, engines, events, stable_json};
 
-/// Lines one and two edits from `needle`, and none that has it.
+/// Lines one and two edits away from `needle`, and no line with `needle` itself.
 fn near() -> Tree {
     Tree::of([
         ("one.txt", "straw\nthe neadle of a compass\nstraw\n"),
@@ -34,14 +35,14 @@ fn literal(pattern: &str) -> Value {
     json!({"pattern": pattern, "fixed_strings": true})
 }
 
-/// The response, and apart from it what `stats` say.
+/// Returns the response without its `stats`, and the `stats`.
 fn ask(setup: &Setup, request: Value) -> (SearchResponse, Stats) {
     let mut response = setup.search(request);
     let stats = response.stats.take().unwrap();
     (response, stats)
 }
 
-/// Asserts that nothing was looked for approximately.
+/// Asserts that no approximate search ran.
 #[track_caller]
 fn check_unused(stats: &Stats) {
     assert!(!stats.fallback_used);
@@ -92,7 +93,7 @@ fn t_lsi_fuz_01_levels_are_tried_in_order_until_one_has_a_match() {
             }
             assert_eq!((response.count, response.exit_code), (1, Some(0)));
             assert!(!response.truncated && !response.timed_out);
-            // Whoever reads it knows that it is not what was asked for.
+            // The answer tells readers that its matches are approximate.
             let note = format!("within {} edit", tried.len());
             assert!(response.content.contains(&note), "{}", response.content);
             assert!(!asked.content.contains("edit"), "{}", asked.content);
@@ -118,7 +119,7 @@ fn fr_lsi_fuz_th_02_the_order_is_the_configured_one() {
     assert!(stats.fallback_used);
     assert_eq!((response.count, response.exit_code), (0, Some(1)));
     assert_eq!(response.content, "");
-    // Nothing else tells that it was tried.
+    // Apart from `stats`, the answer is the same as without fallback.
     let (without, _) = ask(
         &tree.setup().config(|config| config.emit_stats = true),
         literal("chrysanthemum"),
@@ -133,10 +134,10 @@ fn fr_lsi_fuz_02_only_literals_without_a_level_fall_back() {
     for request in [
         json!({"pattern": "needle"}),
         json!({"pattern": "chrysanthemum", "fixed_strings": true, "fuzzy": 1}),
-        // Something is found.
+        // The literal itself has matches.
         json!({"pattern": "straw", "fixed_strings": true}),
         json!({"pattern": "straw", "fixed_strings": true, "max_results": 1}),
-        // It is unknown whether something would be.
+        // The search was cut, so it is unknown whether the literal has a match.
         json!({"pattern": "needle", "fixed_strings": true, "max_files": 1}),
     ] {
         let (response, stats) = ask(&setup, request.clone());
@@ -144,7 +145,7 @@ fn fr_lsi_fuz_02_only_literals_without_a_level_fall_back() {
         assert_eq!(stats.fallback_skipped_reason, None, "{request}");
         assert!(!response.content.contains("edit"), "{request}");
     }
-    // Words are edited as words.
+    // With `word_regexp`, whole words are compared.
     let word = |pattern| json!({"pattern": pattern, "fixed_strings": true, "word_regexp": true});
     let (response, stats) = ask(&setup, word("needle"));
     assert_eq!((response.count, stats.fuzzy_levels_tried), (1, vec![1]));
@@ -160,7 +161,7 @@ fn t_lsi_fuz_02_short_patterns_are_not_looked_for_approximately() {
     assert_eq!(response.count, 0);
     let reason = |stats: &Stats| stats.fallback_skipped_reason.clone();
     assert_eq!(reason(&stats).as_deref(), Some("PATTERN_TOO_SHORT"));
-    // Characters count, not bytes.
+    // The minimum length is in characters, not bytes.
     let setup = falling_back(&tree).config(|config| config.fuzzy_min_pattern_len = 3);
     let (_, stats) = ask(&setup, literal("öß"));
     assert_eq!(reason(&stats).as_deref(), Some("PATTERN_TOO_SHORT"));
@@ -170,7 +171,7 @@ fn t_lsi_fuz_02_short_patterns_are_not_looked_for_approximately() {
         (3, vec![1])
     );
     assert_eq!(reason(&stats), None);
-    // What has no more characters than a level has edits is not tried at that level: every line would match.
+    // A level with as many edits as the pattern has characters is skipped: every line would match.
     let (response, stats) = ask(&setup, literal("ZZZ"));
     assert_eq!(
         (response.count, stats.fuzzy_levels_tried.clone()),
@@ -223,7 +224,8 @@ fn fr_lsi_fuz_g_02_attempts_honor_the_request() {
     assert_eq!(paths(json!({"context": 1})).len(), 5);
 }
 
-/// Answers with a clock that goes on by `step` each time a file is about to be searched.
+/// Answers a request with a clock that advances by `step` before each file. Returns the response,
+/// its stats, and the number of searched files.
 fn stepping(tree: &Tree, step: Duration, timeout_ms: u64) -> (SearchResponse, Stats, usize) {
     let (clock, over) = (FakeClock::new(), Gate::default());
     let (hands, ended) = (clock.clone(), over.clone());
@@ -234,7 +236,7 @@ fn stepping(tree: &Tree, step: Duration, timeout_ms: u64) -> (SearchResponse, St
         counted.fetch_add(1, Ordering::SeqCst);
         hands.jump(step);
         let looks = hands.looks();
-        // A call that has its answer looks no more.
+        // A call that has its answer does not read the clock any more.
         until("the call has looked at the clock", || {
             hands.looks() > looks + 2 || ended.is_open()
         });
@@ -257,7 +259,7 @@ fn stepping(tree: &Tree, step: Duration, timeout_ms: u64) -> (SearchResponse, St
 fn t_lsi_fuz_03_all_attempts_have_the_time_of_the_request() {
     let tree = Tree::of([("a", "x\n"), ("b", "x\n")]);
     let second = Duration::from_secs(1);
-    // Two files and four searches: eight seconds.
+    // Two files and four searches take eight seconds.
     let (response, stats, searched) = stepping(&tree, second, 8_500);
     assert!(!response.timed_out);
     assert_eq!(
@@ -268,13 +270,13 @@ fn t_lsi_fuz_03_all_attempts_have_the_time_of_the_request() {
         (stats.fallback_passes_skipped, stats.elapsed_ms),
         (0, 8_000)
     );
-    // In the middle of the second attempt nothing is left.
+    // The time ends in the middle of the second attempt.
     let (response, stats, searched) = stepping(&tree, second, 5_000);
     assert!(response.timed_out);
     assert!(response.content.contains("timed out after 5000 ms"));
     assert_eq!(stats.fuzzy_levels_tried, [1, 2]);
     assert_eq!((stats.fallback_passes_skipped, searched), (1, 5));
-    // None is left for any: the literal itself was looked for everywhere.
+    // No time is left for an attempt, but the literal itself was searched everywhere.
     let (response, stats, searched) = stepping(&tree, second, 1_999);
     assert!(searched == 2 && (response.timed_out || stats.fallback_passes_skipped == 3));
     assert!(stats.fuzzy_levels_tried.is_empty() && !stats.fallback_used);
@@ -282,7 +284,7 @@ fn t_lsi_fuz_03_all_attempts_have_the_time_of_the_request() {
 
 #[test]
 fn t_lsi_fuz_04_context_alone_is_no_match() {
-    // The first event of level 1 is the line before the match, which the limit cuts off.
+    // The first event of level 1 is the line before the match, and the limit cuts off the match.
     let tree = Tree::of([("a", "noodle\n"), ("b", "straw\nneadle\n")]);
     let mut request = literal("needle");
     request["context"] = 1.into();
@@ -296,16 +298,16 @@ fn t_lsi_fuz_04_context_alone_is_no_match() {
     assert_eq!((response.count, response.exit_code), (0, Some(1)));
 }
 
-/// FR-LSI-EXIT-03, FR-LSI-FUZ-03 and FR-LSI-FUZ-04 as well.
+/// Also covers FR-LSI-EXIT-03, FR-LSI-FUZ-03 and FR-LSI-FUZ-04.
 #[test]
 fn fr_lsi_be_exit_02_only_a_search_that_found_nothing_is_repeated() {
     let tree = near();
-    // A search that fails is an error, and one that fails after a match says so.
+    // A search that fails returns an error.
     let mut setup = falling_back(&tree).threads(1);
     setup.engines = Hooked::new(|_| Err(broken())).engines();
     let error = setup.call(literal("needle")).unwrap_err();
     assert_eq!(error.code(), "execution_failed");
-    // An attempt that fails takes nothing from the answer.
+    // An attempt that fails does not change the answer of the exact search.
     let calls = Arc::new(Mutex::new(0));
     let counted = calls.clone();
     setup.engines = Hooked::new(move |_| {

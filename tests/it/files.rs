@@ -1,7 +1,9 @@
-//! The tool `search_files`: runs `tests/data/files/*.toml` on every engine, with and without an index, one file a topic, one entry a claim;
-//! and what takes more than a request and its answer.
+//! The tool `search_files`. Runs `tests/data/files/*.toml` on every engine, with and without an
+//! index. Each file is a topic, and each entry is a claim. The submodules test behaviour that needs
+//! more than one request and its answer.
 //!
-//! Trees are written as in `cases`. Expected matches are lines as [`compact`] writes them, in which `⟦x*1000⟧` is `x` a thousand times.
+//! Trees are written as in `cases`. Expected matches are lines in the form of [`compact`], in which
+//! `⟦x*1000⟧` is `x` a thousand times.
 
 mod git;
 mod living;
@@ -35,7 +37,7 @@ use crate::clocks::FakeClock;
 use crate::index_support::{Host, LIVE, VARIANTS, Variant, agreeing};
 use crate::support::{Tree, engines};
 
-/// Everything a call of `search_files` depends on besides the request.
+/// Everything besides the request that a call of `search_files` depends on.
 #[derive(Clone)]
 pub(crate) struct Files {
     engines: Engines,
@@ -44,9 +46,9 @@ pub(crate) struct Files {
     max_output_bytes: Option<usize>,
     available_capacity_bytes: Option<usize>,
     indexes: Option<Arc<Indexes>>,
-    /// The clock of calls, if not the system's.
+    /// The clock of calls, if it is not the system's.
     clock: Option<FakeClock>,
-    /// Removed with the last of those who use it.
+    /// The directory is removed with the last clone.
     place: Arc<tempfile::TempDir>,
 }
 
@@ -82,13 +84,13 @@ impl Files {
         context
     }
 
-    /// The same with a clock that stands still, so that `elapsed_ms` always has one digit.
+    /// Uses a clock that stands still, so that `elapsed_ms` always has one digit.
     fn timeless(mut self) -> Files {
         self.clock = Some(FakeClock::new());
         self
     }
 
-    /// Sets up indexes, which are not built yet.
+    /// Sets up indexes, but does not build them.
     fn with_indexes(self, variant: Variant) -> Files {
         let mut files = self.config(|config| {
             config.search.index_frozen = variant.frozen;
@@ -103,7 +105,8 @@ impl Files {
         files.config.search_files.index_path = Some(files.place.path().join("store"));
         let sandbox = files.context().sandbox;
         let places = CachePlaces::default();
-        // Half of what is compared with a walk uses an index that `Search` has too.
+        // One of the two strategies shares its index with `Search`, so that half of the comparisons
+        // test a shared index.
         let shared = (variant.strategy == RegexStrategy::RequiredLiteral).then(|| {
             let search = FilesTool::search_config(&files.config);
             let engines = [&files.engines, &files.engines];
@@ -115,7 +118,7 @@ impl Files {
         files
     }
 
-    /// The same with indexes that are built. Nobody may change the tree from here on.
+    /// Sets up indexes and builds them. The tree must not change afterwards.
     fn indexed(self, variant: Variant) -> Files {
         let files = self.with_indexes(variant);
         let sandbox = files.context().sandbox;
@@ -140,7 +143,7 @@ impl Files {
         FilesTool::new(&self.config, self.engines.clone()).with_indexes(self.indexes.clone())
     }
 
-    /// Answers a request, whatever the outcome; a response was checked for what holds of every one.
+    /// Answers a request. A response has passed [`check_response`].
     fn call(&self, request: &Value) -> Result<FilesResponse, ToolError> {
         let request = FilesRequest::from_value(request.clone())?;
         let response = self.tool().search(&request, &self.context())?;
@@ -156,7 +159,8 @@ impl Files {
         }
     }
 
-    /// Answers a request, and checks that the answer is the one without an index; returns what the index did.
+    /// Answers a request, and checks that the answer equals the one without an index. Returns the
+    /// answer and the index's statistics.
     #[track_caller]
     fn ask(&self, request: Value) -> (FilesResponse, IndexStats) {
         let plain = self.without_indexes().search(request.clone());
@@ -167,7 +171,7 @@ impl Files {
     }
 }
 
-/// A response as JSON, without what may differ between two runs.
+/// Formats a response as JSON, without the fields that may differ between two runs.
 fn comparable(response: &FilesResponse) -> String {
     let mut response = response.clone();
     response.stats.elapsed_ms = 0;
@@ -175,7 +179,7 @@ fn comparable(response: &FilesResponse) -> String {
     response.to_json()
 }
 
-/// Checks what holds of every response.
+/// Checks the properties that every response has.
 #[track_caller]
 fn check_response(request: &FilesRequest, response: &FilesResponse) {
     let json: Value = serde_json::from_str(&response.to_json()).expect("a response is valid JSON");
@@ -239,8 +243,8 @@ fn check_response(request: &FilesRequest, response: &FilesResponse) {
     }
 }
 
-/// A match as one line: `path:line:column:match|line`, then ` ~score`, then ` <` and ` >` with the lines before and after it, `/` between
-/// them.
+/// Formats a match as `path:line:column:match|line`. ` ~score` follows, then ` <` and ` >` with the
+/// lines before and after the match, separated by `/`.
 fn compact(one: &FilesMatch) -> String {
     let FilesMatch {
         path,
@@ -277,15 +281,15 @@ struct Case {
     requirements: Vec<String>,
     tree: TreeRef,
     request: toml::Table,
-    /// `[tools.search_files]`.
+    /// The table `[tools.search_files]`.
     #[serde(default)]
     config: toml::Table,
-    /// `[tools.sandbox]`.
+    /// The table `[tools.sandbox]`.
     #[serde(default)]
     sandbox: toml::Table,
     max_output_bytes: Option<usize>,
     available_capacity_bytes: Option<usize>,
-    /// Engines that are known not to be capable of the request, with what they say about it.
+    /// Engines that cannot answer the request, each with a part of its refusal.
     #[serde(default)]
     refused_on: BTreeMap<String, String>,
     expect: Expect,
@@ -311,9 +315,9 @@ struct ExpectAnswer {
     path: Option<String>,
     max_results: Option<usize>,
     lines_shortened: Option<u64>,
-    /// Fuzzy passes, where fallback was tried.
+    /// The number of fuzzy passes, where fallback was tried.
     passes: Option<u64>,
-    /// `path|fragment of the message`, in order.
+    /// The expected errors as `path|fragment of the message`, in order.
     #[serde(default)]
     errors: Vec<String>,
 }
@@ -368,7 +372,7 @@ fn check_case(files: &Files, request: &Value, expected: &Expect, root: &Path) {
 }
 
 impl Case {
-    /// The configuration: the library's defaults with what the case says.
+    /// Returns the library's default configuration with the keys that the case sets.
     fn config(&self, root: &Path) -> Config {
         let mut tables = toml::Table::new();
         let mut tools = toml::Table::new();
@@ -394,10 +398,10 @@ impl Case {
             files.engines = engines.clone();
             files.max_output_bytes = self.max_output_bytes;
             files.available_capacity_bytes = self.available_capacity_bytes;
-            // Which matches fit depends on whether there may be more `stats`.
+            // The matches that fit depend on the room that `stats` may take, so all runs emit them.
             files.config.search_files.emit_stats = true;
             check_case(&files, &request, expected, tree.root());
-            // Each index by one thread or by several.
+            // Each index is searched either by one thread or by several.
             for &variant in indexes.iter().skip(turn).step_by(2) {
                 let indexed = files.clone().indexed(variant);
                 check_case(&indexed, &request, expected, tree.root());
@@ -428,7 +432,7 @@ fn run_topic(topic: &str) {
             case.requirements
         );
         for (engine, engines) in engines() {
-            // How an index is kept is nothing to an engine.
+            // An external engine does not see how an index is stored.
             let indexes = match engine {
                 "embedded" => &VARIANTS[..],
                 _ => &[LIVE],
@@ -494,7 +498,7 @@ fn no_case_file_is_forgotten() {
         .collect();
     let listed: BTreeSet<String> = TOPICS.iter().map(|topic| topic.to_string()).collect();
     assert_eq!(found, listed);
-    // A name stands for one case in the whole suite, so that documents can refer to it.
+    // Case names are unique in the whole suite, so that documents can refer to them.
     let mut names: BTreeSet<String> = crate::cases::TOPICS
         .iter()
         .flat_map(|topic| crate::cases::load(topic).case)

@@ -1,4 +1,5 @@
-//! The files of an index: as documented, as they always were, and whole whatever happens to their writers.
+//! The files of an index: they match the documentation, a version's layout never changes, and
+//! readers see only whole files, even if a writer is killed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,7 +22,7 @@ use forge_search::format::storage::{Privacy, Storage};
 use crate::child::{self, Started};
 use crate::source::root;
 
-/// The file that the document shows.
+/// Returns the example file that the document shows.
 fn example() -> (Vec<u8>, Summary) {
     let mut file = Vec::new();
     let mut writer = SectionWriter::new(&mut file, FileKind::Segment, 1).unwrap();
@@ -30,7 +31,7 @@ fn example() -> (Vec<u8>, Summary) {
     (file, summary)
 }
 
-/// A manifest with something in every field.
+/// Returns a manifest with a value in every field.
 fn full_manifest() -> Manifest {
     let file = |name: &str| FileRef {
         name: name.to_owned(),
@@ -110,7 +111,7 @@ mod document {
         std::fs::read_to_string(root().join("docs/format.md")).unwrap()
     }
 
-    /// The cells of the `which`-th table below a heading.
+    /// Returns the cells of the `which`-th table below a heading.
     fn table(heading: &str, which: usize) -> Vec<Vec<String>> {
         let text = text();
         let below = text
@@ -137,14 +138,14 @@ mod document {
             inside = row.is_some();
         }
         let mut rows = tables.swap_remove(which);
-        // What parts the head from the rows.
+        // The line between the head and the rows.
         assert!(rows[0].iter().all(|cell| cell == "---"), "{rows:?}");
         rows.remove(0);
         assert!(!rows.is_empty(), "{heading}");
         rows
     }
 
-    /// Fields of fixed places: by name, where they are. Checks that there is nothing between them.
+    /// Returns the byte range of each fixed field by name. Checks that the ranges have no gaps.
     fn fields(heading: &str, total: usize) -> BTreeMap<String, std::ops::Range<usize>> {
         let mut fields = BTreeMap::new();
         let mut next = 0;
@@ -176,7 +177,7 @@ mod document {
             .collect()
     }
 
-    /// What the table says of a field's value.
+    /// Returns the documented value of a field.
     fn value(heading: &str, field: &str) -> String {
         let rows = table(heading, 0);
         let row = rows.iter().find(|row| row[2] == field).unwrap();
@@ -276,7 +277,7 @@ mod document {
         assert!(text().contains(&dump), "the example should be\n{dump}");
     }
 
-    /// Reads one value of a documented type; returns what is behind it.
+    /// Skips one value of a documented type; returns the bytes after it.
     fn skip<'a>(bytes: &'a [u8], kind: &str) -> &'a [u8] {
         let block = |bytes: &'a [u8]| &bytes[8 + number(&bytes[..8]) as usize..];
         match kind {
@@ -427,7 +428,8 @@ mod document {
 mod golden {
     use super::*;
 
-    /// Compares a committed file with what is written today. `UPDATE_FORMAT=1` writes it, for a new version only.
+    /// Compares a committed file with the bytes that are written today. `UPDATE_FORMAT=1`
+    /// overwrites the file; use it only for a new version.
     #[track_caller]
     fn check(name: &str, written: &[u8]) -> Vec<u8> {
         let path = root().join("tests/data/format").join(name);
@@ -474,7 +476,8 @@ mod golden {
         );
     }
 
-    /// Seeds of a former layout are refused at their first field, so that a fuzzer would start with nothing.
+    /// Seeds with an old layout would be refused at their first field, and the fuzzer would start
+    /// with nothing.
     #[test]
     fn fuzzing_starts_with_manifests_of_today() {
         let seed = |name: &str, written: Vec<u8>| {
@@ -488,7 +491,7 @@ mod golden {
         for (name, manifest) in [("full", full_manifest()), ("bare", bare)] {
             let file = manifest.encode().unwrap();
             seed(name, [&[0][..], &file[..]].concat());
-            // Its sections alone, each after its length in two bytes.
+            // The sections of the manifest alone, each after its length in two bytes.
             let container =
                 Container::open(Storage::from(file), FileKind::Manifest, MANIFEST_VERSION).unwrap();
             let mut framed = vec![1];
@@ -502,7 +505,6 @@ mod golden {
     }
 }
 
-/// Waits by sleeping.
 fn sleep(pause: Duration) {
     std::thread::sleep(pause);
 }
@@ -547,7 +549,7 @@ fn a_published_file_is_mapped_and_read() {
     assert_eq!(Manifest::decode(read).unwrap(), manifest);
 }
 
-/// In the environment of a process that a test starts: the directory it is to work in.
+/// The environment variable that names the directory in which a child process works.
 const CHILD_DIR: &str = "FORGE_SEARCH_TEST_CHILD_DIR";
 
 fn start(test: &str, dir: &Path) -> Started {
@@ -617,7 +619,7 @@ fn a_writer_that_is_killed_leaves_the_old_file() {
     drop(lock);
     assert_eq!(std::fs::read(&path).unwrap(), b"old");
 
-    // One that is not killed, for comparison.
+    // A child that is not killed, for comparison.
     let child = start(test, dir.path());
     child.finish();
     assert!(std::fs::read(&path).unwrap() == new);

@@ -1,4 +1,4 @@
-//! Runs the bodies of the fuzz targets over their committed inputs: the seeds, and everything that
+//! Runs the bodies of the fuzz targets over their committed inputs: the seeds, and all inputs that
 //! once made a target fail.
 
 use std::collections::BTreeSet;
@@ -31,7 +31,7 @@ mod sort_key;
 #[path = "../../fuzz/harness/tokenizer.rs"]
 mod tokenizer;
 
-/// What a fuzz target does with its input.
+/// The body of a fuzz target, which gets the input.
 type Body = fn(&[u8]);
 
 /// Every fuzz target by name, with its body.
@@ -49,7 +49,7 @@ const TARGETS: &[(&str, Body)] = &[
     ("tokenizer", tokenizer::run),
 ];
 
-/// Does something without counting its memory: other tests run at the same time.
+/// Runs `work` without counting its memory, because other tests run at the same time.
 fn uncounted(work: &mut dyn FnMut()) -> Option<u64> {
     work();
     None
@@ -106,7 +106,7 @@ fn a_failing_input_fails_the_replay() {
     });
 }
 
-/// Runs `run` over every file of a directory; returns how many there were.
+/// Runs `run` over every file of a directory; returns the number of files.
 fn replay(directory: &Path, run: Body) -> usize {
     let mut paths: Vec<_> = std::fs::read_dir(directory)
         .unwrap()
@@ -114,14 +114,14 @@ fn replay(directory: &Path, run: Body) -> usize {
         .collect();
     paths.sort();
     for path in &paths {
-        // Shown only when the test fails: the last one named is the one that did it.
+        // Shown only if the test fails. The last name is that of the failing input.
         println!("{}", path.display());
         run(&std::fs::read(path).unwrap());
     }
     paths.len()
 }
 
-/// The file names of a directory, without extensions.
+/// Returns the file names of a directory, without extensions.
 fn stems(directory: &str) -> BTreeSet<String> {
     std::fs::read_dir(root().join(directory))
         .unwrap()

@@ -1,4 +1,4 @@
-//! Generated patterns of `.gitignore`, as git itself reads them.
+//! Compares generated `.gitignore` patterns with the behaviour of git itself.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::differential::Seeded;
 use crate::skipped::skipped;
 use crate::support::git_in;
 
-/// Pieces of patterns. What git treats in a special way is frequent among them.
+/// Pieces of patterns. Pieces that are special to git are frequent.
 const PIECES: &[&str] = &[
     "a",
     "b",
@@ -117,7 +117,7 @@ fn pattern(random: &mut Seeded) -> String {
     line
 }
 
-/// Parts of the paths that patterns are tried on.
+/// Parts of the paths that the patterns are tried on.
 const PARTS: &[&str] = &[
     "a",
     "b",
@@ -179,13 +179,14 @@ const PARTS: &[&str] = &[
     "a/*/b",
 ];
 
-/// Files of patterns that are compared with git; more of them where `FORGE_SEARCH_TEST_PATTERNS` says so.
+/// Returns the number of pattern files to compare with git. `FORGE_SEARCH_TEST_PATTERNS` sets
+/// another number.
 fn files() -> usize {
     let asked = std::env::var("FORGE_SEARCH_TEST_PATTERNS");
     asked.map_or(3_000, |count| count.parse().unwrap())
 }
 
-/// One file of patterns, in a directory of its own, and the paths in it that are asked about.
+/// A pattern file in its own directory, and the paths there that git is asked about.
 struct Asked {
     dir: String,
     text: String,
@@ -203,7 +204,7 @@ fn asked(number: usize, random: &mut Seeded) -> Asked {
         };
         paths.insert(path, false);
     }
-    // Git looks whether there is a directory, so some are made.
+    // Git checks whether a path is a directory, so some paths are created as directories.
     for path in paths.keys().cloned().collect::<Vec<_>>() {
         if random.below(5) == 0 {
             for above in Path::new(&path).ancestors() {
@@ -257,7 +258,7 @@ fn answers(top: &Path, all: &[Asked]) -> Vec<(bool, String)> {
         .collect()
 }
 
-/// What lies in an ignored directory is ignored.
+/// Returns true if the rules ignore the path or a directory above it.
 fn is_ignored(rules: &Rules, top: &Path, path: &str, is_dir: bool) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     let ignores = |path: &Path, is_dir| rules.decide(path, is_dir) == Verdict::Ignored;
@@ -265,7 +266,7 @@ fn is_ignored(rules: &Rules, top: &Path, path: &str, is_dir: bool) -> bool {
     (1..parts.len()).any(|end| is_above(&end)) || ignores(&top.join(path), is_dir)
 }
 
-/// The rules of a directory with a file of patterns, in a repository.
+/// Returns the rules for a directory with a pattern file, in a repository.
 fn rules_of(dir: &Path) -> Arc<Rules> {
     let mut unread = Vec::new();
     let above = Rules::above(dir, IgnoreRules::Git, None, &mut unread);
@@ -311,7 +312,7 @@ fn d83_generated_patterns_match_what_they_match_for_git() {
     }
     let some: Vec<&String> = wrong.iter().take(30).collect();
     assert!(wrong.is_empty(), "{} of {compared}: {some:#?}", wrong.len());
-    // Else this shows nothing.
+    // Without enough paths of both kinds, the comparison proves nothing.
     assert!(
         ignored * 20 > compared && ignored < compared,
         "{ignored} of {compared}"

@@ -1,4 +1,5 @@
-//! Git's `core.excludesFile`: by itself, beside what git says that it is, and in the command line.
+//! Git's `core.excludesFile`: as this crate reads it, as git itself reports it, and as the command
+//! line uses it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use crate::by_the_line::ByTheLine;
 use crate::cli::forge_search;
 use crate::support::Tree;
 
-/// A user's files, and a repository of theirs in `repo`.
+/// A user's files, with a repository in `repo`.
 struct Place {
     _tmp: tempfile::TempDir,
     dir: PathBuf,
@@ -46,7 +47,7 @@ impl Place {
         }
     }
 
-    /// What the settings name, below the place.
+    /// Returns the file that the settings name, relative to the place.
     fn named(&self) -> String {
         let file = excludes_file(&self.settings(), &self.dir.join("repo/sub"));
         let Some(file) = file else {
@@ -56,7 +57,7 @@ impl Place {
         below.unwrap_or(&file).to_str().unwrap().to_string()
     }
 
-    /// What git says that they name; `None` where git can't be run.
+    /// Returns the file that git reads from the settings; `None` if git can't be run.
     fn named_by_git(&self) -> Option<String> {
         let mut git = Command::new("git");
         let args = ["config", "--type=path", "--get", "core.excludesFile"];
@@ -86,7 +87,7 @@ impl Place {
         })
     }
 
-    /// Checks what is named, here and by git.
+    /// Checks the file that the settings name, here and according to git.
     #[track_caller]
     fn check(&self, expected: &str) {
         assert_eq!(self.named(), expected);
@@ -153,7 +154,7 @@ fn d86_later_files_win_and_the_repository_is_the_last() {
         place.write(file, &format!("[core]\nexcludesFile = {named}\n"));
         place.check(named);
     }
-    // A file of the worktree alone counts where the repository says so.
+    // The settings of the worktree count only if those of the repository enable them.
     place.write(
         "repo/.git/config.worktree",
         "[core]\nexcludesFile = /worktree\n",
@@ -206,7 +207,7 @@ fn d86_what_is_included_counts_where_it_is_included() {
         place.named(),
         place.named_by_git().unwrap_or_else(|| place.named())
     );
-    // The directory of the file that says so.
+    // `./` is the directory of the file with the condition.
     place.write("all", "[includeIf \"gitdir:./repo/\"]\npath = home/more\n");
     place.write(USER, "[include]\npath = ../all\n");
     place.check("/more");
@@ -228,7 +229,7 @@ fn d86_settings_that_git_refuses_are_read_up_to_there() {
         place.write(USER, &format!("[core]\nexcludesFile = /x\n{rest}"));
         assert_eq!(place.named(), "/x", "{rest:?}");
     }
-    // A circle ends.
+    // An include cycle ends.
     place.write(
         USER,
         "[include]\npath = .gitconfig\npath = .gitconfig\n[core]\nexcludesFile = ~other/x\n",
@@ -265,13 +266,13 @@ fn d86_json_lines_are_answered_by_gits_settings_as_they_are_now() {
     let own = tree.path("own");
     let own = own.to_str().unwrap();
     assert_eq!(count(), 1);
-    // The key of another section.
+    // The key is in another section.
     fs::write(&user, format!("[other]\nexcludesFile = {own}\n")).unwrap();
     assert_eq!(count(), 1);
     fs::write(home.path().join("more"), "[core]\nexcludesFile = own\n").unwrap();
     fs::write(&user, "[include]\npath = more\n").unwrap();
     assert_eq!(count(), 0);
-    // The repository's own settings are the last.
+    // The repository's own settings are read last.
     fs::write(&repository, "[core]\nexcludesFile = ~/other\n").unwrap();
     assert_eq!(count(), 1);
     fs::write(&repository, format!("[core]\nexcludesFile = {own}\n")).unwrap();

@@ -1,4 +1,5 @@
-//! Engines for tests: the embedded one with something done before it searches, and ones that break.
+//! Engines for tests: the embedded engine with a hook before each search, and the error of an
+//! engine that fails.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,10 +14,10 @@ use forge_search::exec::query::Query;
 use forge_search::exec::stop::Stop;
 use forge_search::tool::engines::Engines;
 
-/// What is done before a run of files is searched; an error breaks the engine there.
+/// Called before a run of files is searched; an error makes the engine fail there.
 pub(crate) type Hook = dyn Fn(&[EligibleFile]) -> Result<(), EngineError> + Send + Sync;
 
-/// The embedded engine behind a hook, with tasks of another size if asked for.
+/// The embedded engine behind a hook. The test may choose the size of its tasks.
 #[derive(Clone)]
 pub(crate) struct Hooked {
     id: EngineId,
@@ -54,7 +55,7 @@ impl Hooked {
         self
     }
 
-    /// The same, if it could not be given lists of files.
+    /// Makes the engine report that it cannot take lists of files.
     pub(crate) fn without_lists(mut self) -> Hooked {
         self.capabilities.file_lists = false;
         self
@@ -118,7 +119,7 @@ impl Worker for WorkerHooked {
     }
 }
 
-/// The failure of a program that broke.
+/// Returns the error of a program that failed.
 pub(crate) fn broken() -> EngineError {
     EngineError::Failed {
         message: "the engine broke".to_string(),

@@ -1,4 +1,5 @@
-//! Building from an earlier segment: what it copies answers like what it reads.
+//! Building from an earlier segment: files that are copied give the same answers as files that are
+//! read.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -84,7 +85,8 @@ fn built(root: &Path, earlier: Option<&Segment>) -> (Built, Segment) {
     (built.unwrap(), Segment::open(Storage::from(bytes)).unwrap())
 }
 
-/// What a search for a literal would have to look at, and what it must not leave out.
+/// Asks a segment for the candidates of a literal, and checks that they include every file that
+/// contains it. Returns the number of files that contain the literal, and the number of candidates.
 fn check(root: &Path, segment: &Segment, literal: &str) -> (usize, usize) {
     let plan = SupersetSafe::for_literal(literal, false);
     let candidates = segment.candidates(&plan).unwrap();
@@ -119,7 +121,7 @@ fn what_is_copied_answers_as_what_is_read() {
         }
         let (_, mut segment) = built(tree.root(), None);
         for round in 0..4 {
-            // In some rounds more is changed than is worth copying around.
+            // Some rounds change so much that copying is not worthwhile.
             let most = if rng.one_in(4) { 350 } else { 40 };
             let changes = 1 + rng.below(most);
             for n in 0..changes {
@@ -159,7 +161,7 @@ fn what_is_copied_answers_as_what_is_read() {
                 let (found, kept) = check(tree.root(), &again, word);
                 let (_, kept_fresh) = check(tree.root(), &fresh, word);
                 matches += found;
-                // Folded otherwise, but no worse on the whole.
+                // Copied blocks are folded differently, but keep only a few more files.
                 assert!(
                     kept <= kept_fresh + 40,
                     "{word}: {kept} instead of {kept_fresh}"
@@ -191,7 +193,7 @@ fn what_is_distrusted_is_read_again() {
         built.unwrap();
         let again = Segment::open(Storage::from(bytes)).unwrap();
         again.verify().unwrap();
-        // What was copied is in the first group, what was read in the second.
+        // Copied files are in the first group, and files that were read in the second.
         again.meta().groups
     };
     assert_eq!(read(&BTreeSet::new()), 1);
@@ -210,7 +212,7 @@ fn nothing_is_read_that_is_known() {
     let (_, earlier) = built(tree.root(), None);
     tree.file("f7", "another text altogether");
     tree.file("g", "a new one");
-    // Not readable any more, but for those that changed, by the time it is built again.
+    // Builds from the earlier segment: only `f7` and `g` have changed.
     let listed = built(tree.root(), Some(&earlier));
     let (_, again) = listed;
     let by_slots = |segment: &Segment| segment.meta().groups;
@@ -230,7 +232,8 @@ fn nothing_is_read_that_is_known() {
     }
 }
 
-/// What a build could not vouch for it reads again, however unchanged it is: nothing of it is in any block that is copied.
+/// Files that a build could not vouch for are read again, even if they are unchanged: no copied
+/// block contains them.
 #[test]
 fn fr_lsi_cand_lit_02_files_that_may_not_be_left_out_are_not_copied() {
     let tree = Tree::new();

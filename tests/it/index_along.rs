@@ -1,6 +1,5 @@
-//! A command without a daemon compares each directory with the index before the files in it are handed
-//! out, and gives the same answers, wherever in the order something was edited and wherever a search
-//! ends.
+//! A command without a daemon compares each directory with the index before it hands out the files
+//! in it. The answers stay the same, wherever something was edited and wherever a search ends.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +11,7 @@ use crate::differential::Seeded;
 use crate::index_support::{Host, LIVE, Tally, VARIANTS, compare};
 use crate::support::{Setup, Tree, seeds};
 
-/// Some hundred files, so that a search has many units.
+/// Plants 700 files, so that a search has many units.
 fn planted(rng: &mut Seeded) -> Tree {
     let tree = Tree::new();
     for n in 0..700 {
@@ -43,7 +42,7 @@ fn text(rng: &mut Seeded) -> &'static str {
     }
 }
 
-/// The directories of a tree, below its root.
+/// Returns the directories of a tree, relative to its root.
 fn dirs_of(root: &Path) -> Vec<String> {
     let mut todo = vec![root.to_path_buf()];
     let mut all = Vec::new();
@@ -61,7 +60,7 @@ fn dirs_of(root: &Path) -> Vec<String> {
     all
 }
 
-/// Edits a directory or what is in it, and says how.
+/// Edits a directory or its content; returns a description of the edit.
 fn edit(tree: &Tree, rng: &mut Seeded) -> String {
     let dir = rng.pick(&dirs_of(tree.root()));
     let at = tree.path(&dir);
@@ -172,10 +171,10 @@ fn searches_that_compare_along_the_way_find_what_a_walk_finds_after_any_edits() 
     tally.check(2);
 }
 
-/// More directories than are caught up with in any case.
+/// More directories than a search ever reconciles.
 const MANY: usize = 1_200;
 
-/// A tree of which most directories differ, behind the first ones.
+/// Builds a tree in which all directories after the first 400 change after the build.
 fn mostly_changed() -> (Tree, Setup) {
     let tree = Tree::new();
     for n in 0..MANY {
@@ -215,9 +214,9 @@ fn where_too_much_differs_the_rest_is_searched_by_a_walk() {
     }
     assert_eq!(stats(&setup, &all), unused);
     assert_eq!(stats(&setup, &cut), unused);
-    // What differs comes after the end of this one.
+    // This search ends before the first directory that changed.
     assert_eq!(stats(&setup, &few), used);
-    // Explaining and listing are about the whole tree.
+    // `explain` is about the whole tree.
     let explained = setup
         .tool()
         .explain(&SearchRequest::from_value(all).unwrap(), &setup.context());
@@ -226,7 +225,7 @@ fn where_too_much_differs_the_rest_is_searched_by_a_walk() {
     assert!(explained.reason.unwrap().contains("s/d0400"));
 }
 
-/// What differs elsewhere does not matter to a search of one directory.
+/// Changes in other directories do not matter to a search of one directory.
 #[test]
 fn each_searched_directory_is_compared_for_itself() {
     let (_tree, setup) = mostly_changed();
@@ -237,7 +236,8 @@ fn each_searched_directory_is_compared_for_itself() {
     }
 }
 
-/// In a large tree a few hundred files with a frequent text are found sooner than the index can be asked about all files.
+/// In a large tree, a search for a frequent text fills its limit from a few hundred files, before
+/// the index could be asked about all files.
 #[test]
 fn a_search_that_is_soon_full_does_not_ask_a_large_index() {
     let tree = Tree::new();

@@ -1,5 +1,5 @@
-//! The trees and requests of all cases again, with patterns long enough for an index to leave files out: whatever
-//! a case is about, its answer is the one that is given without an index.
+//! Runs the trees and requests of all cases again, with patterns long enough for an index to
+//! exclude files. Every answer must equal the one without an index.
 
 use std::fs;
 use std::path::Path;
@@ -10,10 +10,11 @@ use crate::cases::{TOPICS, build, json_of, load, setup_of};
 use crate::index_support::{Tally, VARIANTS, compare};
 use crate::support::{Tree, is_long, step};
 
-/// Files whose content says what is searched, and so has to stay as it is.
+/// Files that control the search, so their content must not change.
 const CONTROL: [&str; 5] = [".git", ".gitignore", ".ignore", ".rgignore", "exclude"];
 
-/// Cases search for single letters, mostly this one. Three make an n-gram.
+/// Replaces `m` with three letters. Cases mostly search for this single letter, and an n-gram has
+/// three.
 fn longer(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     for &byte in text {
@@ -26,7 +27,7 @@ fn longer(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Rewrites the files of a tree.
+/// Applies [`longer`] to the files of a tree.
 fn lengthen(dir: &Path) {
     for entry in fs::read_dir(dir).unwrap() {
         let entry = entry.unwrap();
@@ -40,7 +41,7 @@ fn lengthen(dir: &Path) {
         } else if kind.is_file() {
             let content = fs::read(entry.path()).unwrap();
             let longer = longer(&content);
-            // What is large is about its size.
+            // Large files are there for their size, so they stay as they are.
             if longer != content && content.len() < 100_000 {
                 fs::write(entry.path(), longer).unwrap();
             }
@@ -48,7 +49,7 @@ fn lengthen(dir: &Path) {
     }
 }
 
-/// Patterns to try in place of a case's own.
+/// Returns the patterns to try in place of a case's own.
 fn patterns(own: &str) -> Vec<Value> {
     let text = String::from_utf8(longer(own.as_bytes())).unwrap();
     let mut patterns = vec![
@@ -71,14 +72,14 @@ fn an_index_changes_the_answer_of_no_case() {
             build(&tree, file.nodes(case));
             lengthen(tree.root());
             let own = json_of(&toml::Value::Table(case.request.clone()), tree.root());
-            // By turns: all storages come up, looking at the tree and frozen. All of them in the long proofs.
+            // Each case runs with the next variant in turn, or with all of them in the long proofs.
             let count = if is_long() { VARIANTS.len() } else { 1 };
             for n in 0..count {
                 let variant = VARIANTS[(turn + n) % VARIANTS.len()];
                 let setup = setup_of(case, &tree)
                     .threads([1, 4][(turn + n) % 2])
                     .indexed(variant);
-                // And a pattern by turns.
+                // Each case also runs with some of the patterns in turn.
                 let patterns = patterns(own["pattern"].as_str().unwrap_or("m"));
                 let skipped = if is_long() {
                     0

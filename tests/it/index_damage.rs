@@ -1,5 +1,5 @@
-//! Damage to what is kept, and builders that end before they are done: searches answer as without an index, and
-//! the next build makes all good.
+//! Damage to stored indexes, and builders that end before they are done. Searches answer as without
+//! an index, and the next build repairs everything.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
@@ -25,7 +25,8 @@ const MAPPED: Variant = Variant {
     ..LIVE
 };
 
-/// Some files in some directories, one in five with the needle; enough of them for several pages of everything.
+/// Plants 120 files in some directories, one in five with the needle. The index of the tree has
+/// several pages.
 fn planted() -> Tree {
     let tree = Tree::new();
     let mut rng = Seeded::new(5);
@@ -56,7 +57,7 @@ fn requests() -> Vec<Value> {
     ]
 }
 
-/// The only index in the store.
+/// The files of the only index in the store.
 struct Files {
     segment: PathBuf,
     manifest: PathBuf,
@@ -90,7 +91,7 @@ impl Files {
     }
 }
 
-/// Puts another file in the place of one: those who have it mapped keep what they have.
+/// Replaces a file by a rename. Processes that have mapped the old file keep it.
 fn replace(path: &Path, bytes: &[u8]) {
     let temporary = path.with_extension("new");
     fs::write(&temporary, bytes).unwrap();
@@ -101,7 +102,7 @@ fn replace(path: &Path, bytes: &[u8]) {
     fs::rename(temporary, path).unwrap();
 }
 
-/// Damages bytes in one of many ways; says how.
+/// Damages bytes in one of several ways; returns a description.
 fn damaged(rng: &mut Seeded, bytes: &mut Vec<u8>) -> String {
     let at = rng.below(bytes.len());
     let end = (at + 1 + rng.below(5_000)).min(bytes.len());
@@ -144,7 +145,8 @@ fn damaged(rng: &mut Seeded, bytes: &mut Vec<u8>) -> String {
     }
 }
 
-/// Searches with what is kept as it is now; returns for how many requests it was used.
+/// Runs all requests with the stored index as it is now. Returns the number of requests that used
+/// it.
 #[track_caller]
 fn answers(setup: &Setup, what: &str) -> u64 {
     let mut used = 0;
@@ -155,7 +157,7 @@ fn answers(setup: &Setup, what: &str) -> u64 {
     used
 }
 
-/// Builds again, and sees that all is well.
+/// Builds again, and checks that all requests use the index and that no other file is left.
 #[track_caller]
 fn repair(setup: &Setup, what: &str) {
     setup.build(&Host::hasty());
@@ -184,7 +186,7 @@ fn fr_lsi_idx_05_damage_at_random_places_changes_no_answer() {
     for seed in 0..seeds(200) {
         let mut rng = Seeded::new(seed);
         let (setup, files) = &mut built[rng.below(2)];
-        // A segment of several pages, so that damage is in places that are looked at and in others.
+        // With several pages, damage hits pages that searches read and pages that they do not read.
         assert!(files.segment_bytes.len() > 40_000);
         for _ in 0..3 {
             let (path, pristine) = match rng.one_in(3) {
@@ -203,7 +205,7 @@ fn fr_lsi_idx_05_damage_at_random_places_changes_no_answer() {
                 .indexes
                 .condition(tree.root(), sandbox.reach());
             corrupt += u64::from(condition.unwrap().standing() == Standing::Corrupt);
-            // What can be opened still does not pass for whole.
+            // Even if the damaged segment can be opened, it is not taken for whole.
             if path == &files.segment && bytes != *pristine {
                 let opened = Segment::open(Storage::from(bytes));
                 assert!(
@@ -309,21 +311,22 @@ fn other_files_in_the_place_of_an_index_change_no_answer() {
                 assert_eq!(condition.unwrap().standing(), Standing::Corrupt, "{what}");
             }
             if path.is_dir() {
-                // It can't be replaced by a manifest, which is said. Beside one it is in nobody's way.
+                // In the place of the manifest, a directory can't be replaced and the build fails.
+                // In the place of the segment, it does no harm.
                 let built = opened.build_root(tree.root(), &Host::hasty());
                 assert_eq!(built.is_err(), manifest, "{what}");
                 let used = if manifest { 0 } else { 5 };
                 assert_eq!(answers(&opened, &what), used);
                 fs::remove_dir(path).unwrap();
             }
-            // What was moved aside is not ours to remove.
+            // The program does not remove the file that the test moved aside, so the test does.
             let _ = fs::remove_file(path.with_extension("aside"));
             repair(&opened, &what);
         }
     }
 }
 
-/// Nobody should write to a segment, but who restores a backup does.
+/// Nobody should write to a segment, but restoring a backup does.
 #[test]
 fn fr_lsi_idx_05_what_changes_under_an_opened_index_is_noticed_by_the_next_call() {
     let tree = planted();
@@ -343,7 +346,7 @@ fn fr_lsi_idx_05_what_changes_under_an_opened_index_is_noticed_by_the_next_call(
             .open(&files.segment)
             .unwrap();
         if rng.one_in(3) {
-            // Whoever looked at what was there would be killed.
+            // Reading the missing pages of the mapped file would kill the process.
             file.set_len(rng.below(files.segment_bytes.len()) as u64)
                 .unwrap();
         } else {
@@ -356,7 +359,8 @@ fn fr_lsi_idx_05_what_changes_under_an_opened_index_is_noticed_by_the_next_call(
     }
 }
 
-/// Says in the environment of a child that it is to build, and where: the tree, and the store after a line feed.
+/// The environment variable that makes a child build. It names the tree and, after a line feed, the
+/// store.
 const BUILDER: &str = "FORGE_SEARCH_TEST_BUILDER";
 
 fn setup_at(root: &Path, store: &Path) -> Setup {
@@ -384,14 +388,14 @@ fn fr_lsi_idx_conc_03_a_killed_builder_leaves_the_index_as_it_was() {
     let mut rng = Seeded::new(1);
     let mut left_behind = 0;
     let mut round = 0;
-    // Whether a kill comes while it writes is for the scheduler to say.
+    // The scheduler decides whether a kill hits the builder while it writes.
     while round < 10 || left_behind == 0 {
         assert!(
             started.elapsed() < GUARD,
             "no builder was killed while it wrote"
         );
         round += 1;
-        // Once it is at it, anywhere in some of its builds.
+        // The child builds again and again, and is killed at a random time.
         let child = Started::new(name, &[(BUILDER, &places)]);
         let wait = rng.next() % (3 * once.as_micros() as u64).max(1);
         std::thread::sleep(Duration::from_micros(wait));
@@ -410,7 +414,7 @@ fn fr_lsi_idx_conc_03_a_killed_builder_leaves_the_index_as_it_was() {
     repair(&setup_at(tree.root(), &store), "after all");
 }
 
-/// Stops a build the `n`th time that it asks whether to.
+/// Stops a build the `n`th time that it asks whether to stop.
 struct Impatient(AtomicUsize);
 
 impl BuildHost for Impatient {
@@ -441,12 +445,12 @@ fn a_stopped_build_leaves_the_index_as_it_was() {
             .indexes
             .build(tree.root(), sandbox.reach(), &host)
     };
-    // Nothing is there yet.
+    // There is no index yet.
     assert!(matches!(build(0), Err(BuildError::Stopped)));
     assert_eq!(answers(&setup.clone().reopened(), "none"), 0);
     setup.build(&Host::hasty());
     let mut stops = 0;
-    // Stopped at each place in the long proofs, and at every twelfth otherwise.
+    // Stops at each place in the long proofs, and at every twelfth place otherwise.
     for times in (0..).step_by(step()) {
         match build(times) {
             Err(BuildError::Stopped) => stops += 1,

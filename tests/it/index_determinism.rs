@@ -1,4 +1,5 @@
-//! One tree, one segment: threads and the order in which directories list their entries change no byte.
+//! One tree gives one segment: neither threads nor the order in which directories list their
+//! entries change a byte.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,16 +14,17 @@ use crate::differential::Seeded;
 use crate::index_support::{Host, LIVE, Variant};
 use crate::support::{Setup, Tree, is_long};
 
-/// Where a filesystem in memory is, if there is one.
+/// The place of a filesystem in memory, on systems that have one.
 const MEMORY: &str = "/dev/shm";
 
-/// Enough for several batches of a build.
+/// Enough files for several batches of a build.
 const FILES: usize = 1_000;
 
-/// A tree of names that sort in every way, and contents of all sizes; of enough different words for several
-/// groups of blocks.
+/// Plants a tree with names that sort in every way and contents of all sizes. It has enough
+/// different words for several groups of blocks.
 fn planted() -> Tree {
-    // In memory, where there is such a place: there directories list what came last first, not by hashes of names.
+    // In a filesystem in memory, if there is one: there, directories list the newest entry first,
+    // and not by hashes of names.
     let memory = Path::new(MEMORY);
     let tree = match memory.is_dir() {
         true => Tree::new_in(memory),
@@ -56,7 +58,7 @@ fn planted() -> Tree {
             text.push_str(&word(&mut rng));
             text.push(rng.pick(&[' ', '\n', 'é']));
         }
-        // Some are so large that they are kept in parts.
+        // Some files are so large that they are indexed in parts.
         let times = if n % 200 == 0 { 12 } else { 1 };
         let text = format!("{text}\n").repeat(times);
         tree.file(&format!("{}{n}", rng.pick(&dirs)), text);
@@ -64,7 +66,8 @@ fn planted() -> Tree {
     tree
 }
 
-/// With little memory a segment has several groups; in memory it must fit there as a whole.
+/// With little memory, a segment has several groups. With storage in memory, it must fit there as a
+/// whole.
 fn setup(tree: &Tree, storage: IndexStorage, memory: u64) -> Setup {
     let variant = Variant { storage, ..LIVE };
     let setup = tree
@@ -73,7 +76,7 @@ fn setup(tree: &Tree, storage: IndexStorage, memory: u64) -> Setup {
     setup.with_indexes(variant)
 }
 
-/// Builds with so many threads.
+/// Builds with the given number of threads.
 fn built(setup: &Setup, threads: usize) -> Arc<Snapshot> {
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
@@ -103,7 +106,8 @@ fn shuffle(dir: &Path, aside: &Path, rng: &mut Seeded) {
     }
 }
 
-/// All sections but those with stamps, byte for byte, and what is in those, without the stamps.
+/// Returns the bytes of all sections without stamps, and the records of the other sections with
+/// their stamps cleared, except for lengths.
 fn without_stamps(snapshot: &Snapshot) -> (Vec<Vec<u8>>, Vec<String>) {
     let segment = snapshot.segment();
     let storage = segment.storage().clone();
@@ -159,12 +163,12 @@ fn one_tree_gives_one_segment() {
             "{threads} threads"
         );
     }
-    // What is published is what was built.
+    // A published segment has the same bytes as one that is built in memory.
     let all_of = |storage| built(&setup(&tree, storage, 64 << 20), 3);
     let (memory, mapped) = (all_of(IndexStorage::Memory), all_of(IndexStorage::Mmap));
     let bytes_of = |snapshot: &Snapshot| snapshot.segment().storage().as_bytes().to_vec();
     assert!(bytes_of(&memory) == bytes_of(&mapped));
-    // Of the same files in another order only the times of the last changes differ.
+    // With the same files in another order, only the times of the last changes differ.
     let listed = |dir: &str| -> Vec<_> {
         let entries = fs::read_dir(tree.path(dir)).unwrap();
         entries.map(|entry| entry.unwrap().file_name()).collect()
@@ -173,7 +177,7 @@ fn one_tree_gives_one_segment() {
     let aside = tree.path("../aside");
     shuffle(tree.root(), &aside, &mut Seeded::new(8));
     let after = listed("a");
-    // Elsewhere it may be the filesystem's own, by hashes of names.
+    // Other filesystems may list entries in their own order, by hashes of names.
     if tree.root().starts_with(MEMORY) {
         assert_ne!(before, after);
     }

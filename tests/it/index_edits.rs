@@ -1,5 +1,5 @@
-//! Every kind of edit between the building of an index and a call is seen by the call, and so are edits while the
-//! index is built.
+//! A call sees every kind of edit between the build of its index and the call, and edits during the
+//! build.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -15,7 +15,7 @@ use crate::index_support::{Host, LIVE, VARIANTS, Variant, compare};
 use crate::permissions::unprivileged;
 use crate::support::{SetAtEnd, Setup, Tree, is_turn, keeping_time, paths, seeds};
 
-/// The variants that look at the tree on each call.
+/// Returns the variants that compare the index with the tree on each call.
 fn live() -> impl Iterator<Item = Variant> {
     VARIANTS.into_iter().filter(|variant| !variant.frozen)
 }
@@ -36,10 +36,11 @@ fn planted() -> Tree {
     ])
 }
 
-/// Checks that the answer after an edit is the one without an index, and has the needle in these files.
+/// Checks that the answer after an edit equals the one without an index, and that exactly the files
+/// in `expected` have matches.
 #[track_caller]
 fn check(what: &str, edit: impl Fn(&Tree), expected: &[&str]) {
-    // Each edit is tried with every second variant, in the long proofs with all of them.
+    // Each edit is tried with every second variant, or with all of them in the long proofs.
     let some = live().enumerate();
     for (nth, variant) in some.filter(|(nth, _)| is_turn(nth + what.len(), 2)) {
         let tree = planted();
@@ -56,8 +57,8 @@ fn check(what: &str, edit: impl Fn(&Tree), expected: &[&str]) {
                 expected,
                 "{what} with {variant:?}"
             );
-            // The place where a limit ends the answer, and the errors before it, are part of it. Each
-            // variant tries a third of the limits; in the long proofs it tries all of them.
+            // A limit must end the answer at the same place and after the same errors. Each variant
+            // tries a third of the limits, or all of them in the long proofs.
             for max in (1..9).filter(|max| is_turn(max + 2 * nth, 3)) {
                 compare(&tool, &json!({"pattern": "needle", "max_files": max}));
                 compare(&tool, &json!({"pattern": "needle", "max_results": max}));
@@ -250,7 +251,7 @@ fn edits_of_directories_are_seen() {
             tree.file("b.txt/x", "needle\n");
             fs::remove_dir_all(tree.path("h")).unwrap();
             tree.file("h", "needle\n").dir("d/h");
-            // The requests that follow name it.
+            // `check` also searches `h` as a directory.
             fs::remove_file(tree.path("h")).unwrap();
             tree.file("h/needle", "needle\n");
         },
@@ -268,7 +269,7 @@ fn edits_of_directories_are_seen() {
     );
 }
 
-/// What an edit leaves as it was is still left out, without the index being built again.
+/// Files that an edit did not change are still excluded, without a new build.
 #[test]
 fn d109_an_edit_does_not_end_exclusion() {
     type Edit = fn(&Tree);
@@ -325,8 +326,8 @@ fn d109_an_edit_does_not_end_exclusion() {
     }
 }
 
-/// A root that is allowed below another one has a handle of its own. When the directories above were replaced as a
-/// whole, the index must not be held against those that were there before.
+/// A root below another allowed root has its own handle. After the directories above it are
+/// replaced, the index must not be compared with the old ones.
 #[test]
 fn a_root_that_was_replaced_under_its_name_is_noticed_through_another_root() {
     let tree = Tree::new();
@@ -339,7 +340,7 @@ fn a_root_that_was_replaced_under_its_name_is_noticed_through_another_root() {
     config.index_roots = vec![tree.path("w/top")];
     setup.config = config;
     let setup = setup.with_indexes(LIVE);
-    // One process: its sandbox lives on.
+    // All calls are in one process with one sandbox.
     let context = setup.context();
     let tool = setup.tool();
     setup
@@ -359,7 +360,7 @@ fn a_root_that_was_replaced_under_its_name_is_noticed_through_another_root() {
     fs::rename(tree.path("w"), tree.path("old")).unwrap();
     tree.file("w/top/sub/plain0", "needle\n");
     assert_eq!(count(), (1, 0));
-    // What is built now is built of what is there now.
+    // A new build reads the new directories.
     let built = setup
         .kept()
         .indexes
@@ -375,7 +376,8 @@ fn a_root_that_was_replaced_under_its_name_is_noticed_through_another_root() {
     assert_eq!(count(), (1, 0));
 }
 
-/// What a link leads to decides whether there is a repository, for a walk from above as for one from inside.
+/// The target of a link decides whether there is a repository, for searches of the root and of
+/// directories in it.
 #[test]
 fn a_link_to_nowhere_is_no_repository() {
     let tree = planted();
@@ -435,7 +437,8 @@ fn permissions_that_change_are_seen() {
                     compare(&setup, &json!({"pattern": "needle", "max_files": max}));
                     compare(&setup, &json!({"pattern": "needle", "max_results": max}));
                 }
-                // An index that is built without what can't be read leaves nothing out, or only what it could read.
+                // An index that was built without unreadable paths excludes nothing, or only files
+                // that it could read.
                 setup.build(&Host::patient());
                 let (tally, response) = compare(&setup, &search());
                 assert_eq!(response.unwrap().errors.len(), errors);
@@ -448,11 +451,11 @@ fn permissions_that_change_are_seen() {
     );
 }
 
-/// Edits something at random in a tree of some directories and files.
+/// Makes a random edit in a tree of some directories and files.
 fn edit(tree: &Tree, rng: &mut Seeded) {
     let name = |rng: &mut Seeded| format!("{}/{}", rng.pick(&["p", "q", "r"]), rng.below(6));
     let content = rng.pick(&["needle\n", "thread\n", "nothing\n", "needles", ""]);
-    // Some edits can't be made as the tree is just then.
+    // Some edits fail in the current state of the tree.
     let _ = match rng.below(10) {
         0..=4 => fs::write(tree.path(&name(rng)), content),
         5 => fs::rename(tree.path(&name(rng)), tree.path(&name(rng))),
@@ -467,7 +470,7 @@ fn edit(tree: &Tree, rng: &mut Seeded) {
     };
 }
 
-/// Whatever changes while an index is built, and in the same moment in which it is done, is in it or noticed.
+/// Changes during a build, and at the moment in which it ends, are in the index or are noticed.
 #[test]
 fn edits_while_the_index_is_built_are_seen() {
     let mut used = 0;
@@ -493,7 +496,7 @@ fn edits_while_the_index_is_built_are_seen() {
             });
             setup.build(&Host::patient());
             if round % 2 != 0 {
-                // Edits go on for a moment.
+                // The edits go on for a moment.
                 std::thread::sleep(std::time::Duration::from_millis(round % 8));
             }
         });
@@ -501,7 +504,7 @@ fn edits_while_the_index_is_built_are_seen() {
             compare(&setup, &json!({"pattern": pattern}));
             compare(&setup, &json!({"pattern": pattern, "path": "p"}));
         }
-        // Right after a quiet build.
+        // Now edit right after a build that no edit disturbed.
         setup.build(&Host::patient());
         let mut rng = Seeded::new(round + 1_000);
         for _ in 0..6 {
@@ -538,7 +541,7 @@ fn files_that_are_too_large_for_a_request_are_told_of_with_any_index() {
 
 #[test]
 fn edits_in_parts_of_a_large_file_are_seen() {
-    // One part has all n-grams of the needle, so that the file is a candidate, and no part has the needle.
+    // One part has all n-grams of the needle, so the file is a candidate. No part has the needle.
     let decoy = "some need and eedl but edle\n";
     let mut text = String::new();
     for n in 0..8_000 {

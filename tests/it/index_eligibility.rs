@@ -1,5 +1,5 @@
-//! What is eligible, with an index: every change of what decides about it is seen by the next call, and the catalog
-//! answers for no request but those it was made for.
+//! Eligible files with an index: the next call sees every change of the rules, and the catalog
+//! serves only requests with the options that it was made for.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use crate::index_support::{Host, LIVE, compare};
 use crate::support::{Setup, Tree, events, paths};
 
-/// A tree in `w/top`, so that there are directories above the root that belong to the test. Some files have the
-/// needle, the others are there to be left out.
+/// Plants a tree in `w/top`, so that directories above the root belong to the test too. Some files
+/// have the needle, and the others are there to be excluded.
 fn planted(plant: impl Fn(&Tree)) -> (Tree, Setup) {
     let tree = Tree::new();
     for n in 0..6 {
@@ -31,7 +31,7 @@ fn search() -> Value {
     json!({"pattern": "needle"})
 }
 
-/// The paths with matches, after a check that the index was used and left something out.
+/// Returns the paths with matches; checks that the index was used and excluded files.
 #[track_caller]
 fn found_with_index(setup: &Setup, request: &Value) -> Vec<String> {
     let (tally, response) = compare(setup, request);
@@ -39,7 +39,7 @@ fn found_with_index(setup: &Setup, request: &Value) -> Vec<String> {
     paths(&response.unwrap())
 }
 
-/// The paths with matches; the index must not have been used.
+/// Returns the paths with matches; checks that the index was not used.
 #[track_caller]
 fn found_without_index(setup: &Setup, request: &Value) -> Vec<String> {
     let (tally, response) = compare(setup, request);
@@ -47,7 +47,7 @@ fn found_without_index(setup: &Setup, request: &Value) -> Vec<String> {
     paths(&response.unwrap())
 }
 
-/// Checks that a change of what is eligible is seen, and that it is one.
+/// Checks that a call sees a change of eligibility, and that the change matters.
 #[track_caller]
 fn check_change(what: &str, plant: impl Fn(&Tree), change: impl Fn(&Tree)) {
     check_change_under(what, plant, change, |setup, _| setup);
@@ -68,13 +68,13 @@ fn check_change_under(
     let (tally, response) = compare(&setup, &search());
     let after = paths(&response.unwrap());
     assert_ne!(before, after, "{what}: nothing changed");
-    // What the change decides about was listed anew, in this call.
+    // The call listed the directories that the change affects, and used the index for the others.
     assert_eq!(tally.used, 1, "{what}");
     setup.build(&Host::patient());
     assert_eq!(found_with_index(&setup, &search()), after, "{what}");
 }
 
-/// Writes a file in place, with its times as they were.
+/// Overwrites a file in place and restores its modification time.
 fn write_unnoticeably(path: &Path, content: &str) {
     let before = fs::metadata(path).unwrap();
     assert_eq!(before.len(), content.len() as u64, "{}", path.display());
@@ -87,12 +87,12 @@ fn nothing(_: &Tree) {}
 
 #[test]
 fn d16c_a_repository_that_appears_or_disappears_changes_what_is_eligible() {
-    // Rules of git count in a repository only.
+    // Git's rules count only in a repository.
     let rules = |tree: &Tree| {
         tree.file("w/top/.gitignore", "*.log\n");
     };
     for marker in ["w/top/.git", "w/.git", ".git", "w/top/.jj", "w/.jj"] {
-        // Those of a repository above reach to its top.
+        // The rules of a repository reach down from its top, so a repository above the root counts.
         check_change(&format!("{marker} appears"), rules, |tree| {
             tree.dir(marker);
         });
@@ -165,7 +165,8 @@ fn d16c_rules_inside_the_tree_count_existence_included() {
         "w/.git/info/exclude",
     ] {
         let repository = |tree: &Tree| {
-            // One above hides nothing of what is in one inside.
+            // Rules of an outer repository do not reach into an inner one, so each case has one
+            // repository.
             let git = if name.starts_with("w/.git/") {
                 "w/.git"
             } else {
@@ -292,7 +293,7 @@ fn d16c_global_excludes_of_another_call_are_others() {
     let setup = setup.with_indexes(LIVE);
     setup.build(&Host::patient());
     assert_eq!(found_with_index(&setup, &search()), ["a.log", "a.txt"]);
-    // Another file.
+    // Another file with global excludes.
     let mut other = setup.clone();
     other.global_excludes = Some(tree.path("others"));
     assert_eq!(
@@ -301,7 +302,7 @@ fn d16c_global_excludes_of_another_call_are_others() {
     );
     other.global_excludes = None;
     assert_eq!(found_without_index(&other, &search()).len(), 3);
-    // The same file says the same, wherever the call is made.
+    // The same file has the same rules, wherever the call is made.
     let mut elsewhere = setup.clone();
     elsewhere.working_dir = tree.path("w/top/sub");
     let request = json!({"pattern": "needle", "path": tree.path("w/top").to_str().unwrap()});
@@ -319,13 +320,14 @@ fn d16c_denied_patterns_of_another_call_are_others() {
     let mut other = setup.clone();
     other.sandbox.denied_patterns = vec![];
     assert_eq!(found_without_index(&other, &search()).len(), 3);
-    // Those relative to a root deny other files beneath other roots.
+    // Patterns relative to a root deny other files below another root.
     let mut beneath = setup.clone();
     beneath.sandbox.allowed_roots = vec![tree.path("w/top"), tree.path("w/top/sub")];
     assert_eq!(found_without_index(&beneath, &search()), ["a.txt"]);
 }
 
-/// Modification times that don't fit are no state to compare with. Such a file counts as changed, always.
+/// Modification times that are out of range cannot be compared. Such a file always counts as
+/// changed.
 #[test]
 fn d16c_rules_with_a_time_that_can_not_be_kept_are_not_trusted() {
     let far = SystemTime::UNIX_EPOCH + Duration::from_secs(10_000_000_000);
@@ -382,7 +384,7 @@ fn d16b_the_catalog_answers_for_its_own_options_only() {
                 0 => 0,
                 n => 1 << (n - 1),
             };
-            // Where links lead is not tracked, so nothing is left out where they are followed.
+            // Targets of links are not tracked, so nothing is excluded where links are followed.
             let answered = asked == own && own != 4;
             let found = match answered {
                 true => found_with_index(&setup, &request),
@@ -422,24 +424,24 @@ fn d16b_a_named_directory_that_the_catalog_does_not_have_is_searched() {
         let request = json!({"pattern": "needle", "path": path});
         assert_eq!(found_without_index(&setup, &request).len(), found, "{path}");
     }
-    // Named by a link, it is the directory that the link leads to.
+    // A directory named through a link is the target of the link.
     for path in ["sub", "to_sub", "./sub", "sub/."] {
         let request = json!({"pattern": "needle", "path": path});
         assert_eq!(found_with_index(&setup, &request), ["sub/b.log"], "{path}");
     }
-    // A file is no directory, and one that is not there is refused as ever.
+    // A file is not a directory, and a missing path is refused as without an index.
     for path in ["sub/b.log", ".hidden/c.txt", "sub/none", "none"] {
         let (tally, _) = compare(&setup, &json!({"pattern": "needle", "path": path}));
         assert_eq!(tally.used, 0);
     }
-    // A directory that was made later is listed.
+    // A directory that was created after the build is listed.
     tree.file("w/top/sub/new/g.txt", "needle\n");
     let request = json!({"pattern": "needle", "path": "sub/new"});
     assert_eq!(found_with_index_or_not(&setup, &request), ["sub/new/g.txt"]);
 }
 
-/// The paths in a catalog, in its order, directories with a slash at the end; and those on the side list, with the
-/// path that they stand before.
+/// Returns the paths in a catalog, in its order. Also returns the paths on the side list, each with
+/// the path before which it stands.
 fn catalog(snapshot: &Snapshot) -> (Vec<String>, Vec<(String, Option<String>)>) {
     let segment = snapshot.segment();
     let path = |dir: u32, name| {
@@ -481,7 +483,7 @@ fn t_lsi_path_01_names_with_line_breaks_are_searched_beside_the_catalog() {
     let tree = Tree::new();
     for name in names {
         tree.file(name, "needle\n");
-        // What is left out beside it.
+        // A file next to it, which a search can exclude.
         tree.file(&format!("{name}.other"), "nothing\n");
     }
     let setup = tree.setup().with_indexes(LIVE);
@@ -498,7 +500,7 @@ fn t_lsi_path_01_names_with_line_breaks_are_searched_beside_the_catalog() {
         "{side:?}"
     );
     assert!(side.contains(&("z\r".to_string(), None)), "{side:?}");
-    // Each in its place, whatever the limits are.
+    // Each match is in its place, whatever the limits are.
     let found = found_with_index(&setup, &search());
     assert_eq!(found.len(), names.len());
     for max in 1..=names.len() {
@@ -529,7 +531,7 @@ fn t_lsi_path_01_names_with_line_breaks_are_searched_beside_the_catalog() {
         let (_, response) = compare(&setup, &request);
         assert_eq!(response.unwrap().count, count, "{request}");
     }
-    // One that changes, appears or disappears.
+    // Files with such names change or appear.
     tree.file(r"a\nb", "nothing at all\n");
     assert_eq!(found_with_index(&setup, &search()).len(), names.len() - 1);
     tree.file(r"d\n/y", "needle\n");
@@ -553,7 +555,8 @@ fn a_tree_of_nothing_but_names_with_line_breaks() {
     }
 }
 
-/// Twins have one ordering key. Where the filesystem keeps both they are two files, each once.
+/// Twins have the same ordering key. If the filesystem keeps both, they are two files, and each is
+/// found once.
 #[test]
 fn t_lsi_path_03_twins_are_each_once_in_the_catalog() {
     let (composed, decomposed) = ("\u{E9}", "e\u{301}");
@@ -580,7 +583,7 @@ fn t_lsi_path_03_twins_are_each_once_in_the_catalog() {
     assert_eq!((distinct.len(), files.len(), side.len()), (63, 63, 0));
     let found = found_with_index(&setup, &search());
     assert_eq!(found.len(), 42);
-    // A request may name one of the twins, and gets what is in that.
+    // A request that names one twin gets the files in that one.
     for dir in [composed, decomposed, "e", "f"].into_iter().chain(names) {
         for (path, count) in [(dir.to_string(), 6), (format!("{dir}/deep"), 3)] {
             let request = json!({"pattern": "needle", "path": path});
@@ -700,7 +703,7 @@ fn t_lsi_path_04_links_are_neither_in_the_catalog_nor_a_way_out() {
         let error = setup.refused(json!({"pattern": "needle", "path": path}));
         assert_eq!(error.code(), "path_outside_sandbox", "{path}");
     }
-    // A file or directory that was replaced by a link to something like it.
+    // A file and a directory are replaced by links to similar ones.
     tree.file("outside/plain0.dat", "needle\n");
     let replaced = tree.path("w/top/sub/plain0.dat");
     fs::remove_file(&replaced).unwrap();
@@ -733,7 +736,7 @@ fn d16a_a_write_under_another_name_is_seen() {
     };
     assert_eq!(found(), [""; 0]);
     let content = ["needle!\n", "nothing\n"];
-    // Through each name in turn, inside and outside of the tree.
+    // Write through each name in turn, inside and outside of the tree.
     for name in [
         "w/top/two/linked.txt",
         "w/outside.txt",
@@ -748,7 +751,7 @@ fn d16a_a_write_under_another_name_is_seen() {
         write_unnoticeably(&tree.path(name), content[1]);
         assert_eq!(found(), [""; 0], "written as {name}");
     }
-    // A name that is made after the index was.
+    // This name is created after the build.
     tree.hard_link("w/later.txt", "w/top/three/later.txt");
     assert_eq!(found(), [""; 0]);
     write_unnoticeably(&tree.path("w/later.txt"), content[0]);

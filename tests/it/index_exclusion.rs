@@ -1,10 +1,10 @@
-//! What an index leaves out has no match: every file that the plan of a pattern excludes is searched all the same,
-//! by the matcher that would have searched it, and nothing is found.
+//! Files that an index excludes have no match. Every file that the plan of a pattern excludes is
+//! searched nevertheless, by the matcher that would have searched it, and must have no match.
 //!
-//! Patterns are drawn from what is searched, changed a little, and put into expressions. The trees are one of real
-//! sources, or the one that `FORGE_SEARCH_TREE` names (it must not change meanwhile), and small ones that are as
-//! hostile to normalization, decoding and cutting into parts as we know how to make them.
-//! `FORGE_SEARCH_PATTERNS` says how many patterns are tried in the first.
+//! Patterns are drawn from the searched contents, changed a little, and put into expressions. One
+//! tree has real sources, or is the tree that `FORGE_SEARCH_TREE` names; it must not change during
+//! the test. The other trees are small, and as hostile as possible to normalization, decoding and
+//! cutting into parts. `FORGE_SEARCH_PATTERNS` sets the number of patterns for the first tree.
 
 use std::fs;
 use std::path::PathBuf;
@@ -25,13 +25,13 @@ use crate::differential::{Seeded, sources};
 use crate::index_support::{Host, LIVE, Variant};
 use crate::support::{Setup, Tree, seeds};
 
-/// A tree with its index, and the contents of its files by rank.
+/// The index of a tree, and the contents of its files by rank.
 pub(crate) struct World {
     pub(crate) contents: Vec<Vec<u8>>,
     pub(crate) snapshot: Arc<Snapshot>,
 }
 
-/// A pattern with what a request would say about it.
+/// A pattern with the options of its request.
 #[derive(Clone, Debug)]
 struct Asked {
     pattern: String,
@@ -40,19 +40,19 @@ struct Asked {
     case: CaseMode,
 }
 
-/// What came of patterns.
+/// The results for a number of patterns.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     patterns: u64,
-    /// Patterns of which no plan made anything.
+    /// Patterns for which every plan keeps all files.
     unused: u64,
-    /// Patterns with a match somewhere, although something was excluded.
+    /// Patterns that match somewhere although some file was excluded.
     matching: u64,
     /// Pairs of a pattern and a file that some plan excluded.
     excluded: u64,
     /// Pairs of a pattern and a file that matches.
     matched: u64,
-    /// Such pairs of which a plan also told where in the file the match can't be.
+    /// Such pairs for which a plan also excluded parts of the file.
     in_parts: u64,
 }
 
@@ -82,7 +82,7 @@ impl World {
         World { contents, snapshot }
     }
 
-    /// The tree of real sources.
+    /// Returns the tree of real sources, or the tree that the environment names.
     pub(crate) fn real() -> World {
         match std::env::var_os("FORGE_SEARCH_TREE") {
             Some(root) => {
@@ -93,7 +93,7 @@ impl World {
         }
     }
 
-    /// The files that a plan for a literal keeps; `None` if nothing can be made of it.
+    /// Returns the files that a plan for a literal keeps; `None` if it keeps all files.
     pub(crate) fn candidates(&self, literal: &str, case: CaseMode) -> Option<RankSet> {
         let plan = SupersetSafe::for_literal(literal, case.fold(literal) == Fold::AsciiInsensitive);
         (!plan.keeps_everything()).then(|| {
@@ -102,7 +102,7 @@ impl World {
         })
     }
 
-    /// Checks one pattern.
+    /// Searches all files for one pattern, and checks that no excluded file or part has a match.
     fn check(&self, asked: &Asked) -> Counts {
         let options = QueryOptions {
             fixed_strings: asked.fixed,
@@ -117,7 +117,7 @@ impl World {
             patterns: 1,
             ..Counts::default()
         };
-        // A pattern that is refused is not searched for.
+        // Patterns that are refused are not searched.
         let Ok(query) = Query::new(&[&asked.pattern], &options) else {
             return Counts::default();
         };
@@ -172,7 +172,8 @@ impl World {
                         let Some(spans) = segment.spans(rank, kept).unwrap() else {
                             return 0;
                         };
-                        // Nothing matches in what is left when these parts are empty lines.
+                        // With empty lines in place of the kept parts, nothing may match in the
+                        // rest.
                         let mut content = self.contents[rank as usize].clone();
                         for span in &spans {
                             content[span.start as usize..span.end as usize].fill(b'\n');
@@ -217,7 +218,8 @@ impl Counts {
     }
 }
 
-/// Returns a random part of a random line: valid UTF-8, since patterns are, but else as it stands there.
+/// Returns a random part of a random line, exactly as in the file. It is valid UTF-8, since
+/// patterns are.
 pub(crate) fn drawn(rng: &mut Seeded, contents: &[Vec<u8>], chars: usize) -> Option<String> {
     let content = &contents[rng.below(contents.len())];
     if content.is_empty() {
@@ -265,7 +267,7 @@ pub(crate) fn mutated(rng: &mut Seeded, text: &str) -> String {
     chars.into_iter().collect()
 }
 
-/// Puts texts into an expression.
+/// Puts two texts into an expression.
 fn expression(rng: &mut Seeded, a: &str, b: &str) -> String {
     let split = |text: &str, rng: &mut Seeded| {
         let chars: Vec<char> = text.chars().collect();
@@ -305,7 +307,7 @@ fn expression(rng: &mut Seeded, a: &str, b: &str) -> String {
     }
 }
 
-/// Makes up a pattern.
+/// Returns a random pattern.
 fn asked(rng: &mut Seeded, contents: &[Vec<u8>]) -> Option<Asked> {
     let mut length = || match rng.below(8) {
         0 => 1 + rng.below(3),
@@ -328,7 +330,7 @@ fn asked(rng: &mut Seeded, contents: &[Vec<u8>]) -> Option<Asked> {
     })
 }
 
-/// Checks as many patterns as there are to be.
+/// Checks the given number of random patterns.
 fn check(world: &World, rng: &mut Seeded, patterns: u64) -> Counts {
     let mut counts = Counts::default();
     while counts.patterns < patterns {
@@ -357,8 +359,8 @@ fn t_lsi_bloom_02_no_false_negatives() {
     );
 }
 
-/// Characters that normalization composes, decomposes and reorders, that fold oddly, and that mean something to
-/// decoding.
+/// Characters that normalization composes, decomposes or reorders, characters with unusual case
+/// folding, and characters with a meaning in decoding.
 const ODD: &[&str] = &[
     "\u{301}",
     "\u{323}",
@@ -397,7 +399,7 @@ const ODD: &[&str] = &[
     "日本",
 ];
 
-/// Bytes that are no UTF-8.
+/// Bytes that are not UTF-8.
 const INVALID: &[&[u8]] = &[
     b"\xFF",
     b"\xC3",
@@ -425,7 +427,7 @@ const WORDS: &[&str] = &[
     "ab", "hangul",
 ];
 
-/// A few words and odd things.
+/// Returns a few words and unusual characters.
 fn phrase(rng: &mut Seeded, invalid: bool) -> Vec<u8> {
     let mut out = Vec::new();
     for _ in 0..1 + rng.below(8) {
@@ -440,7 +442,7 @@ fn phrase(rng: &mut Seeded, invalid: bool) -> Vec<u8> {
     out
 }
 
-/// The content of a file that is hostile in one way or several.
+/// Returns the content of a file that is hostile in one way or several.
 fn hostile(rng: &mut Seeded) -> Vec<u8> {
     let odd_allowed = rng.one_in(2);
     let invalid = rng.one_in(3);
@@ -459,7 +461,7 @@ fn hostile(rng: &mut Seeded) -> Vec<u8> {
         }
     };
     match rng.below(10) {
-        // Nothing, or next to nothing.
+        // Empty, or almost empty.
         0 => {
             let chars = rng.below(4);
             let text: String = (0..chars)
@@ -475,7 +477,7 @@ fn hostile(rng: &mut Seeded) -> Vec<u8> {
             }
             line(&mut out, rng);
         }
-        // Many parts, with something rare in lines all along, so also where parts meet.
+        // Many parts, with rare words in lines everywhere, also where parts meet.
         6 | 7 => {
             let filler = rng.pick(&["lorem ipsum dolor", "x", "die Größe", "if (a) return b;"]);
             let size = 33_000 + rng.below(200_000);
@@ -489,7 +491,7 @@ fn hostile(rng: &mut Seeded) -> Vec<u8> {
             }
             let parts = out.len().div_ceil(32 << 10);
             let length = out.len().div_ceil(parts);
-            // Texts that lie across the places where cutting starts, and next to them.
+            // Words across the places where cutting starts, and next to them.
             for n in 1..parts {
                 for shift in [-9isize, -4, 0, 3] {
                     if rng.one_in(2) {
@@ -517,7 +519,7 @@ fn hostile(rng: &mut Seeded) -> Vec<u8> {
                 out.extend_from_slice(end);
             }
         }
-        // A NUL byte at the start, somewhere, or so late that what is before it is searched.
+        // A NUL byte at the start, somewhere, or so late that the text before it is searched.
         _ => {
             let size = rng.pick(&[10, 1_000, 66_000, 100_000]);
             while out.len() < size {

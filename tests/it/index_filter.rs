@@ -1,5 +1,5 @@
-//! Leaving files out is a filter over the files that a search without an index looks at, in their order; and where
-//! that is not certain, nothing is left out.
+//! Exclusion is a filter over the files that a search without an index looks at, in their order. In
+//! doubt, nothing is excluded.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use crate::hooked::Hooked;
 use crate::index_support::{Host, LIVE, VARIANTS, compare};
 use crate::support::{Setup, Tree, engines, is_turn, paths, seeds};
 
-/// All files that an index knows, those beside the catalog in their places.
+/// Returns all files that an index knows, with those on the side list in their places.
 fn known(snapshot: &Snapshot) -> Vec<String> {
     let segment = snapshot.segment();
     let shown = |dir: u32, name| {
@@ -47,7 +47,7 @@ fn fr_lsi_elig_02_same_enumeration() {
         let mut rng = Seeded::new(7_000 + seed);
         let tree = Tree::new();
         plant(&tree, &mut rng, "", 3);
-        // What is kept beside the catalog, what is denied, and what is no file.
+        // Files on the side list, a denied file, and entries that are not files.
         tree.file(r"one\nm", "m\n")
             .file(r"src\n/\r", "m\n")
             .file("server.pem", "m\n")
@@ -61,13 +61,13 @@ fn fr_lsi_elig_02_same_enumeration() {
             });
             let setup = setup.with_indexes(LIVE);
             let (_, snapshot) = setup.build(&Host::hasty());
-            // Each file holds a match of this, so those with events are the eligible ones.
+            // Each file has a match of `m`, so the files with events are the eligible ones.
             let request = |pattern: &str| json!({"pattern": pattern, "hidden": hidden, "no_ignore": no_ignore});
             let walked = setup.without_indexes().search(request("m"));
             let walked = paths(&walked);
             let what = format!("seed {seed}, hidden {hidden}, no_ignore {no_ignore}");
             assert_eq!(known(&snapshot), walked, "{what}");
-            // With the index, that many are counted.
+            // With the index, the same number of files is counted.
             let (tally, response) = compare(&setup, &request("nothing like it"));
             assert_eq!(tally.used, 1, "{what}");
             assert_eq!(
@@ -85,7 +85,7 @@ fn fr_lsi_elig_02_same_enumeration() {
     );
 }
 
-/// Names that sort in every way there is.
+/// Names that sort in every way.
 const NAMES: [&str; 20] = [
     "a",
     "a-b",
@@ -109,7 +109,7 @@ const NAMES: [&str; 20] = [
     "z/zz",
 ];
 
-/// A setup whose engine notes the files that it is given.
+/// Returns a setup, and the list in which its engine records the files that it is given.
 fn watched(tree: &Tree) -> (Setup, Arc<Mutex<Vec<PathBuf>>>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = seen.clone();
@@ -151,15 +151,15 @@ fn fr_lsi_stable_01_exclusion_is_a_stable_filter() {
                 "{variant:?}: {}",
                 some.len()
             );
-            // What is searched is searched in the order in which it would be among all the others.
+            // Searched files come in the order that they have among all files.
             let filtered: Vec<PathBuf> = all
                 .iter()
                 .filter(|path| some.contains(path))
                 .cloned()
                 .collect();
             assert_eq!(some, filtered, "{variant:?}");
-            // So every limit cuts where it would. Each variant tries a third of the limits; in the long
-            // proofs it tries all of them.
+            // So every limit cuts at the same place. Each variant tries a third of the limits, or
+            // all of them in the long proofs.
             let setups = [1, 4].map(|threads| setup.clone().threads(threads));
             for max in (1..=22).filter(|max| is_turn(max + 2 * nth, 3)) {
                 let setup = &setups[max % 2];
@@ -174,9 +174,9 @@ fn fr_lsi_stable_01_exclusion_is_a_stable_filter() {
                 assert_eq!(compare(&setups[max % 2], &request).0.used, 1);
             }
         };
-        // Names with line breaks are searched, whatever is in them.
+        // Names with line breaks are searched, whatever the content of the files.
         check(20);
-        // What changed since is searched too, in its place.
+        // Files that changed since the build are searched too, in their places.
         if !variant.frozen {
             tree.file("a-b", "a needle, new here\n");
             tree.file("b/c/d.straw", "fresh straw\n");
@@ -186,7 +186,7 @@ fn fr_lsi_stable_01_exclusion_is_a_stable_filter() {
     }
 }
 
-/// Checks that a request is answered as without an index because none is used.
+/// Checks that a request is answered as without an index, because no index is used.
 #[track_caller]
 fn check_unused(setup: &Setup, request: &Value) {
     let (tally, response) = compare(setup, request);
@@ -211,7 +211,7 @@ fn fr_lsi_stable_02_where_that_is_not_certain_nothing_is_left_out() {
     setup.build(&Host::patient());
     let used = |request: &Value| compare(&setup, request).0.excluding == 1;
     assert!(used(&json!({"pattern": "needle"})));
-    // For what is searched.
+    // The pattern is in doubt.
     for pattern in [
         "ne",
         ".",
@@ -225,20 +225,20 @@ fn fr_lsi_stable_02_where_that_is_not_certain_nothing_is_left_out() {
     ] {
         check_unused(&setup, &json!({"pattern": pattern}));
     }
-    // For where it is searched.
+    // The set of files is in doubt.
     for option in ["hidden", "follow", "no_ignore"] {
         check_unused(&setup, &json!({"pattern": "needle", option: true}));
     }
     for path in ["more/.hidden", "hay.txt"] {
         check_unused(&setup, &json!({"pattern": "needle", "path": path}));
     }
-    // For who searches.
+    // The engine cannot take lists of files.
     let mut listless = tree.setup();
     listless.engines = Hooked::new(|_| Ok(())).without_lists().engines();
     let listless = listless.with_indexes(LIVE);
     listless.build(&Host::patient());
     check_unused(&listless, &json!({"pattern": "needle"}));
-    // The tree may be another one: what changed is listed anew.
+    // After a change, the directory is listed anew and the index is still used.
     tree.file("new.txt", "a needle\n");
     assert!(used(&json!({"pattern": "needle"})));
 }
@@ -254,12 +254,13 @@ fn t_lsi_det_04_smart_case_chooses_the_variant_by_letters_of_ascii() {
     let setup = tree.setup().with_indexes(LIVE);
     setup.build(&Host::patient());
     for (pattern, expected) in [
-        // No letter of these is a capital of ASCII, so both cases of those letters are looked for, and of no others.
+        // These have no capital letter of ASCII: ASCII letters match in both cases, and others as
+        // written.
         ("Ñandú", ["mixed.txt"].as_slice()),
         ("Ñand", &["mixed.txt", "upper.txt"]),
         ("ú mara", &["lower.txt", "mixed.txt"]),
         ("marathon", &["lower.txt", "mixed.txt", "upper.txt"]),
-        // One is: as written.
+        // These have a capital letter of ASCII, and match as written.
         ("MARATHON", &["mixed.txt", "upper.txt"]),
         ("ú MARA", &["mixed.txt"]),
         ("ÑAND", &["upper.txt"]),
@@ -302,7 +303,7 @@ fn fr_lsi_be_cap_02_without_lists_of_files_nothing_is_left_out() {
         );
         assert_eq!(response.unwrap().count, 1);
     }
-    // One that could be asked is enough, whichever is.
+    // One engine in the chain that cannot take lists is enough.
     let mut setup = tree.setup();
     let mut chain = setup.engines.chain().to_vec();
     let listless = Hooked::new(|_| Ok(())).without_lists().engines();
@@ -311,7 +312,7 @@ fn fr_lsi_be_cap_02_without_lists_of_files_nothing_is_left_out() {
     let setup = setup.with_indexes(LIVE);
     setup.build(&Host::patient());
     check_unused(&setup, &request);
-    // Those that there are can be given lists.
+    // All real engines can take lists.
     for (name, engines) in engines() {
         let mut setup = tree.setup();
         setup.engines = engines;
@@ -341,7 +342,7 @@ fn fr_lsi_cand_fz_01_fuzzy_requests_exclude_what_no_edits_can_explain() {
         setup.build(&Host::patient());
         for (level, count, excludes) in [(1, 2, true), (2, 2, false)] {
             let request = json!({"pattern": "needle", "fixed_strings": true, "fuzzy": level});
-            // The decision is the same where the engine would refuse.
+            // The decision does not depend on whether the engine can answer.
             let parsed = SearchRequest::from_value(request.clone()).unwrap();
             let explanation = setup.tool().explain(&parsed, &setup.context()).unwrap();
             assert_eq!(explanation.reason.is_none(), excludes, "{name} {level}");
@@ -380,10 +381,10 @@ fn what_globs_and_a_subtree_leave_is_found_out_once() {
         snapshot.kept_sets()
     };
     compare(&setup, &json!({"pattern": "needle"}));
-    // All files are in the range of the root; the set is that of the files that are too large.
+    // The root's range has all files, so the only kept set is that of the files that are too large.
     assert_eq!(snapshot.kept_sets(), 1);
     assert_eq!(ask("*.c", ".", "needle"), 2);
-    // Another pattern is asked of the same files.
+    // Another pattern uses the same set of files.
     assert_eq!(ask("*.c", ".", "absent"), 2);
     assert_eq!(ask("*.c", "a", "needle"), 3);
     assert_eq!(ask("*.h", "a", "needle"), 4);
@@ -420,7 +421,8 @@ fn fr_lsi_cand_lit_02_only_files_of_which_all_text_was_tokenized_are_left_out() 
 
 #[test]
 fn a_file_whose_ngrams_take_too_much_memory_is_never_left_out() {
-    // Its n-grams take eight times its bytes: all are different, and so are their folds.
+    // The n-grams of this file take eight times its bytes: all are different, and so are their
+    // folds.
     let mut rng = Seeded::new(77);
     let mut cyrillic = String::new();
     while cyrillic.len() < 900_000 {
@@ -450,7 +452,7 @@ fn a_file_whose_ngrams_take_too_much_memory_is_never_left_out() {
         (built.excludable, tally.excluded, too_large)
     };
     assert_eq!(left_out(512 << 20), (4, 3, 1));
-    // Two of four megabytes are for the text and the n-grams of one file; one for the text.
+    // Of four megabytes, two are for the text and the n-grams of one file, and one is for the text.
     assert_eq!(left_out(4 << 20), (3, 2, 1));
 }
 
@@ -469,7 +471,8 @@ fn fr_lsi_cand_lit_05_the_variant_is_that_of_the_search() {
         assert_eq!(excluded("ABCD", "smart"), (2, 1), "{variant:?}");
         assert_eq!(excluded("ABCD", "insensitive"), (1, 2), "{variant:?}");
         assert_eq!(excluded("abcd", "smart"), (1, 2), "{variant:?}");
-        // What is its own fold is looked up among the folds: a superset.
+        // A pattern that equals its fold is looked up among the folded n-grams, which gives a
+        // superset.
         assert_eq!(excluded("abcd", "sensitive"), (1, 1), "{variant:?}");
     }
 }

@@ -1,4 +1,5 @@
-//! Builds beside searches: held back, bounded, and to be looked at from anywhere.
+//! Builds during searches: they slow down, keep within their budgets, and report progress to any
+//! thread.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,7 +18,7 @@ use crate::clocks::until;
 use crate::index_support::{Host, VARIANTS, Variant};
 use crate::support::{SetAtEnd, Setup, Tree};
 
-/// A clock that goes on by a millisecond each time it is looked at.
+/// A clock that advances by a millisecond each time it is read.
 #[derive(Default)]
 struct Stepping(AtomicU64);
 
@@ -40,7 +41,7 @@ fn stepping_activity() -> Arc<Activity> {
     Arc::new(Activity::new(Arc::new(Stepping::default())))
 }
 
-/// Files of some kilobytes each, more than one batch of them.
+/// Plants files of some kilobytes each; 3,000 of them take more than one batch.
 fn tree(files: usize) -> Tree {
     let tree = Tree::new();
     for n in 0..files {
@@ -65,7 +66,7 @@ fn condition(setup: &Setup) -> Condition {
         .unwrap()
 }
 
-/// The names of all files below a directory.
+/// Returns the names of all files below a directory, except locks.
 fn files_below(dir: &Path) -> BTreeSet<String> {
     let Ok(entries) = std::fs::read_dir(dir) else {
         return BTreeSet::new();
@@ -82,7 +83,8 @@ fn files_below(dir: &Path) -> BTreeSet<String> {
         .collect()
 }
 
-/// Builds under a budget that ends it, over an index that is there already or not; nothing may have changed then.
+/// Runs a build that exceeds its budget, once without and once with an earlier index. Checks that
+/// it changed nothing; returns the exceeded budget.
 fn ends(
     variant: Variant,
     tree: &Tree,
@@ -139,7 +141,7 @@ fn fr_lsi_bud_init_01_too_long_a_time_ends_a_build_and_nothing_is_published() {
     let tree = tree(3_000);
     for variant in VARIANTS {
         let change = |config: &mut SearchConfig| {
-            // The clock is looked at a few times for each batch.
+            // The clock is read a few times for each batch.
             config.index_build_timeout_ms = 12;
             config.index_idle_boost_ms = 0;
         };
@@ -159,7 +161,7 @@ fn fr_lsi_bud_init_01_too_long_a_time_ends_a_build_and_nothing_is_published() {
 
 #[test]
 fn fr_lsi_bud_init_01_what_is_just_within_the_budget_is_built() {
-    // The large file is not read, and does not count.
+    // The large file is not read and does not count.
     let tree = Tree::of([
         ("a.txt", "x".repeat(700)),
         ("large.txt", "y".repeat(2_000_000)),
@@ -195,7 +197,7 @@ fn fr_lsi_bg_31_a_build_that_is_held_back_makes_the_same_index() {
     }
 }
 
-/// A host that adds up how long a build rests, by the clock of the searches.
+/// A host that adds up the pauses of a build, by the clock of the searches.
 struct Watched {
     inner: Background,
     activity: Arc<Activity>,
@@ -265,7 +267,7 @@ fn fr_lsi_bg_32_a_build_rests_beside_searches_and_else_does_not() {
         let rested = format!("{rested_ms} ms in {batches} batches");
         match searching {
             true => assert!(rested_ms >= batches * 40, "{rested}"),
-            // Each look at the clock is one millisecond.
+            // Each reading of the clock adds one millisecond.
             false => assert!(rested_ms < batches * 20, "{rested}"),
         }
     }
@@ -276,7 +278,7 @@ fn a_rest_ends_when_the_build_is_stopped() {
     let tree = tree(3_000);
     let setup = tree.setup().with_indexes(VARIANTS[0]);
     let mut config = setup.config.clone();
-    // By a clock that stands still, a rest has no end.
+    // By a clock that stands still, a pause never ends.
     config.index_build_throttle_ms = 3_600_000;
     let activity = Arc::new(Activity::new(Arc::new(Standing)));
     let _searching = activity.begin();
@@ -318,7 +320,7 @@ fn fr_lsi_bud_init_01_a_rest_is_no_longer_than_the_budget() {
     let ended = build_with(&setup, &host).map(|(built, _)| built);
     match ended {
         Err(BuildError::BudgetExceeded(Exceeded::Time { limit: 300, found })) => {
-            // Some looks at the clock later.
+            // The clock is read some more times before the build ends.
             assert!((301..340).contains(&found), "{found}");
         }
         other => panic!("{other:?}"),
@@ -378,6 +380,6 @@ fn fr_lsi_bg_21_progress_shows_from_any_thread() {
     drop(host);
     let ended = monitor.report();
     assert!(ended.ended);
-    // Whatever the clock says by now.
+    // The report does not change as the clock goes on.
     assert_eq!(monitor.report(), ended);
 }

@@ -1,5 +1,5 @@
-//! Large files, of which an index knows parts: whatever else a request asks for, the answer is the one without an
-//! index.
+//! Large files, which an index knows in parts. Whatever else a request asks for, the answer equals
+//! the one without an index.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,7 +16,8 @@ use crate::fuzz_replay::assembled::{Texts, assembled};
 use crate::index_support::{Host, Tally, VARIANTS, compare};
 use crate::support::{Tree, seeds};
 
-/// What is searched for, rare in the files, and what has all of its n-grams and is something else.
+/// Texts to search for, which are rare in the files. Each has a decoy with all of its n-grams that
+/// does not contain the text.
 const NEEDLES: &[(&str, &str)] = &[
     ("needle", "need eedl edle"),
     ("Straße_9", "Straß traße_ raße_9"),
@@ -27,7 +28,7 @@ const WORDS: &[&str] = &[
     "alpha", "beta", "let", "x =", "return", "été", "\t", "();", "//",
 ];
 
-/// A text of some parts, with needles and decoys in few of its lines.
+/// Returns a text of several parts; a few of its lines have needles and decoys.
 fn text(rng: &mut Seeded) -> Vec<u8> {
     let end = rng.pick(&["\n", "\r\n", "\r\r\n"]);
     let mut out = Vec::new();
@@ -51,7 +52,7 @@ fn text(rng: &mut Seeded) -> Vec<u8> {
         if rng.one_in(40_000) {
             out.push(0);
         }
-        // A line longer than a part, sometimes.
+        // Sometimes a line is longer than a part.
         if !rng.one_in(9_000) {
             out.extend_from_slice(end.as_bytes());
         } else {
@@ -132,7 +133,7 @@ fn parts_of_files_change_no_answer() {
     assert!(tally.used > 12 * seeds(8), "{tally:?}");
 }
 
-/// A segment of these texts.
+/// Builds a segment of these texts.
 fn segment(texts: &[&str], casefold: Casefold) -> Segment {
     let files = texts.iter().zip(0..).map(|(text, n)| {
         let name: OsString = format!("{n:04}").into();
@@ -168,7 +169,7 @@ fn candidates_of_one_segment_say_nothing_about_another() {
 
 #[test]
 fn fr_lsi_tok_04_a_plan_with_another_fold_rules_nothing_out() {
-    // Without case by ASCII, É is no é; by Unicode both are stored as é.
+    // With ASCII folding, É and é differ. With Unicode folding, both are stored as é.
     let texts = ["x\u{C9}Y\n", "none of it\n"];
     let plan = SupersetSafe::for_literal("X\u{C9}y", true);
     let kept = |casefold| {

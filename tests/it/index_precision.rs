@@ -1,6 +1,6 @@
-//! How much an index leaves out: files are kept without need only rarely.
+//! How much an index excludes: it rarely keeps files without need.
 //!
-//! `FORGE_SEARCH_TREE` names another tree to measure, as for the tests of what is left out.
+//! `FORGE_SEARCH_TREE` names another tree to measure, as in the tests of exclusion.
 
 use forge_search::exec::query::CaseMode;
 use forge_search::index::gram::{Gram, NGRAM_CHARS};
@@ -11,19 +11,19 @@ use crate::index_exclusion::{World, drawn, mutated};
 /// The shortest literals that are measured, in characters.
 const SHORTEST: usize = 8;
 
-/// What was kept for literals.
+/// The results for a number of literals.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kept {
     literals: u64,
-    /// Files that may be left out, times literals.
+    /// Pairs of a literal and a file that may be excluded.
     pairs: u64,
-    /// Of these, kept ones.
+    /// Pairs in which the file is kept.
     kept: u64,
-    /// Of these, ones that do not hold all n-grams of the literal.
+    /// Kept pairs in which the file lacks an n-gram of the literal.
     needlessly: u64,
 }
 
-/// Whether a text holds every n-gram of a literal.
+/// Returns true if a text contains every n-gram of a literal.
 fn holds_all(text: &[u8], literal: &str, fold: bool) -> bool {
     let chars: Vec<char> = literal.chars().collect();
     let folded;
@@ -43,7 +43,7 @@ fn holds_all(text: &[u8], literal: &str, fold: bool) -> bool {
     })
 }
 
-/// Measures one literal.
+/// Measures the files that are kept for one literal.
 fn measure(world: &World, literal: &str, fold: bool) -> Kept {
     let case = match fold {
         true => CaseMode::Insensitive,
@@ -82,7 +82,8 @@ fn few_files_are_kept_without_need() {
         if rng.one_in(2) {
             literal = mutated(&mut rng, &literal);
         }
-        // What stands around U+FFFD is not used of purpose, since it also stands for bytes that are no text.
+        // The text around U+FFFD is deliberately not used, since that character also stands for
+        // invalid bytes.
         let cut = ['\r', '\0', char::REPLACEMENT_CHARACTER];
         if literal.chars().count() < SHORTEST || literal.contains(cut) {
             continue;
@@ -100,7 +101,8 @@ fn few_files_are_kept_without_need() {
     println!("{all:?}: {share:.4} % of the files are kept without need");
     println!("most for {:?}", &worst[worst.len() - 5..]);
     assert_eq!(NGRAM_CHARS, 3);
-    // One in a thousand; of as few files as the usual ones, for which blocks are not made, some more.
+    // At most one in a thousand. The usual tree has fewer files than blocks are designed for, so
+    // the bound is higher.
     let most = match std::env::var_os("FORGE_SEARCH_TREE") {
         Some(_) => 0.1,
         None => 0.3,

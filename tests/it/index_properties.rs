@@ -1,4 +1,5 @@
-//! Random trees and requests, answered with an index and without: the answers are equal byte for byte.
+//! Random trees and requests, answered with and without an index: the answers are equal byte for
+//! byte.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -7,7 +8,8 @@ use serde_json::{Value, json};
 use crate::index_support::{Tally, VARIANTS, compare};
 use crate::properties::{content, plant, request, settings, with};
 
-/// Patterns of which an index can make something in trees of these pieces, and some of which it can't.
+/// Patterns for which an index can exclude files in trees of these pieces, and some for which it
+/// can't.
 fn pattern() -> impl Strategy<Value = String> {
     let literal = prop::collection::vec(
         prop::sample::select(vec![
@@ -39,7 +41,7 @@ fn pattern() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Directories, twins and hidden ones among them, and files, of names that no directory has.
+/// Directories, with twins and hidden ones among them. The names of files differ from theirs.
 const DIRS: &[&str] = &[
     "", "a", "ab", "c", "c/c", "é", "e\u{301}", ".h", r"n\nl", r"\xFF", "a/.h",
 ];
@@ -47,7 +49,7 @@ const FILES: &[&str] = &[
     "x", "x-y", "x.y", "B", ".f", "é", "e\u{301}", r"\xFE", r"l\nf", "日",
 ];
 
-/// Pieces of contents, most of them words of the patterns.
+/// Pieces of contents, most of them from the patterns.
 const PIECES: &[&[u8]] = &[
     b"m",
     b"mm",
@@ -78,7 +80,7 @@ fn trees() -> impl Strategy<Value = Vec<(String, Vec<u8>)>> {
     prop::collection::vec((path, prop_oneof![5 => text, 1 => content()]), 1..40)
 }
 
-/// A request below a directory of the tree, or the whole of it.
+/// Returns requests for the whole tree, or for a directory in it.
 fn asked() -> impl Strategy<Value = Value> {
     let sometimes = |choices| prop::option::weighted(0.2, prop::sample::select(choices));
     let path = sometimes(vec!["a", "ab", "c", "c/c", "é", "e\u{301}", ".h", "n\nl"]);
@@ -121,7 +123,7 @@ fn asked() -> impl Strategy<Value = Value> {
         )
 }
 
-/// Runs requests of a strategy on indexes of random trees, and returns what the indexes had to do with it.
+/// Runs requests of a strategy on indexes of random trees; returns how often the indexes were used.
 fn check(requests: impl Strategy<Value = Vec<Value>>) -> Tally {
     let tally = std::cell::Cell::new(Tally::default());
     let mut runner = TestRunner::new(ProptestConfig {
@@ -161,7 +163,7 @@ fn nfr_lsi_cor_01_random_requests_are_answered_as_without_an_index() {
     check(prop::collection::vec(asked(), 4..12)).check(8);
 }
 
-/// The request that everything is asked with, cut at every place there is.
+/// Each request is cut at every possible place.
 #[test]
 fn fr_lsi_trunc_02_every_limit_cuts_where_it_does_without_an_index() {
     let limits = (pattern(), 0u64..3).prop_map(|(pattern, context)| {

@@ -1,5 +1,5 @@
-//! What the tests of the index share: indexes over test trees in every way of keeping them, and the
-//! comparison of answers with those that are given without an index.
+//! Helpers for the tests of the index: indexes over test trees in every variant, and the comparison
+//! of answers with and without an index.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use serde_json::Value;
 
 use crate::support::Setup;
 
-/// How an index is kept and used.
+/// How an index is stored and used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Variant {
     pub(crate) storage: IndexStorage,
-    /// Whether the user vouches that the tree does not change.
+    /// The user guarantees that the tree does not change.
     pub(crate) frozen: bool,
     pub(crate) strategy: RegexStrategy,
 }
@@ -35,7 +35,7 @@ impl Variant {
     }
 }
 
-/// Every way of keeping an index, with trees that may change and trees that do not.
+/// Every way to store an index, for trees that may change and for frozen trees.
 pub(crate) const VARIANTS: [Variant; if cfg!(feature = "sqlite") { 6 } else { 4 }] = [
     Variant::new(IndexStorage::Memory, false, RegexStrategy::Boolean),
     Variant::new(IndexStorage::Memory, true, RegexStrategy::RequiredLiteral),
@@ -47,26 +47,26 @@ pub(crate) const VARIANTS: [Variant; if cfg!(feature = "sqlite") { 6 } else { 4 
     Variant::new(IndexStorage::Sqlite, true, RegexStrategy::RequiredLiteral),
 ];
 
-/// The variant that looks at everything on each call, which is what most tests are about.
+/// The variant that compares everything with the tree on each call. Most tests use it.
 pub(crate) const LIVE: Variant = VARIANTS[0];
 
-/// Someone who has an index built.
+/// The host of a build in a test.
 #[derive(Debug)]
 pub(crate) struct Host {
-    /// How far the clock is ahead.
+    /// How far the clock is ahead of the system's.
     ahead: Duration,
 }
 
 impl Host {
-    /// A clock on which all changes so far are long past, so that a build need not wait. Only for trees that
-    /// nobody changes before the comparison is over.
+    /// Returns a host for which all changes are long past, so that a build need not wait. The tree
+    /// must not change before the comparison is over.
     pub(crate) fn hasty() -> Host {
         Host {
             ahead: Duration::from_secs(3_600),
         }
     }
 
-    /// The system's clock.
+    /// Returns a host with the system's clock.
     pub(crate) fn patient() -> Host {
         Host {
             ahead: Duration::ZERO,
@@ -91,16 +91,16 @@ impl BuildHost for Host {
     }
 }
 
-/// The indexes of a setup, with the directory in which they are kept.
+/// The indexes of a setup, with the directory in which they are stored.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     pub(crate) indexes: Arc<Indexes>,
-    /// Removed with the last of the setups.
+    /// The directory is removed with the last clone of the setup.
     _place: Option<Arc<tempfile::TempDir>>,
 }
 
 impl Kept {
-    /// The directory of the only index in the store.
+    /// Returns the directory of the only index in the store.
     pub(crate) fn dir(&self) -> PathBuf {
         let store = self.indexes.store().unwrap();
         let listed = store.list().unwrap();
@@ -110,15 +110,15 @@ impl Kept {
 }
 
 impl Setup {
-    /// Lets the tool use indexes, none of which is built yet. Their roots are the allowed ones, unless some are
-    /// configured.
+    /// Lets the tool use indexes, but does not build them. Their roots are the configured ones, or
+    /// else the allowed ones.
     pub(crate) fn with_indexes(self, variant: Variant) -> Setup {
         let place = Arc::new(tempfile::tempdir().unwrap());
         let store = place.path().join("store");
         self.with_indexes_in(variant, &store, Some(place))
     }
 
-    /// The same, kept in a directory that is not removed.
+    /// Does the same with a store in a directory that is not removed.
     pub(crate) fn with_indexes_at(self, variant: Variant, store: &Path) -> Setup {
         self.with_indexes_in(variant, store, None)
     }
@@ -147,7 +147,7 @@ impl Setup {
         self.opened(place)
     }
 
-    /// Opens the store of these indexes anew, as another process would.
+    /// Opens the store of these indexes again, as another process would.
     pub(crate) fn reopened(self) -> Setup {
         let place = self.kept()._place.clone();
         self.opened(place)
@@ -159,7 +159,8 @@ impl Setup {
         let global = self.global_excludes.as_deref();
         let sandbox = &context.sandbox;
         let engines = &self.engines;
-        // Half of what is compared with a walk uses an index that `search_files` has too.
+        // One of the two strategies shares its index with `search_files`, so that half of the
+        // comparisons test a shared index.
         let is_shared = self.config.index_regex_strategy == RegexStrategy::RequiredLiteral;
         let shared = is_shared.then(|| {
             let both = agreeing(&self.config);
@@ -174,13 +175,13 @@ impl Setup {
         self
     }
 
-    /// The indexes.
+    /// Returns the indexes, which must be set up.
     #[track_caller]
     pub(crate) fn kept(&self) -> &Kept {
         self.kept.as_ref().expect("a setup with indexes")
     }
 
-    /// Builds the index of every root; returns what was built for the last one, the least deep.
+    /// Builds the index of the last root, which is the least deep, and returns the result.
     pub(crate) fn build(&self, host: &Host) -> (Built, Arc<Snapshot>) {
         let indexes = &self.kept().indexes;
         let roots: Vec<PathBuf> = indexes.roots().map(Path::to_path_buf).collect();
@@ -198,14 +199,14 @@ impl Setup {
         self.kept().indexes.build(root, sandbox.reach(), host)
     }
 
-    /// Lets the tool use indexes that are built at once. Nobody may change the tree from here on.
+    /// Lets the tool use indexes, and builds them. The tree must not change afterwards.
     pub(crate) fn indexed(self, variant: Variant) -> Setup {
         let setup = self.with_indexes(variant);
         setup.build(&Host::hasty());
         setup
     }
 
-    /// The same without indexes.
+    /// Returns the same setup without indexes.
     pub(crate) fn without_indexes(&self) -> Setup {
         let mut plain = self.clone();
         plain.kept = None;
@@ -214,7 +215,7 @@ impl Setup {
     }
 }
 
-/// Returns a configuration by which `search_files` indexes what `Search` does.
+/// Returns a configuration in which `search_files` indexes the same files as `Search`.
 pub(crate) fn agreeing(search: &SearchConfig) -> Config {
     let mut config = Config::library_default();
     config.search = search.clone();
@@ -228,16 +229,16 @@ pub(crate) fn agreeing(search: &SearchConfig) -> Config {
     config
 }
 
-/// What an index had to do with answers.
+/// How often an index was used for answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// Answers that were compared.
     pub(crate) compared: u64,
-    /// Of these, the ones for which an index was used.
+    /// Compared answers for which an index was used.
     pub(crate) used: u64,
-    /// Of these, the ones in which it left files out.
+    /// Compared answers for which an index excluded files.
     pub(crate) excluding: u64,
-    /// Files that were left out, all in all.
+    /// Excluded files, in total.
     pub(crate) excluded: u64,
 }
 
@@ -249,7 +250,8 @@ impl Tally {
         self.excluded += other.excluded;
     }
 
-    /// Checks that the comparison proves something: that files were left out in one of so many answers.
+    /// Checks that the comparison proves something: files were excluded for at least one in
+    /// `one_in` answers.
     #[track_caller]
     pub(crate) fn check(&self, one_in: u64) {
         println!("{self:?}");
@@ -260,7 +262,7 @@ impl Tally {
     }
 }
 
-/// Takes `stats` out of a response, the one thing that an index may change.
+/// Separates the `stats` of a response, the only part that an index may change.
 pub(crate) fn without_stats(mut response: SearchResponse) -> (SearchResponse, Stats) {
     let stats = response.stats.take().expect("stats");
     (response, stats)
@@ -276,7 +278,7 @@ const BEST_EFFORT: [&str; 6] = [
     "build_elapsed_ms",
 ];
 
-/// The fields that are best effort as well in a process in which the index lives.
+/// The fields that are best effort too in a process with a live index.
 const LIVING: [&str; 7] = [
     "index_safety_state",
     "index_uncertain_reason",
@@ -297,16 +299,16 @@ const DETERMINISTIC: [&str; 6] = [
     "candidates_total",
 ];
 
-/// The fields of `stats` that depend on nothing but the request, the tree and what is kept.
+/// Returns the fields of `stats` that depend only on the request, the tree and the stored indexes.
 ///
 /// # Panics
 ///
-/// If there is a field of no class.
+/// Panics if a field is in no class.
 pub(crate) fn deterministic(stats: &Stats) -> Value {
     without(stats, &BEST_EFFORT)
 }
 
-/// The fields among them that do not depend on how far an index is that lives.
+/// Returns those of these fields that do not depend on the progress of a live index.
 pub(crate) fn deterministic_beside_a_worker(stats: &Stats) -> Value {
     without(stats, &[&BEST_EFFORT[..], &LIVING].concat())
 }
@@ -322,7 +324,7 @@ fn without(stats: &Stats, fields: &[&str]) -> Value {
     stats
 }
 
-/// An answer as JSON, be it a response or a refusal.
+/// Converts an answer to JSON, whether it is a response or an error.
 pub(crate) fn as_json(answer: &Result<SearchResponse, ToolError>) -> Value {
     match answer {
         Ok(response) => response.to_value(),
@@ -330,12 +332,12 @@ pub(crate) fn as_json(answer: &Result<SearchResponse, ToolError>) -> Value {
     }
 }
 
-/// Checks that an answer given with an index is the one given without, apart from `stats`; else says how they differ.
-/// Answers are as [`as_json`] makes them.
+/// Checks that an answer with an index equals the one without it, apart from `stats`. The error
+/// describes the difference. Answers are in the form of [`as_json`].
 pub(crate) fn agree(expected: &Value, found: &Value) -> Result<Tally, String> {
     let parts = |answer: &Value| {
         let mut rest = answer.clone();
-        // How many bytes the least response needs depends on the numbers in its stats.
+        // The size of the smallest response depends on the numbers in its stats.
         if let Some(Value::String(message)) = rest.pointer_mut("/error/message")
             && let Some(at) = message.find("; it needs ")
         {
@@ -357,7 +359,7 @@ pub(crate) fn agree(expected: &Value, found: &Value) -> Result<Tally, String> {
         ..Tally::default()
     };
     let Some(timed_out) = found.get("timed_out") else {
-        // Refused both times.
+        // Both calls were refused.
         return Ok(tally);
     };
     let number = |name: &str| shown[name].as_u64();
@@ -381,8 +383,8 @@ pub(crate) fn agree(expected: &Value, found: &Value) -> Result<Tally, String> {
     Ok(tally)
 }
 
-/// Answers a request with and without the indexes of `setup` and checks that the answers are equal byte for
-/// byte; `None` if the request was refused both times.
+/// Answers a request with and without the indexes of `setup`, and checks that the answers are equal
+/// byte for byte. The response is `None` if both calls were refused.
 #[track_caller]
 pub(crate) fn compare(setup: &Setup, request: &Value) -> (Tally, Option<SearchResponse>) {
     let expected = setup.without_indexes().call(request.clone());
@@ -393,7 +395,7 @@ pub(crate) fn compare(setup: &Setup, request: &Value) -> (Tally, Option<SearchRe
     }
 }
 
-/// Locks an index that nobody else has locked.
+/// Locks an index that is not locked.
 pub(crate) fn locked(dir: &Path, file: LockFile) -> DirLock {
     let mut wait = |_| panic!("the lock is free");
     DirLock::exclusive(dir, file, Duration::ZERO, &mut wait).unwrap()

@@ -1,4 +1,4 @@
-//! Builds that are ended before they are done: what they did is kept, and the next one goes on from it.
+//! Builds that end before they are done: their work is kept, and the next build continues from it.
 
 use std::fs;
 use std::path::Path;
@@ -16,17 +16,17 @@ use serde_json::json;
 use crate::index_support::{VARIANTS, Variant};
 use crate::support::{Setup, Tree};
 
-/// More than two batches.
+/// Enough files for more than two batches.
 const FILES: u64 = 2_500;
 
-/// Ends a build after some batches, or lets it end.
+/// Ends a build after some batches, or lets it finish.
 pub(crate) struct Ending {
     after: Option<u64>,
     by_budget: bool,
     keeps: bool,
     batches: AtomicU64,
     ended: AtomicBool,
-    /// Files that were to be read.
+    /// The number of files that the build has to read.
     to_read: AtomicU64,
 }
 
@@ -52,7 +52,7 @@ impl Ending {
 
 impl BuildHost for Ending {
     fn now_ns(&self) -> i64 {
-        // An hour ahead, so that nothing has changed just now.
+        // An hour ahead, so that no change is recent.
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         (now.unwrap() + Duration::from_secs(3_600)).as_nanos() as i64
     }
@@ -109,7 +109,7 @@ fn build(setup: &Setup, host: &Ending) -> Result<(), BuildError> {
     built.map(|_| ())
 }
 
-/// The files in the directory of the index.
+/// Returns the files in the directory of the index, except hidden files, locks and `accessed`.
 fn names(setup: &Setup) -> Vec<String> {
     let root = setup.kept().indexes.store().unwrap().root().to_path_buf();
     let mut dirs = fs::read_dir(root).unwrap().map(|dir| dir.unwrap().path());
@@ -131,7 +131,7 @@ fn check_answers(setup: &Setup, numbers: impl Iterator<Item = u64>) {
     }
 }
 
-/// In mapped files, where unfinished builds are kept.
+/// Returns the variant with mapped files, where unfinished builds are stored.
 fn mapped() -> Variant {
     VARIANTS[2]
 }
@@ -143,7 +143,7 @@ fn fr_lsi_bg_41_a_build_goes_on_where_the_last_one_was_ended() {
     let first = Ending::after(1);
     assert!(matches!(build(&setup, &first), Err(BuildError::Stopped)));
     assert_eq!(first.to_read.load(Ordering::SeqCst), FILES);
-    // It is none: nothing is left out by it, and nobody lists it.
+    // An unfinished build is not an index: it excludes no files, and the store does not list it.
     assert_eq!(names(&setup), ["segment-1.seg", "unfinished"]);
     assert!(
         setup
@@ -156,7 +156,7 @@ fn fr_lsi_bg_41_a_build_goes_on_where_the_last_one_was_ended() {
             .is_empty()
     );
     check_answers(&setup, [3, 2_000].into_iter());
-    // What has changed since is read again, whether it was read before or not.
+    // Files that changed meanwhile are read again, whether or not the first build had read them.
     tree.file("d3/f3", "some text with number3x in it, and more\n");
     tree.file("d0/f2000", "some text with number2000x in it, and more\n");
     fs::remove_file(tree.path("d1/f1")).unwrap();
@@ -176,7 +176,7 @@ fn fr_lsi_bg_41_a_build_goes_on_where_the_last_one_was_ended() {
     println!("{FILES} files, then {left}, then {:?}", last.to_read);
 }
 
-/// Whoever goes on from it can tell them from files that were read: these have their states, and those none.
+/// The next build can tell read files from unread ones: only files that were read have a stamp.
 #[test]
 fn fr_lsi_bg_51_files_that_were_not_read_are_not_taken_for_read() {
     let tree = tree();
@@ -254,7 +254,7 @@ fn nothing_is_kept_that_nobody_wants_or_that_is_nothing() {
     assert!(names(&setup).is_empty(), "{:?}", names(&setup));
 }
 
-/// Changes one byte in the middle.
+/// Flips one bit in the middle of a file.
 fn damage(path: &Path) {
     let mut bytes = fs::read(path).unwrap();
     let middle = bytes.len() / 2;
@@ -280,7 +280,7 @@ fn fr_lsi_bg_51_what_is_damaged_is_not_gone_on_from() {
     }
 }
 
-/// Notes the phases of a build.
+/// Records the phases of a build.
 struct Phases(std::sync::Mutex<Vec<Phase>>);
 
 impl BuildHost for Phases {

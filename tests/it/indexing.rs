@@ -1,5 +1,5 @@
-//! Indexes as the tool uses them: which index a request gets, where indexes are kept, and that none of it ever changes
-//! an answer.
+//! Indexes as the tool uses them: which index a request gets, where indexes are stored, and that
+//! they never change an answer.
 
 mod budget;
 pub(crate) mod keys;
@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Setup, Tree};
 
-/// A tree, and a place for its indexes beside it.
+/// A tree, with a place for its indexes next to it.
 struct World {
     tree: Tree,
     setup: Setup,
@@ -69,20 +69,20 @@ impl World {
         self
     }
 
-    /// A tool as a process of its own would have it.
+    /// Opens the tool as another process would.
     fn open(&self) -> Opened {
         let (tool, context) = self.setup.indexing_tool();
         Opened { tool, context }
     }
 
-    /// A tool that has just built the index of every root.
+    /// Opens the tool and builds the index of every root.
     fn built(&self) -> Opened {
         let opened = self.open();
         opened.build();
         opened
     }
 
-    /// The answer without any index.
+    /// Returns the answer without an index.
     fn plain(&self, request: &Value) -> SearchResponse {
         let setup = self.setup.clone().config(|config| {
             config.index_mode = IndexMode::Off;
@@ -91,7 +91,7 @@ impl World {
         setup.search(request.clone())
     }
 
-    /// The names in the store that are those of indexes.
+    /// Returns the names in the store, sorted.
     fn kept(&self) -> Vec<String> {
         let mut names: Vec<String> = fs::read_dir(&self.cache)
             .map(|entries| {
@@ -104,7 +104,7 @@ impl World {
         names
     }
 
-    /// Searches, and checks that the answer is that without an index. Returns what is said of the index.
+    /// Searches, and checks that the answer equals the one without an index. Returns the `stats`.
     #[track_caller]
     fn check(&self, opened: &Opened, request: &Value) -> Stats {
         let mut response = opened.search(request);
@@ -123,7 +123,7 @@ impl World {
         stats
     }
 
-    /// Checks a request that an index must serve: files are left out.
+    /// Checks a request for which an index must exclude files.
     #[track_caller]
     fn check_used(&self, opened: &Opened, request: &Value) -> Stats {
         let stats = self.check(opened, request);
@@ -134,7 +134,7 @@ impl World {
         stats
     }
 
-    /// Checks a request that no index may serve.
+    /// Checks a request for which no index may exclude files.
     #[track_caller]
     fn check_unused(&self, opened: &Opened, request: &Value) -> Stats {
         let stats = self.check(opened, request);
@@ -169,7 +169,7 @@ impl Opened {
         self.roots().into_iter().map(build).collect()
     }
 
-    /// Sees to it that all indexes can be used; says for each root whether that took a build.
+    /// Makes all indexes usable. Returns for each root whether that took a build.
     fn ensure(&self) -> Vec<bool> {
         let host = Foreground::new(CancelHandle::new());
         let ensure = |root: PathBuf| {
@@ -200,8 +200,8 @@ fn needle() -> Value {
     json!({"pattern": "needle"})
 }
 
-/// The entries below a directory, each with its length and when it was last written to, but for what says when an index
-/// was used.
+/// Returns the entries below a directory, each with its length and its modification time. The time
+/// of `accessed` files, which record the last use of an index, is left out.
 fn listing(top: &Path) -> BTreeMap<PathBuf, (u64, SystemTime)> {
     let mut found = BTreeMap::new();
     let mut todo = vec![top.to_path_buf()];
@@ -222,7 +222,7 @@ fn listing(top: &Path) -> BTreeMap<PathBuf, (u64, SystemTime)> {
     found
 }
 
-/// The manifest of an index in a directory of the store.
+/// Reads the manifest in the directory of an index.
 fn manifest(dir: &Path) -> Manifest {
     let bytes = fs::read(dir.join("manifest")).unwrap();
     Manifest::decode(bytes.into()).unwrap()

@@ -1,25 +1,25 @@
-//! Rules of the architecture that the compiler does not check.
+//! Tests rules of the architecture that the compiler does not check.
 //!
-//! Each rule is a function over one file's path and text, so that the tests below can show that it
-//! fails when the rule is broken.
+//! Each rule is a function of one file's path and text. The tests can therefore show that the rule
+//! fails when a file violates it.
 
 use crate::source::{
     SourceFile, code_only, dense, is_ident, lines_with_word, project_files, root, rust_files,
 };
 
-/// The layers, from the bottom. A layer may use itself and what stands before it.
+/// The layers, from the bottom. A layer may use itself and the layers before it.
 const LAYERS: [&str; 4] = ["format", "index", "exec", "tool"];
 
-/// Files longer than this are to be split by concern.
+/// The largest number of lines of a file. Longer files must be split by concern.
 const MAX_LINES: usize = 900;
 
-/// The one file that may hold what Rust calls unsafe.
+/// The only file that may contain unsafe code.
 const UNSAFE_FILE: &str = "src/format/mmap.rs";
 
-/// The one file that may start processes.
+/// The only file that may start processes. Modules below it may do so as well.
 const PROCESS_FILE: &str = "src/exec/process.rs";
 
-/// A rule: says what is wrong with a file, one sentence each.
+/// A rule: returns a sentence for each violation in a file.
 type Rule = fn(path: &str, text: &str) -> Vec<String>;
 
 /// Panics with every violation of `rule` in `files`.
@@ -48,8 +48,8 @@ fn check(rule: Rule, path: &str, text: &str, count: usize) {
     assert_eq!(violations.len(), count, "{path}: {text}\n{violations:?}");
 }
 
-/// Dependencies point downward only. Comments count too: a lower layer that describes itself by an
-/// upper one knows about it.
+/// Finds uses of upper layers. Comments count too: a lower layer that refers to an upper one in its
+/// documentation depends on it.
 fn upward_uses(path: &str, text: &str) -> Vec<String> {
     let Some(layer) = LAYERS.iter().position(|layer| {
         path.strip_prefix("src/")
@@ -72,7 +72,8 @@ fn upward_uses(path: &str, text: &str) -> Vec<String> {
     violations
 }
 
-/// The first names of the path, or of each path of the braced group, that `text` starts with.
+/// Returns the first name of the path at the start of `text`, or of each path in a braced group
+/// there.
 fn names_after(text: &str) -> Vec<&str> {
     let ident = |at: usize| {
         let rest = &text[at..];
@@ -168,8 +169,10 @@ fn an_upward_use_is_noticed() {
     );
 }
 
-/// What of the top layer, files and what is below modules of their names, may use `index`: it sets indexes up, administers or explains them, or reads
-/// files for something that is no search. Everything else asks `exec`.
+/// The files of the top layer that may use `index`, together with the modules below them.
+///
+/// They set up, manage or explain indexes, or read files for other purposes than a search. All
+/// other files use `exec`.
 const ADMINISTRATION: [&str; 17] = [
     "src/tool/cli/again.rs",
     "src/tool/cli/building.rs",
@@ -290,7 +293,7 @@ fn a_long_file_is_noticed() {
     check(long_file, "src/lib.rs", &"\n".repeat(MAX_LINES + 1), 1);
 }
 
-/// Unfinished code and tests that do not run.
+/// Finds unfinished code and tests that do not run.
 fn placeholders(_path: &str, text: &str) -> Vec<String> {
     let dense = dense(&code_only(text));
     let mut found = Vec::new();
@@ -351,9 +354,10 @@ fn a_placeholder_is_noticed() {
     );
 }
 
-/// Processes are started in one place, where they get their own group and are never left behind.
+/// Finds started processes. They may start in one place only, which gives them their own group and
+/// always ends them.
 fn started_processes(path: &str, text: &str) -> Vec<String> {
-    // What a platform needs stands in modules of that one.
+    // Modules below the file hold the parts that are specific to a platform.
     let inside = PROCESS_FILE.trim_end_matches(".rs");
     let in_place = path
         .strip_prefix(inside)
@@ -420,15 +424,15 @@ fn a_process_started_elsewhere_is_noticed() {
     check(started_processes, "tests/it/cli.rs", "Command::new(exe)", 0);
 }
 
-/// Files of the project say nothing about the machine they were written on.
+/// Finds paths of the machine on which a file was written.
 fn local_paths(_path: &str, text: &str) -> Vec<String> {
-    // Put together here, so that this file does not hold it.
+    // The parts are joined here, so that this file does not contain the paths itself.
     let needles = [concat!("/wo", "rk/"), concat!("../sha", "red/")];
     let mut found = Vec::new();
     for (number, line) in text.lines().enumerate() {
         for needle in needles {
             let mut hits = line.match_indices(needle);
-            // `a/work/b` is somebody's directory, not that path.
+            // The path `a/work/b` is a different directory.
             let local =
                 |at: usize| !line[..at].ends_with(|c: char| is_ident(c) || "-.~}".contains(c));
             if hits.any(|(at, _)| local(at)) {
@@ -471,7 +475,7 @@ fn a_local_path_is_noticed() {
     );
 }
 
-/// The modules that `tests/it/main.rs` does not list.
+/// Returns errors for modules that `tests/it/main.rs` does not list.
 fn unlisted_modules(main: &str, files: &[&str]) -> Vec<String> {
     let code = code_only(main);
     let listed: Vec<&str> = code
@@ -517,10 +521,11 @@ fn a_forgotten_test_file_is_noticed() {
     assert!(unlisted_modules(main, &["a.rs", "c/mod.rs", "c/x.rs"]).is_empty());
 }
 
-/// What the documentation of a key says while nothing reads it.
+/// The sentence in the documentation of a key that no code reads.
 const NO_EFFECT: &str = "Has no effect.";
 
-/// Keys of the index and of fuzzy fallback whose documentation is not true of `code`, which is all that reads them.
+/// Finds keys of the index and of fuzzy fallback with documentation that is wrong about `code`,
+/// which holds all code that could read them.
 fn misdescribed_keys(keys: &str, code: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut said = false;

@@ -1,4 +1,4 @@
-//! `docs/lifecycle.md` shows the state machine as it is in the program.
+//! Checks that `docs/lifecycle.md` shows the state machine of the program.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
@@ -8,14 +8,14 @@ use forge_search::index::state::{SafetyState, Standing, Trigger};
 
 use crate::source::{code_only, dense, is_ident, root, rust_files};
 
-/// Set to 1, the document is written instead of compared.
+/// Environment variable: with the value 1, the test writes the document instead of comparing it.
 const UPDATE: &str = "UPDATE_LIFECYCLE";
 
-/// Where the part that is generated starts and ends.
+/// The first and the last line of the generated part of the document.
 const START: &str = "<!-- from the table of the program; UPDATE_LIFECYCLE=1 writes it -->\n";
 const END: &str = "<!-- until here -->\n";
 
-/// The name of a trigger or an action, in words.
+/// The name of a trigger or an action as lowercase words: `FooBar` becomes "foo bar".
 fn words(name: &impl Debug) -> String {
     let mut words = String::new();
     for c in format!("{name:?}").chars() {
@@ -32,7 +32,7 @@ fn list<T: Debug>(items: &[T]) -> String {
     items.join(", ")
 }
 
-/// The states of a row, in words.
+/// The states of a row as a list, or as "any" or "any but `DISABLED`".
 fn states(states: &[SafetyState]) -> String {
     let but_disabled = SafetyState::ALL
         .iter()
@@ -57,8 +57,8 @@ fn shown(standing: Standing) -> String {
     }
 }
 
-/// The diagram: from each state to each other one, by which triggers. Triggers that lead to one state from all others are
-/// drawn once.
+/// The diagram: one edge for each pair of states, labelled with its triggers. Triggers that lead to
+/// one state from all others are drawn once.
 fn diagram() -> String {
     let mut edges: BTreeMap<(SafetyState, SafetyState), Vec<Trigger>> = BTreeMap::new();
     for row in TABLE {
@@ -88,7 +88,7 @@ fn diagram() -> String {
     out
 }
 
-/// The table, a line for each row.
+/// The table, one line a row.
 fn table() -> String {
     let mut out = String::from(
         "| trigger | class | in | next | actions |\n| --- | --- | --- | --- | --- |\n",
@@ -125,10 +125,10 @@ fn table() -> String {
     out
 }
 
-/// Where triggers are defined, and where the table of them is.
+/// The files that define triggers and the transition table. Uses of triggers count only elsewhere.
 const MACHINE: [&str; 2] = ["src/index/state.rs", "src/index/state/"];
 
-/// The names in the first column of the table of what is never told.
+/// The names in the first column of the table of triggers that no code sends.
 fn never_told() -> Vec<String> {
     let text = std::fs::read_to_string(root().join("docs/lifecycle.md")).unwrap();
     let (_, section) = text.split_once("## What is never told").unwrap();

@@ -1,8 +1,8 @@
 //! All integration tests, in one binary.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-// The rules about processes, clocks and hash maps are for the crate; tests start programs and
-// measure time.
+// The crate's rules about processes, clocks and hash maps don't apply here: tests start programs
+// and measure time.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod by_the_line;

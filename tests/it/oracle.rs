@@ -1,5 +1,7 @@
-//! What a search should answer, worked out without the crate: files listed and sorted by hand, lines
-//! matched one at a time with the plain `regex` crate, folding spelled out while the pattern is made.
+//! Computes the expected answer of a search without the crate.
+//!
+//! This module lists and sorts the files itself. It matches one line at a time with the plain
+//! `regex` crate. Patterns spell out case folding, for example `[aA]`.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -9,7 +11,8 @@ use proptest::prelude::*;
 use regex::bytes::Regex;
 use unicode_normalization::UnicodeNormalization;
 
-/// A pattern that the oracle knows in two spellings: as the request has it, and with folding written out.
+/// A pattern that the oracle can write in two ways: as the request has it, and with folding spelled
+/// out.
 #[derive(Clone, Debug)]
 pub(crate) enum Pattern {
     Literal(String),
@@ -99,7 +102,7 @@ impl Piece {
 
 impl Pattern {
     pub(crate) fn strategy() -> impl Strategy<Value = Pattern> {
-        // Long ones are for what leaves files out because of them.
+        // The longer literals let prefilters skip files.
         let literal = prop::collection::vec(prop::sample::select(LETTERS), 1..5)
             .prop_map(|letters| Pattern::Literal(letters.into_iter().collect()));
         let expression =
@@ -112,7 +115,7 @@ impl Pattern {
         matches!(self, Pattern::Literal(_))
     }
 
-    /// As the request has it.
+    /// The pattern as the request has it.
     pub(crate) fn text(&self) -> String {
         match self {
             Pattern::Literal(text) => text.clone(),
@@ -148,7 +151,7 @@ impl Pattern {
     }
 }
 
-/// The options of a request that the oracle understands.
+/// Options of a request and limits that the oracle supports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct World {
     pub(crate) hidden: bool,
@@ -160,7 +163,7 @@ pub(crate) struct World {
     pub(crate) max_size: u64,
 }
 
-/// What the oracle expects.
+/// The answer that the oracle expects.
 #[derive(Debug)]
 pub(crate) struct Expected {
     pub(crate) events: Vec<String>,
@@ -168,7 +171,7 @@ pub(crate) struct Expected {
     pub(crate) files_scanned: u64,
 }
 
-/// Lists the eligible files, as paths relative to `root`.
+/// Lists the eligible files, with paths relative to `root`.
 fn list(root: &Path, world: &World) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut todo = vec![PathBuf::new()];
@@ -191,7 +194,7 @@ fn list(root: &Path, world: &World) -> Vec<PathBuf> {
     in_order(files)
 }
 
-/// Sorts relative paths as answers have them.
+/// Sorts relative paths as answers sort them: by their NFC form, then by their bytes.
 pub(crate) fn in_order(mut files: Vec<PathBuf>) -> Vec<PathBuf> {
     files.sort_by_key(|path| {
         let bytes = path.as_os_str().as_bytes().to_vec();
@@ -202,7 +205,7 @@ pub(crate) fn in_order(mut files: Vec<PathBuf>) -> Vec<PathBuf> {
     files
 }
 
-/// Splits a text into lines; a `\r` before a line's end, or at the very end, belongs to the end.
+/// Splits a text into lines. A `\r` before a line break, or at the end of the text, is removed.
 fn lines(text: &[u8]) -> Vec<&[u8]> {
     let mut lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
     if lines.last().is_some_and(|last| last.is_empty()) {
@@ -214,7 +217,7 @@ fn lines(text: &[u8]) -> Vec<&[u8]> {
         .collect()
 }
 
-/// The bytes at the start of a file among which a NUL makes it binary.
+/// The length of the start of a file in which a NUL makes the whole file binary.
 const PROBE: usize = 65_536;
 
 fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Vec<u8> {
@@ -227,7 +230,8 @@ fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// The part of a file that is searched, as text.
+/// The part of a file that is searched, as text. It ends before the line with the first NUL, and is
+/// empty for a binary file.
 fn searched(bytes: &[u8]) -> Vec<u8> {
     let mut text = match bytes {
         [0xFF, 0xFE, rest @ ..] => utf16(rest, u16::from_le_bytes),
@@ -242,7 +246,7 @@ fn searched(bytes: &[u8]) -> Vec<u8> {
     text
 }
 
-/// The events of one file, and whether more lines match than it may show.
+/// Returns the events of one file, and whether more lines match than the file may show.
 fn search(shown: &str, bytes: &[u8], regex: &Regex, world: &World) -> (Vec<String>, bool) {
     let text = searched(bytes);
     let lines = lines(&text);
@@ -265,7 +269,7 @@ fn search(shown: &str, bytes: &[u8], regex: &Regex, world: &World) -> (Vec<Strin
                 let hit = String::from_utf8_lossy(&line[start..end]).into_owned();
                 events.push(format!("{shown}:{}:{}:{hit}|{text}", n + 1, start + 1));
             }
-            // A match beyond the limit is no context either.
+            // A matching line beyond the limit is not shown as context either.
             Some(_) => {}
             None if near(n) => events.push(format!("{shown}-{}-{text}", n + 1)),
             None => {}
@@ -274,7 +278,7 @@ fn search(shown: &str, bytes: &[u8], regex: &Regex, world: &World) -> (Vec<Strin
     (events, counted.len() < matching.len())
 }
 
-/// Answers a request over the tree at `root`.
+/// Computes the answer to a request over the tree at `root`.
 pub(crate) fn expected(
     root: &Path,
     pattern: &Pattern,
@@ -285,8 +289,8 @@ pub(crate) fn expected(
     expected_among(root, &list(root, world), pattern, case, word, world)
 }
 
-/// The same where these files are eligible, in this order; paths are relative to `root`. Files that can't be read have
-/// no events.
+/// Computes the answer if exactly these files are eligible, in this order. Paths are relative to
+/// `root`. Files that can't be read have no events.
 pub(crate) fn expected_among(
     root: &Path,
     files: &[PathBuf],

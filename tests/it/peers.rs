@@ -1,7 +1,8 @@
-//! The programs that tests compare with: where they are, and what happens where they are not.
+//! Finds the programs that tests compare with, and skips tests without them.
 //!
-//! Continuous integration installs them and sets `FORGE_SEARCH_REQUIRE_PEERS`, so that a missing one fails. On a
-//! machine that has nothing but the Rust toolchain the tests that need one are skipped, and say so.
+//! Continuous integration installs the programs and sets `FORGE_SEARCH_REQUIRE_PEERS`, so that a
+//! missing one fails. On a machine with only the Rust toolchain, the tests that need a program are
+//! skipped, and say so.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use forge_search::exec::detect::{Detected, SearchPath, Tool, detect};
 use crate::clocks::FakeClock;
 use crate::skipped::skipped;
 
-/// The variable that names a further version of a program.
+/// The environment variable that names another version of a program.
 fn variable(tool: Tool) -> &'static str {
     match tool {
         Tool::Ripgrep => "FORGE_SEARCH_TEST_RG15",
@@ -20,7 +21,7 @@ fn variable(tool: Tool) -> &'static str {
     }
 }
 
-/// Finds a program, which is asked for its version once in all tests.
+/// Finds a program. All tests together ask it for its version only once.
 fn find(tool: Tool, configured: &Path) -> Result<Detected, String> {
     type Found = BTreeMap<(Tool, PathBuf), Result<Detected, String>>;
     static FOUND: LazyLock<Mutex<Found>> = LazyLock::new(Mutex::default);
@@ -36,16 +37,16 @@ fn look(tool: Tool, configured: &Path) -> Result<Detected, String> {
         path: path.as_deref(),
         working_dir: Path::new("/"),
     };
-    // On a clock that stands still no program is late.
+    // The clock stands still, so no program exceeds its time.
     let clock = Arc::new(FakeClock::new());
     detect(tool, configured, search, clock).map_err(|error| error.to_string())
 }
 
-/// Finds the program on the search path.
+/// Finds the program in `PATH`.
 ///
 /// # Panics
 ///
-/// If it is missing although it is required.
+/// If the program is missing although it is required.
 pub(crate) fn peer(tool: Tool) -> Option<Detected> {
     match find(tool, Path::new(tool.program())) {
         Ok(detected) => Some(detected),
@@ -57,8 +58,7 @@ pub(crate) fn peer(tool: Tool) -> Option<Detected> {
     }
 }
 
-/// Finds all versions of a program that there are: the one on the search path, and a further one that the
-/// environment names.
+/// Finds all versions of a program: the one in `PATH`, and the one that the environment names.
 pub(crate) fn peers(tool: Tool) -> Vec<Detected> {
     let mut all: Vec<Detected> = peer(tool).into_iter().collect();
     if let Some(path) = std::env::var_os(variable(tool)) {

@@ -1,5 +1,8 @@
-//! Files that may not be read. Root may read everything, so where the tests run as root the checks run in
-//! a child process without privileges: this binary again, linked to where that user can start it.
+//! Tests of files that the process may not read.
+//!
+//! Root may read every file. When the tests run as root, the checks therefore run in a child
+//! process without privileges. The child is this binary, linked into a directory where that user
+//! can start it.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -16,16 +19,16 @@ use tempfile::TempDir;
 
 use crate::support::{Setup, Tree, copy_program, events};
 
-/// Says in the child's environment that it is the child, and where its tree is.
+/// Environment variable that marks the child of a test. Its value is the root of the child's tree.
 const CHILD: &str = "FORGE_SEARCH_TEST_UNPRIVILEGED";
 
-/// Says in the child's environment what it is to do.
+/// Environment variable that names the step that the child performs.
 const STEP: &str = "FORGE_SEARCH_TEST_STEP";
 
-/// A user without any rights.
+/// The id of a user and group without any rights.
 const NOBODY: u32 = 65_534;
 
-/// Runs `check` over a tree without privileges; `test` is the path of the calling test.
+/// Runs `check` over a tree, without privileges. `test` is the path of the calling test.
 pub(crate) fn unprivileged(test: &str, build: impl Fn(&Tree), check: impl Fn(&Setup)) {
     if let Some(root) = std::env::var_os(CHILD) {
         assert!(!rustix::process::geteuid().is_root());
@@ -51,10 +54,11 @@ fn world_readable(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// What a child prints when it has come to its end.
+/// The text that a child prints after its last check.
 const CHECKED: &str = "checked as the child of a test";
 
-/// This binary where any user can start it, to run one of its tests in a child process.
+/// This binary at a path from which any user can start it, to run one of its tests in a child
+/// process.
 struct Program<'a> {
     dir: TempDir,
     test: &'a str,
@@ -66,7 +70,7 @@ impl Program<'_> {
         world_readable(dir.path());
         let program = Program { dir, test };
         let own = std::env::current_exe().unwrap();
-        // Another filesystem can't link to it.
+        // A hard link needs the same filesystem. Otherwise the program is copied.
         if fs::hard_link(&own, program.path()).is_err() {
             copy_program(own, &program.path());
         }
@@ -78,7 +82,7 @@ impl Program<'_> {
         self.dir.path().join("it")
     }
 
-    /// Runs the test over a tree in a child, which is to do `step`, and checks that it succeeds.
+    /// Runs the test over a tree in a child, which performs `step`, and checks that it succeeds.
     #[track_caller]
     fn run(&self, tree: &Tree, step: &str, rights: impl Fn(&mut Command)) {
         let mut child = Command::new(self.path());
@@ -99,16 +103,16 @@ impl Program<'_> {
     }
 }
 
-/// What a process with certain rights does with the index of a tree.
+/// A process with certain rights, which uses the index of a tree.
 struct Reader {
     setup: Setup,
-    /// Whether it may read the file that not all may.
+    /// Whether this process may read the file `private`.
     may_read: bool,
 }
 
 impl Reader {
-    /// Looks for what no file holds, and checks that the answer is that without an index. Returns whether there was an
-    /// index of its own.
+    /// Searches for a text that no file holds, and checks that the answer equals the answer without
+    /// an index. Returns true if the process had an index of its own.
     fn search(&self) -> bool {
         let private = self.setup.working_dir.join("private");
         assert_eq!(fs::read(private).is_ok(), self.may_read);
@@ -142,7 +146,7 @@ impl Reader {
         indexes.build(root, context.sandbox.reach(), &host).unwrap();
     }
 
-    /// Does what a step says.
+    /// Performs a step: a name as in [`STEP`], without the word for the kind of process.
     fn carry_out(&self, step: &str) {
         match step {
             "finds none and builds one" => {
@@ -156,23 +160,24 @@ impl Reader {
     }
 }
 
-/// Two kinds of processes, of which one may read the file `private` of a tree.
+/// Two kinds of processes. Processes of one kind may read the file `private` of a tree.
 struct Kinds<'a> {
     /// The path of the calling test.
     test: &'a str,
     /// Whether this process can start both kinds.
     possible: bool,
-    /// Who owns the file, its group and its mode.
+    /// The owner, the group and the mode of the file `private`.
     private: (u32, u32, u32),
-    /// Who keeps indexes: both kinds are processes of this user.
+    /// The user that both kinds of processes run as. This user owns the indexes.
     user: u32,
 }
 
 impl Kinds<'_> {
-    /// Checks that neither kind uses an index of the other. `rights` makes a child one that may read the file, or one
-    /// that may not; as does `enter`, in the child.
+    /// Checks that neither kind uses an index of the other. `rights` prepares a child so that it
+    /// may read the file, or may not. `enter` does the same inside the child.
     ///
-    /// Where both kinds can't be had, checks that processes of one kind have one index.
+    /// If this process can't start both kinds, checks that all processes of one kind share one
+    /// index.
     fn check(&self, rights: impl Fn(&mut Command, bool), enter: impl Fn(bool)) {
         if let Some(root) = std::env::var_os(CHILD) {
             let step = std::env::var(STEP).unwrap();
@@ -251,7 +256,7 @@ fn fr_lsi_idx_key_01_who_has_other_supplementary_groups_has_another_index() {
         private: (0, 4, 0o640),
         user: NOBODY,
     };
-    // Of this thread, and of those that it starts.
+    // The calls change this thread and the threads that it starts.
     let enter = |may_read: bool| {
         if possible {
             let groups = if may_read { [4, 5] } else { [5, 6] };
@@ -278,7 +283,7 @@ fn fr_lsi_idx_key_01_who_has_other_capabilities_has_another_index() {
         private: (NOBODY, NOBODY, 0o600),
         user: 0,
     };
-    // Of this thread, and of those that it starts.
+    // The call changes this thread and the threads that it starts.
     let enter = |may_read: bool| {
         if possible && !may_read {
             let mut without = sets;
@@ -323,7 +328,7 @@ fn t_ls_err_01_unreadable_file_is_recorded() {
             assert_eq!(errors, [("b", true), ("d", true)]);
             assert_eq!(response.exit_code, Some(0));
             assert_eq!(response.files_scanned, 4, "the unreadable file is eligible");
-            // Only up to where the search ended.
+            // Errors are reported only up to the file at which the search ended.
             let cut = setup.search(json!({"pattern": "m", "max_results": 1}));
             let errors: Vec<&str> = cut.errors.iter().map(|e| e.path.as_str()).collect();
             assert_eq!((errors, cut.files_scanned), (vec!["b"], 3));
@@ -381,7 +386,7 @@ fn fr_lsi_idx_conc_01_an_index_that_can_only_be_read_is_used() {
             indexes
                 .build(&setup.working_dir, context.sandbox.reach(), &host)
                 .unwrap();
-            // Before anybody has read it.
+            // No reader has opened this index yet.
             let kept = fs::read_dir(&cache).unwrap().next().unwrap().unwrap();
             let chmod = |files: u32, dirs: u32| {
                 for file in fs::read_dir(kept.path()).unwrap() {
@@ -398,11 +403,12 @@ fn fr_lsi_idx_conc_01_an_index_that_can_only_be_read_is_used() {
             let (_, context) = setup.indexing_tool();
             let condition = indexes.condition(&setup.working_dir, context.sandbox.reach());
             assert_eq!(condition, Some(Condition::Usable));
-            // Who may not write may not build either, and is told what is in the way.
+            // A process that can't write can't build either. The error names the cause.
             let refused = indexes.build(&setup.working_dir, context.sandbox.reach(), &host);
             let error = refused.unwrap_err().to_string();
             assert!(error.contains("ermission denied"), "{error}");
-            // Without the lock that readers share it is not known to be whole.
+            // Without the lock file that readers share, no reader knows whether the index is
+            // complete.
             chmod(0o600, 0o700);
             fs::remove_file(kept.path().join(LockFile::Readers.name())).unwrap();
             chmod(0o400, 0o500);

@@ -1,4 +1,5 @@
-//! Plans over n-grams against the matcher: random expressions over random texts in which they often match.
+//! Tests query plans over n-grams against the matcher. Expressions and texts are random, and made
+//! so that they often match.
 
 use std::cell::Cell;
 use std::ops::RangeInclusive;
@@ -11,11 +12,13 @@ use proptest::test_runner::{Config, TestRunner};
 use crate::fuzz_replay::plan::{Claims, Outcome};
 use crate::support::seeds;
 
-/// How many texts an expression meets.
+/// How many texts each expression is tried on.
 const TEXTS: u64 = 6;
 
-/// Characters of which expressions and texts are made: few letters, so that n-grams recur; both cases; and whatever
-/// normalization, folding, decoding or line ends could trip over.
+/// Pieces of which expressions and texts are made.
+///
+/// The letters are few, so that n-grams recur, and in both cases. The other pieces are difficult
+/// for normalization, folding, decoding or line ends.
 const PIECES: &[&str] = &[
     "a",
     "b",
@@ -61,16 +64,16 @@ const PIECES: &[&str] = &[
     "\u{915}",
 ];
 
-/// Texts that are long and plain enough for n-grams, and overlap in them.
+/// Words for texts that are long and plain enough for n-grams, and share n-grams.
 const WORDS: &[&str] = &[
     "ab", "abc", "bcd", "cab", "aba", "foo", "oof", "Kma", "kma", "x_0", "_0_",
 ];
 
-/// An expression that can also write texts that it matches.
+/// An expression that can also generate texts that it matches.
 #[derive(Clone, Debug)]
 enum Node {
     Text(&'static str),
-    /// Members, and whether the class is what they are not.
+    /// The members, and whether the class is negated.
     Class(Vec<&'static str>, bool),
     Digits,
     Dot,
@@ -84,7 +87,8 @@ enum Node {
     AnyCase(Box<Node>),
 }
 
-/// Plain text and what expressions do with it: mistakes in their analysis show best where all n-grams are alike.
+/// Plain words and common constructs around them. When all n-grams are alike, mistakes in the
+/// analysis of expressions are the most likely to show.
 fn plain_leaf() -> impl Strategy<Value = Node> {
     let word = || prop::sample::select(WORDS).prop_map(Node::Text);
     let letter = prop::sample::select(vec!["a", "b", "c", "C"]);
@@ -98,7 +102,7 @@ fn plain_leaf() -> impl Strategy<Value = Node> {
     ]
 }
 
-/// Anything.
+/// Leaves of every kind, also invalid UTF-8 and assertions.
 fn hostile_leaf() -> impl Strategy<Value = Node> {
     let piece = prop::sample::select(PIECES);
     let member = prop::sample::select(PIECES);
@@ -173,7 +177,7 @@ impl Node {
         }
     }
 
-    /// Writes a text that the expression matches, assertions apart.
+    /// Writes a text that the expression matches. Assertions are ignored.
     fn sample(&self, random: &mut Random, any_case: bool, out: &mut Vec<u8>) {
         match self {
             Node::Text(text) => random.cased(text, any_case, out),
@@ -200,7 +204,7 @@ impl Node {
     }
 }
 
-/// A small generator of numbers, for choices that are not worth shrinking.
+/// A small random number generator, for choices that need no shrinking.
 #[derive(Debug)]
 struct Random(u64);
 
@@ -229,7 +233,7 @@ impl Random {
         }
     }
 
-    /// Writes up to three pieces that have nothing to do with the expression.
+    /// Writes up to three pieces that are independent of the expression.
     fn noise(&mut self, out: &mut Vec<u8>) {
         for _ in 0..self.below(4) {
             match self.below(12) {
@@ -242,10 +246,11 @@ impl Random {
     }
 }
 
-/// Writes a text in which the expression is likely to match within some edits, unless one character is taken out of it.
+/// Writes a text in which the expression is likely to match within `edits` edits. In one text of
+/// four, one byte of the sample is removed.
 fn text(node: &Node, random: &mut Random, any_case: bool, edits: u32) -> Vec<u8> {
     let mut out = Vec::new();
-    // Enough valid characters for the text not to count as binary.
+    // These characters are valid, so that fewer texts count as binary.
     out.extend_from_slice(
         random
             .of(&["", "", "line\n", "some more text\r\n"])
@@ -257,7 +262,7 @@ fn text(node: &Node, random: &mut Random, any_case: bool, edits: u32) -> Vec<u8>
     if random.below(4) == 0 && out.len() > from {
         out.remove(from + random.below((out.len() - from) as u64) as usize);
     }
-    // One more than allowed now and then.
+    // Makes up to `edits` + 1 edits, one more than a match allows.
     for _ in 0..random.below(u64::from(edits) + 2) {
         let at = from + random.below((out.len() - from) as u64 + 1) as usize;
         let piece = match random.below(3) {
@@ -272,7 +277,8 @@ fn text(node: &Node, random: &mut Random, any_case: bool, edits: u32) -> Vec<u8>
     out
 }
 
-/// Checks that whatever matches is kept, under both strategies and folds, and that enough of every kind was seen.
+/// Checks that plans never exclude a text with a match, under both strategies and folds. Also
+/// checks that enough texts were proven to match, and enough were excluded.
 fn check(cases: u64, nodes: impl Strategy<Value = Node>, edits: RangeInclusive<u32>) {
     let cases = Config::default().cases.max(u32::try_from(cases).unwrap());
     let mut runner = TestRunner::new(Config {
@@ -332,7 +338,7 @@ fn no_plan_of_plain_words_excludes_a_text_with_a_match() {
 
 #[test]
 fn fr_lsi_cand_fz_01_no_plan_for_edits_excludes_a_text_within_them() {
-    // Long enough that not every n-gram can be edited.
+    // The word is so long that edits can't change every n-gram of it.
     let word = prop::sample::select(vec!["needle", "_abcdef_", "Kmakma0", "straße"]);
     let hostile = (
         node(hostile_leaf()),

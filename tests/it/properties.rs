@@ -1,4 +1,4 @@
-//! Properties of answers over random trees and requests.
+//! Tests properties of answers over random trees and requests.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use crate::index_support::VARIANTS;
 use crate::oracle::{Pattern, World, expected};
 use crate::support::{Setup, Tree, events, seeds, stable_json};
 
-/// Names that order, hide and confuse: prefixes of each other, both sides of `/`, twins of one key, invalid
-/// bytes.
+/// Names that are difficult to sort, hide or tell apart: prefixes of each other, bytes on both
+/// sides of `/`, names with equal sort keys, and invalid bytes.
 const NAMES: &[&str] = &[
     "a", "a-b", "a.b", "a0", "ab", "B", "b", "c", ".h", "é", "e\u{301}", r"\xFF", r"\xFE",
     "\u{FFFD}", "z z", r"n\nl", "日",
 ];
 
-/// Pieces of file contents. Many matches, every kind of line end, odd bytes.
+/// Pieces of file contents: text that matches often, every kind of line end, and invalid bytes.
 const PIECES: &[&[u8]] = &[
     b"m",
     b"M",
@@ -57,7 +57,7 @@ pub(crate) fn content() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![9 => text, 1 => marked]
 }
 
-/// Files by path; a path that another one needs as a directory is left out when the tree is built.
+/// Files by path. A file whose path another file needs as a directory is left out of the tree.
 pub(crate) fn files() -> impl Strategy<Value = Vec<(String, Vec<u8>)>> {
     let path = prop::collection::vec(name(), 1..4).prop_map(|names| names.join("/"));
     prop::collection::vec((path, content()), 0..12)
@@ -112,7 +112,7 @@ pub(crate) fn request() -> impl Strategy<Value = Value> {
         )
 }
 
-/// The cases of each property; `PROPTEST_CASES` asks for more.
+/// The settings of each property. `PROPTEST_CASES` sets the number of cases.
 pub(crate) fn settings() -> ProptestConfig {
     let default = ProptestConfig::default();
     match std::env::var_os("PROPTEST_CASES") {
@@ -179,7 +179,8 @@ proptest! {
             prop_assert_eq!(&before.matches[..], &next.matches[..before.count]);
             prop_assert_eq!(&before.matches[..], &all.matches[..before.count]);
             let more = next.count > before.count;
-            // Apart from what another limit left out, truncation is exactly "one more would show more".
+            // If no other limit cuts the answer, it is truncated exactly if one more result would
+            // be shown.
             let others = ["max_files", "max_matches_per_file"];
             let other = others.iter().any(|limit| request.get(*limit).is_some());
             if !(other && next.truncated) {
@@ -204,7 +205,8 @@ proptest! {
             let found = tree.setup().threads(threads).search(request.clone());
             prop_assert_eq!(stable_json(&found), expected.as_str(), "{} threads", threads);
         }
-        // What was planted, in another order: paths that blocked each other must stay the same.
+        // The files that were planted, in another order. Files that others replaced by directories
+        // stay out.
         let mut planted: Vec<(String, Vec<u8>)> = Vec::new();
         let mut seen = BTreeSet::new();
         for (name, _) in &files {
@@ -258,7 +260,7 @@ proptest! {
                 }
             }
         }
-        // A budget of exactly what the answer needs cuts nothing that was not cut before.
+        // A budget of exactly the size of the answer truncates nothing more.
         let roomy = Setup { available_capacity_bytes: Some(length + 20), ..tree.setup() };
         prop_assert_eq!(stable_json(&roomy.search(request)), stable_json(&full));
     }
@@ -273,7 +275,7 @@ proptest! {
         tree.link("l", "b");
         let response = tree.search(with(&request, "follow", follow));
         prop_assert!(response.files_scanned >= 1);
-        // The same bytes give the same events, wherever they are.
+        // The same bytes give the same events in every file.
         let under = |top: &str| -> Vec<String> {
             let prefix = format!("{top}:");
             let context = format!("{top}-");
@@ -324,7 +326,8 @@ proptest! {
         });
         match tree.setup().call(request) {
             Ok(response) => {
-                // A literal is found in the line that holds it, unless letters touch it.
+                // A literal is found in the line that holds it, except for whole words next to
+                // letters.
                 if fixed && !word && !pattern.contains('\n') {
                     prop_assert!(response.count >= 1);
                 }
@@ -337,7 +340,7 @@ proptest! {
     }
 }
 
-/// Whether a default pattern denies a name.
+/// Returns true if a default deny pattern matches a name.
 fn is_denied(name: &[u8]) -> bool {
     name.starts_with(b"id_rsa") || name.ends_with(b".pem") || name.ends_with(b".key")
 }

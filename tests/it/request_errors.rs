@@ -1,5 +1,5 @@
-//! Mistakes in requests: each kind in each field, on each surface, is answered with words about the
-//! field and a request that works.
+//! Tests mistakes in requests. On each surface, each kind of mistake in each field gets an error
+//! that names the field and gives a valid example.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use crate::support::{Tree, step};
 
 const TOOLS: [&str; 3] = ["Search", "search_files", "find_files"];
 
-/// Words of the program's inside, which no caller knows.
+/// Words from the program's internals, which callers don't know.
 const FOREIGN: [&str; 18] = [
     "u64",
     "i64",
@@ -52,7 +52,7 @@ fn schema(tool: &str) -> Value {
     }
 }
 
-/// A request that works.
+/// A valid request.
 fn base(tool: &str) -> Value {
     match tool {
         "Search" => json!({"pattern": "text"}),
@@ -69,14 +69,14 @@ fn with(tool: &str, fields: &[(&str, Value)]) -> Value {
     request
 }
 
-/// A request that is wrong, the field that is at fault, and whether lenient surfaces may take it.
+/// An invalid request, its faulty field, and whether lenient surfaces may accept it.
 struct Mistake {
     request: Value,
     field: String,
     may_be_mended: bool,
 }
 
-/// Values of a wrong type for each field.
+/// Values of wrong types for each field.
 fn wrong_types(tool: &str) -> Vec<Mistake> {
     let schema = schema(tool);
     let mut mistakes = Vec::new();
@@ -126,7 +126,7 @@ fn wrong_types(tool: &str) -> Vec<Mistake> {
     mistakes
 }
 
-/// Values of the right type that a field does not take.
+/// Invalid values of the right type.
 fn wrong_values(tool: &str) -> Vec<Mistake> {
     let (text, include) = match tool {
         "Search" => ("pattern", Some(("include_glob", "exclude_glob"))),
@@ -216,7 +216,7 @@ fn wrong_values(tool: &str) -> Vec<Mistake> {
     mistakes.collect()
 }
 
-/// Mistakes in a request as a whole.
+/// Mistakes in the request as a whole.
 fn wrong_requests(tool: &str) -> Vec<Mistake> {
     let names = [
         "patern",
@@ -257,7 +257,7 @@ fn wrong_requests(tool: &str) -> Vec<Mistake> {
     mistakes.collect()
 }
 
-/// The fields that have a cap, which the library's defaults set low.
+/// The fields with caps, which the library's defaults set low.
 fn above_caps(tool: &str) -> Vec<Mistake> {
     let fields: &[&str] = match tool {
         "Search" => &["max_matches_per_file", "max_files", "max_file_size_bytes"],
@@ -288,7 +288,7 @@ fn all(tool: &str) -> Vec<Mistake> {
     lists.into_iter().flatten().collect()
 }
 
-/// Checks the words of an error; returns the request that they give as an example.
+/// Checks the message of an error. Returns the example request in it, if there is one.
 fn check(tool: &str, code: &str, message: &str, field: &str) -> Option<Value> {
     let place = format!("{tool}, `{field}`: {code}: {message}");
     assert!(
@@ -304,7 +304,7 @@ fn check(tool: &str, code: &str, message: &str, field: &str) -> Option<Value> {
     let names_field = match field {
         "request" => message.contains("the request"),
         "path" => message.contains("path"),
-        // An engine that refuses an expression does not know which field it is from.
+        // An engine that refuses an expression does not know the name of its field.
         "pattern" | "query" if message.starts_with("the regular expression is too large") => true,
         "query" if message.starts_with("the text has ") => true,
         "fuzzy" if message.starts_with("fuzzy level ") => true,
@@ -316,7 +316,7 @@ fn check(tool: &str, code: &str, message: &str, field: &str) -> Option<Value> {
             let (_, example) = message.rsplit_once("for example ").expect(&place);
             Some(serde_json::from_str(example).expect(&place))
         }
-        // The tree decides which path would do.
+        // A valid example depends on the tree, so these errors have none.
         "path_outside_sandbox" | "denied_pattern_matched" | "execution_failed" => {
             assert!(
                 message.contains("such as `") || message.contains("include_globs"),
@@ -404,8 +404,7 @@ fn d121_a_text_that_is_no_json_is_answered_with_a_request_that_works() {
     }
 }
 
-/// Asks a process that speaks the Model Context Protocol; returns the text of the answer, and
-/// whether it is an error.
+/// Calls a tool of an MCP server. Returns the text of the answer, and whether it is an error.
 fn ask_mcp(server: &mut ByTheLine, tool: &str, arguments: &Value) -> (String, bool) {
     let params = json!({"name": tool, "arguments": arguments});
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
@@ -434,8 +433,8 @@ fn d121_mistakes_on_every_surface_are_answered_with_a_request_that_works() {
         let mut call = start(&["call", "--jsonl", "--tool", tool]);
         let caps = above_caps(tool).len();
         let mistakes = all(tool);
-        // Tools read requests alike in the process of the test, where each mistake is tried; here it is every
-        // third, and all in the long proofs.
+        // The test of the library tries every mistake, and all surfaces parse requests alike. This
+        // test therefore tries every third mistake, and all in the long tests.
         let step = step().min(3);
         for mistake in mistakes[..mistakes.len() - caps].iter().step_by(step) {
             let error = call.answer(&mistake.request)["error"].clone();

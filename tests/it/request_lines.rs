@@ -1,8 +1,10 @@
-//! Requests by the line beside edits, of all tools: a process whose index lives, and one without an
-//! index, are asked the same and have to give the same bytes, with hostile names in the tree and
-//! limits of the output. Which error a request gives, the test works out by itself.
+//! Tests `call --jsonl` for all tools, during edits of the tree.
 //!
-//! `FORGE_SEARCH_TEST_REQUESTS` is how many requests are made.
+//! A process with a live index and a process without an index get the same requests, and must give
+//! the same bytes. The tree has hostile names, and some processes have an output limit. The test
+//! itself computes the error that a request must get.
+//!
+//! `FORGE_SEARCH_TEST_REQUESTS` sets the number of requests.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,7 +17,7 @@ use crate::by_the_line::ByTheLine;
 use crate::cli::forge_search;
 use crate::differential::Seeded;
 
-/// Names of files and directories, with what is hard to print, to match or to sort.
+/// Names of files and directories that are hard to print, to match or to sort.
 const NAMES: [&[u8]; 16] = [
     b"a",
     b"b.rs",
@@ -71,19 +73,19 @@ const GLOBS: [&str; 10] = [
     "*.rs", "a/", "/a/**", "!b.rs", "./a/*", "[[]x].rs", "\\{b\\}", "src/**", "a/*", "./-e/**",
 ];
 
-/// Paths that requests name.
+/// Paths that requests contain.
 const PATHS: [&str; 10] = [
     ".", "", "a", "b.rs", "-e", "absent", "e\u{301}", ".ssh", "a/k.pem", "../a",
 ];
 
-/// The bytes that answers of a tool may have: any number, and so few that most are cut.
+/// The output limits of each tool in bytes. `None` is no limit; the others truncate most answers.
 const LIMITS: [(&str, &[Option<usize>]); 3] = [
     ("Search", &[None, Some(700), Some(2_500)]),
     ("search_files", &[None, Some(600), Some(1_500)]),
     ("find_files", &[None, Some(500)]),
 ];
 
-/// Starts a process that answers by the line.
+/// Starts a process that answers requests line by line.
 fn start(root: &Path, cache: &Path, tool: &str, sets: &[&str]) -> ByTheLine {
     let mut program = forge_search(root);
     program.args(["call", "--jsonl", "--tool", tool]);
@@ -104,7 +106,7 @@ fn some_path(rng: &mut Seeded, root: &Path) -> PathBuf {
     path
 }
 
-/// Changes something; what can't be done at this place is left.
+/// Makes a random change. Errors are ignored.
 fn edit(rng: &mut Seeded, root: &Path) {
     let path = some_path(rng, root);
     match rng.below(10) {
@@ -133,7 +135,7 @@ fn edit(rng: &mut Seeded, root: &Path) {
     }
 }
 
-/// Sets some of these fields.
+/// Sets some of these fields, each in one request of the given number.
 fn set_some(rng: &mut Seeded, request: &mut Value, fields: &[(&str, usize, &[Value])]) {
     for (name, n, values) in fields {
         if rng.one_in(*n) {
@@ -142,7 +144,7 @@ fn set_some(rng: &mut Seeded, request: &mut Value, fields: &[(&str, usize, &[Val
     }
 }
 
-/// Sets some limits: each once in so many requests, to a number up to the most.
+/// Sets some limits, each in one request of the given number, to at most the given maximum.
 fn set_limits(rng: &mut Seeded, request: &mut Value, fields: &[(&str, usize, usize)]) {
     for (name, n, most) in fields {
         if rng.one_in(*n) {
@@ -260,8 +262,7 @@ fn request(rng: &mut Seeded, tool: &str, root: &Path) -> Value {
     }
 }
 
-/// Returns the code that a request is refused with, whatever is in its way first; `None` for one
-/// that is answered.
+/// Returns the code of the error that a request must get, or `None` for a valid request.
 fn refusal(tool: &str, request: &Value, root: &Path) -> Option<&'static str> {
     let is_regex = match tool {
         "Search" => request["fixed_strings"] != true,
@@ -277,7 +278,7 @@ fn refusal(tool: &str, request: &Value, root: &Path) -> Option<&'static str> {
     };
     let too_deep = request["max_depth"].as_u64() > Some(1);
     let bad = is_bad.then_some("bad_args");
-    // `search_files` looks at its path before the query, the others after it.
+    // `search_files` checks its path before the query, and the other tools after it.
     match tool {
         "search_files" if request["recursive"] == false && too_deep => Some("bad_args"),
         "search_files" => refused_path(tool, request, root).or(bad),
@@ -285,7 +286,7 @@ fn refusal(tool: &str, request: &Value, root: &Path) -> Option<&'static str> {
     }
 }
 
-/// Returns the code that the path of a request is refused with.
+/// Returns the code of the error that the path of a request causes.
 fn refused_path(tool: &str, request: &Value, root: &Path) -> Option<&'static str> {
     let path = request["path"].as_str().unwrap_or(".");
     match path {
@@ -298,11 +299,11 @@ fn refused_path(tool: &str, request: &Value, root: &Path) -> Option<&'static str
     (!is_there).then_some("execution_failed")
 }
 
-/// Checks an error: it is one that the request gives, or the limit is too small for any answer.
+/// Checks an error: it is the expected one, or the limit is too small for any answer.
 fn check_error(tool: &str, request: &Value, error: &Value, limit: Option<usize>, root: &Path) {
     let code = error["code"].as_str().unwrap();
     let place = format!("{tool}: {request}: {error}");
-    // A pattern may be too short for so many edits, which is seen before its path is looked at.
+    // A pattern may be too short for this many edits. This is checked before the path.
     if code == "bad_args" && request["fuzzy"].is_u64() {
         let message = error["message"].as_str().unwrap();
         let is_invalid = refusal(tool, request, root) == Some("bad_args");
@@ -327,7 +328,7 @@ fn check_error(tool: &str, request: &Value, error: &Value, limit: Option<usize>,
     }
 }
 
-/// The results of an answer: of each the file, and the line if it has one.
+/// Returns the file and the line of each result. A result without a line has the line 0.
 fn results(tool: &str, answer: &Value) -> Vec<(String, u64)> {
     let list = if tool == "find_files" {
         "files"
@@ -348,7 +349,7 @@ fn results(tool: &str, answer: &Value) -> Vec<(String, u64)> {
     each.map(one).collect()
 }
 
-/// What has to be true of each answer by itself.
+/// Checks one answer by itself.
 fn check(tool: &str, request: &Value, text: &str, limit: Option<usize>, root: &Path) -> Value {
     let answer: Value = serde_json::from_str(text).unwrap();
     if answer["error"].is_object() {
@@ -378,7 +379,7 @@ fn check(tool: &str, request: &Value, text: &str, limit: Option<usize>, root: &P
     answer
 }
 
-/// The text of an answer without how long it took, which stands in those of `search_files`.
+/// Removes the elapsed time from the answer of `search_files`.
 fn timeless(text: &str) -> String {
     let Some((before, after)) = text.split_once("\"elapsed_ms\":") else {
         return text.to_string();
@@ -389,7 +390,7 @@ fn timeless(text: &str) -> String {
     )
 }
 
-/// The processes that are asked the same: one whose index lives, and one without.
+/// Two processes that get the same requests: one with a live index, and one without an index.
 struct Pair {
     tool: &'static str,
     limit: Option<usize>,
@@ -423,7 +424,7 @@ fn answers_by_the_line_are_those_without_an_index_and_errors_those_of_the_reques
     let tree = tempfile::tempdir().unwrap();
     let cache = tempfile::tempdir().unwrap();
     let root = tree.path();
-    // What git ignores counts for `search_files`.
+    // `search_files` applies git's ignore rules only in a repository.
     fs::create_dir(root.join(".git")).unwrap();
     let mut rng = Seeded::new(2027);
     for _ in 0..60 {
@@ -442,7 +443,7 @@ fn answers_by_the_line_are_those_without_an_index_and_errors_those_of_the_reques
         let other = pairs[at].plain.ask(&request);
         let answer = check(tool, &request, &one, limit, root);
         let plain = check(tool, &request, &other, limit, root);
-        // The time that a call took has more or fewer digits, so other matches may fit.
+        // The elapsed time has more or fewer digits, so a different number of matches may fit.
         if tool != "search_files" || limit.is_none() {
             assert_eq!(timeless(&one), timeless(&other), "{tool}: {request}");
         }
@@ -453,7 +454,7 @@ fn answers_by_the_line_are_those_without_an_index_and_errors_those_of_the_reques
         found += usize::from(!results(tool, &answer).is_empty());
         cut += usize::from(answer["truncated"] == true);
         if limit.is_some() {
-            // What is left is the beginning of the whole answer.
+            // A truncated answer is a prefix of the whole answer.
             let mut unlimited = pairs.iter_mut().filter(|pair| pair.limit.is_none());
             let unlimited = unlimited.find(|pair| pair.tool == tool).unwrap();
             let whole = unlimited.plain.ask(&request);

@@ -1,4 +1,5 @@
-//! `--rg-json` beside NUL bytes: byte for byte what ripgrep prints with `--json`, apart from times.
+//! Compares `--rg-json` with ripgrep's `--json` on files with NUL bytes. Apart from times, the
+//! bytes are equal.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +18,7 @@ fn filler(bytes: usize) -> String {
     "filler line\n".repeat(bytes / 12)
 }
 
-/// Texts with a NUL byte in every place that matters: a block of ripgrep has 64 KiB.
+/// Texts with a NUL byte at every place that matters. ripgrep reads blocks of 64 KiB.
 fn texts() -> Vec<(String, Vec<u8>)> {
     let mut all: Vec<(String, Vec<u8>)> = Vec::new();
     let mut add = |name: &str, text: Vec<u8>| all.push((name.to_string(), text));
@@ -35,7 +36,7 @@ fn texts() -> Vec<(String, Vec<u8>)> {
     ] {
         add(&format!("early-{name}"), text.into());
     }
-    // Far enough for two blocks, for three, and around the places where blocks end.
+    // These texts have two or three blocks, or a match near the end of a block.
     for before in [65_520, 65_532, 65_544, 100_000, 131_064, 200_000, 330_000] {
         for (name, text) in [
             ("line-before", "needle one\nb \0 c\nneedle two\n"),
@@ -60,7 +61,7 @@ fn texts() -> Vec<(String, Vec<u8>)> {
     let wide = format!("needle\n{}x\0needle\nneedle\n", filler(40_000));
     let wide = wide.encode_utf16().flat_map(u16::to_le_bytes);
     add("wide", [0xff, 0xfe].into_iter().chain(wide).collect());
-    // The last: ripgrep keeps the larger block for files that follow.
+    // This file must be the last one: for later files, ripgrep keeps its larger block buffer.
     let long = "x".repeat(200_000);
     add(
         "with-a-long-line",
@@ -69,7 +70,7 @@ fn texts() -> Vec<(String, Vec<u8>)> {
     all
 }
 
-/// Takes out times.
+/// Removes elapsed times from the output.
 fn without_times(output: &Output) -> String {
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     let mut out = String::new();
@@ -87,7 +88,7 @@ struct Both {
 }
 
 impl Both {
-    /// Nothing where there is no ripgrep of the version that is imitated.
+    /// Returns `None` without a ripgrep of the version that is imitated.
     fn find() -> Option<Both> {
         let ripgrep = Ripgrep::newest().filter(|ripgrep| ripgrep.major >= 15);
         if ripgrep.is_none() {
@@ -96,7 +97,7 @@ impl Both {
         Some(Both { ripgrep: ripgrep? })
     }
 
-    /// Runs both programs with the same arguments, and returns the two answers.
+    /// Runs both programs with the same arguments, and returns both outputs.
     fn told(&self, dir: &Path, args: &[&str], stdin: Option<&str>) -> (String, String) {
         let input = || match stdin {
             Some(path) => Stdio::from(fs::File::open(dir.join(path)).unwrap()),
@@ -128,7 +129,7 @@ const PATTERNS: [&[&str]; 9] = [
     &["-w", "-e", "needle", "-e", "^b"],
 ];
 
-/// Compares the messages of both about single files.
+/// Compares the messages of both programs about single files.
 #[track_caller]
 fn same(both: &Both, dir: &Path, args: &[&str], stdin: Option<&str>) {
     let (ours, theirs) = both.told(dir, args, stdin);
@@ -160,7 +161,8 @@ fn files_with_nul_bytes_have_the_messages_of_ripgrep() {
     let names: Vec<&str> = texts.iter().map(|(name, _)| name.as_str()).collect();
     for pattern in PATTERNS {
         same(&both, dir, pattern, None);
-        // Many files are read in blocks, and so are those beside a directory; a few are mapped.
+        // ripgrep reads files in blocks if there are many, or a directory as well. It maps a few
+        // files.
         same(&both, dir, &[pattern, &names].concat(), None);
         same(&both, dir, &[pattern, &[names[0], "in"]].concat(), None);
         for few in names.chunks(10) {
@@ -201,14 +203,14 @@ fn a_match_that_ripgrep_does_not_search_for_is_a_note_of_the_summary() {
         walked.contains(note) && !walked.contains("early"),
         "{walked}"
     );
-    // A file that is named has its lines, and an index hides none.
+    // A file that is an argument reports its lines. An index does not change the output.
     let named = told(&["--rg-json", "needle", "hidden"]);
     assert!(
         named.contains("\"matched_lines\":1") && !named.contains("note"),
         "{named}"
     );
     assert_eq!(told(&["--index", "on", "--rg-json", "needle"]), walked);
-    // Other engines report lines of the file, which a NUL byte does not end.
+    // To other engines a NUL byte does not end a line. The messages are the same all the same.
     for (tool, engine, key) in [
         (Tool::Ripgrep, "backend=rg", "fallback_binary"),
         (Tool::Ugrep, "backend=ugrep", "binary"),
@@ -236,7 +238,7 @@ fn a_file_that_is_not_read_at_once_has_the_messages_of_ripgrep() {
     fs::create_dir(dir.join("in")).unwrap();
     let all = [&[][..], &["large"], &["marked"], &["large", "in"]];
     for (nth, paths) in all.into_iter().enumerate() {
-        // Both in the long proofs, else by turns.
+        // The long tests try both patterns, and other runs take turns.
         for (turn, pattern) in [&["needle"][..], &["-B1", "needle.?"]]
             .into_iter()
             .enumerate()

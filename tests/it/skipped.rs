@@ -1,21 +1,21 @@
-//! Tests that can prove nothing on this machine, and say so.
+//! Reports tests that can't prove anything on this machine.
 //!
-//! The test harness knows no skipping and hides the output of tests that pass. So each reason goes
-//! to the standard error past it, as a line that begins with `skipped: `; `.ci/run` repeats these
-//! lines at its end.
+//! The test harness can't skip tests, and hides the output of tests that pass. Each reason is
+//! therefore written directly to stderr, as a line that starts with `skipped: `. `.ci/run` repeats
+//! these lines at its end.
 
 use std::fmt::Display;
 use std::io::Write;
 
-/// Set where every program and right is there that tests need.
+/// Environment variable that is set if the machine has all programs and rights that tests need.
 const REQUIRED: &str = "FORGE_SEARCH_REQUIRE_PEERS";
 
-/// Says that the calling test, or a part of it, needs a program that is missing, or one that this
-/// machine does not let work. For example, "there is no git" or "`unshare -m` is not allowed".
+/// Reports that the calling test, or a part of it, needs a program that is missing or not
+/// permitted. For example, "there is no git" or "`unshare -m` is not allowed".
 ///
 /// # Panics
 ///
-/// If all of these have to be there.
+/// If `FORGE_SEARCH_REQUIRE_PEERS` is set.
 #[track_caller]
 pub(crate) fn skipped(why: impl Display) {
     assert!(
@@ -25,14 +25,14 @@ pub(crate) fn skipped(why: impl Display) {
     say(&why);
 }
 
-/// Says that the calling test, or a part of it, needs another user: only root can be several.
+/// Reports that the calling test, or a part of it, needs several users, which only root can be.
 pub(crate) fn skipped_unless_root(why: impl Display) {
     say(&why);
 }
 
 fn say(why: &dyn Display) {
     let thread = std::thread::current();
-    // In one piece, and not through a macro, which the harness would capture.
+    // One write for the whole line, and no macro, because the harness captures their output.
     let line = format!("skipped: {}: {why}\n", thread.name().unwrap_or("a thread"));
     std::io::stderr().write_all(line.as_bytes()).unwrap();
 }

@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-/// An expression that takes a minute for 10 MB of [`slow_text`]. It has too many states to remember,
-/// and nothing that could be looked for instead.
+/// An expression that takes a minute for 10 MB of [`slow_text`].
+///
+/// It has more states than a matcher can cache, and no literal that a prefilter could search for.
 pub(crate) const SLOW: &str = "(?:[ab]{150}a){4}[cd]";
 
-/// A line of letters without a pattern, in which [`SLOW`] does not match. After a mebibyte it begins anew:
-/// that is many times as many states as are remembered.
+/// Returns a line of random letters in which [`SLOW`] does not match. It repeats after a mebibyte,
+/// which is long enough for many more states than are cached.
 pub(crate) fn slow_text(len: usize) -> String {
     let mut state = 1u64;
     let mut next = move || {
@@ -29,7 +30,8 @@ pub(crate) fn slow_text(len: usize) -> String {
     text
 }
 
-/// Makes a directory of files in which [`SLOW`] is looked for in vain: for half an hour.
+/// Makes a directory of files in which the search for [`SLOW`] takes half an hour and finds
+/// nothing.
 pub(crate) fn slow_files(dir: &Path) {
     fs::create_dir_all(dir).unwrap();
     fs::write(dir.join("0.txt"), slow_text(10_000_000)).unwrap();

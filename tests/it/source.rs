@@ -1,29 +1,30 @@
-//! Reads the project's own files, for the tests that check rules about them.
+//! Reads the project's own files, for tests that check rules about sources.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
-/// A file of the project as it is committed.
+/// A file of the project that is or could be committed.
 pub(crate) struct SourceFile {
-    /// Relative to the project's root, with forward slashes.
+    /// The path relative to the project's root, with forward slashes.
     pub(crate) path: String,
-    /// The content; invalid UTF-8 is replaced.
+    /// The content. Invalid UTF-8 is replaced.
     pub(crate) text: String,
 }
 
-/// The project's root.
+/// The root directory of the project.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every file that is or could be committed: what ignore files leave, hidden files included.
+/// Returns every file that is or could be committed: all files that ignore files don't exclude,
+/// hidden files included.
 pub(crate) fn project_files() -> Vec<SourceFile> {
     let walk = ignore::WalkBuilder::new(root())
         .hidden(false)
         .require_git(false)
-        // Only the project's own ignore files: the result must not depend on where the checkout is.
+        // Other ignore files are left out: the result must not depend on the place of the checkout.
         .parents(false)
         .git_global(false)
         .git_exclude(false)
@@ -45,7 +46,7 @@ pub(crate) fn project_files() -> Vec<SourceFile> {
     files
 }
 
-/// The platform that the compiler builds for.
+/// The target platform of the compiler, for example `x86_64-unknown-linux-gnu`.
 fn host() -> String {
     let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(compiler).arg("-vV").output().unwrap();
@@ -58,7 +59,7 @@ fn host() -> String {
 pub(crate) fn dependencies() -> Vec<PathBuf> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["metadata", "--offline", "--locked", "--format-version", "1"]);
-    // A build fetches only the crates of its platform and features.
+    // Cargo downloads only the crates of its platform and features.
     command.args(["--filter-platform", &host()]);
     if !cfg!(feature = "allocator") {
         command.args(["--no-default-features", "--features", "cli"]);
@@ -82,7 +83,7 @@ pub(crate) fn dependencies() -> Vec<PathBuf> {
             let manifest = Path::new(package["manifest_path"].as_str().unwrap());
             manifest.parent().unwrap().to_path_buf()
         })
-        // The lock file also names crates of other platforms, which are not fetched.
+        // The lock file also names crates of other platforms. Cargo does not download those.
         .filter(|dir| dir.is_dir())
         .collect();
     found.sort_by_key(|dir| dir.file_name().unwrap().to_os_string());
@@ -101,7 +102,7 @@ pub(crate) fn dependency(name: &str) -> PathBuf {
     dependencies().into_iter().find(is_it).unwrap()
 }
 
-/// The Rust sources among the project's files.
+/// The Rust files among the project's files.
 pub(crate) fn rust_files() -> Vec<SourceFile> {
     project_files()
         .into_iter()
@@ -109,8 +110,8 @@ pub(crate) fn rust_files() -> Vec<SourceFile> {
         .collect()
 }
 
-/// Rust source with comments and the contents of string and character literals blanked, so that
-/// only code is left to look at. Line breaks stay where they are.
+/// Replaces comments and the contents of string and character literals with blanks, so that only
+/// code is left. Line breaks stay in place.
 pub(crate) fn code_only(text: &str) -> String {
     let source: Vec<char> = text.chars().collect();
     let mut code = String::with_capacity(text.len());
@@ -132,7 +133,7 @@ pub(crate) fn code_only(text: &str) -> String {
     code
 }
 
-/// Where the comment or literal that starts at `at` ends; `at` itself when none starts there.
+/// Returns the end of the comment or literal that starts at `at`, or `at` if neither starts there.
 fn literal_end(source: &[char], at: usize) -> usize {
     let next = |offset: usize| source.get(at + offset).copied();
     match source[at] {
@@ -162,7 +163,7 @@ fn literal_end(source: &[char], at: usize) -> usize {
     }
 }
 
-/// Whether the `r` at `at` follows the `b` or `c` of a byte or C string.
+/// Returns true if the `r` at `at` follows the `b` or `c` of a byte or C string.
 fn is_string_prefix(source: &[char], at: usize) -> bool {
     matches!(source[at - 1], 'b' | 'c') && (at < 2 || !is_ident(source[at - 2]))
 }
@@ -202,7 +203,7 @@ fn raw_string_end(source: &[char], mut at: usize, hashes: usize) -> usize {
     source.len()
 }
 
-/// `text` without white space, except where it parts two names.
+/// Removes white space from `text`, except for one space between two names.
 pub(crate) fn dense(text: &str) -> String {
     let mut dense = String::with_capacity(text.len());
     for word in text.split_whitespace() {
@@ -214,12 +215,12 @@ pub(crate) fn dense(text: &str) -> String {
     dense
 }
 
-/// Whether `c` can be part of an identifier.
+/// Returns true if `c` can be part of an identifier.
 pub(crate) fn is_ident(c: char) -> bool {
     c == '_' || c.is_alphanumeric()
 }
 
-/// The line numbers, from 1, on which `word` stands as a whole word.
+/// The line numbers, from 1, of the lines that contain `word` as a whole word.
 pub(crate) fn lines_with_word(code: &str, word: &str) -> Vec<usize> {
     let lines = code.lines().enumerate();
     lines

@@ -1,5 +1,5 @@
-//! Indexes in SQLite databases: the same answers as from any other, the reference schema, and no harm from anything that
-//! happens to the file.
+//! Tests indexes in SQLite databases: the answers are those of other storages, the schema is the
+//! reference schema, and damage to the file does no harm.
 
 mod answers;
 mod crash;
@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use crate::support::{Setup, Tree};
 
-/// What a build asks for, from the system.
+/// A build host with the system's clock.
 struct Host<F: Fn(Progress) + Sync = fn(Progress)> {
     hears: F,
 }
@@ -54,10 +54,10 @@ impl<F: Fn(Progress) + Sync> BuildHost for Host<F> {
     }
 }
 
-/// How long a process that is hasty waits for a lock.
+/// The time that a process with little patience waits for a lock.
 const HASTY: Duration = Duration::from_millis(50);
 
-/// A tree with an index that is kept somewhere.
+/// A tree with an index in some storage.
 struct Place<'a> {
     setup: Setup,
     tree: &'a Tree,
@@ -84,7 +84,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The same, for a process that waits for a lock for a short time only.
+    /// Sets a short lock timeout.
     fn hasty(mut self) -> Place<'a> {
         self.setup = self.setup.config(|config| {
             config.index_lock_timeout_ms = HASTY.as_millis() as u64;
@@ -92,7 +92,7 @@ impl<'a> Place<'a> {
         self
     }
 
-    /// As a process that has just started finds it.
+    /// Returns the indexes as a process that has just started sees them.
     fn indexes(&self) -> Arc<Indexes> {
         let context = self.setup.context();
         let indexes = Indexes::new(
@@ -115,14 +115,14 @@ impl<'a> Place<'a> {
         indexes.build(self.tree.root(), self.setup.context().sandbox.reach(), host)
     }
 
-    /// Builds the index; returns the indexes of the process that did.
+    /// Builds the index. Returns the indexes of the building process, and the snapshot.
     fn build(&self) -> (Arc<Indexes>, Arc<Snapshot>) {
         let indexes = self.indexes();
         let (_, snapshot) = self.try_build(&indexes, &Host::new()).unwrap();
         (indexes, snapshot)
     }
 
-    /// The key of the index, wherever it is kept.
+    /// The key of the index, which is the same for every storage.
     fn key(&self) -> &KeyParts {
         self.key.get_or_init(|| {
             let mut other = Place::new(self.tree, &self.cache, IndexStorage::Memory);
@@ -137,13 +137,13 @@ impl<'a> Place<'a> {
         self.store().load(self.key(), &mut std::thread::sleep)
     }
 
-    /// As [`Place::load`], for an index that is there and sound.
+    /// Opens an index that must exist and be intact. See [`Place::load`].
     #[track_caller]
     fn open(&self) -> Snapshot {
         self.load().unwrap().expect("an index")
     }
 
-    /// Answers a request with some indexes.
+    /// Answers a request with the given indexes.
     fn answer(&self, indexes: &Arc<Indexes>, request: &Value) -> SearchResponse {
         let tool = self.setup.tool().with_indexes(Some(indexes.clone()));
         tool.call(request.clone(), &self.setup.context()).unwrap()
@@ -180,7 +180,7 @@ fn connect(path: &Path) -> Connection {
     Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).unwrap()
 }
 
-/// A tree with something of everything that an index knows of.
+/// A tree with every kind of file that an index distinguishes.
 fn varied() -> Tree {
     let tree = Tree::new();
     tree.file(".gitignore", "*.ignored\n")
@@ -207,14 +207,14 @@ fn varied() -> Tree {
         .file("invalid-\\xFE.txt", "another thing")
         .file("dir-\\xFF/inside.txt", "inside_of_it")
         .file("wide.txt", "\u{1F600}\u{1F601}\u{1F602}\u{1F603} Übergröße");
-    // Larger than a part, so that it has several slots.
+    // The file is larger than a part, so it has several slots.
     let mut large = String::new();
     for n in 0..9_000u32 {
         let word = n.wrapping_mul(2_654_435_761);
         large.push_str(&format!("line {n}: {word:08x} lorem ipsum\n"));
     }
     tree.file("large.txt", &large);
-    // Enough files for blocks of several words, and for n-grams with rows of their own.
+    // There are enough files for blocks of several words, and for n-grams with their own rows.
     for n in 0..700u32 {
         let word = n.wrapping_mul(0x9E37_79B9);
         let name = format!("src/d{}/f{n}.rs", n % 23);

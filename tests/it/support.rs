@@ -1,7 +1,7 @@
-//! What the tests of the tool share: trees in temporary directories, tools, requests and checks.
+//! Shared helpers of the tests: trees in temporary directories, tools, requests and checks.
 //!
-//! This is the only file that constructs configurations, sandboxes, engines and tools, so that a change
-//! of their construction is a change in one place.
+//! Only this file constructs configurations, sandboxes, engines and tools. A change of their
+//! constructors is therefore a change in one place.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -31,11 +31,11 @@ use serde_json::Value;
 use crate::index_support::Kept;
 use crate::peers::peers;
 
-/// The guard against hangs, and the only upper bound on real time in this suite: no test waits longer for
-/// a state. A test that passes waits for none of it.
+/// Guards against hangs: the longest time that a test waits for a state. It is the only upper bound
+/// on real time in this suite. A test that passes never waits this long.
 pub(crate) const GUARD: Duration = Duration::from_secs(300);
 
-/// Whether the long proofs run: with `FORGE_SEARCH_TEST_SEEDS=all`.
+/// Returns true if the long tests run: with `FORGE_SEARCH_TEST_SEEDS=all`.
 pub(crate) fn is_long() -> bool {
     match std::env::var("FORGE_SEARCH_TEST_SEEDS").as_deref() {
         Ok("all") => true,
@@ -44,38 +44,40 @@ pub(crate) fn is_long() -> bool {
     }
 }
 
-/// The share of cases that a test tries: every one in the long proofs, else every twelfth.
+/// The step through the cases of a test: 1 in the long tests, else 12, for every twelfth case.
 pub(crate) fn step() -> usize {
     if is_long() { 1 } else { 12 }
 }
 
-/// Whether the `nth` of cases has its turn: every one in the long proofs, else one in so many.
+/// Returns true if the `nth` case runs: always in the long tests, else for one case in `one_in`.
 pub(crate) fn is_turn(nth: usize, one_in: usize) -> bool {
     is_long() || nth.is_multiple_of(one_in)
 }
 
-/// The number of seeds of a test with generated cases: all in the long proofs, else a twelfth.
+/// The number of seeds of a test with generated cases: all in the long tests, else a twelfth.
 pub(crate) fn seeds(all: u64) -> u64 {
     all.div_ceil(step() as u64)
 }
 
-/// Copies a program to where any user can start it. Another process does: a program can't be run while
-/// somebody has it open for writing, and what this process has open, processes that other tests start
-/// at the same moment have, too.
+/// Copies a program to a path from which any user can start it.
+///
+/// `cp` writes the copy, not this process. The system refuses to run a program while a process has
+/// it open for writing. Children that other tests start meanwhile would inherit this process' open
+/// file.
 pub(crate) fn copy_program(from: impl AsRef<Path>, to: &Path) {
     let copied = Command::new("cp").arg(from.as_ref()).arg(to).status();
     assert!(copied.unwrap().success());
     fs::set_permissions(to, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Writes a script of the shell that can be run at once, for the same reason by another process.
+/// Writes a shell script that can be run at once. `cp` writes it, as in [`copy_program`].
 pub(crate) fn write_script(path: &Path, script: &str) {
     let text = tempfile::NamedTempFile::new().unwrap();
     fs::write(text.path(), format!("#!/bin/sh\n{script}\n")).unwrap();
     copy_program(text.path(), path);
 }
 
-/// Prepares git for a tree, without anybody's settings.
+/// Prepares a git command for a tree. It ignores the settings of the user and of the system.
 pub(crate) fn git_in(top: &Path, args: &[&str]) -> Command {
     let mut git = Command::new("git");
     git.arg("-C").arg(top).args(args);
@@ -92,14 +94,14 @@ pub(crate) fn git_in(top: &Path, args: &[&str]) -> Command {
     git
 }
 
-/// Runs git in a tree, without anybody's settings; returns its output.
+/// Runs git in a tree, without the settings of the user and of the system, and returns its output.
 pub(crate) fn git(top: &Path, args: &[&str]) -> std::io::Result<Vec<u8>> {
     let output = git_in(top, args).output()?;
     assert!(output.status.success(), "{output:?}");
     Ok(output.stdout)
 }
 
-/// The engines that every case runs on, as far as their programs are installed.
+/// The engines that every case runs on: the embedded one and each peer that is installed.
 pub(crate) fn engines() -> Vec<(&'static str, Engines)> {
     let mut all = vec![("embedded", Engines::embedded())];
     let alone = |engine: Arc<dyn Engine>| Engines::new(vec![engine], String::new());
@@ -112,7 +114,7 @@ pub(crate) fn engines() -> Vec<(&'static str, Engines)> {
     all
 }
 
-/// The library's defaults, with the tool switched on.
+/// The library's default configuration, with the tool enabled.
 pub(crate) fn config() -> SearchConfig {
     SearchConfig {
         enabled: true,
@@ -120,7 +122,7 @@ pub(crate) fn config() -> SearchConfig {
     }
 }
 
-/// A configuration whose caps are out of the way.
+/// A configuration with caps so high that no test reaches them.
 pub(crate) fn generous() -> SearchConfig {
     SearchConfig {
         default_max_results: 10_000_000,
@@ -132,9 +134,9 @@ pub(crate) fn generous() -> SearchConfig {
     }
 }
 
-/// A directory to be searched, removed when it is dropped.
+/// A directory to search. It is removed when it is dropped.
 pub(crate) struct Tree {
-    /// Whoever takes over the directory of another process does not remove it.
+    /// `None` for the tree of another process, which removes the directory itself.
     _dir: Option<tempfile::TempDir>,
     root: PathBuf,
 }
@@ -144,7 +146,7 @@ impl Tree {
         Tree::new_in(&std::env::temp_dir())
     }
 
-    /// Makes a tree on the filesystem of a certain directory.
+    /// Makes a tree inside the directory `place`, and thus on the filesystem of `place`.
     pub(crate) fn new_in(place: &Path) -> Tree {
         let dir = tempfile::Builder::new()
             .prefix("forge-search-test-")
@@ -156,13 +158,13 @@ impl Tree {
         Tree { _dir, root }
     }
 
-    /// A tree that another process has made.
+    /// Wraps a tree that another process has made.
     pub(crate) fn existing(root: &Path) -> Tree {
         let root = root.to_path_buf();
         Tree { _dir: None, root }
     }
 
-    /// Builds a tree of files from names (escaped as for [`unescape`]) and contents.
+    /// Builds a tree of files from pairs of a name (escaped as for [`unescape`]) and a content.
     pub(crate) fn of<N: AsRef<str>, B: AsRef<[u8]>>(
         files: impl IntoIterator<Item = (N, B)>,
     ) -> Tree {
@@ -173,12 +175,12 @@ impl Tree {
         tree
     }
 
-    /// The canonical path of the top.
+    /// The canonical path of the tree's root.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The absolute path of an entry, its name escaped as for [`unescape`].
+    /// The absolute path of an entry. `name` is escaped as for [`unescape`].
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.root.join(OsStr::from_bytes(&unescape(name)))
     }
@@ -199,7 +201,7 @@ impl Tree {
         self
     }
 
-    /// Makes a symbolic link; `{root}` in the target stands for the top of the tree.
+    /// Makes a symbolic link. `{root}` in the target stands for the root of the tree.
     pub(crate) fn link(&self, name: &str, target: &str) -> &Tree {
         let target = target.replace("{root}", self.root.to_str().unwrap());
         symlink(OsStr::from_bytes(&unescape(&target)), self.place(name)).unwrap();
@@ -222,18 +224,19 @@ impl Tree {
         self
     }
 
-    /// A setup over this tree, with the engine that is always there.
+    /// Returns a setup over this tree with the embedded engine, which every machine has.
     pub(crate) fn setup(&self) -> Setup {
         Setup::new(&self.root)
     }
 
-    /// Answers a request given as JSON, under the standard configuration.
+    /// Answers a request given as JSON, with the default setup.
     pub(crate) fn search(&self, request: Value) -> SearchResponse {
         self.setup().search(request)
     }
 }
 
-/// Reads `\xFF` as a byte, `\n`, `\r` and `\\` as usual; everything else stands for itself.
+/// Decodes `\xFF` to a byte, and `\n`, `\r` and `\\` as usual. All other characters stay as they
+/// are.
 pub(crate) fn unescape(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -260,7 +263,7 @@ pub(crate) fn unescape(text: &str) -> Vec<u8> {
     out
 }
 
-/// Restores the modification time of a file after an edit.
+/// Edits a file and restores its modification time afterwards.
 pub(crate) fn keeping_time(path: &Path, edit: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let before = fs::metadata(path)?.modified()?;
     edit()?;
@@ -272,7 +275,7 @@ pub(crate) fn keeping_time(path: &Path, edit: impl FnOnce() -> io::Result<()>) -
     Ok(())
 }
 
-/// Everything a call depends on besides the request.
+/// Everything that a call depends on, except for the request.
 #[derive(Clone)]
 pub(crate) struct Setup {
     pub(crate) engines: Engines,
@@ -324,8 +327,9 @@ impl Setup {
         SearchTool::new(self.config.clone(), self.engines.clone()).with_indexes(indexes)
     }
 
-    /// A tool with the indexes that the configuration asks for, and the context of its calls; as a process of its
-    /// own would have them. Where no `index_path` is configured, there is no place to keep them in.
+    /// Returns a tool with the indexes that the configuration asks for, and the context of its
+    /// calls, as a new process would have them. Without an `index_path` there is no directory for
+    /// indexes.
     pub(crate) fn indexing_tool(&self) -> (SearchTool, ToolContext) {
         let context = self.context();
         let indexes = Indexes::new(
@@ -347,13 +351,14 @@ impl Setup {
         context
     }
 
-    /// Answers a request, whatever the outcome; a response was checked for what holds of every one.
+    /// Answers a request and returns the response or the error. Every response is checked with
+    /// [`check_response`].
     pub(crate) fn call(&self, request: Value) -> Result<SearchResponse, ToolError> {
         let parsed = SearchRequest::from_value(request)?;
         self.run(&parsed)
     }
 
-    /// As [`Setup::call`], for a request that is parsed already.
+    /// Does the same as [`Setup::call`] for a parsed request.
     pub(crate) fn run(&self, request: &SearchRequest) -> Result<SearchResponse, ToolError> {
         let response = self.tool().search(request, &self.context())?;
         check_response(request, &response);
@@ -377,7 +382,7 @@ impl Setup {
     }
 }
 
-/// Checks what holds of every response to `request`.
+/// Checks the invariants that hold for every response to `request`.
 #[track_caller]
 pub(crate) fn check_response(request: &SearchRequest, response: &SearchResponse) {
     let json: Value = serde_json::from_str(&response.to_json()).expect("a response is valid JSON");
@@ -418,7 +423,7 @@ pub(crate) fn check_response(request: &SearchRequest, response: &SearchResponse)
     if response.truncated || response.timed_out {
         assert!(notes > 0, "a cut answer says so: {}", response.content);
     } else {
-        // Matches of fuzzy fallback are announced, of a literal only.
+        // Only a search for a literal announces matches of fuzzy fallback.
         let may_be_near = request.fixed_strings && request.fuzzy.is_none();
         let notes = response.content.lines().skip(response.count);
         let is_said = |note: &str| {
@@ -446,9 +451,10 @@ fn check_record(record: &Record) {
         (Some(column), Some(text)) => {
             assert!(record.is_match());
             assert!(*column >= 1);
-            // Where a long line is cut, it is the column of the whole one.
+            // The column of a cut line counts from the start of the whole line.
             let before = record.left_out.map_or(0, |left_out| left_out.before);
-            // Replacement characters can make the shown line longer than the real one, never shorter.
+            // Replacement characters can make the shown line longer than the line in the file,
+            // never shorter.
             assert!(
                 *column as usize <= before + data.lines.text.len() + 1,
                 "{data:?}"
@@ -469,7 +475,7 @@ fn check_record(record: &Record) {
 
 fn check_order(a: &Record, b: &Record) {
     let (x, y) = (&a.data, &b.data);
-    // The shown path has lost what made names with invalid bytes distinct; twins have equal keys.
+    // Names that differ only in invalid bytes have the same shown path, and thus equal keys.
     let key = |path: &str| forge_search::format::sort_key::sort_key(Path::new(path)).into_owned();
     let paths = key(&x.path.text).cmp(&key(&y.path.text));
     assert!(!paths.is_gt(), "{x:?} before {y:?}");
@@ -479,7 +485,8 @@ fn check_order(a: &Record, b: &Record) {
     }
 }
 
-/// An event as one line: `path:line:column:match|text` for a match, `path-line-text` for context.
+/// Formats an event as one line: `path:line:column:match|text` for a match, `path-line-text` for
+/// context.
 pub(crate) fn compact(record: &Record) -> String {
     let data = &record.data;
     let (path, line, text) = (&data.path.text, data.line_number, &data.lines.text);
@@ -489,7 +496,7 @@ pub(crate) fn compact(record: &Record) -> String {
     }
 }
 
-/// The events of a response, each as one line.
+/// The events of a response, one line each, as from [`compact`].
 pub(crate) fn events(response: &SearchResponse) -> Vec<String> {
     response.matches.iter().map(compact).collect()
 }
@@ -505,13 +512,15 @@ pub(crate) fn paths(response: &SearchResponse) -> Vec<String> {
     paths
 }
 
-/// The answer without the one field that may differ between two runs.
+/// The response as JSON. Responses with `stats` are refused, because their times differ between
+/// runs.
 pub(crate) fn stable_json(response: &SearchResponse) -> String {
     assert!(response.stats.is_none(), "stats hold wall-clock times");
     response.to_json()
 }
 
-/// Makes a terminal: the end that sees what is shown, and the one that programs are given.
+/// Makes a terminal. Returns the end that reads the shown text, and the end that programs are
+/// given.
 #[cfg(unix)]
 pub(crate) fn terminal() -> (std::fs::File, std::fs::File) {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -527,7 +536,8 @@ pub(crate) fn terminal() -> (std::fs::File, std::fs::File) {
     (std::fs::File::from(master), slave)
 }
 
-/// Sets something at the end of a block, however that comes: threads that go on until then would otherwise keep a test that has failed from ending.
+/// Sets a flag when a block ends, even by a panic. Threads that run until the flag is set would
+/// otherwise keep a failed test from ending.
 pub(crate) struct SetAtEnd<'a>(pub(crate) &'a std::sync::atomic::AtomicBool);
 
 impl Drop for SetAtEnd<'_> {

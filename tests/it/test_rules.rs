@@ -1,14 +1,15 @@
-//! Rules for tests that a reader can't be expected to remember: no test races the clock.
+//! Checks a rule for tests that reviewers easily miss: no test races the clock.
 //!
-//! `CONTRIBUTING.md` has all of the rules. A line that needs an exception has a comment above it that
-//! starts with `// Real time:` and gives the reason.
+//! `CONTRIBUTING.md` has all of the rules. A line that needs an exception has a comment above it.
+//! The comment starts with `// Real time:` and gives the reason.
 
 use crate::source::{code_only, rust_files};
 
-/// Sleeps in tests are pauses between two looks at a state, and not longer than this.
+/// The longest sleep in a test. Tests sleep only between two looks at a state.
 const LONGEST_PAUSE_MS: u64 = 50;
 
-/// The constant that bounds waiting in tests, and its name in the unit tests of the crate.
+/// Names of the constant that bounds waiting: in integration tests, and in the unit tests of the
+/// crate.
 const GUARDS: [&str; 2] = ["GUARD", "LONG"];
 
 fn is_test(path: &str) -> bool {
@@ -17,14 +18,14 @@ fn is_test(path: &str) -> bool {
         || path.contains("/tests/") && path.starts_with("src/")
 }
 
-/// Returns the number at the start of `text`, with underscores.
+/// Parses the number at the start of `text`, which may contain underscores.
 fn number(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '_');
     let digits = text[..end.unwrap_or(text.len())].replace('_', "");
     digits.parse().ok()
 }
 
-/// Returns the milliseconds that a call of `sleep` in the line names by a literal.
+/// Returns the milliseconds of a `sleep` call in the line, if its duration is a literal.
 fn pause_ms(line: &str) -> Option<u64> {
     let (_, sleep) = line.split_once("sleep(")?;
     if let Some((_, seconds)) = sleep.split_once("from_secs(") {
@@ -33,9 +34,9 @@ fn pause_ms(line: &str) -> Option<u64> {
     number(sleep.split_once("from_millis(")?.1)
 }
 
-/// Returns true if the line compares a time that has passed with an upper bound that is no guard.
+/// Returns true if the line compares elapsed time with an upper bound other than a guard.
 fn is_bound(line: &str) -> bool {
-    // A loop that goes on for a while proves that a state stays.
+    // A loop that runs for some time proves that a state stays.
     if line.trim_start().starts_with("while ") {
         return false;
     }
@@ -53,7 +54,7 @@ fn is_bound(line: &str) -> bool {
         })
 }
 
-/// Names the lines of a test that wait for a time, or that fail on a slow machine.
+/// Lists the lines of a test that wait for a time, or that fail on a slow machine.
 fn races(path: &str, text: &str) -> Vec<String> {
     if !is_test(path) {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! Globs of all tools: what a caller may write in front of them means the same in each tool. Which
-//! files a glob is about, git says.
+//! Tests the globs of all tools: prefixes such as `./` or the root's path mean the same in each
+//! tool. The expected files are those that git matches.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ struct Tools {
     context: ToolContext,
 }
 
-/// The files of an answer, and what it says of globs.
+/// The files of an answer, and its messages about globs.
 type Answer = (BTreeSet<String>, String);
 
 impl Tools {
@@ -38,7 +38,7 @@ impl Tools {
         }
     }
 
-    /// Asks each tool for the files that a glob includes, or does not exclude. `path` is that of a
+    /// Asks each tool for the files that a glob includes, or does not exclude. `path` names a
     /// directory.
     fn ask(&self, path: &str, glob: &str, includes: bool) -> [Answer; 3] {
         let context = &self.context;
@@ -73,7 +73,7 @@ impl Tools {
     }
 }
 
-/// Lists files as git does.
+/// Lists files with a git command.
 fn listed(tree: &Tree, args: &[&str]) -> std::io::Result<BTreeSet<String>> {
     let names = String::from_utf8(git(tree.root(), args)?).unwrap();
     Ok(names.lines().map(str::to_string).collect())
@@ -100,7 +100,7 @@ fn d122_globs_start_at_the_path_however_they_are_written_in_every_tool() {
     let tools = Tools::over(&tree);
     let root = tree.root().canonicalize().unwrap();
     let root = root.to_str().unwrap();
-    // The path, the glob, and the same from the root as git has it.
+    // The path, the glob, and the equivalent glob from the root for git.
     for (path, glob, same) in [
         (".", "src/**", "src/**"),
         (".", "./src/**", "src/**"),
@@ -122,7 +122,7 @@ fn d122_globs_start_at_the_path_however_they_are_written_in_every_tool() {
         ("src/exec", "src/exec/*.rs", "src/exec/*.rs"),
         ("src/exec", "{root}/src/exec/deep/*", "src/exec/deep/*"),
         ("docs/[x]", "{root}/docs/[x]/*.md", "docs/\\[x\\]/*.md"),
-        // Elsewhere.
+        // These globs match nothing.
         ("src", "{root}/docs/**", "src/docs/**"),
         ("src", "docs/**", "src/docs/**"),
         (".", "{root}s/*.rs", "none/*.rs"),
@@ -157,7 +157,7 @@ fn d122_globs_start_at_the_path_however_they_are_written_in_every_tool() {
             {
                 let place = format!("{tool}: {path}, {glob}, {includes}: {said}");
                 assert_eq!(found, expected, "{place}");
-                // A guess is said.
+                // If a tool guesses the meaning of a glob, it says so.
                 assert_eq!(said.contains("was taken as `"), repeats, "{place}");
             }
         }
@@ -173,7 +173,7 @@ fn d122_a_glob_that_may_mean_what_it_says_is_left_alone() {
         assert_eq!(answer.0, BTreeSet::from(["src/src/exec/f.rs".to_string()]));
         assert!(!answer.1.contains("was taken as"), "{}", answer.1);
     }
-    // Then only a name that is found nowhere is said to be meant otherwise.
+    // The tools suggest another glob only if the glob matches nothing.
     for answer in tools.ask("src", "src/deep/*.c", true) {
         assert!(answer.0.is_empty());
         assert!(

@@ -1,4 +1,4 @@
-//! `forge-search tui` on a terminal: what is typed, and what the screen shows then.
+//! Tests `forge-search tui` on a terminal: the test types keys and checks the screen.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use crate::support::{GUARD, terminal};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_forge-search");
 
-/// A program at a terminal of its own. Killed when dropped.
+/// A program with its own terminal. It is killed when this value is dropped.
 struct Session {
     child: Child,
     keys: fs::File,
@@ -22,7 +22,7 @@ struct Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // It may have ended.
+        // The program may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -45,7 +45,7 @@ impl Session {
             .stderr(Stdio::from(slave))
             .spawn()
             .unwrap();
-        // Or it would hold the terminal open.
+        // The command holds the other end of the terminal open.
         drop(command);
         let screen = Arc::new(Mutex::new(vt100::Parser::new(
             rows.try_into().unwrap(),
@@ -55,7 +55,7 @@ impl Session {
         let (mut shown, parser) = (master.try_clone().unwrap(), screen.clone());
         thread::spawn(move || {
             let mut bytes = [0; 4096];
-            // A terminal that nobody has open any more can't be read.
+            // The read fails once no process has the terminal open any more.
             while let Ok(count @ 1..) = shown.read(&mut bytes) {
                 parser.lock().unwrap().process(&bytes[..count]);
             }
@@ -75,7 +75,7 @@ impl Session {
         self.screen.lock().unwrap().screen().contents()
     }
 
-    /// Waits until the screen is as it should be.
+    /// Waits until the screen fulfils a condition, and returns its text.
     #[track_caller]
     fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
         let began = Instant::now();
@@ -89,7 +89,7 @@ impl Session {
         }
     }
 
-    /// Waits for its end; returns the exit status.
+    /// Waits until the program ends, and returns its exit code.
     fn end(&mut self) -> Option<i32> {
         let began = Instant::now();
         loop {
@@ -102,7 +102,7 @@ impl Session {
     }
 }
 
-/// A tree, and places of its own for everything else.
+/// A directory with a tree, and with separate directories for all other files.
 fn place() -> tempfile::TempDir {
     let place = tempfile::tempdir().unwrap();
     for (path, text) in [
@@ -125,7 +125,7 @@ fn tui(place: &Path, args: &[&str]) -> Command {
 }
 
 fn tui_with(place: &Path, args: &[&str]) -> Command {
-    // With this terminal instead of that of whoever runs the tests.
+    // The program gets this terminal instead of the terminal of the test run.
     let mut tui = command("setsid", &place.join("tree"));
     tui.args(["--ctty", PROGRAM, "tui"]).args(args);
     in_place(&mut tui, place);
@@ -141,7 +141,7 @@ fn in_place(tui: &mut Command, place: &Path) {
     ] {
         tui.env(name, place.join(dir));
     }
-    // Writes down what it is told, and changes the file.
+    // The editor records its arguments and changes the file.
     tui.env(
         "EDITOR",
         "sh -c 'echo \"$*\" >> ../edited; echo retry_delay >> \"$1\"' editor",
@@ -156,7 +156,7 @@ fn tui_says_at_its_end_that_it_has_started_a_daemon() {
         session.until("what is found", |shown| shown.contains("2 lines,"));
         session.type_in("\u{1b}");
         assert_eq!(session.end(), Some(0));
-        // The last it says may still be on its way to the screen.
+        // The last output may still be on its way to the screen.
         if is_first {
             session.until("the note", |shown| shown.contains("a daemon was started"));
             continue;
@@ -213,18 +213,18 @@ fn tui_shows_what_is_found_while_it_is_typed_and_opens_the_editor() {
         shown.contains("    2 pub fn retry_delay() -> u64 {"),
         "{shown}"
     );
-    // The lines around the first one.
+    // The preview shows the lines around the first match.
     session.until("the preview", |shown| {
         shown.contains("1 // The delay.") && shown.contains("src/delay.rs:2")
     });
     session.type_in("\u{1b}[B");
     session.until("the next one", |shown| shown.contains("src/use.rs:2"));
     session.type_in("\r");
-    // What was written in the editor is found at once.
+    // The next search finds the text that the editor wrote.
     session.until("what was edited", |shown| shown.contains("3 lines,"));
     let edited = fs::read_to_string(place.path().join("edited")).unwrap();
     assert!(edited.ends_with("tree/src/use.rs\n"), "{edited}");
-    // An expression that is not complete leaves what there is.
+    // An incomplete expression keeps the results on the screen.
     session.type_in("(");
     let shown = session.until("a complaint", |shown| !shown.contains("3 lines,"));
     assert!(shown.contains("src/delay.rs"), "{shown}");
@@ -233,7 +233,7 @@ fn tui_shows_what_is_found_while_it_is_typed_and_opens_the_editor() {
     assert!(shown.contains("an \\x1b[31mescape\\x07"), "{shown}");
     session.type_in("\u{1b}");
     assert_eq!(session.end(), Some(0));
-    // The screen is given back. The terminal may be read after the program has ended.
+    // The program restores the screen. The terminal can be read after the program has ended.
     session.until("the screen as it was", |shown| !shown.contains("1 line,"));
 }
 
@@ -242,10 +242,10 @@ fn tui_begins_with_a_pattern_and_switches_what_it_is() {
     let place = place();
     let mut session = Session::start(tui(place.path(), &["retry.delay"]), 80, 24);
     session.until("what is found", |shown| shown.contains("2 lines,"));
-    // F2: a text.
+    // The key F2 makes the pattern a literal.
     session.type_in("\u{1b}OQ");
     session.until("no such text", |shown| shown.contains("0 lines,"));
-    // F5: with an edit.
+    // The key F5 allows an edit.
     session.type_in("\u{1b}[15~");
     session.until("with an edit", |shown| {
         shown.contains("2 lines,") && shown.contains("1 edit")
@@ -267,8 +267,10 @@ fn tui_gives_the_terminal_back_when_a_signal_ends_it() {
     assert!(!session.screen.lock().unwrap().screen().alternate_screen());
 }
 
-/// An editor that reports interrupts until it reads `more`. It numbers its words by its runs, whose
-/// file is `$0`: the words of an earlier run are still on the screen.
+/// A shell script as the editor. It reports interrupts until it reads the line `more`.
+///
+/// It counts its runs in the file `$0`, and prints the count: the output of an earlier run may
+/// still be on the screen.
 const EDITOR: &str = "echo >> \"$0\"; n=$(($(wc -l < \"$0\"))); trap \"echo caught $n.\" INT; echo begun $n.; \
     until [ \"$line\" = more ]; do read line; done";
 
@@ -290,7 +292,7 @@ fn tui_an_interrupt_in_the_editor_is_the_editors() {
         let caught = format!("caught {round}.");
         session.until("the interrupt", |shown| shown.contains(&caught));
         session.type_in("\nmore\n");
-        // Again, after it was asked for again.
+        // The results appear again, after the search was repeated.
         session.until("what was found", |shown| {
             shown.contains("2 lines,") && !shown.contains('…') && !shown.contains(&begun)
         });

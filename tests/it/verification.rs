@@ -1,12 +1,12 @@
-//! The verification rows of the specification of the tool that one engine is enough for, each under its own
-//! id.
+//! Tests the verification rows of the tool's specification that need only one engine. Each test has
+//! the id of its row.
 
 use serde_json::json;
 
 use crate::hooked::{Hooked, broken};
 use crate::support::{Tree, engines, events, paths, stable_json};
 
-/// A tree of many files in many directories, each with matches and other lines.
+/// A tree of many files in many directories. Each file has matches and other lines.
 pub(crate) fn many_files() -> Tree {
     let tree = Tree::new();
     for n in 0..300 {
@@ -305,7 +305,7 @@ fn it_ls_ctx_01_context_counts() {
 
 #[test]
 fn it_ls_path_01_order_normalization_is_stable() {
-    // The same names, made in two orders and in two places.
+    // The same names, created in two orders in two trees.
     let names = [
         "b", "a/c", "a-b", "a.b", "A", "é", "e\u{301}", "日本/x", "z/y/x", "a/b/c",
     ];

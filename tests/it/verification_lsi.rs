@@ -1,5 +1,5 @@
-//! The verification rows of the specification of indexing that say how the tool behaves without an index,
-//! each under its own id.
+//! Tests the verification rows of the indexing specification that concern the tool without an
+//! index. Each test has the id of its row.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -64,7 +64,8 @@ fn t_lsi_det_01_repeated_request() {
     }
 }
 
-/// Delays that let files that come later be finished first, in another way on every call.
+/// An engine with delays, so that later files may be finished first. The order differs at each
+/// call.
 fn shuffling() -> Hooked {
     let calls = AtomicUsize::new(0);
     Hooked::new(move |_| {
@@ -102,7 +103,7 @@ fn t_lsi_det_03_composed_and_decomposed_forms() {
             .collect();
         lines
     };
-    // Patterns match bytes as they are, names order by their composed form.
+    // Patterns match bytes as they are. Names are sorted by their composed form.
     assert_eq!(lines(composed), [1, 1, 1]);
     assert_eq!(lines(decomposed), [2, 2, 2]);
 }
@@ -142,7 +143,7 @@ fn t_lsi_trunc_01_small_limit_with_context() {
 fn t_lsi_trunc_02_chunks_do_not_move_the_cut() {
     let tree = Tree::new();
     for n in 0..60 {
-        // Matches at both ends, so that contexts of neighbouring files would touch.
+        // The matches are at both ends, so the contexts of neighbouring files would touch.
         tree.file(&format!("f{n:02}"), "m\na\nb\nm\n");
     }
     for max_results in [1, 39, 40, 41, 200, 1000] {
@@ -179,7 +180,7 @@ fn t_lsi_trunc_03_exactly_max_results_exist() {
 
 #[test]
 fn t_lsi_exe_01_list_longer_than_any_command_line() {
-    // Some 2.6 MB of paths, more than a process can be started with.
+    // The paths have some 2.6 MB, more than the arguments of a process may have.
     let tree = Tree::new();
     let long = "x".repeat(200);
     for n in 0..12_000 {
@@ -227,8 +228,8 @@ fn t_lsi_exit_02_a_timeout_is_reported_and_nothing_runs_after_it() {
     });
     setup.engines = Hooked::new(move |_| {
         counted.fetch_add(1, Ordering::SeqCst);
-        // The time is over while the first file is searched, and stays so until the answer is
-        // there.
+        // The time runs out during the search of the first file. The search is held until the
+        // answer has arrived.
         hands.jump(Duration::from_millis(20));
         held.wait();
         Ok(())
@@ -250,7 +251,7 @@ fn t_lsi_exit_02_a_timeout_is_reported_and_nothing_runs_after_it() {
     assert!(!gate.is_open());
     gate.open();
     drop(setup);
-    // Its worker was the last one to hold the engine.
+    // The worker was the last one to hold the engine.
     until("the worker has ended", || Arc::strong_count(&calls) == 1);
     assert_eq!(
         calls.load(Ordering::SeqCst),
@@ -309,7 +310,7 @@ fn t_lsi_path_03_one_name_in_two_forms_is_two_files_once_each() {
         ["caf\u{e9}/a", "cafe\u{301}/b", "caf\u{e9}/c"]
     );
     assert_eq!(response.files_scanned, 3);
-    // Either form in a request names the directory of that form.
+    // A request for one form of the name finds the directory with that form.
     let composed = tree.search(json!({"pattern": "m", "path": "caf\u{e9}"}));
     assert_eq!(paths(&composed), ["caf\u{e9}/a", "caf\u{e9}/c"]);
 }

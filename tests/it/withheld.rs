@@ -1,4 +1,5 @@
-//! Keys and certificates: found by people, withheld from agents, and never in the text of an index.
+//! Tests that people find keys and certificates, that agents don't, and that an index never holds
+//! their text.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,7 +43,7 @@ impl World {
         command.output().unwrap()
     }
 
-    /// Runs a search; returns its status and the paths that it prints.
+    /// Runs a search. Returns the exit code and the printed paths.
     fn found(&self, args: &[&str]) -> (i32, Vec<String>) {
         let output = self.run(&[args, &["-l"]].concat());
         let lines = String::from_utf8(output.stdout).unwrap();
@@ -68,7 +69,7 @@ fn paths(answer: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// All bytes of the files below a directory.
+/// The bytes of all files below a directory, one after the other.
 fn bytes_below(dir: &Path) -> Vec<u8> {
     let mut all = Vec::new();
     let mut dirs: Vec<PathBuf> = vec![dir.to_path_buf()];
@@ -114,13 +115,13 @@ fn people_find_keys_with_and_without_an_index() {
         assert_eq!(world.found(&["needle", "certs/server.pem"]).0, 0);
         assert_eq!(world.found(&["zqxvwkjj"]).1, ["certs/server.pem"]);
     }
-    // What is edited is seen, with the index that there is.
+    // An edit is found with the existing index.
     fs::write(world.tree.path().join("certs/server.pem"), "other\n").unwrap();
     fs::write(world.tree.path().join("certs/new.pem"), "zqxvwkjj\n").unwrap();
     assert_eq!(world.found(&["zqxvwkjj"]).1, ["certs/new.pem"]);
 }
 
-/// Names above the root of an agent are nothing to a walk, so they are nothing to an index either.
+/// A walk ignores names above the root of an agent, so an index must ignore them too.
 #[test]
 fn d110_an_index_above_a_root_withholds_nothing_that_a_walk_from_there_finds() {
     let world = World::new();
@@ -177,7 +178,7 @@ fn sec_lsi_02_an_index_knows_the_path_of_a_key_and_none_of_its_text() {
     assert_eq!(report["indexes"][0]["by_status"]["WITHHELD"], 3, "{report}");
     let with_key = bytes_below(world.cache.path());
     assert!(with_key.windows(10).any(|part| part == b"server.pem"));
-    // Whatever its text is, its entry does not depend on it: it is searched each time.
+    // The entry of a key does not depend on its text, so the file is a candidate in every search.
     for pattern in ["zqxvwkjj", "absentabsent"] {
         let output = world.run(&["--stats", "-c", pattern]);
         let stats = String::from_utf8(output.stderr).unwrap();

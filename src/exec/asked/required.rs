@@ -1,49 +1,51 @@
-//! Literals of which every match of an expression holds at least one.
+//! Required literals: every match of an expression contains at least one of them.
 //!
-//! Owns their extraction from a parsed expression and their spelling for programs whose dialect is not ours. An
-//! assertion only ever takes matches away, so it counts as empty here.
+//! ugrep's dialect differs from ours, so ugrep searches for these literals instead of the
+//! expression. Owns the extraction from a parsed expression, and the spelling of literals that
+//! every dialect understands. An assertion can only exclude matches, so it counts as empty here.
 
 use regex_syntax::hir::{Class, Hir, HirKind, Literal};
 
-/// The shortest literal that is worth looking for, in bytes, unless it is all that the expression matches.
+/// The shortest literal that is worth searching for, in bytes. Does not apply if the expression
+/// matches nothing else.
 pub(super) const SHORTEST: usize = 2;
 
-/// How many literals there may be.
+/// The most literals of an expression.
 const MOST: usize = 32;
 
-/// How many members of a class are tried one by one.
+/// The most members of a class that are listed one by one.
 const CLASS: usize = 8;
 
-/// The longest literal, in units; of a longer one its beginning is required all the same.
+/// The longest literal, in units. Of a longer literal only the beginning is required.
 const LONGEST: usize = 256;
 
-/// How many times a required repetition is written out.
+/// The most copies of a required repetition that are written out.
 const COPIES: u32 = 8;
 
 /// A byte of a literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Unit {
-    /// This byte.
+    /// Exactly this byte.
     Byte(u8),
-    /// This ASCII letter, given in lower case, in either case.
+    /// This ASCII letter, stored in lower case, in either case.
     Letter(u8),
 }
 
 /// Alternative literals.
 type Set = Vec<Vec<Unit>>;
 
-/// What every match holds.
+/// The required literals of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Required {
-    /// There can't be a match on a searched line.
+    /// No searched line can match.
     Nothing,
-    /// At least one of these.
+    /// Every match contains at least one of these.
     Literals(Set),
-    /// Nothing that is known, or nothing that is worth looking for.
+    /// No literal is required, or only ones that are not worth searching for.
     Unknown,
 }
 
-/// Finds the literals to look for.
+/// Returns the literals to search for.
 pub(super) fn literals(hir: &Hir) -> Required {
     let whole = exact(hir).is_some();
     match required(hir) {
@@ -53,7 +55,7 @@ pub(super) fn literals(hir: &Hir) -> Required {
     }
 }
 
-/// Writes literals as an expression over bytes in which every dialect agrees.
+/// Writes literals as an expression over bytes that means the same in every dialect.
 pub(super) fn write(set: &Set) -> String {
     let mut out = String::new();
     for (n, literal) in set.iter().enumerate() {
@@ -77,8 +79,9 @@ fn shortest(set: &Set) -> usize {
     set.iter().map(Vec::len).min().unwrap_or(0)
 }
 
-/// Returns the few texts that are all an expression matches, assertions apart; no text at all when it can't
-/// match within a line. `None` where there are too many, or where one holds NUL, for which ugrep is not asked.
+/// Returns all texts that an expression matches, ignoring assertions. The set is empty if there
+/// can't be a match within a line. Returns `None` if there are too many texts, or if a text
+/// contains NUL, because ugrep is not used for NUL.
 fn exact(hir: &Hir) -> Option<Set> {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => Some(vec![Vec::new()]),
@@ -107,7 +110,7 @@ fn exact(hir: &Hir) -> Option<Set> {
                 match (exact(sub), &set) {
                     (Some(next), _) if next.is_empty() => return Some(next),
                     (Some(next), Some(before)) => set = product(before, &next),
-                    // Go on: what follows may be impossible.
+                    // Continue: a later part may be impossible to match.
                     _ => set = None,
                 }
             }
@@ -151,7 +154,7 @@ fn exact_class(class: &Class) -> Option<Set> {
             }
         }
     }
-    // Both cases of a letter are one unit.
+    // Both cases of a letter become one unit.
     let has = |byte: u8| bytes.contains(&vec![Unit::Byte(byte)]);
     let folded = bytes
         .iter()
@@ -166,8 +169,8 @@ fn exact_class(class: &Class) -> Option<Set> {
     Some(folded)
 }
 
-/// Returns literals of which every match holds at least one; nothing when none are known. Empty when there
-/// can't be a match.
+/// Returns literals of which every match contains at least one; `None` if no such literals are
+/// known. The set is empty if there can't be a match.
 fn required(hir: &Hir) -> Option<Set> {
     if let Some(set) = exact(hir) {
         return worth(set);
@@ -190,7 +193,8 @@ fn required(hir: &Hir) -> Option<Set> {
     }
 }
 
-/// Of a row of expressions, what stands side by side is required together; the best such part is chosen.
+/// Returns the required literals of a concatenation. Adjacent exact parts are joined into longer
+/// literals, and the best set of these is chosen.
 fn required_of_row(subs: &[Hir]) -> Option<Set> {
     let mut best: Option<Set> = None;
     let mut impossible = false;
@@ -212,7 +216,7 @@ fn required_of_row(subs: &[Hir]) -> Option<Set> {
             run = longer;
             continue;
         }
-        // At least one copy of what is repeated stands beside what comes before and after.
+        // At least one copy of a repeated part is adjacent to the parts before and after.
         let copy = match sub.kind() {
             HirKind::Repetition(repetition) if repetition.min > 0 => exact(&repetition.sub),
             _ => None,
@@ -231,12 +235,12 @@ fn required_of_row(subs: &[Hir]) -> Option<Set> {
     if impossible { Some(Vec::new()) } else { best }
 }
 
-/// A set with the empty text in it requires nothing.
+/// Returns `None` for a set that contains the empty text, since it requires nothing.
 fn worth(set: Set) -> Option<Set> {
     (!set.iter().any(Vec::is_empty)).then_some(set)
 }
 
-/// Every text of the one followed by every text of the other, if those are few and short.
+/// Returns every text of `before` followed by every text of `after`, if these are few and short.
 fn product(before: &Set, after: &Set) -> Option<Set> {
     if before.len() * after.len() > MOST {
         return None;
@@ -340,7 +344,7 @@ mod tests {
         for text in [r"[^\s\S]", r"foo[^\s\S]", r"(?:a[^\s\S]|[^\s\S])"] {
             assert_eq!(found(text, Fold::Sensitive), "never", "{text}");
         }
-        // Long literals are cut, many of them are given up.
+        // Long literals are truncated, and too many literals are dropped.
         let long = "ab".repeat(2000);
         assert_eq!(found(&long, Fold::Sensitive).len(), LONGEST);
         let many: Vec<String> = (10..60).map(|n| format!("x{n}")).collect();

@@ -18,7 +18,7 @@ fn ripgrep(text: &str) -> String {
     }
 }
 
-/// What ripgrep makes of an expression.
+/// Compiles an expression as ripgrep does.
 fn ripgreps(text: &str) -> RegexMatcher {
     RegexMatcherBuilder::new()
         .multi_line(true)
@@ -27,7 +27,7 @@ fn ripgreps(text: &str) -> RegexMatcher {
         .unwrap()
 }
 
-/// What an expression over bytes means, with the `regex` crate as the judge.
+/// Compiles an expression over bytes, as the reference.
 fn bytewise(text: &str) -> RegexMatcher {
     RegexMatcherBuilder::new()
         .unicode(false)
@@ -55,7 +55,7 @@ fn ripgrep_is_asked_for_what_all_of_its_versions_read_alike() {
             r"(?:(?m:^)\x{FEFF}?\r?(?m:$))|(?m:^)\x{FEFF}?\r?(?m:$)",
         ),
     ] {
-        // How single characters and one-character classes are written is the parser's choice.
+        // The parser decides how single characters and one-character classes are written.
         assert_eq!(
             ripgrep(text).replace("(?:[b-c])", "[b-c]"),
             asked.replace("(?:[b-c])", "[b-c]"),
@@ -68,7 +68,7 @@ fn ripgrep_is_asked_for_what_all_of_its_versions_read_alike() {
 fn what_a_program_can_not_search_for_is_said() {
     let unknown = for_ugrep(&pattern(r"^\w+$", Fold::Sensitive, false)).unwrap_err();
     assert!(unknown.contains("no literal"), "{unknown}");
-    // Written out, each letter becomes a class.
+    // Written out in full, each letter becomes a class.
     let long = pattern(&"a-".repeat(30_000), Fold::AsciiInsensitive, false);
     let message = for_ripgrep(&long).unwrap_err();
     assert!(message.contains("bytes long"), "{message}");
@@ -84,11 +84,11 @@ fn what_no_line_can_match_is_not_asked_for() {
     }
     assert_eq!(ripgrep(r"a(?:[^\s\S])?"), "a(?:)".replace("(?:)", ""));
     assert_eq!(ripgrep(r"[^\s\S]|b"), "b");
-    // A line that holds NUL is told of where it matches.
+    // NUL stays: the answer reports a match on a line that contains NUL.
     assert_eq!(ripgrep(r"\x00b"), r"\x00b");
 }
 
-/// Expressions of all kinds of constructs, over the alphabet of the lines below.
+/// Expressions with all kinds of constructs, over the alphabet of the lines below.
 fn expressions() -> impl Strategy<Value = String> {
     let leaf = prop::sample::select(vec![
         "a",
@@ -172,8 +172,8 @@ fn lines() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
-    /// The one property that everything rests on: a line that matches is a line that is asked for, in each form
-    /// in which a program may see it.
+    /// The central property: a line that matches is a line that the program is asked for, in each
+    /// form in which a program may see it.
     #[test]
     fn what_is_asked_for_is_a_superset(
         text in expressions(),

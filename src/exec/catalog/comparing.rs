@@ -1,14 +1,18 @@
-//! Comparing directories with the index along the way: each before its files are handed out.
+//! Comparing directories with the index during a search: each directory before its files are
+//! returned.
 //!
-//! Owns which directories decide about which unit of a source, which of them were looked at, and what
-//! happens when one differs: the source makes its *twin*, whose snapshot was brought up to the tree,
-//! and has it expand that unit and later ones. For example, a search that ends in `a/` has compared
-//! neither `b/` nor what is below it.
+//! A [`CatalogSource`] uses this module if nothing watches the tree and the decision allows it.
+//! Owns the mapping from each unit of the source to the directories that affect it, and the record
+//! of compared directories. For example, a search that ends in `a/` has compared neither `b/` nor
+//! its subdirectories.
 //!
-//! A directory decides about the files that stand where its own files stand or could stand: from its
-//! first rank up to and including its end, where a new file would come. So a unit is right on its own
-//! if each directory that touches it is as it was; units that were expanded before the twin was made
-//! are as the twin would expand them.
+//! If a directory differs from the index, the source builds its *twin*: a source with a snapshot
+//! that matches the tree. The twin expands that unit and all later units.
+//!
+//! A directory affects all ranks at which its files are or could be. This is the range from its
+//! first rank up to and including its end, where a new file would be inserted. A unit is correct on
+//! its own if every directory that touches it is unchanged. So units that were expanded before the
+//! twin was built are the same as in the twin.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -25,50 +29,50 @@ use crate::index::plan::SupersetSafe;
 use crate::index::refresh::catch_up::CaughtUp;
 use crate::index::snapshot::{Snapshot, Stale};
 
-/// Whether a comparison that takes long may go on.
+/// Returns whether a long comparison may continue.
 type GoOn<'a> = &'a (dyn Fn() -> bool + Sync);
 
-/// Compares a snapshot with the tree as a whole, and brings it up to it.
+/// Compares a snapshot with the whole tree, and updates it to match the tree.
 pub(crate) type CatchUp = Box<dyn Fn(GoOn<'_>) -> Result<CaughtUp, FormatError> + Send + Sync>;
 
-/// Why a source that compares along the way can't go on.
+/// Why a source that compares during the search can't continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// How the tree differs can't be said: why.
+    /// The differences of the tree could not be determined, for this reason.
     Stale(Stale),
-    /// The searched directory is not one that the index covers any more.
+    /// The index no longer covers the searched directory.
     NotEntered,
 }
 
-/// A directory whose files a search is about.
+/// A directory with files in the scope of the search.
 #[derive(Debug)]
 struct Dir {
     number: u32,
     first_rank: u32,
     end_rank: u32,
-    /// It was looked at, and is as it was.
+    /// Whether the directory was compared and is unchanged.
     is_same: AtomicBool,
 }
 
-/// A unit, and the directories that decide about it.
+/// A unit, and the directories that affect it.
 #[derive(Debug)]
 struct Decided {
     unit: Range<u32>,
-    /// Places in the list of all.
+    /// Positions in [`Comparison::dirs`].
     dirs: Vec<usize>,
 }
 
-/// The comparison of one source.
+/// The comparison of one source with the tree.
 pub(super) struct Comparison {
-    /// By their first ranks.
+    /// Sorted by first rank.
     dirs: Vec<Dir>,
-    /// Set when the source is cut into units.
+    /// Set when the source is split into units.
     units: OnceLock<Vec<Decided>>,
-    /// Why the source can't go on. What it yielded is not all there is then.
+    /// Why the source can't continue. Its files so far are incomplete then.
     refusal: Arc<OnceLock<Refusal>>,
-    /// Time for looks at directories that are for nothing but the comparison.
+    /// The time budget for examining directories only to compare them.
     allowance: Arc<Allowance>,
-    /// What the twin is made of.
+    /// The inputs for building the twin.
     catch_up: CatchUp,
     globs: Globs,
     plan: SupersetSafe,
@@ -76,7 +80,8 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// Prepares the comparison of a directory of the catalog, and of those below it if these are searched, too.
+    /// Prepares the comparison of the requested directory, and of its subdirectories in a recursive
+    /// search.
     pub(super) fn new(
         snapshot: &Snapshot,
         scope: &Scope,
@@ -111,25 +116,25 @@ impl Comparison {
         })
     }
 
-    /// Returns where the source says why it can't go on.
+    /// Returns the cell in which the source stores why it can't continue.
     pub(super) fn refusal(&self) -> &Arc<OnceLock<Refusal>> {
         &self.refusal
     }
 
-    /// Returns the first ranks of all directories, in their order.
+    /// Returns the first ranks of all directories, in ascending order.
     pub(super) fn first_ranks(&self) -> impl Iterator<Item = u32> {
         self.dirs.iter().map(|dir| dir.first_rank)
     }
 
-    /// Returns how many directories were found to be as they were.
+    /// Returns the number of directories that were found unchanged.
     #[cfg(test)]
     pub(super) fn same_dirs(&self) -> usize {
         let is_same = |dir: &&Dir| dir.is_same.load(Ordering::Relaxed);
         self.dirs.iter().filter(is_same).count()
     }
 
-    /// Notes which directories decide about which unit. The last unit has what stands behind all
-    /// files, too. Linear in the directories, and in the units times the depth of the tree.
+    /// Records which directories affect which unit. The last unit is also affected by directories
+    /// after all files. Linear in the directories, and in the units times the depth of the tree.
     pub(super) fn assign(&self, units: &[Range<u32>]) {
         let mut all = Vec::with_capacity(units.len());
         let mut open: Vec<usize> = Vec::new();
@@ -145,17 +150,17 @@ impl Comparison {
                 dirs: open.clone(),
             });
         }
-        // A source is cut once.
+        // A source is split only once.
         let _ = self.units.set(all);
     }
 
-    /// Returns the directories that decide about a unit and were not found to be as they were yet, by their numbers.
+    /// Returns the directories that affect a unit and were not found unchanged yet, by number.
     fn waiting(&self, unit: &Range<u32>) -> BTreeMap<u32, &Dir> {
         let units = self.units.get().map(Vec::as_slice).unwrap_or_default();
         let at = units.binary_search_by_key(&(unit.start, unit.end), |one| {
             (one.unit.start, one.unit.end)
         });
-        // One that was not cut from the source depends on all of it.
+        // A unit that was not split from the source depends on all directories.
         let every: Vec<usize>;
         let dirs = match at {
             Ok(at) => &units[at].dirs,
@@ -170,8 +175,9 @@ impl Comparison {
             .collect()
     }
 
-    /// Looks at the directories that decide about a unit, and at those of its files that may be passed over, by directory.
-    /// Returns the files that are not as they were; `None` if a directory is not, or if the time is over.
+    /// Examines the directories that affect a unit, and the files of the unit that may be skipped
+    /// (`by_dir`). Returns the files that changed. Returns `None` if a directory changed, or if the
+    /// time is over.
     pub(super) fn changed(
         &self,
         source: &CatalogSource,
@@ -206,7 +212,8 @@ impl Comparison {
         Ok(Some(changed))
     }
 
-    /// Looks at directories in which no file is looked at.
+    /// Examines directories without examining their files. Returns false if one changed, or if the
+    /// time is over.
     fn are_same(
         &self,
         dirs: &[&Dir],
@@ -217,7 +224,7 @@ impl Comparison {
         self.allowance.time(|is_in_time| {
             for dir in dirs {
                 if stop.is_raised() {
-                    // Nobody waits for the unit any more.
+                    // The search has stopped, so the unit is not needed any more.
                     break;
                 }
                 let number = dir.number;
@@ -230,13 +237,13 @@ impl Comparison {
         })
     }
 
-    /// Returns the twin, if there is one.
+    /// Returns the twin if it was built.
     pub(super) fn twin(&self) -> Option<&CatalogSource> {
         self.twin.get()?.as_deref()
     }
 
-    /// Returns the twin, which the first caller makes. `None` if it can't be made: unless `stop` is raised, the source
-    /// has failed then.
+    /// Returns the twin; the first caller builds it. Returns `None` if it can't be built; then the
+    /// source has failed, unless `stop` is raised.
     pub(super) fn make_twin(&self, source: &CatalogSource, stop: &Stop) -> Option<&CatalogSource> {
         let twin = self.twin.get_or_init(|| {
             let go_on =
@@ -246,13 +253,14 @@ impl Comparison {
                 Ok(Ok(twin)) => Some(Box::new(twin)),
                 Ok(Err(refusal)) => {
                     if !stop.is_raised() {
-                        // The first one counts, and there is only one.
+                        // `set` fails only if the cell is set already, and there is only one
+                        // refusal.
                         let _ = self.refusal.set(refusal);
                     }
                     None
                 }
                 Err(error) => {
-                    // The first one counts.
+                    // The first error counts.
                     let _ = source.failure.set(error);
                     None
                 }
@@ -267,7 +275,7 @@ impl Comparison {
         found: CaughtUp,
     ) -> Result<Result<CatalogSource, Refusal>, FormatError> {
         let snapshot = match found {
-            // It differed a moment ago, or could not be looked at.
+            // The tree differed a moment ago, or could not be examined.
             CaughtUp::Same => source.snapshot.clone(),
             CaughtUp::Later(later) => Arc::new(*later),
             CaughtUp::Unknown(stale) => return Ok(Err(Refusal::Stale(stale))),
@@ -278,8 +286,10 @@ impl Comparison {
     }
 }
 
-/// Returns true if a search below a directory (relative to the index root) can compare along the way: the catalog has that directory,
-/// and what decides about all of the search is as it was. That is the ignore files and the like, the directory itself and those above it.
+/// Returns true if a search below a directory (relative to the index root) can compare during the
+/// search. This requires that the catalog contains the directory and that everything that affects
+/// the whole search is unchanged: ignore files and similar files, the directory itself, and its
+/// parent directories.
 pub(crate) fn may_wait(snapshot: &Snapshot, scope: &Scope) -> Result<bool, FormatError> {
     let path: &Path = &scope.path;
     Ok(snapshot.incomplete().is_none()

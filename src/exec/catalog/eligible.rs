@@ -1,7 +1,7 @@
-//! The eligible files of a request, in the catalog and beside it.
+//! The eligible files of a request, in the catalog and in addition to it.
 //!
-//! Owns the way from the subtree, the globs, the depth and the denied patterns of a request to sets
-//! of ranks.
+//! Converts the subtree, the globs, the depth, the ignore rules and the denied patterns of a
+//! request into sets of ranks. Used when a `CatalogSource` is created.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -21,20 +21,20 @@ use crate::index::snapshot::Snapshot;
 use crate::index::stamp::Stamp;
 use crate::index::walk::RuleSets;
 
-/// An eligible file beside the catalog.
+/// An eligible file that is not in the catalog (an extra file).
 #[derive(Clone, Debug)]
 pub(super) struct Beside {
-    /// The rank of the file of the catalog that follows it.
+    /// The rank of the catalog file that follows this file.
     pub(super) before_rank: u32,
     /// Its path, relative to the index root.
     pub(super) path: PathBuf,
-    /// Whether it is searched; else it is passed over.
+    /// Whether the file is searched; otherwise it is skipped.
     pub(super) wanted: bool,
-    /// Its state, where that is known.
+    /// Its stamp, if it is known.
     pub(super) stamp: Option<Stamp>,
 }
 
-/// Returns the files of more bytes than that.
+/// Returns the files that are larger than `max` bytes.
 pub(super) fn larger(segment: &Segment, max: u64) -> Result<RankSet, FormatError> {
     let mut set = RankSet::empty(segment.file_count());
     for rank in 0..segment.file_count() {
@@ -45,8 +45,8 @@ pub(super) fn larger(segment: &Segment, max: u64) -> Result<RankSet, FormatError
     Ok(set)
 }
 
-/// Returns the files that the default denied patterns name, by their own name or by a directory
-/// above them. Linear in the files.
+/// Returns the files that the default denied patterns match, by their own name or by the name of a
+/// parent directory. Linear in the files.
 fn withheld(segment: &Segment) -> Result<RankSet, FormatError> {
     let dirs: Vec<bool> = (0..segment.dir_count())
         .into_par_iter()
@@ -67,7 +67,7 @@ fn withheld(segment: &Segment) -> Result<RankSet, FormatError> {
     Ok(set)
 }
 
-/// Returns the files that are not eligible by all the sets of ignore rules `asked`. Linear in the files.
+/// Returns the files that are not eligible by all rule sets in `asked`. Linear in the files.
 fn of_other_rules(segment: &Segment, asked: RuleSets) -> Result<RankSet, FormatError> {
     let others: Vec<u32> = (0..segment.file_count())
         .into_par_iter()
@@ -84,8 +84,9 @@ fn of_other_rules(segment: &Segment, asked: RuleSets) -> Result<RankSet, FormatE
     Ok(set)
 }
 
-/// Takes the files that are not eligible by all the sets of ignore rules `asked` off those that are in question. `None`
-/// for `eligible`, and in the answer, stands for all of `ranks`. The set is made once for each segment.
+/// Removes from `eligible` the files that are not eligible by all rule sets in `asked`. `None` for
+/// `eligible`, and in the result, stands for all of `ranks`. The set of removed files is computed
+/// once for each segment.
 pub(crate) fn by_rules(
     snapshot: &Snapshot,
     asked: RuleSets,
@@ -101,7 +102,7 @@ pub(crate) fn by_rules(
     Ok(without(segment, ranks, eligible, &others))
 }
 
-/// Takes some files off those that are in question.
+/// Removes the files `some` from `eligible`; `None` stands for all of `ranks`.
 fn without(
     segment: &Segment,
     ranks: Range<u32>,
@@ -119,9 +120,9 @@ fn without(
     Some(Arc::new(left))
 }
 
-/// Finds the eligible files beside the catalog: those of the segment's side list, which are always
-/// searched, and those of the overlay. Also says whether `max_depth` leaves one out. Linear in
-/// their number.
+/// Returns the eligible extra files, and whether `max_depth` excludes one. Extra files are those in
+/// the segment's side list, which are always searched, and those of the overlay. Linear in their
+/// number.
 pub(super) fn beside(
     snapshot: &Snapshot,
     scope: &Scope,
@@ -212,7 +213,7 @@ pub(super) fn beside(
 }
 
 impl Scope {
-    /// Returns true if files of a directory (relative to the index root) are what the request is about.
+    /// Returns true if the request covers files of a directory (relative to the index root).
     pub(super) fn covers(&self, dir: &Path) -> bool {
         match self.recursive {
             true => dir.starts_with(&self.path),
@@ -220,13 +221,13 @@ impl Scope {
         }
     }
 
-    /// Returns true if files directly in a directory, which is relative to the requested one, do not
-    /// lie too deep.
+    /// Returns true if files directly in a directory are within the depth limit. `dir` is relative
+    /// to the requested directory.
     fn is_within_depth(&self, dir: &Path) -> bool {
         self.max_depth.is_none_or(|max| depth(dir) < max)
     }
 
-    /// Returns a name for the set of eligible files, which no other set has.
+    /// Returns a name for the set of eligible files that is unique among the sets of a snapshot.
     fn name(&self, globs: &Globs) -> String {
         let (path, recursive, depth) = (&self.path, self.recursive, self.max_depth);
         let (withholds, sets) = (self.withholds, self.sets.number());
@@ -240,8 +241,8 @@ impl Scope {
     }
 }
 
-/// Returns true if files of other directories lie between those below a directory, because its name sorts as
-/// that of another does. Such directories are numbered one after the other.
+/// Returns true if the rank range of a directory also contains files of other directories, since
+/// their names have the same sort key. Such directories have consecutive numbers.
 fn shares_range(segment: &Segment, number: u32) -> Result<bool, FormatError> {
     let dir = segment.dir(number)?;
     let path = segment.dir_path(number)?;
@@ -260,7 +261,7 @@ fn shares_range(segment: &Segment, number: u32) -> Result<bool, FormatError> {
     Ok(false)
 }
 
-/// The part of a catalog that a request is about.
+/// The part of a catalog that a request covers.
 pub(super) struct OfCatalog<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) globs: &'a Globs,
@@ -270,8 +271,8 @@ pub(super) struct OfCatalog<'a> {
 }
 
 impl OfCatalog<'_> {
-    /// Returns the eligible files, `None` for all of the ranks; and whether `max_depth` leaves out
-    /// at least one that would be eligible without it.
+    /// Returns the eligible files (`None` for all of the ranks), and whether `max_depth` excludes
+    /// at least one file that would be eligible otherwise.
     pub(super) fn eligible(
         &self,
         scope: &Scope,
@@ -305,7 +306,7 @@ impl OfCatalog<'_> {
         Ok((some, is_cut))
     }
 
-    /// Returns the eligible files without those that are gone or replaced.
+    /// Returns the eligible files without deleted and replaced files.
     fn live(&self, scope: &Scope) -> Result<Option<Arc<RankSet>>, FormatError> {
         let segment = self.snapshot.segment();
         let whole = scope.recursive
@@ -328,9 +329,9 @@ impl OfCatalog<'_> {
         Ok(without(segment, self.ranks.clone(), live, &withheld))
     }
 
-    /// Decides for each file whether the request is about it.
+    /// Returns the files that the request covers, by examining each file.
     fn decide(&self, scope: &Scope) -> Result<RankSet, FormatError> {
-        /// Files that one thread decides about before it takes more.
+        /// The number of files that a thread processes at a time.
         const CHUNK: u32 = 4096;
         let (segment, globs, number) = (self.snapshot.segment(), self.globs, self.number);
         let dirs: Vec<bool> = (number..segment.dir_count())

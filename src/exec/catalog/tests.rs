@@ -8,7 +8,7 @@ use crate::index::plan::Strategy;
 use crate::index::refresh::changing::{Changing, WORDS};
 use crate::index::walk::{Follow, IgnoreRules, TraversalOptions, Walk};
 
-/// Globs that requests give: to include, to exclude.
+/// Globs of requests: to include, to exclude.
 pub(super) const GLOBS: [(&[&str], &[&str]); 6] = [
     (&[], &[]),
     (&["x*"], &[]),
@@ -28,7 +28,8 @@ pub(super) fn globs((include, exclude): (&[&str], &[&str])) -> Globs {
     Globs::new(&own(include), &own(exclude)).unwrap()
 }
 
-/// Expands all of a source: its files, each with the number of those passed over before it, and those at the end.
+/// Expands all of a source. Returns its files, each with the number of files skipped before it, and
+/// the number skipped at the end.
 fn expanded<S: FileSource>(source: &S) -> (Vec<(PathBuf, u64)>, u64) {
     let stop = Stop::new();
     let (mut files, mut passed) = (Vec::new(), 0);
@@ -118,7 +119,7 @@ fn a_source_beside_the_segment_has_the_files_of_a_walk_in_their_order() {
                 let (all, _) = expanded(&walk);
                 let (files, last) = expanded(&source);
                 assert!(source.failure().get().is_none(), "{what}");
-                // Each stands where the walk has it, and what is passed over can't match.
+                // Each file is at its position in the walk, and a skipped file can't match.
                 let mut at = 0;
                 let mut found = Vec::new();
                 for (path, passed) in &files {
@@ -137,7 +138,7 @@ fn a_source_beside_the_segment_has_the_files_of_a_walk_in_their_order() {
                     );
                 }
                 let (total, _) = source.counts();
-                // Those beside the catalog do not count.
+                // Extra files do not count.
                 assert!(total as usize <= all.len(), "{what}");
                 passed_over += all.len() - files.len();
                 asked += 1;

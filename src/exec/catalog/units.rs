@@ -1,20 +1,22 @@
-//! Units of a source: ranges of ranks, each with as many entries to be looked at as the last one or more.
+//! Units of a source: ranges of ranks. Each unit has at least as many entries as the unit before,
+//! up to a limit; the last unit may be smaller.
 
 use std::ops::Range;
 
-/// Units that are being cut.
+/// Splits a source into units.
 pub(super) struct Cutter {
     units: Vec<Range<u32>>,
-    /// The start of the next one.
+    /// The start of the current unit.
     start: u32,
-    /// What is in that so far, and the most that may be.
+    /// The number of entries in the current unit, and its limit.
     held: u64,
     most: u64,
     largest: u64,
 }
 
 impl Cutter {
-    /// Begins with the file at `start`. The first unit holds `first` entries, and none more than `largest`.
+    /// Starts with the file at `start`. The first unit has `first` entries, and no unit has more
+    /// than `largest`.
     pub(super) fn new(start: u32, first: u64, largest: u64) -> Cutter {
         Cutter {
             units: Vec::new(),
@@ -25,12 +27,12 @@ impl Cutter {
         }
     }
 
-    /// Takes in a file beside the catalog, which stands before the next one.
+    /// Adds an extra file that is not in the catalog; it precedes the next catalog file.
     pub(super) fn extra(&mut self) {
         self.held += 1;
     }
 
-    /// Takes in a file.
+    /// Adds a file.
     pub(super) fn file(&mut self, rank: u32) {
         self.held += 1;
         if self.held >= self.most {
@@ -38,7 +40,7 @@ impl Cutter {
         }
     }
 
-    /// Takes in a directory, which can't be told from others that begin at the same rank.
+    /// Adds a directory. Directories that begin at the same rank can't be separated.
     pub(super) fn dir(&mut self, first_rank: u32) {
         if self.held >= self.most && first_rank > self.start {
             self.cut(first_rank);
@@ -53,7 +55,7 @@ impl Cutter {
         self.most = (self.most * 2).min(self.largest);
     }
 
-    /// Returns all units. The last one is empty if there are no files.
+    /// Returns all units. If there are no files, returns one empty unit.
     pub(super) fn end(mut self, end: u32) -> Vec<Range<u32>> {
         if self.start < end || self.units.is_empty() {
             self.units.push(self.start..end);

@@ -1,14 +1,14 @@
-//! Bracket expressions of globs.
+//! Bracket expressions of globs, such as `[a-z]` and `[!x]`.
 
 use std::borrow::Cow;
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Characters from one to another.
+/// An inclusive range of characters.
 type Range = (char, char);
 
-/// Rewrites a glob so that no bracket expression in it matches a slash, as git has it. The library that reads globs knows
-/// no such rule: to it, `a[!x]b` matches `a/b`.
+/// Rewrites a glob so that no bracket expression in it matches a slash, as in git. The library that
+/// compiles globs has no such rule: its `a[!x]b` matches `a/b`.
 pub(super) fn without_slash(glob: &str) -> Cow<'_, str> {
     if !glob.contains('[') {
         return glob.into();
@@ -25,7 +25,7 @@ pub(super) fn without_slash(glob: &str) -> Cow<'_, str> {
                 let before = rest.clone();
                 match class(&mut rest) {
                     Some((negated, ranges)) => push(negated, ranges, &mut out),
-                    // One that is not closed is no expression.
+                    // A bracket that is not closed is a literal character.
                     None => {
                         out.push(char);
                         rest = before;
@@ -38,7 +38,7 @@ pub(super) fn without_slash(glob: &str) -> Cow<'_, str> {
     out.into()
 }
 
-/// Reads an expression as the library does, from behind its bracket.
+/// Parses an expression as the library does, starting after its bracket.
 fn class(rest: &mut Peekable<Chars<'_>>) -> Option<(bool, Vec<Range>)> {
     let negated = rest.next_if(|char| matches!(char, '!' | '^')).is_some();
     let mut ranges: Vec<Range> = Vec::new();
@@ -72,14 +72,15 @@ fn push(negated: bool, ranges: Vec<Range>, out: &mut String) {
                 if last > '/' {
                     push_range(('0', last), out);
                 }
-                // No name has a NUL, so it may stand where the slash stood, and the others keep their places.
+                // No file name contains NUL. So NUL replaces the slash, and the other characters
+                // keep their positions.
                 if first == last {
                     out.push('\0');
                 }
             }
             false => push_range((first, last), out),
         }
-        // Behind the first one, what stands there has no other meaning.
+        // Inserted after the first range, a slash has no special meaning.
         if at == 0 && negated {
             out.push('/');
         }

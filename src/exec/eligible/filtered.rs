@@ -1,21 +1,21 @@
-//! A source for tests: another one, some of whose files are passed over.
+//! A source for tests: wraps another source and skips some of its files.
 
 use super::{EligibleFile, FileSource, Item};
 use crate::exec::stop::Stop;
 
-/// How a source says that files are passed over.
+/// How a source reports skipped files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
-    /// Where a file follows, on that file.
+    /// On the file that follows them, if there is one.
     OnTheFile,
-    /// Always as an item of its own, one for each file.
+    /// Always as an item of its own for each skipped file.
     OneByOne,
 }
 
-/// Decides which files are passed over.
+/// Decides which files are skipped.
 pub(crate) type PassOver = dyn Fn(&EligibleFile) -> bool + Send + Sync;
 
-/// A source that passes over files of another one.
+/// A source that skips files of another source.
 pub(crate) struct Filtered<S> {
     inner: S,
     pass_over: Box<PassOver>,

@@ -1,7 +1,8 @@
-//! Files as ripgrep searches them, for `--rg-json`.
+//! Searching files in the way ripgrep does, for `--rg-json`.
 //!
-//! Owns the part that NUL bytes play there. ripgrep decides by the blocks that it reads. So its own
-//! searcher reads the file here, as it is, and finds the same blocks.
+//! Owns the treatment of NUL bytes, which decide in ripgrep whether a file is binary. ripgrep's
+//! decision depends on the blocks that it reads. So ripgrep's own searcher reads the raw file
+//! here, and sees the same blocks.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -14,17 +15,17 @@ use crate::exec::event::{BinaryCut, FileOutcome, Line};
 use crate::exec::line_sink::{LineSink, LineTaker};
 use crate::index::text::{self, BINARY_PROBE_BYTES, RegionOptions};
 
-/// The bytes at the start of a mapped file among which ripgrep looks for a NUL byte.
+/// The number of bytes at the start of a mapped file in which ripgrep looks for a NUL byte.
 const LOOKED_AT: usize = 64 << 10;
 
 /// How ripgrep reads a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reading {
-    /// Block by block, up to the one with the first NUL byte.
+    /// Block by block, up to the block with the first NUL byte.
     UntilNul,
-    /// Block by block, and a NUL byte ends a line.
+    /// Block by block; a NUL byte ends a line.
     Converted,
-    /// As a whole. A NUL byte is noticed among the first bytes and in lines that are reported.
+    /// As a whole. A NUL byte is detected among the first bytes and in reported lines.
     Mapped,
 }
 
@@ -52,7 +53,7 @@ struct Searched {
     ended: Option<EndedAt>,
 }
 
-/// A place where lines are left out.
+/// A place after which lines are not searched.
 #[derive(Clone, Copy, Debug)]
 struct EndedAt {
     nul: u64,
@@ -75,7 +76,7 @@ impl FileSearcher {
         self.and_rest(searched, || Ok(bytes))
     }
 
-    /// Searches a file that is too large to be read at once.
+    /// Searches a file that is too large to be read into memory.
     pub(super) fn search_file_as_ripgrep(
         &mut self,
         file: &mut File,
@@ -92,7 +93,7 @@ impl FileSearcher {
         Ok(self.and_rest(searched, || file.rewind().map(|()| &mut *file)))
     }
 
-    /// Searches an input that is no file, such as standard input.
+    /// Searches an input that is not a file, such as standard input.
     pub(super) fn search_input_as_ripgrep(
         &mut self,
         input: impl Read,
@@ -145,7 +146,7 @@ impl FileSearcher {
         let mut outcome = sink.outcome(result.is_ok());
         match result {
             Err(error) if !self.stop.is_raised() => {
-                // The lines before the error stand.
+                // The lines before the error stay valid.
                 outcome.complete = true;
                 outcome.error = Some(error.to_string());
             }
@@ -171,8 +172,8 @@ impl FileSearcher {
         }
     }
 
-    /// Adds to an outcome whether a line matches that ripgrep does not search. Of files that are
-    /// binary from their start nothing is said.
+    /// Adds to an outcome whether a line that ripgrep does not search matches. Does nothing for
+    /// files that are binary from their start.
     fn and_rest<R: Read>(
         &mut self,
         searched: Searched,
@@ -204,7 +205,7 @@ impl FileSearcher {
     }
 }
 
-/// Returns the offset of the NUL byte that ripgrep notices in a mapped file.
+/// Returns the offset of the NUL byte that ripgrep detects in a mapped file.
 fn first_nul(head: &[u8], lines: &[Line]) -> Option<u64> {
     let in_line = |line: &Line| {
         let at = memchr::memchr(0, &line.text)?;

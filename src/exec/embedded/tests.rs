@@ -1,4 +1,4 @@
-//! A file that is streamed has the outcome of one that is read at once.
+//! A file that is streamed has the same outcome as a file that is read at once.
 
 use std::io::Cursor;
 
@@ -8,7 +8,7 @@ use super::*;
 use crate::exec::query::{QueryOptions, Report, Spans};
 use crate::index::text::BINARY_PROBE_BYTES;
 
-/// Parts of texts: matches, ends of lines, NUL bytes, and bytes that are no UTF-8.
+/// Parts of texts: matches, line ends, NUL bytes, and invalid UTF-8.
 const PARTS: [&[u8]; 12] = [
     b"needle",
     b"x",
@@ -24,7 +24,7 @@ const PARTS: [&[u8]; 12] = [
     b"nee",
 ];
 
-/// Lines that fill the part in which a NUL byte makes a file binary, but for a few bytes.
+/// Lines that leave a few bytes free in the part where a NUL byte makes a file binary.
 fn filler() -> Vec<u8> {
     b"a filler line\n".repeat(BINARY_PROBE_BYTES / 14)
 }
@@ -77,7 +77,7 @@ proptest! {
         let mut whole = searcher.search_text(&text, asked);
         let decoded = searcher.decoder(Cursor::new(text));
         let mut streamed = searcher.search_stream(decoded, is_named, None).unwrap();
-        // Only as much is read as is needed.
+        // The search reads only as much as it needs.
         prop_assert!(streamed.searched_bytes <= whole.searched_bytes);
         (streamed.searched_bytes, whole.searched_bytes) = (0, 0);
         prop_assert_eq!(streamed, whole);

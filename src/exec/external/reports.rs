@@ -1,8 +1,9 @@
-//! The reports of one run of a program, collected until it ends.
+//! The reports of one run of an external program, collected until the program ends.
 //!
-//! A program is asked to keep the order of its files, but nothing relies on that (FR-LSI-ORD-04): a
-//! report counts for the file that it names, at any time. For example, `b:1`, `a:3`, `a:1` are line
-//! 1 of `b` and lines 1 and 3 of `a`.
+//! The adapter adds each record that the program writes, and takes the reports of each file at the
+//! end. A program is asked to keep the order of its files, but nothing relies on that order
+//! (FR-LSI-ORD-04). A record counts for the file that it names, at any time. For example, `b:1`,
+//! `a:3`, `a:1` are line 1 of `b` and lines 1 and 3 of `a`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,29 +11,29 @@ use std::ffi::OsString;
 use crate::exec::confirm::{Approximate, Reported};
 use crate::exec::records::{Garbled, Record};
 
-/// The most lines that are kept of all files of a run. The lines beyond are searched in process.
+/// The most lines that are kept of all files of a run. Later lines are searched in process.
 const LINES_LIMIT: usize = 1 << 20;
 
 /// The reports about the files of one run.
 #[derive(Debug)]
 pub(super) struct Reports<'a> {
     names: &'a [OsString],
-    /// The places of the names, in the order of their bytes.
+    /// The indices of the names, sorted by the bytes of the names.
     sorted: Vec<usize>,
-    /// How many lines are kept of one file.
+    /// The most lines that are kept of one file.
     lines_per_file: u64,
-    /// By the places of the names.
+    /// The reports by index of the file name.
     by_file: BTreeMap<usize, Report>,
-    /// The file of the last record: most records are about the file of the one before.
+    /// The file of the last record. Most records name the same file as the record before.
     last: Option<usize>,
-    /// Records so far.
+    /// The number of records so far.
     count: u64,
-    /// Lines that are kept.
+    /// The number of lines that are kept.
     kept: usize,
 }
 
 impl<'a> Reports<'a> {
-    /// Creates an empty collection for the files `names`, each of which is there once.
+    /// Creates an empty collection for the files `names`, which must be unique.
     pub(super) fn new(names: &'a [OsString], lines_per_file: u64) -> Reports<'a> {
         let mut sorted: Vec<usize> = (0..names.len()).collect();
         sorted.sort_unstable_by_key(|&at| names[at].as_encoded_bytes());
@@ -47,7 +48,7 @@ impl<'a> Reports<'a> {
         }
     }
 
-    /// Returns how many records there were.
+    /// Returns the number of records.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
@@ -56,7 +57,7 @@ impl<'a> Reports<'a> {
     ///
     /// # Errors
     ///
-    /// [`Garbled`] for a file that the program was not asked about.
+    /// [`Garbled`] if the record names a file that is not in `names`.
     pub(super) fn add(&mut self, record: Record<'_>) -> Result<bool, Garbled> {
         self.count += 1;
         let file = self.file_of(record.path)?;
@@ -74,7 +75,7 @@ impl<'a> Reports<'a> {
         Ok(true)
     }
 
-    /// Returns the reports with the places of their files among the names.
+    /// Returns the reports with the indices of their files in `names`.
     pub(super) fn into_files(self) -> impl Iterator<Item = (usize, Report)> {
         self.by_file.into_iter()
     }
@@ -94,7 +95,7 @@ impl<'a> Reports<'a> {
     }
 }
 
-/// The lines that were reported of one file, as they arrived.
+/// The lines that were reported for one file, in order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     lines: Vec<u64>,
@@ -103,18 +104,18 @@ pub(super) struct Report {
     last: u64,
     /// Whether a line was reported after a later one.
     is_shuffled: bool,
-    /// Whether there may be lines beyond those that are kept.
+    /// Whether there may be more lines than those that are kept.
     is_cut: bool,
 }
 
-/// The lines of a report in their order.
+/// The lines of a report in ascending order.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ordered {
     /// By number.
     Lines(Reported),
     /// By place, one a line.
     Places(Vec<Approximate>),
-    /// Any line may match: some were left out, and which ones is not known.
+    /// Any line may match: some lines were dropped, and it is not known which.
     Unknown,
 }
 
@@ -143,7 +144,7 @@ impl Report {
             }),
             None => self.lines.push(record.line),
         }
-        // The program may have left the file here.
+        // The program may have stopped reading the file here.
         self.is_cut |= self.len() >= limit;
     }
 
@@ -203,7 +204,7 @@ mod tests {
     #[test]
     fn lines_in_any_order_are_put_in_order() {
         assert_eq!(report(&[5, 1, 2, 1, 5], 9), lines(&[1, 2, 5], false));
-        // Which lines were left out, the program alone knows.
+        // Only the program knows which lines were dropped.
         assert_eq!(report(&[5, 1, 2, 3], 4), Ordered::Unknown);
         assert_eq!(report(&[1, 2, 3, 5, 4], 4), Ordered::Unknown);
         let mut report = Report::default();

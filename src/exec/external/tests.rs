@@ -19,7 +19,7 @@ fn query(pattern: &str) -> Arc<Query> {
     Arc::new(Query::new(&[pattern], &options).unwrap())
 }
 
-/// A tree of files with long names, and a worker that calls a script instead of ripgrep.
+/// A tree of files with long names, and a worker that runs a script instead of ripgrep.
 fn set_up(files: usize, script: &str) -> (tempfile::TempDir, Vec<EligibleFile>, ExternalWorker) {
     let dir = tempfile::tempdir().unwrap();
     let top = dir.path().canonicalize().unwrap();
@@ -64,7 +64,7 @@ fn set_up(files: usize, script: &str) -> (tempfile::TempDir, Vec<EligibleFile>, 
 
 #[test]
 fn t_lsi_exe_01_a_list_that_the_system_refuses_is_cut_until_it_fits() {
-    // A line a run, and what it got.
+    // One line for each run: the number of its arguments.
     let script = "echo $# >> \"${0%/*}/runs\"; exit 1";
     let (dir, files, mut worker) = set_up(10_000, script);
     // Far more than any system takes by default.
@@ -79,7 +79,7 @@ fn t_lsi_exe_01_a_list_that_the_system_refuses_is_cut_until_it_fits() {
     assert_eq!(count, files.len());
     assert!(worker.arguments_limit < 64 << 20);
     let runs = fs::read_to_string(dir.path().join("runs")).unwrap();
-    // Each run is given "--" besides the files.
+    // Each run gets "--" in addition to the files.
     let given: Vec<usize> = runs.lines().map(|line| line.parse().unwrap()).collect();
     assert_eq!(given.iter().sum::<usize>(), files.len() + given.len());
     assert!(given.len() > 1);
@@ -100,7 +100,7 @@ fn argument_lists_stay_below_the_limit() {
         assert!(!chunk.plans.is_empty() && bytes <= 10_000, "{bytes}");
         from += chunk.plans.len();
     }
-    // A limit that not even one file fits into does not stop the search.
+    // A limit that is too small for even one file does not stop the search.
     worker.arguments_limit = 1;
     assert_eq!(worker.chunk(&files).plans.len(), 1);
 }

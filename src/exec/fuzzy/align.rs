@@ -1,6 +1,6 @@
-//! The best alignment of a pattern with a line: how far it is, where it starts and where it ends.
+//! The exact alignment of a pattern with a line: its edits, its start and its end.
 //!
-//! Exact, and slower than what decides which lines are looked at.
+//! Runs last, and only on lines that the faster stages let pass.
 
 use regex_automata::util::look::LookMatcher;
 
@@ -10,10 +10,10 @@ use super::automaton::{Automaton, Node};
 use crate::exec::matcher::Stopped;
 use crate::exec::stop::Stop;
 
-/// Nodes that are looked at between two looks at the stop flag.
+/// Nodes that are processed between two checks of the stop flag.
 const WORK_BETWEEN_POLLS: usize = 1 << 16;
 
-/// How an alignment is so far: its edits, and where it started. Less is better.
+/// The cost of an alignment so far: its edits, and then its start. Lower is better.
 type Cost = (u32, usize);
 
 const NONE: Cost = (u32::MAX, usize::MAX);
@@ -21,19 +21,19 @@ const NONE: Cost = (u32::MAX, usize::MAX);
 /// Aligns an automaton with lines; owned by one worker.
 #[derive(Debug)]
 pub(crate) struct Aligner {
-    /// The best way to each node at the current place and at the one before.
+    /// The best path to each node at the current position and at the position before.
     now: Costs,
     before: Costs,
-    /// Nodes from which no steps were taken yet.
+    /// Nodes that still have to be expanded.
     pending: Vec<u32>,
     looks: LookMatcher,
 }
 
-/// Costs by node; most have none.
+/// Costs by node; most nodes have no cost.
 #[derive(Debug)]
 struct Costs {
     of: Vec<Cost>,
-    /// The nodes that have one.
+    /// The nodes that have a cost.
     nodes: Vec<u32>,
 }
 
@@ -52,7 +52,7 @@ impl Costs {
         self.nodes.clear();
     }
 
-    /// Notes a way to a node. Returns true if it is the best so far.
+    /// Records a path to a node. Returns true if it is the best so far.
     fn improve(&mut self, node: u32, cost: Cost) -> bool {
         let known = &mut self.of[node as usize];
         if cost >= *known {
@@ -77,19 +77,25 @@ impl Aligner {
         }
     }
 
-    /// Finds the match with the fewest edits, at most `level`; among those the one that starts first, and among those the one that
-    /// ends first.
+    /// Finds the match with the fewest edits, at most `level`. Among equal matches the earliest
+    /// start wins, then the earliest end.
     ///
-    /// A way through the automaton and the line is a sequence of steps: to a node that matches the next character (0 edits) or not
-    /// (1, substitution), over a character without a step to another node (1, insertion), to a node without a character (1, deletion),
-    /// or to an assertion that holds there (0). For each place of the line and each node only the best way is kept, by edits
-    /// and then by where it started: whatever follows adds the same to both of two ways. So the best way to a last node at any place is
-    /// the best match that ends there. Takes time in proportion to the line times the pairs of nodes that are within `level`
-    /// edits.
+    /// A path through the automaton and the line is a sequence of steps. A step
+    ///
+    /// - consumes a character and moves to a node that matches it (0 edits),
+    /// - consumes a character and moves to a node that does not match it (1 edit, replacement),
+    /// - consumes a character and stays at its node (1 edit, insertion),
+    /// - moves to a character node without consuming a character (1 edit, deletion), or
+    /// - moves to an assertion that holds at this position (0 edits).
+    ///
+    /// For each position and node only the best path is kept, by edits and then by start. This is
+    /// sufficient because all further steps add the same cost to both of two paths. So the best
+    /// path to a last node is the best match that ends at that position. Takes time proportional to
+    /// the line times the pairs of nodes within `level` edits.
     ///
     /// # Errors
     ///
-    /// [`Stopped`] when the flag was raised before the answer was known.
+    /// [`Stopped`] if the flag was raised before the answer was known.
     pub(crate) fn best(
         &mut self,
         automaton: &Automaton,
@@ -99,7 +105,7 @@ impl Aligner {
         stop: &Stop,
     ) -> Result<Option<Span>, Stopped> {
         let mut best: Option<Span> = None;
-        // Ways that are no better than this are not followed.
+        // Paths that are no better than this are dropped.
         let mut bound = (level + 1, 0);
         let mut work = 0;
         self.now.clear();
@@ -148,7 +154,7 @@ impl Aligner {
         }
     }
 
-    /// Goes over one character, which begins at `at`.
+    /// Consumes one character, which begins at `at`.
     fn consume(&mut self, automaton: &Automaton, matching: &[u64], at: usize, bound: Cost) {
         let (now, before) = (&mut self.now, &self.before);
         let mut step = |to: u32, (edits, start): Cost| {
@@ -176,7 +182,7 @@ impl Aligner {
         }
     }
 
-    /// Adds what can be reached at `at` without a character.
+    /// Adds the nodes that can be reached at `at` without consuming a character.
     fn close(&mut self, automaton: &Automaton, line: &[u8], at: usize, bound: Cost) {
         self.pending.clear();
         self.pending.extend(&self.now.nodes);
@@ -191,7 +197,7 @@ impl Aligner {
         }
     }
 
-    /// Steps to a node without a character, from where the way has a cost.
+    /// Moves to a node without consuming a character. The path so far has the given cost.
     fn enter(
         &mut self,
         automaton: &Automaton,

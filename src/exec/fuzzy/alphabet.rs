@@ -1,22 +1,23 @@
-//! Characters, and which nodes of an automaton each of them matches.
+//! Characters, and the nodes of an automaton that match each of them.
 
 use super::automaton::{Automaton, Node};
 
-/// Sets of nodes by character.
+/// A table of node sets by character.
 #[derive(Clone, Debug)]
 pub(crate) struct Alphabet {
     words: usize,
     /// One set for each ASCII character.
     ascii: Box<[u64]>,
-    /// Where the ranges of the others begin, ascending. Each has a set of its own; before the first one nothing matches.
+    /// The starts of ranges of non-ASCII characters, in ascending order. Each range has its own
+    /// set. Before the first range no node matches.
     starts: Box<[u32]>,
     others: Box<[u64]>,
     nothing: Box<[u64]>,
 }
 
 impl Alphabet {
-    /// Makes the sets of an automaton, of one bit for each node. Takes time in proportion to the ranges of all classes, times the words
-    /// of a set.
+    /// Builds the sets of an automaton, with one bit for each node. Takes time proportional to the
+    /// ranges of all classes, times the words of a set.
     pub(crate) fn new(automaton: &Automaton) -> Alphabet {
         let words = automaton.nodes.len().div_ceil(64).max(1);
         let mut members = vec![vec![0u64; words]; automaton.classes.len()];
@@ -61,12 +62,13 @@ impl Alphabet {
         }
     }
 
-    /// Returns how many words a set has.
+    /// Returns the number of words of a set.
     pub(crate) fn words(&self) -> usize {
         self.words
     }
 
-    /// Returns the nodes that match a character, or what is none.
+    /// Returns the nodes that match a character. `None` stands for invalid bytes, which no node
+    /// matches.
     pub(crate) fn nodes(&self, c: Option<char>) -> &[u64] {
         let c = match c {
             Some(c) => c as usize,
@@ -82,7 +84,7 @@ impl Alphabet {
         &sets[at * self.words..][..self.words]
     }
 
-    /// Returns the sets of the ASCII characters, if each is one word.
+    /// Returns the sets of the ASCII characters if each set is one word.
     pub(crate) fn narrow(&self) -> Option<&[u64; 128]> {
         (&*self.ascii).try_into().ok()
     }
@@ -95,8 +97,8 @@ fn add(sets: &mut [u64], at: usize, members: &[u64]) {
     }
 }
 
-/// Returns the character at the start of a text that is not empty, and its bytes. What is no character is as many bytes as are shown as
-/// one replacement character.
+/// Returns the first character of a non-empty text and its length in bytes. An invalid sequence
+/// gives `None`, with the length that one replacement character would stand for.
 pub(crate) fn first_char(text: &[u8]) -> (Option<char>, usize) {
     match text.first() {
         Some(byte @ 0..128) => (Some(*byte as char), 1),
@@ -110,7 +112,7 @@ mod tests {
     use crate::exec::pattern::Pattern;
     use crate::exec::query::Fold;
 
-    /// The oracle is a search for each class by itself.
+    /// Compares with a search for each class on its own.
     #[test]
     fn each_character_has_the_nodes_whose_classes_have_it() {
         let classes = [

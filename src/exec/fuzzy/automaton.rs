@@ -1,60 +1,65 @@
-//! The automaton of an approximate pattern: which character may follow which.
+//! The automaton of an approximate pattern: which character may follow which (a Glushkov
+//! automaton).
 //!
-//! Each place of the expression where it matches a character, and each assertion, is a *node*; there is nothing else, so that a
-//! pattern that is a sequence of characters is a chain of nodes. Knows expressions, and nothing of texts.
+//! Each position of the expression that matches a character, and each assertion, is a *node*. There
+//! are no other nodes, so a pattern that is a sequence of characters is a chain of nodes. This
+//! module knows expressions, but no texts. `scan` and `align` run the automaton.
 
 use std::collections::BTreeMap;
 
 use regex_automata::util::look::Look;
 use regex_syntax::hir::{self, Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Repetition};
 
-/// The most nodes of an automaton: characters and assertions of the pattern, repetitions written out.
+/// The most nodes of an automaton: characters and assertions of the pattern, repetitions written
+/// out.
 pub(crate) const NODE_LIMIT: usize = 4096;
 
-/// The most pairs of nodes of which one follows the other.
+/// The most edges: pairs of nodes of which one follows the other.
 const EDGE_LIMIT: usize = 1 << 18;
 
-/// A node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Node {
-    /// Matches a character of the class with this number.
+    /// Matches one character of the class with this number.
     Char(u32),
-    /// Matches nothing, where an assertion holds.
+    /// Matches the empty text at positions where an assertion holds.
     Look(Look),
 }
 
-/// The automaton of an expression. It has no empty match.
+/// The automaton of an expression. It never matches the empty text.
 #[derive(Clone, Debug)]
 pub(crate) struct Automaton {
     pub(crate) nodes: Vec<Node>,
     /// The classes, each once.
     pub(crate) classes: Vec<ClassUnicode>,
-    /// The nodes that may come first, ascending.
+    /// The nodes that may come first, in ascending order.
     pub(crate) first: Vec<u32>,
-    /// For each node those that may follow, ascending.
+    /// For each node: the nodes that may follow it, in ascending order.
     pub(crate) follow: Vec<Vec<u32>>,
-    /// For each node whether a match may end with it.
+    /// For each node: whether a match may end with it.
     pub(crate) last: Vec<bool>,
-    /// The characters of the shortest match; `None` if nothing matches.
+    /// The number of characters of the shortest match; `None` if the expression matches nothing.
     pub(crate) min_len: Option<usize>,
 }
 
-/// The most parts of an expression that are looked at, repetitions written out: also such as have no node.
+/// The most visited parts of an expression with repetitions written out. Parts without nodes count
+/// too.
 const PART_LIMIT: usize = 1 << 18;
 
-/// Why there is no automaton.
+/// Why an expression has no automaton.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// The expression matches bytes that are no characters.
+    /// The expression matches bytes that are not characters.
     Bytes,
-    /// It has too many nodes, or too many pairs of them.
+    /// The automaton has too many nodes or edges.
     TooLarge,
 }
 
 impl Automaton {
-    /// Makes the automaton of an expression. Without `looks` assertions are taken to hold everywhere: it matches at least as much.
+    /// Builds the automaton of an expression. Without `looks`, assertions are taken to hold
+    /// everywhere, so the automaton matches at least as many texts.
     ///
-    /// Takes time in proportion to the nodes and the pairs. Recursion is bounded by the parser's nesting limit.
+    /// Takes time proportional to the nodes and edges. The parser's nesting limit bounds the
+    /// recursion.
     pub(crate) fn new(hir: &Hir, looks: bool) -> Result<Automaton, Refused> {
         let mut builder = Builder {
             looks,
@@ -84,8 +89,9 @@ impl Automaton {
         })
     }
 
-    /// Returns true if each node matches a character and can only be followed by the next one, and only the first can come first and
-    /// the last last.
+    /// Returns true if the automaton is a chain. In a chain each node matches a character and is
+    /// followed only by the next node; only the first node is a first node, and only the last node
+    /// is a last node.
     pub(crate) fn is_chain(&self) -> bool {
         let n = self.nodes.len();
         let follows = |(node, follow): (usize, &Vec<u32>)| match node + 1 < n {
@@ -106,15 +112,15 @@ fn tidy(nodes: &mut Vec<u32>) {
     nodes.dedup();
 }
 
-/// The nodes of a part of an expression, as far as its surroundings need them.
+/// The first and last nodes of a part of an expression, as its surroundings need them.
 #[derive(Clone, Debug, Default)]
 struct Part {
     first: Vec<u32>,
     last: Vec<u32>,
-    /// Whether it can be passed without a node.
+    /// Whether the part can match without passing a node.
     empty: bool,
     min_len: Option<usize>,
-    /// Whether it has nodes that match characters.
+    /// Whether the part has nodes that match characters.
     chars: bool,
 }
 
@@ -178,7 +184,7 @@ impl Builder {
             }
             HirKind::Look(_) if !self.looks => Ok(Part::empty()),
             HirKind::Look(look) => {
-                // They are numbered alike.
+                // Both libraries number assertions in the same way.
                 let look = Look::from_repr(look.as_repr()).ok_or(Refused::TooLarge)?;
                 Ok(Part::node(self.node(Node::Look(look))?, 0))
             }
@@ -221,7 +227,7 @@ impl Builder {
 
     fn class(&mut self, class: ClassUnicode) -> Result<Part, Refused> {
         if class.ranges().is_empty() {
-            // Nothing is as this is, however many edits there are.
+            // An empty class matches no character, so no number of edits makes a text match it.
             return Ok(Part::default());
         }
         let key = class.iter().map(|range| (range.start(), range.end()));
@@ -279,7 +285,7 @@ impl Builder {
             });
         }
         if !one.chars {
-            // Assertions that hold once hold as often as one likes.
+            // Assertions that hold once hold any number of times.
             return Ok(match min {
                 0 => one.optional(),
                 _ => one,
@@ -288,7 +294,8 @@ impl Builder {
         if min == 0 && max == Some(1) {
             return Ok(one.optional());
         }
-        // What would be too large is not begun: each copy has as many nodes as the first one.
+        // A repetition that would be too large is refused early: each copy has as many nodes as the
+        // first one.
         let (nodes, copies) = (self.nodes.len() - before, max.unwrap_or(min).max(1));
         if (copies as usize).saturating_mul(nodes) > NODE_LIMIT {
             return Err(Refused::TooLarge);

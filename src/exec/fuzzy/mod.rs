@@ -1,9 +1,16 @@
-//! Approximate matching: lines that hold something within a few edits of what a pattern matches (FR-LS-SRC-11).
+//! Approximate matching: finds lines that contain a text within a few edits of a match of the
+//! pattern (FR-LS-SRC-11).
 //!
-//! An edit inserts, takes away or changes one character, which is a Unicode scalar value; what is no character counts as one that equals
-//! no other. Three stages, each of which passes on at least what the next one finds: pieces of the pattern of which one must be
-//! there unchanged (`pieces`), sets of nodes of the pattern's automaton that are kept for each number of edits (`scan`), and the exact
-//! alignment (`align`), which decides where the match of a line is. This module knows patterns and bytes; it reads no files.
+//! An edit inserts, deletes or replaces one character, which is a Unicode scalar value. An invalid
+//! byte sequence counts as one character that differs from every other. Three stages narrow the
+//! search down, and no stage drops a line that matches:
+//!
+//! 1. `pieces`: a line must contain one of several pieces of the pattern unchanged.
+//! 2. `scan`: bit-parallel sets of automaton nodes, one set for each number of edits.
+//! 3. `align`: the exact alignment, which decides where the match of a line is.
+//!
+//! The searcher creates a [`FuzzyWorker`] for each thread. This module knows patterns and bytes; it
+//! reads no files.
 
 mod align;
 mod alphabet;
@@ -35,13 +42,15 @@ use crate::exec::stop::Stop;
 
 pub use similar::{SimilarMatcher, SimilarWorker, Threshold, score};
 
-/// Bytes after which it is decided whether looking for pieces pays.
+/// The number of bytes after which the search decides whether looking for pieces pays off.
 const TRIAL: usize = 32 << 10;
 
-/// It pays as long as no more than one byte in so many is in lines that are looked at more closely.
+/// Looking for pieces pays off while at most one byte in `WORTH` is in lines with a piece but
+/// without a match.
 const WORTH: usize = 2;
 
-/// Bytes between two looks at the stop flag while pieces are looked for; few in tests, whose texts are short.
+/// Bytes between two checks of the stop flag while pieces are searched; few in tests, since test
+/// texts are short.
 const BYTES_BETWEEN_POLLS: usize = if cfg!(test) { 16 } else { 1 << 18 };
 
 /// A pattern compiled for approximate matching, shared by the workers of a call.
@@ -54,16 +63,16 @@ struct Compiled {
     automaton: Automaton,
     alphabet: Alphabet,
     scan: Option<Scan>,
-    /// Whether what the scanner finds is a match.
+    /// Whether every line that the scanner finds is a match.
     is_exact: bool,
     pieces: Option<Regex>,
 }
 
-/// The scanner and the alphabet of the automaton without assertions.
+/// The scanner, and the alphabet of the automaton without assertions.
 #[derive(Debug)]
 struct Scan {
     scanner: Scanner,
-    /// None if there are no assertions.
+    /// `None` if the pattern has no assertions; then the alphabet of the full automaton is used.
     alphabet: Option<Alphabet>,
 }
 
@@ -72,8 +81,9 @@ impl FuzzyMatcher {
     ///
     /// # Errors
     ///
-    /// A level that is not less than the characters of the shortest match, since every line would match (decision D27d); a pattern that
-    /// matches bytes that are no characters, or that is too large. The message says what to do.
+    /// Returns an error if `level` is not less than the number of characters of the shortest match,
+    /// since every line would match (decision D27d). Also for a pattern that matches bytes which
+    /// are not characters, or that is too large. The message says what to do.
     pub fn new(pattern: &Pattern, level: u32) -> Result<FuzzyMatcher, PatternError> {
         let hir = pattern.full_hir();
         let automaton = Automaton::new(&hir, true).map_err(refused)?;
@@ -107,7 +117,7 @@ impl FuzzyMatcher {
         })))
     }
 
-    /// Creates the view of one worker.
+    /// Creates the matcher of one worker.
     pub fn worker(&self, stop: Stop) -> FuzzyWorker {
         FuzzyWorker {
             aligner: RefCell::new(Aligner::new(&self.0.automaton)),
@@ -144,7 +154,8 @@ fn too_short(shortest: usize, level: u32) -> String {
     )
 }
 
-/// Compiles pieces into one expression; nothing if that is refused, or if they are so short that most lines have one.
+/// Compiles pieces into one regular expression. Returns `None` if that fails, or if a piece is so
+/// short that most lines contain it.
 fn compile(pieces: &[Hir]) -> Option<Regex> {
     let short = |piece: &Hir| piece.properties().minimum_len().is_none_or(|len| len < 2);
     if pieces.iter().any(short) {
@@ -159,11 +170,11 @@ fn compile(pieces: &[Hir]) -> Option<Regex> {
     Regex::builder().configure(config).build_from_hir(&any).ok()
 }
 
-/// What became of looking for pieces so far.
+/// How useful the search for pieces was so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tried {
     bytes: usize,
-    /// In lines with a piece and without a match.
+    /// Bytes in lines with a piece but without a match.
     wasted: usize,
 }
 
@@ -178,12 +189,12 @@ pub struct FuzzyWorker {
 }
 
 impl FuzzyWorker {
-    /// Finds the match of a line without its terminator that has the fewest edits; of those the one that starts first, and of those the
-    /// one that ends first.
+    /// Finds the best match in a line without its terminator: fewest edits first, then the earliest
+    /// start, then the earliest end.
     ///
     /// # Errors
     ///
-    /// [`Stopped`] when the flag was raised before the answer was known.
+    /// [`Stopped`] if the flag was raised before the answer was known.
     pub fn find_in_line(&self, line: &[u8]) -> Result<Option<Span>, Stopped> {
         let compiled = &*self.compiled;
         let mut aligner = self.aligner.borrow_mut();
@@ -196,13 +207,13 @@ impl FuzzyWorker {
         )
     }
 
-    /// Finds a place in the first of some whole lines that may match.
+    /// Returns a position in the first line that may match. `lines` holds whole lines.
     ///
     /// # Errors
     ///
     /// As [`find_in_line`](Self::find_in_line).
     pub fn find_candidate_line(&self, lines: &[u8]) -> Result<Option<LineMatchKind>, Stopped> {
-        // From where pieces are looked for, and where the line begins that this is in.
+        // The position from which pieces are searched, and the start of the line that contains it.
         let (mut from, mut begin) = (0, 0);
         while from < lines.len() {
             let Some(pieces) = self.pieces.as_ref().filter(|_| self.pays()) else {
@@ -213,7 +224,7 @@ impl FuzzyWorker {
                 return Err(Stopped);
             }
             let until = from.saturating_add(BYTES_BETWEEN_POLLS).min(lines.len());
-            // A piece may lie across that place.
+            // A piece may extend beyond that position.
             let end = until.saturating_add(4 * PIECE_LIMIT).min(lines.len());
             let found = pieces.search_half(&Input::new(lines).range(from..end));
             let mut tried = self.tried.get();
@@ -242,13 +253,13 @@ impl FuzzyWorker {
         Ok(None)
     }
 
-    /// Returns whether looking for pieces has paid so far.
+    /// Returns true if looking for pieces has paid off so far.
     fn pays(&self) -> bool {
         let tried = self.tried.get();
         tried.bytes < TRIAL || tried.wasted.saturating_mul(WORTH) <= tried.bytes
     }
 
-    /// Finds a place in the first of some whole lines that may match, without looking for pieces.
+    /// Returns a position in the first line that may match, without looking for pieces.
     fn scan(&self, lines: &[u8]) -> Result<Option<LineMatchKind>, Stopped> {
         let compiled = &*self.compiled;
         if let Some(scan) = &compiled.scan {
@@ -263,7 +274,7 @@ impl FuzzyWorker {
         }
         let mut from = 0;
         for line in lines.split(|&byte| byte == b'\n') {
-            // Short lines are looked at without asking.
+            // A short line is searched to its end without a check of the flag.
             if self.stop.is_raised() {
                 return Err(Stopped);
             }

@@ -1,18 +1,21 @@
-//! Pieces of a pattern of which a match with few edits must have one as it is.
+//! Pieces of a pattern: a match with few edits contains at least one of them unchanged.
 //!
-//! **Why.** Take any word that the expression matches, and in it `level + 1` pieces that do not overlap. Each edit changes, takes away
-//! or parts at most one of them, so that `level` edits leave one whole. The pieces are taken from what every match of an
-//! alternative has, in order: characters that follow each other without anything between them but assertions.
+//! **Why.** Take any word that the expression matches, and `level + 1` pieces of it that do not
+//! overlap. Each edit changes or splits at most one piece, so `level` edits leave one piece whole.
+//! For example, with one edit a match of `search` contains `sea` or `rch`. Pieces are taken from
+//! the characters that every match of an alternative contains in order. Only assertions may stand
+//! between the characters of one piece.
 
 use regex_syntax::hir::{Class, ClassUnicode, Hir};
 
 use crate::index::plan::spine::{Run, spines};
 
-/// The most characters of a piece. Where it is there, its beginning is, and more of them tell no more.
+/// The most characters of a piece. A longer piece is truncated, since more characters hardly filter
+/// better.
 pub(crate) const PIECE_LIMIT: usize = 32;
 
-/// Returns expressions one of which every line that is within `level` edits of the expression matches; as long ones as possible. Nothing
-/// if there are none.
+/// Returns expressions of which every line within `level` edits of `hir` matches at least one. They
+/// are as long as possible. Returns `None` if there are no such expressions.
 pub(crate) fn pieces(hir: &Hir, level: u32) -> Option<Vec<Hir>> {
     let spines = spines(hir)?;
     let mut pieces = Vec::new();
@@ -30,11 +33,11 @@ pub(crate) fn pieces(hir: &Hir, level: u32) -> Option<Vec<Hir>> {
     Some(pieces)
 }
 
-/// Cuts so many pieces out of runs, the shortest of them as long as possible.
+/// Cuts `count` pieces out of runs, so that the shortest piece is as long as possible.
 fn split(runs: &[Run], count: usize) -> Option<Vec<&[ClassUnicode]>> {
     let fits = |len: usize| runs.iter().map(|run| run.len() / len).sum::<usize>() >= count;
     let longest = runs.iter().map(Vec::len).max()?;
-    // The longer the pieces, the fewer there are.
+    // Longer pieces mean fewer pieces, so the longest possible length comes first.
     let len = (1..=longest).rev().find(|&len| fits(len))?;
     let mut left = count;
     let mut pieces = Vec::new();

@@ -1,17 +1,18 @@
-//! Which lines may match: many nodes at a time, one bit each.
+//! The scanner: finds lines that may match, with one bit for each automaton node.
 //!
-//! After each character, row *i* is the set of nodes that a way with at most *i* edits leads to. Assertions are taken to hold
-//! everywhere, so where there are any, more lines are found than match.
+//! After each character, row *i* is the set of nodes that can be reached with at most *i* edits.
+//! The scanner treats assertions as always true. So for a pattern with assertions it may find lines
+//! that do not match.
 
 use super::alphabet::{Alphabet, first_char};
 use super::automaton::Automaton;
 use crate::exec::matcher::Stopped;
 use crate::exec::stop::Stop;
 
-/// Sets of nodes that are computed between two looks at the stop flag.
+/// The work between two checks of the stop flag: bytes of text, or node sets for a wide scanner.
 const WORK_BETWEEN_POLLS: usize = 1 << 18;
 
-/// Finds lines that are within some edits of an automaton.
+/// Finds lines that are within some edits of a match of an automaton.
 #[derive(Clone, Debug)]
 pub(crate) enum Scanner {
     /// A chain of at most 64 nodes.
@@ -22,7 +23,8 @@ pub(crate) enum Scanner {
     Wide { last: u64 },
 }
 
-/// What follows what, by sets of eight nodes.
+/// The follow sets of an automaton with at most 64 nodes. Table `b` maps each combination of the
+/// nodes `8b` to `8b + 7` to the union of their follow sets.
 #[derive(Clone, Debug)]
 pub(crate) struct Narrow {
     first: u64,
@@ -31,7 +33,8 @@ pub(crate) struct Narrow {
 }
 
 impl Scanner {
-    /// Makes the scanner of an automaton without assertions; nothing if it has too many nodes.
+    /// Creates the scanner of an automaton without assertions. Returns `None` if the automaton has
+    /// too many nodes.
     pub(crate) fn new(automaton: &Automaton) -> Option<Scanner> {
         let nodes = automaton.nodes.len();
         if automaton.is_chain() {
@@ -66,12 +69,13 @@ impl Scanner {
         }))
     }
 
-    /// Returns a place in the first of some whole lines that is within `level` edits. Takes time in proportion to the text, times
-    /// the levels and blocks of 64 nodes.
+    /// Returns a position in the first line that is within `level` edits of a match. `lines` holds
+    /// whole lines. Takes time proportional to the text, times the levels, times the blocks of 64
+    /// nodes.
     ///
     /// # Errors
     ///
-    /// [`Stopped`] when the flag was raised before the answer was known.
+    /// [`Stopped`] if the flag was raised before the answer was known.
     pub(crate) fn find(
         &self,
         alphabet: &Alphabet,
@@ -90,7 +94,7 @@ impl Scanner {
             }
             let mut end = from.saturating_add(WORK_BETWEEN_POLLS).min(lines.len());
             let within = lines[end..].iter().take(3);
-            // Within a character, which has no more bytes than that after its first one.
+            // The part may end within a character, which has at most three more bytes.
             end += within.take_while(|byte| matches!(byte, 0x80..0xC0)).count();
             let part = Part {
                 text: &lines[from..end],
@@ -116,11 +120,11 @@ impl Scanner {
 #[derive(Clone, Copy)]
 struct Part<'a> {
     text: &'a [u8],
-    /// Whether it begins with a line, and not within one.
+    /// Whether the part starts at the start of a line.
     begins: bool,
 }
 
-/// What follows a set of nodes.
+/// The structure of an automaton: its first nodes, its last nodes, and the nodes that follow a set.
 trait Follow {
     fn first(&self) -> u64;
     fn last(&self) -> u64;
@@ -169,7 +173,7 @@ impl Follow for Narrow {
     }
 }
 
-/// Has the usual numbers of levels compiled for themselves.
+/// Selects specialized code for the usual numbers of levels.
 fn by_level(
     follow: &impl Follow,
     alphabet: &Alphabet,
@@ -186,7 +190,7 @@ fn by_level(
     }
 }
 
-/// Keeps the rows in registers.
+/// Copies the rows into an array, so that they stay in registers.
 fn fixed<const N: usize>(
     follow: &impl Follow,
     alphabet: &Alphabet,
@@ -199,7 +203,7 @@ fn fixed<const N: usize>(
     found
 }
 
-/// Goes over a part of some lines, with one row for each number of edits.
+/// Scans a part of some lines, with one row for each number of edits.
 #[inline(always)]
 fn scan(
     follow: &impl Follow,
@@ -239,7 +243,7 @@ fn scan(
     None
 }
 
-/// Sets the rows at the start of a line: with edits, nodes can be stepped to without characters.
+/// Sets the rows at the start of a line: each edit allows skipping (deleting) one node.
 #[inline(always)]
 fn begin(follow: &impl Follow, rows: &mut [u64]) {
     let mut deleted = 0;
@@ -252,11 +256,12 @@ fn begin(follow: &impl Follow, rows: &mut [u64]) {
     }
 }
 
-/// Goes over a character that matches some nodes.
+/// Advances the rows by a character that the nodes `matching` match.
 #[inline(always)]
 fn step(follow: &impl Follow, rows: &mut [u64], matching: u64) {
     let first = follow.first();
-    // Of the row for one edit less: what it was before the character and after it, and what follows each.
+    // State of the row with one edit less: its nodes before and after the character, and the nodes
+    // that follow each.
     let (mut before, mut after) = (0, 0);
     let (mut from_before, mut from_after) = (0, 0);
     for (edits, row) in rows.iter_mut().enumerate() {
@@ -265,7 +270,7 @@ fn step(follow: &impl Follow, rows: &mut [u64], matching: u64) {
         let matched = from_old & matching;
         *row = match edits {
             0 => matched,
-            // An insertion, a substitution, or a deletion after the character.
+            // An insertion, a replacement, or a deletion after the character.
             _ => matched | before | from_before | after | from_after,
         };
         (before, from_before) = (old, from_old);
@@ -273,7 +278,7 @@ fn step(follow: &impl Follow, rows: &mut [u64], matching: u64) {
     }
 }
 
-/// Goes over lines with a chain of more than 64 nodes.
+/// Scans lines with a chain of more than 64 nodes.
 fn wide(
     last: u64,
     words: usize,
@@ -314,7 +319,7 @@ fn wide(
         let (c, len) = first_char(&lines[at..]);
         at += len;
         let matching = alphabet.nodes(c);
-        // What the shift of each row takes from the block before: of the old row, and of the new one.
+        // The bits that each row carries from the block before: of the old row, and of the new row.
         carries.fill((1u64, 1u64));
         for block in 0..words {
             let (mut before, mut after) = (0, 0);

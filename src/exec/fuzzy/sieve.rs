@@ -1,33 +1,37 @@
-//! Lines that may have something similar to a literal, many characters of the literal at a time.
+//! A filter for lines that may contain a text similar to a literal. Bit-parallel: one machine word
+//! holds all characters of the literal.
 //!
-//! **Why.** Let a text of *m* characters be *i* insertions, *r* changes and *x* characters taken away from a literal of *p*, so that *m = p + i − x*. If
-//! it counts by a threshold *t* of at least one half, then `i + r + x ≤ (1 − t) · max(p, p + i − x)`. If *m ≤ p*, then `i + r + x ≤ (1 − t) p`; else
-//! `t · i + r + (2 − t) · x ≤ (1 − t) p`. Either way `i / 2 + r + x ≤ (1 − t) p`: an insertion costs one half at least, and everything else one. Counted in
-//! halves, that is an automaton with one row for each of them.
+//! **Why.** Let a text of *m* characters differ from a literal of *p* by *i* insertions, *r*
+//! replacements and *x* deletions, so that *m = p + i − x*. If the text reaches a threshold *t* of
+//! at least one half, then `i + r + x ≤ (1 − t) · max(p, p + i − x)`. If *m ≤ p*, then
+//! `i + r + x ≤ (1 − t) p`; otherwise `t · i + r + (2 − t) · x ≤ (1 − t) p`. In both cases
+//! `i / 2 + r + x ≤ (1 − t) p`. So an insertion costs at least one half, and every other edit costs
+//! at least one. The automaton counts in halves and has one row for each number of halves.
 
 use super::alphabet::first_char;
 use crate::exec::matcher::Stopped;
 use crate::exec::stop::Stop;
 
-/// Bytes between two looks at the stop flag.
+/// Bytes between two checks of the stop flag.
 const BYTES_BETWEEN_POLLS: usize = 1 << 16;
 
-/// The characters of a literal: each is a bit.
+/// The most characters of a literal: each is one bit.
 const MOST_CHARS: usize = 64;
 
-/// Finds lines in which something may be similar to a literal.
+/// Finds lines that may contain a text similar to a literal.
 #[derive(Debug)]
 pub(super) struct Sieve {
     ascii: [u64; 128],
-    /// Where the other characters of the literal stand, by character.
+    /// The positions of the non-ASCII characters in the literal.
     others: Vec<(char, u64)>,
-    /// The rows before anything was read; one for each half that there may be.
+    /// The rows before the first character; one row for each number of halves.
     start: Vec<u64>,
     last: u64,
 }
 
 impl Sieve {
-    /// Makes the sieve of a literal, for so many halves. `None` for a literal that is too long, or if every line would pass.
+    /// Creates the sieve of a literal for a budget of `halves`. Returns `None` if the literal is
+    /// too long, or if every line would pass.
     pub(super) fn new(literal: &[Option<char>], folds: bool, halves: usize) -> Option<Sieve> {
         if literal.len() > MOST_CHARS || halves / 2 >= literal.len() {
             return None;
@@ -35,7 +39,7 @@ impl Sieve {
         let mut sieve = Sieve {
             ascii: [0; 128],
             others: Vec::new(),
-            // So many characters may be taken away at the beginning.
+            // That many characters may be deleted at the beginning.
             start: (0..=halves).map(|row| (1 << (row / 2)) - 1).collect(),
             last: 1 << literal.len().checked_sub(1)?,
         };
@@ -58,13 +62,14 @@ impl Sieve {
         Some(sieve)
     }
 
-    /// Returns a place in the first of some whole lines that may have something similar. Takes time in proportion to the text times the rows.
+    /// Returns a position in the first line that may contain a similar text. `lines` holds whole
+    /// lines. Takes time proportional to the text times the rows.
     ///
     /// # Errors
     ///
-    /// [`Stopped`] when the flag was raised before the answer was known.
+    /// [`Stopped`] if the flag was raised before the answer was known.
     pub(super) fn find(&self, lines: &[u8], stop: &Stop) -> Result<Option<usize>, Stopped> {
-        // The usual numbers of rows are compiled for themselves, so that they are kept in registers.
+        // The usual numbers of rows have specialized code, which keeps the rows in registers.
         match self.start.len() {
             2 => self.find_in::<2>(lines, stop),
             3 => self.find_in::<3>(lines, stop),
@@ -121,7 +126,8 @@ impl Sieve {
         Ok(None)
     }
 
-    /// Returns which nodes the first character of a text matches, and how long it is.
+    /// Returns the nodes that the first character of a text matches, and the length of the
+    /// character in bytes.
     #[cold]
     fn other(&self, text: &[u8]) -> (u64, usize) {
         let (c, len) = first_char(text);
@@ -130,16 +136,18 @@ impl Sieve {
     }
 }
 
-/// Reads a character that these nodes match. Returns the last row, which has what all others have.
+/// Advances the rows by a character that `nodes` match. Returns the last row, which contains the
+/// bits of all other rows.
 #[inline(always)]
 fn step(rows: &mut [u64], nodes: u64) -> u64 {
-    // The rows one and two halves before, as they were and as they are now; there are none before the first one.
+    // The rows one and two halves below, before and after this character; empty below the first
+    // row.
     let (mut old_one, mut new_one) = (0, 0);
     let (mut old_two, mut new_two) = (0, 0);
     for (halves, row) in rows.iter_mut().enumerate() {
         let old = *row;
         let same = (old << 1 | 1) & nodes;
-        // Another character, and one that is not there; both also at the beginning.
+        // A replacement and a deletion, both also at the beginning.
         let edited = match halves {
             0 | 1 => 0,
             _ => (old_two | new_two) << 1 | 1,

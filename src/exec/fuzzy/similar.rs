@@ -1,14 +1,21 @@
-//! Texts that are similar to a literal: by the share of characters that need no edit (D68).
+//! Texts that are similar to a literal, by the share of characters that need no edit (D68).
 //!
-//! **What counts.** A text of *m* characters that is *d* edits away from a literal of *p* has the score `1 − d / max(p, m)`; it counts if it is
-//! not empty, its score is at least the threshold, and *m* is at most four times *p*. Of the texts of a line that count the one with the highest
-//! score is a match, of those the first, and of those the shortest; then the best of those that do not overlap it, and so on.
+//! **Definition.** Let a text have *m* characters, a literal *p* characters, and let them differ by
+//! *d* edits. The score of the text is `1 − d / max(p, m)`. A text *qualifies* if it is not
+//! empty, its score reaches the threshold *t*, and *m* is at most `4p`. The match of a line is the
+//! qualifying text with the highest score, then the earliest start, then the shortest length. The
+//! next matches are the best of the qualifying texts that do not overlap earlier matches.
 //!
-//! **How.** `d ≤ (1 − t) · max(p, m)` holds if and only if `d ≤ (1 − t) · p` or `d − (1 − t) · m ≤ 0`. Both sides are sums over the steps of an
-//! alignment, so that two tables, each with one column at a time, tell for each place whether any text that ends there counts. From the first such
-//! place on, a better text that overlaps the best one so far takes its place, until there is none: whatever would come before it in the order of
-//! scores does not overlap it. What is left of it is looked at again by itself. So matches come from left to right, and no more of a line is
-//! looked at than is needed for those that are wanted.
+//! **Algorithm.** `d ≤ (1 − t) · max(p, m)` holds if and only if `d ≤ (1 − t) · p` or
+//! `d − (1 − t) · m ≤ 0`. Both left sides are sums over the steps of an alignment. So two dynamic
+//! programming tables, of which only one column is kept, show for each position whether a
+//! qualifying text ends there.
+//!
+//! At the first such position the best text is determined. Then a better text that overlaps it
+//! replaces it, until no better text exists. Any text with a still higher score does not overlap
+//! it. The part of the line to the left of the match is searched again on its own. So matches are
+//! found from left to right, and the search reads no more of a line than the requested matches
+//! need.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -27,34 +34,35 @@ use crate::exec::pattern::{Pattern, PatternError};
 use crate::exec::query::Fold;
 use crate::exec::stop::Stop;
 
-/// A score of 1.
+/// The score 1 in millionths.
 const ONE: u32 = 1_000_000;
 
 /// The most characters of a literal.
 const LITERAL_LIMIT: usize = 512;
 
-/// A match has at most so many times as many characters as the literal.
+/// The longest match, as a multiple of the characters of the literal.
 const LONGEST: usize = 4;
 
-/// The characters of pieces that are worth looking for.
+/// The shortest piece, in characters, that filters well enough.
 const PIECE: usize = 3;
 
-/// Cells of tables that are computed between two looks at the stop flag.
+/// Table cells that are computed between two checks of the stop flag.
 const WORK_BETWEEN_POLLS: usize = 1 << 18;
 
-/// The least score of a match, in millionths, so that 0.8 less 0.1 twice is 0.6.
+/// The lowest score of a match. Stored in millionths, so that 0.8 minus two times 0.1 is exactly
+/// 0.6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Threshold(u32);
 
 impl Threshold {
-    /// Makes a threshold of a number between 0 and 1; others are taken for the nearer of these. What is between two millionths becomes the lower
-    /// one, so that nothing with such a score is left out.
+    /// Creates a threshold from a number, which is clamped to the range from 0 to 1. A number
+    /// between two millionths is rounded down, so that no text with exactly that score is lost.
     pub fn new(score: f64) -> Threshold {
         let millionths = score.clamp(0.0, 1.0) * f64::from(ONE);
         let nearest = millionths.round();
-        // 0.7 can't be written as a binary fraction, and is meant as it stands.
+        // A binary fraction can't represent 0.7 exactly, so a tiny difference is ignored.
         let is_meant = (millionths - nearest).abs() < 1e-6;
-        // What is no number becomes 0.
+        // The cast turns NaN into 0.
         Threshold(if is_meant {
             nearest
         } else {
@@ -62,7 +70,7 @@ impl Threshold {
         } as u32)
     }
 
-    /// Returns what is left after so many steps down of that size, at least 0 (`FR-SFI-FUZ-04`).
+    /// Returns the threshold lowered by `times` steps, at least 0 (`FR-SFI-FUZ-04`).
     pub fn lowered(self, step: Threshold, times: u32) -> Threshold {
         Threshold(self.0.saturating_sub(step.0.saturating_mul(times)))
     }
@@ -72,10 +80,10 @@ impl Threshold {
         f64::from(self.0) / f64::from(ONE)
     }
 
-    /// Returns the most edits of a text that counts, for a literal of so many characters; `None` if there are so many that every text is
-    /// within them.
+    /// Returns the most edits of a qualifying text, for a literal of `chars` characters. Returns
+    /// `None` if every text is within that number of edits.
     pub fn max_edits(self, chars: usize) -> Option<u32> {
-        // All of a longer text can be edits but what makes up the score: d ≤ (1 − t)(p + d).
+        // A text with d edits has at most p + d characters, so d ≤ (1 − t)(p + d).
         let (chars, kept) = (chars as u64, u64::from(self.0));
         let most = (chars * (u64::from(ONE) - kept)).checked_div(kept)?;
         u32::try_from(most)
@@ -83,25 +91,27 @@ impl Threshold {
             .filter(|most| u64::from(*most) < chars)
     }
 
-    /// Returns how many halves of edits a text that counts can have, an insertion being one; `None` below a threshold of one half.
+    /// Returns the most half edits of a qualifying text: an insertion counts one, other edits count
+    /// two. Returns `None` below a threshold of one half.
     fn halves(self, chars: usize) -> Option<usize> {
         let edits = (u64::from(ONE - self.0) * 2 * chars as u64) / u64::from(ONE);
         usize::try_from(edits).ok().filter(|_| self.0 >= ONE / 2)
     }
 
-    /// Returns whether a text that is so many edits away from a literal counts; `longer` is the number of characters of the longer one.
+    /// Returns true if a text with that many edits reaches the threshold. `longer` is the number of
+    /// characters of the text or the literal, whichever is longer.
     fn allows(self, edits: u32, longer: usize) -> bool {
         u64::from(edits) * u64::from(ONE) <= u64::from(ONE - self.0) * longer as u64
     }
 }
 
-/// Returns the score of a text of so many characters, so many edits away from a literal.
+/// Returns the score of a text with `text_chars` characters that differs by `edits` from a literal.
 pub fn score(edits: u32, literal_chars: usize, text_chars: usize) -> f64 {
     let longer = literal_chars.max(text_chars).max(1);
     1.0 - f64::from(edits) / longer as f64
 }
 
-/// A literal compiled for what is similar to it, shared by the workers of a call.
+/// A literal compiled for similarity search, shared by the workers of a call.
 #[derive(Clone, Debug)]
 pub struct SimilarMatcher(Arc<Compiled>);
 
@@ -110,20 +120,21 @@ struct Compiled {
     literal: Vec<Option<char>>,
     folds: bool,
     threshold: Threshold,
-    /// The most characters of a match.
+    /// The longest match, in characters.
     longest: usize,
-    /// Finds lines with a text within the most edits of one that counts; nothing if that are too many of them.
+    /// Finds lines with a text within the maximum number of edits; `None` if it would not filter.
     near: Option<FuzzyMatcher>,
-    /// Finds lines that may have one that counts; nothing if all may.
+    /// Finds lines that may contain a qualifying text; `None` if it would not filter.
     sieve: Option<Sieve>,
 }
 
 impl SimilarMatcher {
-    /// Compiles a literal for texts with at least that score.
+    /// Compiles a literal for texts with at least the score `threshold`.
     ///
     /// # Errors
     ///
-    /// A pattern that is no literal, or that is too long. The message says what to do.
+    /// Returns an error if the pattern is not a literal, or if it is empty or too long. The message
+    /// says what to do.
     pub fn new(pattern: &Pattern, threshold: Threshold) -> Result<SimilarMatcher, PatternError> {
         if !pattern.is_fixed() || pattern.word() {
             return Err(PatternError::new(
@@ -147,7 +158,7 @@ impl SimilarMatcher {
             None => None,
         };
         let near = match threshold.max_edits(chars) {
-            // Where the pieces that stay as they are have few characters, most lines have one.
+            // If the unchanged pieces are short, most lines contain one, so `near` does not filter.
             Some(edits) if sieve.is_none() || chars >= PIECE * (edits as usize + 1) => {
                 Some(FuzzyMatcher::new(pattern, edits)?)
             }
@@ -167,7 +178,7 @@ impl SimilarMatcher {
         })))
     }
 
-    /// Creates the view of one worker.
+    /// Creates the matcher of one worker.
     pub fn worker(&self, stop: Stop) -> SimilarWorker {
         SimilarWorker {
             near: self.0.near.as_ref().map(|near| near.worker(stop.clone())),
@@ -191,19 +202,19 @@ pub struct SimilarWorker {
     stop: Stop,
 }
 
-/// What is kept between lines, so that it is allocated once.
+/// Buffers that are reused between lines.
 #[derive(Debug, Default)]
 struct Tables {
-    /// The characters of the line, and the byte at which each begins, with the line's length as the last.
+    /// The characters of the line, and the byte offset of each, followed by the length of the line.
     chars: Vec<Option<char>>,
     starts: Vec<usize>,
-    /// For each number of characters of the literal, the fewest edits of a text that ends here.
+    /// For each prefix of the literal: the fewest edits of a text that ends here.
     edits: Vec<u32>,
-    /// The same, each character of the text being worth the share of it that may be an edit; in millionths.
+    /// The same, minus the share `1 − t` for each character of the text, in millionths.
     worth: Vec<i64>,
 }
 
-/// A match so far.
+/// The best match so far.
 #[derive(Clone, Copy, Debug)]
 struct Best {
     start: usize,
@@ -213,25 +224,26 @@ struct Best {
 }
 
 impl Best {
-    /// Returns whether a text with so many edits has a higher score.
+    /// Returns true if a text with `edits` edits has a higher score.
     fn is_worse_than(&self, edits: u32, longer: usize) -> bool {
         u64::from(edits) * (self.longer as u64) < u64::from(self.edits) * longer as u64
     }
 }
 
-/// The tables of one look at a line.
+/// The tables that a search of one line uses.
 struct Columns<'a> {
     edits: &'a mut Vec<u32>,
     worth: &'a mut Vec<i64>,
 }
 
 impl SimilarWorker {
-    /// Finds at most `most` matches of a line without its terminator, from left to right. Takes time in proportion to the line times the
-    /// literal, and for each match to the literal times the square of the longest match, at most.
+    /// Finds at most `most` matches of a line without its terminator, from left to right. Takes
+    /// time proportional to the line times the literal. Each match takes at most the literal times
+    /// the square of the longest match.
     ///
     /// # Errors
     ///
-    /// [`Stopped`] when the flag was raised before the answer was known.
+    /// [`Stopped`] if the flag was raised before the answer was known.
     pub fn find_in_line(
         &self,
         line: &[u8],
@@ -263,8 +275,9 @@ impl SimilarWorker {
         Ok(())
     }
 
-    /// Finds the matches among characters, from one of them on. Calls itself for what lies before a match that was found because it is better than
-    /// an earlier one; each time with lower scores, of which there are not many.
+    /// Finds the matches in `chars`, starting at `from`. Calls itself for the part before a match
+    /// that replaced an earlier, worse match. Scores decrease with each level of recursion, and
+    /// there are few different scores.
     fn find_within(
         &self,
         chars: &[Option<char>],
@@ -287,7 +300,8 @@ impl SimilarWorker {
                 starts = starts.end..found.end;
             }
             let Some(best) = best else {
-                // What ends there is longer than a match may be, and so is whatever else starts before.
+                // The text that ends here is longer than a match may be, and so are texts that
+                // start earlier.
                 from = first_end;
                 continue;
             };
@@ -302,7 +316,7 @@ impl SimilarWorker {
         Ok(())
     }
 
-    /// Finds a place in the first of some whole lines that may match.
+    /// Returns a position in the first line that may match. `lines` holds whole lines.
     ///
     /// # Errors
     ///
@@ -354,7 +368,7 @@ impl SimilarWorker {
         starts.push(line.len());
     }
 
-    /// Finds the first place at which a text ends that counts and starts at `from` at the earliest.
+    /// Returns the first end of a qualifying text that starts at or after `from`.
     fn first_end(
         &self,
         chars: &[Option<char>],
@@ -370,7 +384,7 @@ impl SimilarWorker {
         edits.extend(0..rows as u32);
         worth.clear();
         worth.extend((0..rows as i64).map(|row| row * i64::from(ONE)));
-        // What is paid for a character of the text that is an edit, and for one that is none.
+        // The cost of a text character that is an edit, and of one that is not.
         let other = i64::from(threshold.0);
         let same = other - i64::from(ONE);
         let between_polls = (WORK_BETWEEN_POLLS / rows).max(1);
@@ -397,7 +411,7 @@ impl SimilarWorker {
         Ok(None)
     }
 
-    /// Finds the best of the texts that count and start in a range, if it is better than one found before it.
+    /// Returns the best qualifying text that starts in a range, if it is better than `than`.
     fn better(
         &self,
         chars: &[Option<char>],
@@ -434,7 +448,7 @@ impl SimilarWorker {
                     None => threshold.allows(edits, longer),
                     Some(best) => best.is_worse_than(edits, longer),
                 };
-                // No text that starts here and is longer has fewer edits than that.
+                // No longer text with this start has fewer edits than `least`.
                 if !is_better(least, (*longest).max(literal.len())) {
                     break;
                 }
@@ -455,7 +469,7 @@ impl SimilarWorker {
     }
 }
 
-/// Returns where the line at a place starts and ends, without its line feed.
+/// Returns the start and the end of the line at a position, without its line feed.
 fn line_at(lines: &[u8], at: usize) -> (usize, usize) {
     let start = memrchr(b'\n', &lines[..at]).map_or(0, |feed| feed + 1);
     let end = memchr(b'\n', &lines[at..]).map_or(lines.len(), |feed| at + feed);
@@ -505,7 +519,7 @@ mod tests {
         );
     }
 
-    /// The edits between two texts, by the plain table.
+    /// Returns the edits between two texts, by the plain table.
     fn distance(a: &[char], b: &[char]) -> u32 {
         let mut row: Vec<u32> = (0..=b.len() as u32).collect();
         for (i, x) in a.iter().enumerate() {
@@ -520,7 +534,7 @@ mod tests {
         row[b.len()]
     }
 
-    /// What counts and where, by the definition: all parts of the line, one by one.
+    /// Returns the matches by definition: checks all parts of the line one by one.
     fn by_definition(
         literal: &str,
         fold: Fold,
@@ -543,7 +557,7 @@ mod tests {
             }
         }
         let mut out = Vec::new();
-        // Fewer edits for each character of the longer one, then the first, then the shortest.
+        // Highest score first, then the first text, then the shortest.
         while let Some(&(start, end, edits, _)) = all.iter().min_by(|a, b| {
             let score = (u64::from(a.2) * b.3 as u64).cmp(&(u64::from(b.2) * a.3 as u64));
             score.then(a.0.cmp(&b.0)).then(a.1.cmp(&b.1))
@@ -594,7 +608,8 @@ mod tests {
         }
     }
 
-    /// The sieve by itself: longer literals than the definition can be asked about, made similar on purpose.
+    /// The sieve alone, with literals that are too long for the check by definition. The texts are
+    /// similar by construction.
     #[test]
     fn what_is_similar_passes_the_sieve() {
         let literal = "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZäö";
@@ -604,7 +619,7 @@ mod tests {
             let literal = &chars[..len];
             let threshold = Threshold::new(threshold);
             let sieve = Sieve::new(literal, false, threshold.halves(len).unwrap()).unwrap();
-            // As many edits of one kind as still count, all over it.
+            // The most edits of one kind that a match may have, spread over the literal.
             let edits = (1.0 - threshold.score()) * len as f64 + 1e-9;
             let changed = edits as usize;
             let mut put_in = 0;

@@ -16,7 +16,7 @@ fn matcher(pattern: &Pattern, level: u32) -> Option<FuzzyWorker> {
     Some(FuzzyMatcher::new(pattern, level).ok()?.worker(Stop::new()))
 }
 
-/// The starts of the characters of a line, and its end.
+/// Returns the start of each character of a line, and the end of the line.
 fn starts(line: &[u8]) -> Vec<usize> {
     let mut starts = vec![0];
     let mut at = 0;
@@ -27,7 +27,7 @@ fn starts(line: &[u8]) -> Vec<usize> {
     starts
 }
 
-/// The edits between a text and a part of a line, by the plain table.
+/// Returns the edits between a text and a part of a line, by the plain table.
 fn distance(pattern: &[char], part: &[u8]) -> u32 {
     let mut row: Vec<u32> = (0..=pattern.len() as u32).collect();
     let places = starts(part);
@@ -44,7 +44,7 @@ fn distance(pattern: &[char], part: &[u8]) -> u32 {
     row[pattern.len()]
 }
 
-/// The best part of a line, of all.
+/// Returns the best part of a line: checks all parts.
 fn best_part(pattern: &str, level: u32, line: &[u8]) -> Option<Span> {
     let pattern: Vec<char> = pattern.chars().collect();
     let places = starts(line);
@@ -61,12 +61,13 @@ fn best_part(pattern: &str, level: u32, line: &[u8]) -> Option<Span> {
     best.map(|(edits, start, end)| Span { start, end, edits })
 }
 
-/// The same for an expression over ASCII, by the automaton of the library, from each start by itself.
+/// Like [`best_part`], for an expression over ASCII: runs the library's automaton from each start
+/// on its own.
 fn best_way(nfa: &NFA, level: u32, line: &[u8]) -> Option<Span> {
     let looks = LookMatcher::new();
     let mut best: Option<(u32, usize, usize)> = None;
     for start in 0..=line.len() {
-        // Ways by edits: which states at which place.
+        // Paths by number of edits: the automaton states at each position.
         let mut seen = BTreeSet::new();
         let mut now = vec![(nfa.start_anchored(), start)];
         for edits in 0..=level {
@@ -124,7 +125,7 @@ fn best_way(nfa: &NFA, level: u32, line: &[u8]) -> Option<Span> {
     best.map(|(edits, start, end)| Span { start, end, edits })
 }
 
-/// The numbers of the lines that are found as a searcher finds them.
+/// Returns the numbers of the lines that are found in the way that a searcher uses.
 fn found_lines(worker: &FuzzyWorker, text: &[u8]) -> Vec<usize> {
     let mut found = Vec::new();
     let mut from = 0;
@@ -158,7 +159,7 @@ fn matching_lines(worker: &FuzzyWorker, text: &[u8]) -> Vec<usize> {
         .collect()
 }
 
-/// Has it look for pieces, or not, whatever that brings.
+/// Forces the worker to look for pieces, or not to, independently of the benefit.
 fn insist(worker: &mut FuzzyWorker, on_pieces: bool) {
     worker.tried.set(Tried {
         bytes: usize::MAX / 2,
@@ -189,14 +190,14 @@ fn expression() -> impl Strategy<Value = String> {
         })
 }
 
-/// ASCII only, so that the library's automaton has one byte for each character.
+/// ASCII only, so that the library's automaton uses one byte for each character.
 fn ascii(expression: &str) -> String {
     format!("(?-u:{expression})")
         .replace("[^a]", "[b-z -]")
         .replace('.', "[a-z -]")
 }
 
-/// So many cases at least, or more if the environment says so.
+/// The number of test cases: at least `cases`, or more if the environment says so.
 fn cases(least: u32) -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").is_ok();
     let config = ProptestConfig::default();
@@ -259,7 +260,7 @@ proptest! {
         prop_assert_eq!(found_lines(&worker, &lines), expected, "{} without pieces", &text);
     }
 
-    /// FR-LS-SRC-11: what matches exactly, or with fewer edits, matches with more.
+    /// FR-LS-SRC-11: a line that matches with fewer edits also matches at a higher level.
     #[test]
     fn fr_ls_src_11_higher_levels_find_supersets(
         text in expression(),
@@ -286,7 +287,7 @@ proptest! {
 proptest! {
     #![proptest_config(cases(30))]
 
-    /// Beyond one word of nodes.
+    /// Patterns with more nodes than one word has bits.
     #[test]
     fn t_fz_long_literals_match_where_the_table_says(
         parts in prop::collection::vec(prop::sample::select(vec!["a", "b", "cd", "é", "ab"]), 40..110),
@@ -307,7 +308,7 @@ proptest! {
         let pattern = pattern(&text, true, false);
         let mut worker = matcher(&pattern, level).unwrap();
         let pattern_chars: Vec<char> = text.chars().collect();
-        // All parts would take too long; it is at most so far off at either end.
+        // All parts would take too long. The start and the end are each at most this far off.
         let places = starts(line.as_bytes());
         let ends = |at: usize| at.saturating_sub(12)..(at + 13).min(places.len());
         let mut best: Option<(u32, usize, usize)> = None;
@@ -339,7 +340,7 @@ fn fr_ls_src_11_the_fewest_edits_come_first_then_the_start_then_the_end() {
         ("hello", 2, "say helo, hello", Some((10, 15, 0))),
         ("hello", 1, "hxllo hellx", Some((0, 5, 1))),
         ("hello", 1, "goodbye", None),
-        // As short as possible: the last letter is taken away, and not another one put in its place.
+        // The shortest such text: the last letter is deleted and no other letter is inserted.
         ("hello", 1, "hell yes", Some((0, 4, 1))),
         ("naïve", 1, "naive", Some((0, 5, 1))),
         ("^hello$", 1, "xhello", Some((0, 6, 1))),
@@ -374,7 +375,7 @@ fn d27d_levels_at_which_every_line_would_match_are_refused() {
     assert!(error.message.contains("(?-u:"), "{error}");
     let error = FuzzyMatcher::new(&pattern("a{5000}", false, false), 1).unwrap_err();
     assert!(error.message.contains("too large"), "{error}");
-    // What matches nothing matches nothing.
+    // A pattern that matches nothing matches no line.
     let worker = matcher(&pattern(r"abc[^\s\S]", false, false), 1).unwrap();
     assert_eq!(worker.find_in_line(b"abcd").unwrap(), None);
 }
@@ -426,7 +427,7 @@ fn a_raised_flag_stops_every_stage() {
     }
 }
 
-/// A match lies in one line, and so does each of its pieces.
+/// A match lies within one line, and so does each of its pieces.
 #[test]
 fn t_fz_pieces_do_not_lie_across_lines() {
     for text in [r"acd[\nx]efghijkl|qqcd", r"acd[\nxy]efghijkl|qqcd"] {
@@ -437,7 +438,7 @@ fn t_fz_pieces_do_not_lie_across_lines() {
 
 #[test]
 fn t_fz_the_flag_is_looked_at_between_short_lines() {
-    // Too many nodes for sets of them, and no pieces.
+    // Too many nodes for sets, and no pieces.
     let pattern = pattern("[a-z]{40}[0-9]+[a-z]{40}", false, false);
     let stop = Stop::new();
     let worker = FuzzyMatcher::new(&pattern, 1).unwrap().worker(stop.clone());
@@ -456,7 +457,7 @@ fn t_fz_what_is_large_without_characters_is_refused_at_once() {
     assert!(spines.is_none());
 }
 
-/// Pieces are looked for in parts of the text, and lines may be longer than those.
+/// Pieces are searched in parts of the text, and lines may be longer than these parts.
 #[test]
 fn t_fz_lines_are_found_wherever_the_parts_end() {
     let mut worker = matcher(&pattern("needle in a haystack", true, false), 2).unwrap();

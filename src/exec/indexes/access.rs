@@ -1,32 +1,37 @@
-//! What this process may read: a component of index keys.
+//! The read permissions of this process, as a component of index keys.
 //!
-//! Owns the facts by which a system decides whether a process can open a file, and their form in a key. A search
-//! that leaves a file out never opens it, so it can't notice that it may not: which files are left out must follow
-//! from what a process with the same rights could read. It must not know what an index is.
+//! A search that skips a file never opens it, so it can't notice that the file is unreadable. An
+//! index may therefore serve only processes with the same permissions as the process that built it.
+//! Owns the facts by which a system grants access (for example user, groups and capabilities) and
+//! their text form in a key. Knows nothing about indexes.
 
 use std::io;
 
 #[cfg(any(unix, test))]
 use xxhash_rust::xxh3::xxh3_128;
 
-/// What stands in a key where the system does not tell: of no use for an index that others may find.
+/// The key component for unknown permissions. Such an index stays in memory and is not shared.
 pub(crate) const UNKNOWN: &str = "unknown";
 
-/// The longest list of groups that is written out, in bytes: that and the rest fit into an identifier of a manifest,
-/// though Linux allows 65,536 groups.
+/// The longest list of groups that is written in full, in bytes. Together with the other facts it
+/// fits into a manifest identifier; Linux allows 65,536 groups. A longer list is replaced by a
+/// hash.
 #[cfg(any(unix, test))]
 const MAX_LIST_BYTES: usize = 512;
 
-/// Returns by which rights this process reads files: the effective user and group, the supplementary groups, and on
-/// Linux the capabilities that override permissions. Processes with equal rights have equal texts.
+/// Returns the permissions with which this process reads files. These are the effective user and
+/// group, the supplementary groups, and on Linux the capabilities that override permissions.
+/// Processes with equal permissions get equal texts.
 ///
-/// Users are compared as this process sees them: in a user namespace the same number may be another user, whose files
-/// then have other numbers too. The user for whom Linux looks at files is the effective one, unless a file server has
-/// called `setfsuid`; nothing but that call and `/proc` tells, so a thread that has is not told apart.
+/// User numbers are those that this process sees. In a user namespace the same number may be
+/// another user, but then the owners of files have other numbers too. Linux checks file access for
+/// the effective user unless a thread has called `setfsuid`, as some file servers do. Only `/proc`
+/// shows that call, so such a thread is not distinguished.
 ///
 /// # Errors
 ///
-/// An error if the system does not tell, as where a filter of system calls forbids to ask.
+/// The system's error if it does not report the permissions, for example if a filter of system
+/// calls forbids the request.
 #[cfg(unix)]
 pub(crate) fn of_process() -> io::Result<String> {
     use rustix::process::{getegid, geteuid, getgroups};
@@ -36,18 +41,19 @@ pub(crate) fn of_process() -> io::Result<String> {
     Ok(described(user, group, groups, &overriding()?))
 }
 
-/// Returns a constant: how this system decides is not looked into, and processes are not told apart. An index is then
-/// told apart only by who can open the directory that it is kept in, which is this user alone.
+/// Returns a constant: the permissions of this system are not examined, and processes are not
+/// distinguished. The only protection is the directory that holds the index, which only this user
+/// can open.
 ///
 /// # Errors
 ///
-/// None.
+/// Never fails.
 #[cfg(not(unix))]
 pub(crate) fn of_process() -> io::Result<String> {
     Ok("any".to_string())
 }
 
-/// Returns the effective capabilities that let a process read what permissions forbid.
+/// Returns the effective capabilities that let a process read files against their permissions.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn overriding() -> io::Result<Vec<&'static str>> {
     use rustix::thread::{CapabilitySet, capabilities};
@@ -61,13 +67,14 @@ fn overriding() -> io::Result<Vec<&'static str>> {
     Ok(held.map(|(_, name)| *name).collect())
 }
 
-/// Returns nothing: who may read everything here is told by the user.
+/// Returns an empty list: on these systems only the user decides whether a process can read
+/// everything.
 #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
 fn overriding() -> io::Result<Vec<&'static str>> {
     Ok(Vec::new())
 }
 
-/// Puts rights into words, in the same ones whatever the order of groups.
+/// Formats permissions. The text does not depend on the order of the groups.
 #[cfg(any(unix, test))]
 fn described(user: u32, group: u32, mut groups: Vec<u32>, overriding: &[&str]) -> String {
     groups.sort_unstable();
@@ -75,7 +82,7 @@ fn described(user: u32, group: u32, mut groups: Vec<u32>, overriding: &[&str]) -
     let list: Vec<String> = groups.iter().map(u32::to_string).collect();
     let mut list = list.join(",");
     if list.len() > MAX_LIST_BYTES {
-        // No list that is written out has this sign in it.
+        // The sign `#` never occurs in a list that is written in full.
         list = format!("{}#{:032x}", groups.len(), xxh3_128(list.as_bytes()));
     }
     format!(
@@ -123,14 +130,15 @@ mod tests {
         let many = |from: u32| described(last, last, (from..=last).collect(), &caps);
         let all = many(last - 65_535);
         assert!(all.contains("groups=65536#"), "{all}");
-        // Ten digits and a comma each: the last number that is written out, and the first that is not.
+        // Ten digits and a comma per group: the longest list that is written in full, and the
+        // shortest that is hashed.
         let (written, hashed) = (many(last - 45), many(last - 46));
         assert!(written.contains(",4294967295 "), "{written}");
         assert!(hashed.contains("groups=47#"), "{hashed}");
         for text in [&all, &written, &hashed] {
             assert!(text.len() <= MAX_ID_BYTES, "{} bytes", text.len());
         }
-        // One of many groups makes a difference still.
+        // One different group among many still changes the text.
         let other = described(last, last, (last - 65_536..last).collect(), &caps);
         assert!(other.contains("groups=65536#"), "{other}");
         assert_ne!(all, other);
@@ -152,7 +160,7 @@ mod tests {
     fn capabilities_are_those_in_effect() {
         use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
-        // Those of this thread alone, which ends with the test.
+        // The capabilities of this thread only, which ends with the test.
         let mut sets = capabilities(None).unwrap();
         let had = sets.effective.contains(CapabilitySet::DAC_OVERRIDE);
         let listed = overriding().unwrap().contains(&"dac_override");

@@ -1,7 +1,8 @@
-//! What an index does for one request, and how that is explained.
+//! The contribution of an index to one request, and its explanation.
 //!
-//! Owns the outcome of the decision, and everything about it that only people who ask for an explanation want to
-//! know: none of that is worked out for a search. How the decision is made is not its business.
+//! [`Choice`] is the result of the decision in `decision.rs`. Owns the facts for `stats`
+//! ([`IndexUse`]) and the details that only an explanation needs ([`Explanation`]). A search never
+//! computes these details. Does not make the decision.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,26 +16,26 @@ use crate::exec::catalog::CatalogSource;
 use crate::index::plan::{PlanDescription, SupersetSafe};
 use crate::index::state::Standing;
 
-/// What an index had to do with an answer: the facts that the diagnostics of an answer are made of.
+/// The facts about the use of an index in one answer. Diagnostics of the answer are made from them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexUse {
-    /// The state of the index, with its reason.
+    /// The state of the index, with its reason code.
     pub standing: Standing,
-    /// Whether it was used to leave files out, even if in the end there were none.
+    /// Whether the index was used to exclude files, even if it excluded none.
     pub exclusion_used: bool,
-    /// Where it is kept.
+    /// Where the index is stored.
     pub storage_mode: String,
-    /// Why it is kept elsewhere than configured.
+    /// Why the index is not stored in the configured place.
     pub storage_fallback_reason: Option<String>,
-    /// The part of the call's time that went into opening it, waiting for it, and comparing it or
-    /// bringing it up to date.
+    /// The part of the call's time that was spent on opening the index, waiting for it, and
+    /// comparing or updating it.
     pub spent: Duration,
-    /// How far its build is, while one runs in this process.
+    /// The progress of the index build, while one runs in this process.
     pub build: Option<BuildReport>,
 }
 
 impl IndexUse {
-    /// The facts of a search without an index.
+    /// Returns the facts of a search without an index.
     pub fn not_used() -> IndexUse {
         IndexUse {
             standing: Standing::Disabled(None),
@@ -47,35 +48,37 @@ impl IndexUse {
     }
 }
 
-/// What an index does for a request.
+/// The decision on one request: the file source, if an index serves the request, and the facts for
+/// `stats`.
 pub struct Choice {
-    /// The files, from the catalog; without it the tree is walked.
+    /// The files to search, from the catalog. Without a source the search walks the tree.
     pub source: Option<CatalogSource>,
-    /// What `stats` say.
+    /// The index facts for `stats`.
     pub index: IndexUse,
     root: Option<PathBuf>,
     plan: Option<SupersetSafe>,
-    /// Why nothing is left out, where there is no source.
+    /// Why no file is excluded, if there is no source.
     reason: Option<String>,
-    /// Whether that is because there is no index at all.
+    /// Whether the reason is that there is no index.
     absent: bool,
 }
 
-/// Why a request leaves out what it leaves out.
+/// Why a request excludes the files that it excludes, or why it excludes no files.
 #[derive(Clone, Debug, Default)]
 pub struct Explanation {
     /// The index root.
     pub root: Option<PathBuf>,
     /// The plan, if one was made.
     pub plan: Option<PlanDescription>,
-    /// Files of the catalog that the request is about. Those with a line break in the name are not in it.
+    /// Files of the catalog that are eligible for the request. Files with a line break in the name
+    /// are not in the catalog.
     pub in_scope: Option<u64>,
-    /// Files among them that the plan could not exclude. What a search searches is these, what changed since the index
-    /// was built, and what is not in the catalog.
+    /// Files of `in_scope` that the plan could not exclude. In addition the search reads files that
+    /// changed after the build and files that are not in the catalog.
     pub candidates: Option<u64>,
-    /// Why nothing is left out, if nothing is.
+    /// Why no file is excluded, if that is so.
     pub reason: Option<String>,
-    /// Where there is no index: one of another root that may be meant.
+    /// If there is no index: an index of another root that the user may have meant.
     pub elsewhere: Option<Elsewhere>,
 }
 
@@ -97,12 +100,14 @@ impl Choice {
         }
     }
 
-    /// Returns true if there is no index of what the request searches, so that one of another root may be meant.
+    /// Returns true if no index covers the path of the request. An index of another root may be
+    /// meant then.
     pub fn is_absent(&self) -> bool {
         self.absent
     }
 
-    /// Explains the choice. Takes time in proportion to the files in scope, which a search does not need.
+    /// Explains the decision. Takes time in proportion to the files in scope; a search does not
+    /// need it.
     pub fn explanation(&self) -> Explanation {
         let counts = self.source.as_ref().map(|source| source.counts());
         let every_file = counts.is_some_and(|(all, candidates)| candidates == all && all > 0);
@@ -120,6 +125,6 @@ impl Choice {
     }
 }
 
-/// Why nothing is left out although a plan was tested.
+/// The reason if the plan was applied but excluded no file.
 const EVERY_FILE: &str =
     "no file could be left out: each holds what the plan requires, or is never left out";

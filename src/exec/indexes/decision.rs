@@ -1,9 +1,10 @@
-//! The decision on one request: whether files may be left out by an index, and by which.
+//! The decision on one request: whether an index may exclude files from the search, and which
+//! index.
 //!
-//! Owns the order of the checks, and the time that they may take (`index_maint_budget_fraction`):
-//! opening an index, waiting for others that open or lock it, and comparing it with the tree. When
-//! that time is over, the request is answered without the index (FR-LSI-BUD-MAINT-01,
-//! FR-LSI-BUD-02).
+//! A search asks for one decision per request ([`Indexes::choose`]). Owns the order of the checks
+//! and the time limit for them (`index_maint_budget_fraction`). The limit covers opening the index,
+//! waiting for threads and processes that hold it, and comparing it with the tree. When the time is
+//! over, the request is answered without the index (FR-LSI-BUD-MAINT-01, FR-LSI-BUD-02).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,24 +30,25 @@ use crate::index::snapshot::{Snapshot, Stale};
 use crate::index::state::{Standing, UncertainReason};
 use crate::index::walk::{Follow, TraversalOptions};
 
-/// Results that a few files with a frequent text have.
+/// The largest result limit that a few files with a frequent text can fill.
 const FEW_RESULTS: usize = 1_000;
 
-/// Files of an index from which on it takes longer to ask it than to search a few hundred files.
+/// From this number of files on, querying the index takes longer than searching a few hundred
+/// files.
 const MANY_FILES: u32 = 8_192;
 
-/// The share of all files that have a frequent text.
+/// The share of files from which on a text counts as frequent.
 const FREQUENT: f64 = 0.25;
 
 const SOON_FULL: &str = "many files have the text, and few results are wanted";
 
-/// When the directories of a tree that nobody watches are compared with the index.
+/// When the directories of a tree without a watcher are compared with the index.
 #[derive(Clone, Debug)]
 pub(crate) enum Comparing {
-    /// Before the decision, which then is one for the whole of the search.
+    /// All directories are compared before the decision, which then holds for the whole search.
     First,
-    /// Each before the source hands out its files, where that can be, and in this time. The source may turn out to be
-    /// unable to go on ([`CatalogSource::refusal`]).
+    /// Each directory is compared just before the source returns its files, within this time. If a
+    /// comparison fails, the source stops early ([`CatalogSource::refusal`]).
     Along(Arc<Allowance>),
 }
 
@@ -54,15 +56,15 @@ impl Indexes {
     /// Decides whether an index serves a request that searches a directory. Opens the index on the
     /// first call.
     ///
-    /// Unless the tree is frozen, this looks at each directory of the catalog below the requested
-    /// one, and the source looks at each file before it leaves that out. Waiting and comparing take
-    /// no longer than [`Question::maintenance`].
+    /// Unless the tree is frozen, this compares each directory of the catalog below the requested
+    /// one with the tree, and the source examines each file before it skips that file. Waiting and
+    /// comparing take no longer than [`Question::maintenance`].
     pub fn choose(&self, question: &Question) -> Choice {
         let budget = Deadline::after(question.maintenance, Arc::new(SystemClock));
         self.choose_within(question, &Comparing::First, &budget)
     }
 
-    /// Decides as [`Indexes::choose`] does, with a deadline.
+    /// Decides like [`Indexes::choose`], with an explicit deadline.
     pub(crate) fn choose_within(
         &self,
         question: &Question,
@@ -78,8 +80,8 @@ impl Indexes {
         self.choice(root.as_deref(), plan, decided)
     }
 
-    /// Returns what the index had to do with an answer whose source could not go on (`refusal`): it was
-    /// not used to leave files out of what was searched after that.
+    /// Returns the index facts for a search whose source stopped early with `refusal`. After that
+    /// point the search did not use the index to skip files.
     pub(crate) fn refused(&self, path: &Path, refusal: &Refusal) -> IndexUse {
         let condition = match refusal {
             Refusal::Stale(stale) => Condition::from(stale.clone()),
@@ -90,13 +92,13 @@ impl Indexes {
         self.facts(root, condition.standing(), false)
     }
 
-    /// Describes the index for a request that searches a single file, of which no index leaves out
-    /// anything. Opens the index on the first call, and looks at nothing in the tree.
+    /// Describes the index for a request that searches a single file. No index skips a file that
+    /// the request names. Opens the index on the first call, and does not examine the tree.
     pub fn choose_for_file(&self, path: &Path, asked: TraversalOptions) -> Choice {
         self.describe_for_file(path, asked, None)
     }
 
-    /// Describes the index as [`Indexes::choose_for_file`] does, with a deadline.
+    /// Describes the index like [`Indexes::choose_for_file`], with a deadline.
     pub(crate) fn describe_for_file(
         &self,
         path: &Path,
@@ -115,14 +117,14 @@ impl Indexes {
         self.choice(root, None, Err(unused.not_used(A_FILE)))
     }
 
-    /// Describes the index for a request whose time ended before the decision.
+    /// Returns the index facts for a request whose time ended before the decision.
     pub fn not_chosen(&self) -> IndexUse {
         let unused = self.placeless();
         let unused = unused.unwrap_or_else(|| Condition::unlooked(""));
         self.facts(None, unused.standing(), false)
     }
 
-    /// Returns the decision on a request whose maintenance budget ended before another decision.
+    /// Returns the decision on a request whose maintenance budget ended before any other decision.
     pub(crate) fn out_of_time(&self, path: &Path) -> Choice {
         let unused = Condition::out_of_time(UNDECIDED);
         self.choice(self.containing(path).as_deref(), None, Err(unused))
@@ -155,7 +157,8 @@ impl Indexes {
         Condition::NoRoot(why)
     }
 
-    /// Checks that the index of a root is for requests with these options, in any state.
+    /// Checks whether the index of a root serves requests with these traversal options,
+    /// independently of its state.
     fn check_options(&self, root: &IndexRoot, asked: TraversalOptions) -> Result<(), Condition> {
         if let Some(condition) = self.placeless() {
             return Err(condition);
@@ -171,8 +174,8 @@ impl Indexes {
         Ok(())
     }
 
-    /// Opens the index of a root for a request with these options; or says why no such request can
-    /// use the index.
+    /// Opens the index of a root for a request with these options, or returns why no such request
+    /// can use the index.
     fn opened(
         &self,
         root: &IndexRoot,
@@ -188,8 +191,8 @@ impl Indexes {
         }
     }
 
-    /// Describes the index of a root for a request that has no use for it. It is not compared with
-    /// the tree for that.
+    /// Describes the index of a root for a request that does not use it. Does not compare the index
+    /// with the tree.
     fn unlooked(
         &self,
         root: &IndexRoot,
@@ -217,8 +220,8 @@ impl Indexes {
         }
     }
 
-    /// Makes the source of a request below a root; or says why everything has to be searched.
-    /// `kept_plan` gets the plan, if one was made.
+    /// Builds the file source of a request below a root, or returns why all files have to be
+    /// searched. `kept_plan` receives the plan if one was made.
     fn decide(
         &self,
         root: &Arc<IndexRoot>,
@@ -341,7 +344,7 @@ impl Indexes {
         }
     }
 
-    /// Returns which files an index can rule out for a request.
+    /// Returns the plan that says which files the index can exclude for a request.
     fn plan(&self, question: &Question) -> SupersetSafe {
         let query = &question.query;
         let (hir, strategy) = (query.pattern.hir(), self.strategy);
@@ -356,8 +359,8 @@ impl Indexes {
         }
     }
 
-    /// Compares the index with the tree, lists what changed anew, and makes the source of a request
-    /// whose plan excludes files. `outdated` tells whether building the index again would help.
+    /// Compares the index with the tree, lists changed directories again, and builds the source of
+    /// a request. Sets `outdated` if building the index again would help.
     #[allow(clippy::too_many_arguments)]
     fn compared(
         &self,
@@ -380,7 +383,7 @@ impl Indexes {
             }
             CaughtUp::Unknown(stale) => {
                 *outdated = match stale {
-                    // The next one may list all.
+                    // The next build may be able to list everything.
                     Stale::Input(_) | Stale::Dir(_) | Stale::EnumerationErrors(_) => true,
                     Stale::Untimed(_) | Stale::Unfinished => false,
                 };
@@ -394,7 +397,8 @@ impl Indexes {
         self.source(&snapshot, plan, scope, &question.globs, look)
     }
 
-    /// Makes a source that compares along the way; `None` if all has to be compared before.
+    /// Builds a source that compares each directory when it reaches it. Returns `None` if
+    /// everything has to be compared first.
     fn along(
         &self,
         root: &Arc<IndexRoot>,
@@ -420,7 +424,8 @@ impl Indexes {
         CatalogSource::comparing_along(snapshot, scope, globs, plan, allowance, catch_up)
     }
 
-    /// Finds out how the tree differs from a snapshot, as far as a request depends on it.
+    /// Compares a snapshot with the tree as far as a request depends on it, and returns the
+    /// differences.
     fn catch_up(
         &self,
         root: &IndexRoot,
@@ -438,7 +443,7 @@ impl Indexes {
         }
     }
 
-    /// Makes the source of a request whose plan excludes files.
+    /// Builds the source of a request whose plan excludes files.
     fn source(
         &self,
         snapshot: &Arc<Snapshot>,
@@ -452,7 +457,8 @@ impl Indexes {
     }
 }
 
-/// Compares a snapshot with the tree, as far as a request depends on it, and brings it up to the tree.
+/// Compares a snapshot with the tree as far as a request depends on it, and updates the snapshot to
+/// match the tree.
 fn caught_up(
     root: &IndexRoot,
     reach: &Arc<Reach>,
@@ -473,8 +479,9 @@ fn caught_up(
     }
 }
 
-/// Returns true if searching files in order finds enough results sooner than the index can tell
-/// which files to skip. For example, 200 lines with `return` are in the first few hundred files of any source tree.
+/// Returns true if searching files in order finds enough results sooner than the index can exclude
+/// files. For example, the first few hundred files of any source tree contain 200 lines with
+/// `return`.
 fn is_soon_full(question: &Question, snapshot: &Snapshot, share: f64) -> bool {
     !question.pins
         && question.query.max_results_per_file <= FEW_RESULTS
@@ -482,7 +489,7 @@ fn is_soon_full(question: &Question, snapshot: &Snapshot, share: f64) -> bool {
         && share >= FREQUENT
 }
 
-/// How an index is for a search of a directory that is not in it.
+/// Returns the condition for a search of a directory that is not in the index.
 fn not_entered() -> Condition {
     Condition::Stale {
         reason: UncertainReason::OpenRequiresValidation,
@@ -490,16 +497,16 @@ fn not_entered() -> Condition {
     }
 }
 
-/// The reason where the maintenance budget ended before any decision.
+/// The reason when the maintenance budget ended before any decision.
 const UNDECIDED: &str = "the index could not be opened and compared with the tree";
 
-/// Why an index of a directory above is of no use below a directory with the name of a key.
+/// Why no index of a parent directory serves a search below a directory with a denied name.
 const BELOW_WITHHELD: &str = "the directory lies below one that the default denied patterns name, so an index of a directory \
      above has none of its text";
 
-/// Why no index is asked about a single file.
+/// Why an index is not used for a single file.
 const A_FILE: &str = "the path is a file, which is searched whatever an index says";
 
-/// Why the index of a root serves no request with other traversal options.
+/// Why the index of a root does not serve requests with other traversal options.
 const OTHER_OPTIONS: &str = "an index is for one set of the options hidden, follow and no_ignore, and these are not \
      those of index_default_hidden, index_default_follow and index_default_no_ignore in [tools.search]";

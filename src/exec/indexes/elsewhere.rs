@@ -1,7 +1,8 @@
-//! Indexes that are kept, but of other roots than those that are configured.
+//! Stored indexes of other roots than the configured ones.
 //!
-//! Owns finding one that people may have had in mind when a search finds none. Which index a search uses is not
-//! decided here (FR-LSI-IDX-ROOT-02), and nothing is opened.
+//! Owns the search for an index that the user may have meant when the requested tree has no index.
+//! The result only appears in messages and reports. This module does not decide which index a
+//! search uses (FR-LSI-IDX-ROOT-02), and opens no index.
 
 use std::path::{Path, PathBuf};
 
@@ -10,22 +11,24 @@ use crate::exec::reach::Reach;
 use crate::format::manifest::KeyParts;
 use crate::index::key::root_of;
 
-/// An index of another root, made with the settings that are in effect.
+/// A stored index of another root that was built with the settings in effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Elsewhere {
-    /// Its root.
+    /// The root of the index.
     pub root: PathBuf,
-    /// Whether the root contains what is searched; else it lies below that.
+    /// Whether the root contains the searched path; otherwise the root lies below that path.
     pub contains: bool,
-    /// Whether it would be used if its root were among `index_roots`, everything else being as it is.
+    /// Whether the index would be used if its root were among `index_roots` and all other settings
+    /// stayed the same.
     pub as_root: bool,
-    /// Whether searches use it as it is.
+    /// Whether searches use the index already, since they use indexes of enclosing directories.
     pub used: bool,
 }
 
 impl Indexes {
-    /// Finds an index that is kept and whose root contains `path`, the deepest such; else the first whose root lies
-    /// below it. Reads what each index that is kept says of itself.
+    /// Returns a stored index of another root that is near `path`. Prefers the deepest root that
+    /// contains `path`; otherwise returns the first root below it. Reads the manifest of each
+    /// stored index.
     pub(crate) fn elsewhere(&self, path: &Path, reach: &Reach) -> Option<Elsewhere> {
         let own = self.roots.first()?.key.parts();
         let listed = self.store()?.list().ok()?;
@@ -66,7 +69,7 @@ impl Indexes {
     }
 }
 
-/// Returns true for keys that differ in nothing but the tree, and what depends on it.
+/// Returns true for keys that differ only in the root and in settings that depend on the root.
 fn is_alike(one: &KeyParts, other: &KeyParts) -> bool {
     let same_place = KeyParts {
         root: other.root.clone(),

@@ -1,8 +1,10 @@
-//! Hosts of builds: [`Foreground`] for those that somebody waits for, [`Background`] for those beside searches.
+//! Hosts of builds: [`Foreground`] for builds that a user waits for, [`Background`] for builds
+//! that run alongside searches.
 //!
-//! Owns the one place at which this program reads the wall clock, and what both have in common: that a pause ends when
-//! the build is to stop. Who is told of progress, and how, is the surface's business; how hard a build works is that of a
-//! lower layer, which gets its clock here.
+//! A host gives a build its clock and its pauses, stops it, and receives its progress. Owns the
+//! only place where this program reads the wall clock. Guarantees that a pause ends when the build
+//! has to stop. The user interface decides how progress is shown; the `index::pace` layer decides
+//! how hard a build works.
 
 mod background;
 
@@ -15,12 +17,13 @@ use crate::index::builder::{BuildHost, Progress};
 
 pub use background::{Background, BuildMonitor, BuildReport, monotonic};
 
-/// The longest sleep between two looks at whether to stop.
+/// The longest sleep between two checks of the stop flag.
 const NAP: Duration = Duration::from_millis(10);
 
 /// Returns the time in nanoseconds since the Unix epoch.
 pub fn wall_clock_ns() -> i64 {
-    // The one place that reads the wall clock: stamps of files are compared with it, and indexes dated.
+    // The only place that reads the wall clock: timestamps of files are compared with it, and
+    // indexes are dated with it.
     #[allow(clippy::disallowed_methods)]
     let now = SystemTime::now();
     match now.duration_since(UNIX_EPOCH) {
@@ -29,7 +32,8 @@ pub fn wall_clock_ns() -> i64 {
     }
 }
 
-/// Tells the time in nanoseconds since the Unix epoch, as files are stamped with it. Somebody may set it, back or forward.
+/// Returns the wall clock time in nanoseconds since the Unix epoch, as used for timestamps of
+/// files. The time may jump back or forward.
 pub type WallClock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 /// Returns the wall clock of the system.
@@ -37,7 +41,8 @@ pub(super) fn system_wall_clock() -> WallClock {
     Arc::new(wall_clock_ns)
 }
 
-/// Sleeps, but no longer than some milliseconds after it was cancelled. Returns false if it was.
+/// Sleeps, but ends within some milliseconds after a cancellation. Returns false if it was
+/// cancelled.
 fn pause(time: Duration, cancel: &CancelHandle) -> bool {
     let mut left = time;
     while !left.is_zero() && !cancel.is_cancelled() {
@@ -71,7 +76,8 @@ pub struct Foreground<'a> {
 }
 
 impl<'a> Foreground<'a> {
-    /// Creates a host whose builds stop when `cancel` says so; what was there before then stays.
+    /// Creates a host for builds that stop when `cancel` is set. An earlier index stays in place
+    /// then.
     pub fn new(cancel: CancelHandle) -> Foreground<'a> {
         Foreground {
             cancel,
@@ -80,14 +86,16 @@ impl<'a> Foreground<'a> {
         }
     }
 
-    /// Has `hear` told how far the build is: at the start of each phase and after each batch of files.
+    /// Sets `hear` to receive the progress of the build: at the start of each phase and after each
+    /// batch of files.
     #[must_use]
     pub fn with_progress(mut self, hear: impl Fn(Progress) + Sync + 'a) -> Foreground<'a> {
         self.hear = Some(Box::new(hear));
         self
     }
 
-    /// Has `hear` told that another process has the index locked, as long as that is waited for.
+    /// Sets `hear` to be called while the build waits for another process that holds the index
+    /// lock.
     #[must_use]
     pub fn with_waiting(mut self, hear: impl Fn() + Sync + 'a) -> Foreground<'a> {
         self.hear_waiting = Some(Box::new(hear));

@@ -1,6 +1,7 @@
-//! Keeping: where the indexes of a tool are, and how one gets there.
+//! The storage of a tool's indexes: where they are, and how a build gets an index there.
 //!
-//! Owns what all index roots have in common when an index is built and opened. Which requests may use one is not its business.
+//! All roots of a tool share one [`Keeping`]. Owns the store or the memory fallback, the build
+//! options, and the limit on open segments. Does not decide which requests may use an index.
 
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
@@ -21,16 +22,17 @@ use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::store::{Publication, Store};
 use crate::index::walk::{IgnoreRules, Walk};
 
-/// Where indexes are kept, and how they are built.
+/// Where indexes are stored, and how they are built.
 #[derive(Debug)]
 pub(super) struct Keeping {
     options: BuildOptions,
-    /// Counts open segments, also those in memory.
+    /// Counts open segments, including those in memory.
     handles: Handles,
     store: Option<Store>,
-    /// Why indexes are kept elsewhere than configured; that also shows when the directory is made.
+    /// Why indexes are not stored in the configured place. This may become known only when the
+    /// directory is created.
     fallback: OnceLock<Fallback>,
-    /// Why indexes are neither kept nor used.
+    /// Why indexes are neither stored nor used.
     nowhere: Option<Fallback>,
 }
 
@@ -80,7 +82,7 @@ impl Keeping {
         self.fallback.get().map(|fallback| fallback.code)
     }
 
-    /// Returns why other users may be able to read the indexes that are kept; `None` if they are not.
+    /// Returns why other users may be able to read the stored indexes; `None` if they can't.
     pub(super) fn exposed(&self) -> Option<String> {
         let error = self.store()?.exposure()?;
         Some(format!(
@@ -89,7 +91,7 @@ impl Keeping {
         ))
     }
 
-    /// Logs that other users may be able to read the indexes, if that is so (`SEC-LSI-STORE-02`).
+    /// Logs a warning if other users may be able to read the indexes (`SEC-LSI-STORE-02`).
     pub(super) fn log_exposed(&self) {
         if let Some(why) = self.exposed() {
             tracing::warn!(target: "forge_search::index", "{why}");
@@ -101,7 +103,7 @@ impl Keeping {
             return;
         };
         let made = store.make_root().and_then(|()| match store.list() {
-            // What is kept already serves where nothing can be added.
+            // Indexes that are stored already remain usable in a read-only directory.
             Ok(kept) if kept.is_empty() => store.check_writable(),
             _ => Ok(()),
         });
@@ -115,11 +117,12 @@ impl Keeping {
         }
     }
 
-    /// Builds the index of a root, whatever there is, and puts it into use. What `earlier`, a
-    /// segment of this index, has of the tree as it is, is not read again, nor what a build has
-    /// read that was not finished (`FR-LSI-BG-51`); but a database has no room for what is left
-    /// empty then, and is built from the tree. Without `keep` it stays in memory. Locks are waited
-    /// for no longer than `patience`.
+    /// Builds the index of a root even if there is one, and puts it into use. With `keep` the index
+    /// is stored, otherwise it stays in memory. Waits for locks no longer than `patience`.
+    ///
+    /// Unchanged files are copied from `earlier`, a segment of this index, or from an unfinished
+    /// build (`FR-LSI-BG-51`). A database always reads the whole tree, since it can't store the
+    /// gaps that copying leaves.
     pub(super) fn build(
         &self,
         root: &IndexRoot,
@@ -146,7 +149,8 @@ impl Keeping {
         let store = store.map(|store| store.waiting(patience));
         let unfinished = match (earlier, &store) {
             (None, Some(store)) => {
-                // Where another process is just removing it, the build begins anew.
+                // If another process is removing the unfinished build, this build starts from the
+                // beginning.
                 let store = store.waiting(Duration::ZERO);
                 store.unfinished(root.key.parts(), &mut |_| {})
             }
@@ -198,13 +202,14 @@ impl Keeping {
     }
 }
 
-/// Returns true if nothing is known that would hide files from a build of an index root.
+/// Returns true if no known error would hide files from a build of an index root.
 pub(super) fn is_listable(root: &IndexRoot, reach: &Arc<Reach>, host: &dyn BuildHost) -> bool {
-    // Without a walk there is nothing to build, which the build says.
+    // Without a walk there is nothing to list; the build reports the reason.
     walk(root, reach).is_none_or(|walk| can_be_listed(&walk, &|| host.stopped()))
 }
 
-/// Prepares a walk over an index root by the rules as they are now; `None` if no allowed root contains it.
+/// Prepares a walk over an index root with the current rules. Returns `None` if the root can't
+/// be opened.
 pub(super) fn walk(root: &IndexRoot, reach: &Arc<Reach>) -> Option<Walk> {
     let (allowed, base) = root.locate(reach)?;
     let excludes = root.global_excludes.as_deref();
@@ -212,7 +217,8 @@ pub(super) fn walk(root: &IndexRoot, reach: &Arc<Reach>) -> Option<Walk> {
     Some(reach.walk(allowed, base, root.traversal, deny, excludes))
 }
 
-/// Looks at what decides above the tree, after waiting for what changed just now.
+/// Examines the ignore files above the tree and the global excludes. First waits until recent
+/// changes have settled.
 pub(super) fn above(root: &IndexRoot, host: &dyn BuildHost) -> Inputs {
     if root.traversal.rules == IgnoreRules::None {
         return Inputs::default();

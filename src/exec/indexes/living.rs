@@ -1,6 +1,9 @@
-//! Living indexes: those that are built in the background and follow every change (`FR-LSI-BG-01`).
+//! Live indexes: each is built in the background and then follows every change of its tree
+//! (`FR-LSI-BG-01`).
 //!
-//! Owns the threads, clocks and directories that one gets. How it follows its tree is the lower layer's to know.
+//! A long-running process starts them with [`Indexes::live_as`]. Owns the threads, clocks and
+//! directories that each live index gets. The layer `index::live` below builds the index and
+//! follows the tree; [`TreeGround`] is the connection to it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,19 +31,22 @@ use crate::index::watch::filesystem::{Reliability, reliability};
 use crate::index::watch::limits::too_many;
 use crate::index::watch::{Barrier, Ear, Heard, NativeWatchers, WatcherFactory};
 
-/// How often a whole tree is compared with its index although nothing is known to be amiss: what raises no event shows then.
+/// How often a whole tree is compared with its index even if no problem is known. This detects
+/// changes that raise no event.
 const RECONCILE_EVERY: Duration = Duration::from_secs(15 * 60);
 
-/// How long a worker waits for its watcher's thread, while no search waits for either.
+/// How long a worker waits for its watcher's thread, while no search waits for either of them.
 const WATCHER_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Files beside a segment that each search can as well look through: building a new one copies all of it.
+/// The number of files outside of the segment that every search can read instead. Building a new
+/// segment copies the whole segment.
 const MERGE_FILES: usize = 2_048;
 
-/// How long the proof that watching works may take.
+/// The longest time that the test of a watcher may take.
 const PROOF: Duration = Duration::from_secs(2);
 
-/// Hears of cookies only.
+/// An event handler that handles only cookies: files that are created to test whether the watcher
+/// reports them.
 struct Cookies(Arc<Barrier>);
 
 impl Ear for Cookies {
@@ -53,42 +59,43 @@ impl Ear for Cookies {
     }
 }
 
-/// How living indexes are kept up to date, and how much of the machine that may take.
+/// How live indexes are kept up to date, and how much of the machine their maintenance may use.
 #[derive(Clone, Debug)]
 pub struct LiveSettings {
-    /// When an index is built, compared, merged and given up.
+    /// When an index is built, compared, merged and abandoned.
     pub habits: Habits,
-    /// What a build may take of the machine while searches run.
+    /// How much of the machine a build may use while searches run.
     pub pace: Pace,
-    /// When a build is given up.
+    /// When a build is abandoned.
     pub budget: BuildBudget,
-    /// Whether a build that is stopped keeps what it has read (`FR-LSI-BG-51`).
+    /// Whether a build that is stopped keeps its finished part (`FR-LSI-BG-51`).
     pub keeps_unfinished: bool,
 }
 
-/// What living indexes need of the program that they live in.
+/// The environment that the program provides for its live indexes.
 #[derive(Clone)]
 pub struct Surroundings {
-    /// The directories that may be read, and the denied names: those that the indexes were set up with.
+    /// The allowed roots and denied names. They are the same as in the settings of the indexes.
     pub reach: Arc<Reach>,
-    /// Knows of running searches, and a time that never goes back.
+    /// Reports running searches, and a monotonic time.
     pub activity: Arc<Activity>,
     /// The clock of `activity`.
     pub clock: Arc<dyn Clock>,
-    /// The time that files are stamped with.
+    /// The wall clock, with which timestamps of files are compared.
     pub wall: WallClock,
-    /// Watches trees.
+    /// Creates watchers for trees.
     pub watchers: Arc<dyn WatcherFactory>,
-    /// How often a whole tree is compared with its index although nothing is known to be amiss.
+    /// How often a whole tree is compared with its index even if no problem is known.
     pub reconcile_every: Duration,
     /// How long a worker waits for its watcher's thread.
     pub watcher_patience: Duration,
-    /// How many files may be gone or changed before a new segment is built, if that is not a small share of all.
+    /// How many files may be deleted or changed before a new segment is built, unless they are only
+    /// a small share of all files.
     pub merge_files: usize,
 }
 
 impl Surroundings {
-    /// Lives on the clocks of the system, and watches as it can.
+    /// Creates an environment with the clocks and watchers of the system.
     pub fn new(reach: Arc<Reach>) -> Surroundings {
         let clock = super::host::monotonic(Arc::new(crate::exec::stop::SystemClock));
         Surroundings {
@@ -112,7 +119,7 @@ impl std::fmt::Debug for Surroundings {
     }
 }
 
-/// A living index of one root.
+/// The live index of one root.
 #[derive(Debug)]
 pub(super) struct Living {
     pub(super) root: PathBuf,
@@ -121,36 +128,37 @@ pub(super) struct Living {
     building: Building,
 }
 
-/// Shows how far the build of a living index is, to whoever asks.
+/// The progress of a live index's build, for any thread.
 #[derive(Clone, Debug, Default)]
 struct Building(Arc<Mutex<Option<Arc<BuildMonitor>>>>);
 
 impl Building {
-    /// Shows a build, until that has ended.
+    /// Shows a build until it has ended.
     fn show(&self, monitor: Arc<BuildMonitor>) {
         *self.lock() = Some(monitor);
     }
 
-    /// Returns how far the build is; `None` if none runs.
+    /// Returns the progress of the build; `None` if no build runs.
     fn report(&self) -> Option<BuildReport> {
         let report = self.lock().as_ref()?.report();
         (!report.ended).then_some(report)
     }
 
-    /// Locks even after a panic elsewhere: there is one value, which is replaced.
+    /// Locks even after a panic in another thread: the only value is always replaced as a whole.
     fn lock(&self) -> MutexGuard<'_, Option<Arc<BuildMonitor>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Indexes {
-    /// Has the indexes of all roots live from now on: each is opened or built on a thread of its own, and follows every
-    /// change of its tree until this value is dropped. Calls never wait for that (`FR-LSI-BG-02`, `FR-LSI-BG-10`). Does nothing if they live
-    /// already, if the tree is frozen, if links are followed, or if there is no place for an index.
+    /// Starts a live index for each root. A thread of its own opens or builds it and follows every
+    /// change of the tree until this value is dropped. Calls never wait for a build
+    /// (`FR-LSI-BG-02`, `FR-LSI-BG-10`). Does nothing if the indexes are live already, if the tree
+    /// is frozen, if links are followed, or if indexes can't be stored anywhere.
     ///
     /// # Errors
     ///
-    /// That of the system if there can be no more threads.
+    /// The system's error if no more threads can be created.
     pub fn live_as(&self, settings: &LiveSettings, around: &Surroundings) -> std::io::Result<()> {
         if self.frozen || self.untracked().is_some() || self.keeping.nowhere().is_some() {
             return Ok(());
@@ -190,43 +198,46 @@ impl Indexes {
                 building,
             });
         }
-        // If another thread was faster, these end again.
+        // If another thread was faster, the indexes of this call end here.
         let _others = self.living.set(all);
         Ok(())
     }
 
-    /// Says how the living index of a root is; `None` if none lives there.
+    /// Returns the report of a root's live index; `None` if the root has no live index.
     pub fn live_report(&self, root: &Path) -> Option<Report> {
         Some(self.living_at(root)?.index.report())
     }
 
-    /// Returns the state of the living index of a root that is in use; `None` if none is.
+    /// Returns the published snapshot of a root's live index; `None` if no snapshot is in use.
     pub fn live_snapshot(&self, root: &Path) -> Option<Arc<Snapshot>> {
         self.living_at(root)?.index.published()
     }
 
-    /// Says how far the build of the living index of a root is (`FR-LSI-BG-21`); `None` if none lives there, or none is being
-    /// built. A merge, which makes a new segment while the index is in use, is no such build.
+    /// Returns the progress of the build of a root's live index (`FR-LSI-BG-21`). Returns `None` if
+    /// the root has no live index, or if no build runs. A merge does not count as a build, since
+    /// the index stays in use while the new segment is written.
     pub fn live_build(&self, root: &Path) -> Option<BuildReport> {
         self.living_at(root)?.building.report()
     }
 
-    /// Waits until the living index of a root can be used, or will not come to that by itself. Returns its state, or nothing if
-    /// that took longer than `timeout`; `None` if none lives there.
+    /// Waits until the live index of a root can be used, or until it can't become usable by itself.
+    /// Returns its state, or `Some(None)` after `timeout`. Returns `None` if the root has no live
+    /// index.
     pub fn wait_live(&self, root: &Path, timeout: Duration) -> Option<Option<Standing>> {
         Some(self.living_at(root)?.index.wait(timeout))
     }
 
-    /// Wakes the workers of the living indexes, which look at the clock again. For hosts whose
-    /// clock jumps, as in tests.
+    /// Wakes the workers of the live indexes, so that they check the clock again. For hosts with a
+    /// clock that jumps, as in tests.
     pub fn wake_living(&self) {
         for living in self.living.get().into_iter().flatten() {
             living.index.wake();
         }
     }
 
-    /// Says why the living index of a root could not follow its tree, and what to do, so that each search would compare instead; finds out
-    /// by watching the root for a moment. `None` if it could, or if the tree is frozen.
+    /// Returns why a live index of a root could not follow its tree, and what to do; each search
+    /// compares the index with the tree then. Watches the root for a moment to test this. Returns
+    /// `None` if the tree can be followed or is frozen.
     pub fn unwatchable(&self, root: &Path) -> Option<String> {
         let root = self.root_at(root)?;
         if self.frozen {
@@ -238,7 +249,7 @@ impl Indexes {
                  the index with the tree"
             ));
         }
-        // Where nothing is built, nothing is made in the cache directory.
+        // As nothing is built here, nothing is created in the cache directory.
         let Some(cookies) = self.temporary_dir("cookies") else {
             return Some("there is no directory outside of the tree for the files that prove that all changes were heard; set \
                  index_path in [tools.search]".to_string());
@@ -268,11 +279,11 @@ impl Indexes {
         }
     }
 
-    /// Ends the living indexes, and waits for that as long as is configured (`FR-LSI-BG-43`). Returns false if one was left
-    /// behind.
+    /// Stops the live indexes and waits for their threads, as long as configured (`FR-LSI-BG-43`).
+    /// Returns false if a thread did not end in time.
     pub fn shut_down(&self) -> bool {
         let living = self.living.get().into_iter().flatten();
-        // Each is told, whatever becomes of the others.
+        // Every index is stopped, even if an earlier one did not end in time.
         living
             .map(|living| living.index.shut_down())
             .fold(true, |all, one| all & one)
@@ -283,13 +294,13 @@ impl Indexes {
         living.find(|living| living.root == root)
     }
 
-    /// Returns the directories in which indexes that live say how they are, the best first.
+    /// Returns the directories for status files of live indexes, in order of preference.
     pub(super) fn notice_dirs(&self) -> Vec<PathBuf> {
         self.side_dirs("living").collect()
     }
 
-    /// Returns the directories for something that is not of one index: that of the indexes, and one for temporary files; outside of
-    /// all roots.
+    /// Returns directories for files that belong to no single index, outside of all roots: one in
+    /// the directory of the indexes, and one for temporary files.
     fn side_dirs(&self, name: &str) -> impl Iterator<Item = PathBuf> {
         let kept = self.store().map(|store| store.root().join(name));
         let kept = kept.filter(|dir| self.is_outside(dir));
@@ -307,14 +318,14 @@ impl Indexes {
     }
 }
 
-/// Returns a host of one build, or of the rest of what is done for an index.
+/// Creates the host of one build, or of the other background work for an index.
 fn background(settings: &LiveSettings, around: &Surroundings, cancel: &CancelHandle) -> Background {
     let activity = around.activity.clone();
     Background::within(settings.pace, settings.budget, activity, cancel.clone())
         .on_wall_clock(around.wall.clone())
 }
 
-/// Tells users apart who share a directory for temporary files.
+/// Returns a text that distinguishes users who share a directory for temporary files.
 fn user() -> String {
     #[cfg(unix)]
     {
@@ -326,7 +337,7 @@ fn user() -> String {
     }
 }
 
-/// The ground of the index of one root.
+/// Connects the live index of one root with the stored index, the clocks and the threads.
 struct TreeGround {
     root: Arc<IndexRoot>,
     keeping: Arc<Keeping>,
@@ -357,12 +368,12 @@ impl Ground for TreeGround {
     }
 
     fn open(&self) -> Opened {
-        // Before others are removed: that there were some is the reason for the next state.
+        // Read before other indexes are removed: their existence is the reason for the next state.
         let waits = Waits::of(&self.host);
         let state = self.root.state(self.keeping.store(), waits);
         let store = self.keeping.store();
         if let Some(store) = store {
-            // Who uses the others notices that they are gone.
+            // Processes that use the removed indexes notice that they are gone.
             store.purge_laxer(self.root.key.parts());
         }
         state
@@ -375,7 +386,7 @@ impl Ground for TreeGround {
         earlier: Option<Earlier<'_>>,
         keep: bool,
     ) -> Result<(Built, Arc<Snapshot>), BuildError> {
-        // One for each build: its budget begins with it.
+        // A new host for each build, since the time budget starts with the host.
         let host = background(&self.settings, &self.around, &self.cancel);
         if earlier.is_none() {
             self.building.show(host.monitor());
@@ -385,7 +396,7 @@ impl Ground for TreeGround {
             host: &host,
             enter,
             progressed,
-            // A merge has lost nothing when it ends: what it began from is still there.
+            // A stopped merge loses nothing: the segment that it started from still exists.
             keeps_unfinished: kept && earlier.is_none() && self.settings.keeps_unfinished,
         };
         let reach = &self.around.reach;
@@ -447,7 +458,7 @@ impl Ground for TreeGround {
     }
 }
 
-/// A host that tells of the directories that are entered, and of progress.
+/// A host that reports the directories that a build enters, and its progress.
 struct Entering<'a> {
     host: &'a Background,
     enter: &'a (dyn Fn(&Path) + Sync),

@@ -1,14 +1,16 @@
-//! What an index that lives says of itself to other processes: a small file for as long as it lives.
+//! The status file of a live index: a small file that reports its state to other processes.
 //!
-//! Owns the file, where it is, and reading those of all processes. When something is to be said, and what, is the living index's to know.
+//! Owns the file, its location, and reading the status files of all processes. The live index
+//! decides when to write the file; `index status` reads it.
 //!
 //! ```text
 //! <cache root, or a directory for temporary files>/living/index-<process>-<n>/state          one JSON object
 //!                                                                            /.writers.lock  held by the process
 //! ```
 //!
-//! A file whose lock is free is of a process that is gone, and counts for nothing: the next index that lives removes it. Nothing here
-//! is relied on by a search, so nothing here fails: what can't be written is missing, and what can't be read is passed over.
+//! A file counts only while its process holds the lock. The next live index removes files of
+//! processes that have ended. No search depends on status files, so nothing here fails: a file that
+//! can't be written is missing, and a file that can't be read is skipped.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,57 +28,58 @@ use crate::index::builder::Phase;
 use crate::index::names::{name_bytes, name_from_bytes};
 use crate::index::state::Standing;
 
-/// The name of the file.
+/// The name of the status file.
 const STATE: &str = "state";
 
-/// Directories of indexes that live.
+/// The directories of live indexes.
 const LIVING: Purpose = Purpose {
     prefix: "index-",
     owns: |name| name == STATE || is_unfinished(name),
 };
 
-/// What is written and read.
+/// The version of the file format.
 const VERSION: u32 = 1;
 
-/// The longest file that is read, in bytes. None that is written comes near.
+/// The longest file that is read, in bytes. The files that are written are much shorter.
 const MAX_BYTES: usize = 128 * 1024;
 
 /// The longest explanation that is written, in characters.
 const MAX_WHY: usize = 4_000;
 
-/// Indexes that are told of. So many that live at once are an attack, or somebody's test.
+/// The most indexes that are reported. A higher number of live indexes is an attack or a test.
 const MAX_INDEXES: usize = 1_000;
 
-/// An index that lives in some process, as it has last said of itself.
+/// A live index in some process, as its status file describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LivingIndex {
     /// The number of the process.
     pub process: u32,
     /// The index root.
     pub root: PathBuf,
-    /// The name of the directory that holds the index, or would: indexes of one root with different settings differ in it.
+    /// The name of the directory that holds the index, or that would hold it. Indexes of one root
+    /// with different settings have different names.
     pub index: String,
-    /// The state, with its reason.
+    /// The state, with its reason code.
     pub standing: Standing,
     /// Why the state is not `COMPLETE`, and what to do.
     pub why: Option<String>,
     /// Whether the tree is watched.
     pub tracking: bool,
-    /// Files and subtrees that changed and were not looked at yet.
+    /// Changed files and subtrees that the worker has not examined yet.
     pub waiting: u64,
-    /// Files that are not as the segment has them.
+    /// Files that differ from the segment.
     pub beside: u64,
-    /// The number of the publication that is in use; unknown of one in memory.
+    /// The number of the publication in use; `None` for an index in memory.
     pub generation: Option<u64>,
-    /// Counts confirmed coverages in that process.
+    /// The number of confirmed coverages in that process.
     pub epoch: u64,
-    /// How far its build is, if one runs.
+    /// The progress of its build, if one runs.
     pub build: Option<BuildReport>,
-    /// When it said so, in milliseconds since the Unix epoch.
+    /// When the file was written, in milliseconds since the Unix epoch.
     pub noted_ms: i64,
 }
 
-/// The file, as it is written.
+/// The content of the file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Note {
     version: u32,
@@ -103,7 +106,7 @@ struct BuildNote {
     elapsed_ms: u64,
 }
 
-/// A path: a text where it is one, else its bytes.
+/// A path: as text if it is valid UTF-8, otherwise as bytes.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Name {
@@ -119,7 +122,7 @@ impl Name {
         }
     }
 
-    /// Returns the path; `None` for one that this system has none for.
+    /// Returns the path; `None` if this system can't represent it.
     fn path(self) -> Option<PathBuf> {
         match self {
             Name::Text(text) => Some(text.into()),
@@ -155,7 +158,7 @@ impl LivingIndex {
         serde_json::to_vec(&note).ok()
     }
 
-    /// Returns what a file says; `None` if that is nothing that this program knows.
+    /// Parses a status file. Returns `None` if the format or a value is unknown.
     fn decode(bytes: &[u8]) -> Option<LivingIndex> {
         let note: Note = serde_json::from_slice(bytes).ok()?;
         if note.version != VERSION {
@@ -191,10 +194,10 @@ impl LivingIndex {
     }
 }
 
-/// Where a living index says how it is.
+/// Writes the status file of one live index.
 #[derive(Debug)]
 pub(super) struct Notice {
-    /// The directories to be tried, the best first.
+    /// The directories to try, in order of preference.
     places: Vec<PathBuf>,
     root: PathBuf,
     index: String,
@@ -211,7 +214,7 @@ impl Notice {
         }
     }
 
-    /// Puts how the index is in the place of what was said before. If that can't be written, nothing is said.
+    /// Replaces the status file. If no directory can be written, there is no status file.
     pub(super) fn put(&self, report: &Report, build: Option<BuildReport>, noted_ms: i64) {
         let note = LivingIndex {
             process: std::process::id(),
@@ -235,7 +238,7 @@ impl Notice {
         if written.is_some_and(|written| written.is_ok()) {
             return;
         }
-        // What was said before is not true any more, and goes with its directory.
+        // The old file is outdated now, so it is removed with its directory.
         *own = None;
         *own = self.places.iter().find_map(|place| {
             let made = OwnDir::make(place, LIVING).ok()?;
@@ -244,12 +247,12 @@ impl Notice {
         });
     }
 
-    /// Takes back what was said.
+    /// Removes the status file.
     pub(super) fn remove(&self) {
         *self.lock() = None;
     }
 
-    /// Locks even after a panic elsewhere: there is one value, which is replaced.
+    /// Locks even after a panic in another thread: the only value is always replaced as a whole.
     fn lock(&self) -> MutexGuard<'_, Option<OwnDir>> {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -259,7 +262,7 @@ fn write(own: &OwnDir, bytes: &[u8]) -> Result<(), FormatError> {
     replace(&RealDisk, own.lock(), STATE, bytes)
 }
 
-/// Returns what the indexes that live and tell of themselves in these directories say, ordered by process.
+/// Returns the live indexes that have status files in these directories, ordered by process.
 pub(super) fn living_in(places: &[PathBuf]) -> Vec<LivingIndex> {
     let mut all: Vec<LivingIndex> = places
         .iter()
@@ -273,6 +276,6 @@ pub(super) fn living_in(places: &[PathBuf]) -> Vec<LivingIndex> {
     all
 }
 
-// Locks are the filesystem's, which the interpreter keeps from tests.
+// The tests need file locks, which the interpreter `miri` does not provide.
 #[cfg(all(test, unix, not(miri)))]
 mod tests;

@@ -1,11 +1,14 @@
-//! Where indexes are kept, and why not where they were configured to be.
+//! Where indexes are stored, and why not in the configured place.
+//!
+//! The setup of a tool chooses a [`Place`]. A [`Fallback`] is the reason that `stats` and messages
+//! give when indexes are not stored where the configuration says.
 
 use std::io;
 
 use crate::format::error::FormatError;
 use crate::index::store::Store;
 
-/// Why an index is not kept where it was configured to be (FR-LSI-STOR-FALLBACK-01).
+/// The reason why an index is not stored in the configured place (FR-LSI-STOR-FALLBACK-01).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fallback {
     /// The code in `stats`.
@@ -15,7 +18,7 @@ pub struct Fallback {
 }
 
 impl Fallback {
-    /// Says that a directory will not do.
+    /// Creates the reason for a directory that can't be used.
     pub(crate) fn denied(error: &FormatError) -> Fallback {
         Fallback {
             code: "PERMISSION_DENIED",
@@ -23,7 +26,8 @@ impl Fallback {
         }
     }
 
-    /// Says that nobody knows for whom an index in files would be.
+    /// Creates the reason for a system that does not report the rights of this process, so an index
+    /// in files can't be shared safely.
     pub(crate) fn unknown_rights(error: &io::Error) -> Fallback {
         Fallback {
             code: "RIGHTS_UNKNOWN",
@@ -36,13 +40,13 @@ impl Fallback {
     }
 }
 
-/// Where the indexes of a tool are.
+/// Where the indexes of a tool are stored.
 #[derive(Debug)]
 pub enum Place {
     /// In files.
     Store(Store),
-    /// In memory, because that is configured or for want of anything better.
+    /// In memory, by configuration or as a fallback with its reason.
     Memory(Option<Fallback>),
-    /// Nowhere: there is not even a directory that could be tried.
+    /// Nowhere: there is not even a directory to try.
     Nowhere(Fallback),
 }

@@ -1,7 +1,9 @@
-//! Index roots: what is known of the index of each.
+//! Index roots: the cached state of each root's index.
 //!
-//! Owns the memory of what was found on disk, and how callers wait for each other while it is opened. It does not decide
-//! which directories are roots, nor what is done with an index.
+//! Every search asks its root for the open index ([`IndexRoot::state`]). Owns the cached result of
+//! opening an index, and the waiting of threads while one of them opens it. Guarantees that only
+//! one thread at a time opens an index, and that an index which another process replaced or removed
+//! is opened again. Does not decide which directories are roots, or which requests use an index.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -32,15 +34,15 @@ pub(super) struct IndexRoot {
     pub(super) traversal: TraversalOptions,
     /// Git's global excludes.
     pub(super) global_excludes: Option<PathBuf>,
-    /// Locked for a moment at a time: never while something is opened.
+    /// Held only briefly: never while an index is opened.
     known: Mutex<Known>,
-    /// Notified when a thread has opened the index, or given up.
+    /// Notified when a thread has opened the index or has failed to.
     opened: Condvar,
-    /// When its use was last noted in the store.
+    /// When the use of the index was last recorded in the store.
     notes: AccessNotes,
 }
 
-/// What the keys of all roots have in common.
+/// The parts of an index key that all roots share.
 #[derive(Clone, Debug)]
 pub(super) struct RootKeys {
     pub(super) traversal: TraversalOptions,
@@ -53,7 +55,7 @@ pub(super) struct RootKeys {
 }
 
 impl RootKeys {
-    /// Makes the root at a canonical path.
+    /// Creates the root at a canonical path.
     pub(super) fn root(&self, path: PathBuf) -> IndexRoot {
         let key = IndexKey::new(&KeyInputs {
             root: &path,
@@ -78,17 +80,18 @@ impl RootKeys {
     }
 }
 
-/// How a caller waits for others that lock or open an index. By default as long as is configured.
+/// How long a caller waits for threads that open an index and for processes that lock it. The
+/// default is the configured lock timeout.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Waits<'a> {
-    /// When the caller does without.
+    /// When the caller continues without the index.
     pub(super) budget: Option<&'a Deadline>,
-    /// The caller's host, which may have to stop.
+    /// The host of the caller's build, which may be asked to stop.
     pub(super) host: Option<&'a dyn BuildHost>,
 }
 
 impl<'a> Waits<'a> {
-    /// Waits until a deadline.
+    /// Creates a wait that ends at a deadline.
     pub(super) fn until(budget: &'a Deadline) -> Waits<'a> {
         Waits {
             budget: Some(budget),
@@ -96,7 +99,7 @@ impl<'a> Waits<'a> {
         }
     }
 
-    /// Waits until a host has to stop.
+    /// Creates a wait that ends when a host is asked to stop.
     pub(super) fn of(host: &'a dyn BuildHost) -> Waits<'a> {
         Waits {
             budget: None,
@@ -104,7 +107,7 @@ impl<'a> Waits<'a> {
         }
     }
 
-    /// Returns how long the caller waits from now on, at most.
+    /// Returns the longest time that the caller waits from now on.
     pub(super) fn left(&self) -> Duration {
         match self.host.is_some_and(BuildHost::stopped) {
             true => Duration::ZERO,
@@ -112,7 +115,7 @@ impl<'a> Waits<'a> {
         }
     }
 
-    /// Sleeps, and returns whether the caller goes on waiting.
+    /// Sleeps, and returns true if the caller continues to wait.
     fn pause(&self, time: Duration) -> bool {
         match self.host {
             Some(host) => host.pause(time),
@@ -122,10 +125,10 @@ impl<'a> Waits<'a> {
     }
 }
 
-/// How long a waiting thread sleeps before it looks at its deadline again.
+/// How long a waiting thread sleeps before it checks its deadline again.
 const TICK: Duration = Duration::from_millis(4);
 
-/// Returns false if the file of an open index was written to or cut off in its place.
+/// Returns false if the file of an open index was modified or truncated in place.
 fn is_unchanged(opened: &Opened) -> bool {
     match opened {
         Opened::Open(snapshot) => snapshot.segment().storage().is_unchanged(),
@@ -133,15 +136,15 @@ fn is_unchanged(opened: &Opened) -> bool {
     }
 }
 
-/// A state, and the publication that it is of.
+/// The cached state of an index, and the publication that it was opened from.
 #[derive(Debug, Default)]
 struct Known {
     state: Option<Opened>,
     publication: Option<Stamp>,
-    /// Whether a thread opens the index. The others wait for it.
+    /// Whether a thread is opening the index. Other threads wait for it.
     is_opening: bool,
-    /// Counts the states that were set by others than the thread that opens: they are newer than
-    /// the one that it finds.
+    /// Incremented whenever the state is replaced. If it changed while a thread opened the index,
+    /// the new state is more recent than the one that the thread has found.
     version: u64,
 }
 
@@ -154,7 +157,7 @@ impl Known {
     }
 }
 
-/// Ends the opening of an index, also after a panic.
+/// Ends the opening of an index, also after a panic, and wakes the waiting threads.
 struct Opening<'a>(&'a IndexRoot);
 
 impl Drop for Opening<'_> {
@@ -165,22 +168,24 @@ impl Drop for Opening<'_> {
 }
 
 impl IndexRoot {
-    /// Returns a handle on a directory that holds the root, and the root's path in it; `None` if it is
-    /// not there. A root above the allowed ones is opened for its catalog alone: a search reads only
-    /// what its allowed roots contain.
+    /// Returns a handle on a directory that contains the root, and the path of the root in it.
+    /// Returns `None` if the root can't be opened. A root above the allowed roots is opened for its
+    /// catalog only: a search reads only files in its allowed roots.
     pub(super) fn locate(&self, reach: &Reach) -> Option<(Arc<RootDir>, PathBuf)> {
         let open = || Some((Arc::new(RootDir::open(&self.path).ok()?), PathBuf::new()));
         reach.locate(&self.path).or_else(open)
     }
 
-    /// Returns true if searches of a path below the root (relative to it) get the files that a walk
-    /// from an allowed root finds. A walk does not look at the names above where it starts.
+    /// Returns true if a search of `path` (relative to the root) finds the same files by the index
+    /// as by a walk from an allowed root. They can differ because a walk does not check the names
+    /// of the directories above its start.
     pub(super) fn answers_for(&self, path: &Path, reach: &Reach) -> bool {
         reach.locate(&self.path).is_some() || !(reach.withholds() && is_withheld(path))
     }
 
-    /// Returns true if denied patterns and global excludes are those that the index was made with, for a request by
-    /// these ignore rules. Global excludes don't count where no rules do, nor among git's own.
+    /// Returns true if a request has the same denied patterns and global excludes as the index.
+    /// `rules` are the ignore rules of the request: with no rules or with git's own rules, global
+    /// excludes are not compared.
     pub(super) fn is_under(
         &self,
         reach: &Reach,
@@ -192,11 +197,12 @@ impl IndexRoot {
         reach.key_patterns() == self.key.parts().deny_patterns && (same_excludes || !excludes_count)
     }
 
-    /// Returns the state of the index. Opens the kept one if nobody has, or if another process has built or
-    /// removed it since; otherwise costs one look at one file. Notes that it is in use: on opening, and then once a
-    /// minute at most (`FR-LSI-IDX-RM-02`).
+    /// Returns the state of the index. Opens the stored index if it is not open, or if another
+    /// process has built or removed it since; otherwise reads only the metadata of one file.
+    /// Records the use of the index in the store: on opening, and then at most once a minute
+    /// (`FR-LSI-IDX-RM-02`).
     ///
-    /// `waits` says how other threads that open it, and locks of other processes, are waited for.
+    /// `waits` limits the waiting for threads that open the index and for locks of other processes.
     pub(super) fn state(&self, store: Option<&Store>, waits: Waits<'_>) -> Opened {
         let Some(store) = store else {
             return self.lock().state.clone().unwrap_or(Opened::Absent);
@@ -212,10 +218,12 @@ impl IndexRoot {
     }
 
     fn state_in(&self, store: &Store, waits: Waits<'_>) -> Opened {
-        // Also counted down by the naps: a clock that stands still must not keep a call waiting.
+        // Each sleep is subtracted too: a clock that stands still must not make a call wait
+        // forever.
         let mut patience = waits.left();
         loop {
-            // Looked at first: if it is replaced while it is opened, the next call opens it again.
+            // Read before opening: if the publication is replaced meanwhile, the next call opens
+            // the index again.
             let publication = store.publication(self.key.parts());
             let mut known = self.lock();
             match &known.state {
@@ -245,7 +253,8 @@ impl IndexRoot {
         }
     }
 
-    /// Opens what is kept, as the one thread that does. Waits no longer than `patience` for a lock.
+    /// Opens the stored index. Only one thread at a time runs this. Waits no longer than `patience`
+    /// for a lock.
     fn open(
         &self,
         store: &Store,
@@ -275,7 +284,8 @@ impl IndexRoot {
             {
                 (Opened::OutOfTime(IS_LOCKED.to_string()), false)
             }
-            // Where it is locked or out of reach for now, the next call tries again.
+            // An index that is locked or out of reach for now is not cached, so the next call tries
+            // again.
             Err(error) => {
                 let newer = matches!(error.kind(), FormatErrorKind::NewerVersion { .. });
                 (Opened::Unavailable(error.to_string()), newer)
@@ -289,7 +299,7 @@ impl IndexRoot {
         state
     }
 
-    /// Returns true if [`IndexRoot::state`] would neither open anything nor wait.
+    /// Returns true if [`IndexRoot::state`] would neither open an index nor wait.
     pub(super) fn is_known(&self, store: Option<&Store>) -> bool {
         let Some(store) = store else {
             return true;
@@ -300,31 +310,32 @@ impl IndexRoot {
         unchanged && known.publication == publication
     }
 
-    /// Notes what was just built.
+    /// Caches an index that was just built.
     pub(super) fn set_open(&self, store: Option<&Store>, snapshot: Arc<Snapshot>) {
         let publication = store.and_then(|store| store.publication(self.key.parts()));
         self.lock().set(Some(Opened::Open(snapshot)), publication);
     }
 
-    /// Lets go of what is open; it is opened again when it is needed.
+    /// Removes the cached index. The next use opens the index again.
     pub(super) fn forget(&self) {
         self.lock().set(None, None);
     }
 
-    /// Notes damage that showed while the index was used: it is not used again before it was built anew.
+    /// Records damage that was detected during use. The index is not used again until it has been
+    /// rebuilt.
     pub(super) fn set_damaged(&self, error: &FormatError) {
         let mut known = self.lock();
         let publication = known.publication;
         known.set(Some(Opened::Damaged(error.to_string())), publication);
     }
 
-    /// Locks even after a panic elsewhere: the state is replaced as a whole.
+    /// Locks even after a panic in another thread: the state is always replaced as a whole.
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Why there is no index although there was one of the same root.
+/// Why there is no index although the root had one under other denied patterns.
 const UNDER_MORE_PATTERNS: &str = "the index was built under other denied patterns; `forge-search index build` makes one for those of now";
 const UNDER_FEWER_PATTERNS: &str = "the index was built under other denied patterns, and has entries for files that \
      are denied now; `forge-search index build` makes one for the patterns of now, and removes the other one";

@@ -1,7 +1,8 @@
-//! How indexes are: the check that every search makes, and a report for people and programs.
+//! The state of indexes: the check that every search makes, and the report of `index status`.
 //!
-//! Owns the one answer to the question whether a search may leave files out, whatever it searches for. It changes
-//! nothing.
+//! Owns the one answer to the question "may a search skip files by this index?". [`Condition`] is
+//! that answer with its reason. [`Indexes::status`] adds counts for people and programs. This
+//! module builds no index.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,53 +28,56 @@ use crate::index::snapshot::{Snapshot, Stale, StorageMode};
 use crate::index::state::{DisabledReason, Standing, UncertainReason};
 use crate::index::walk::Follow;
 
-/// Whether the index of a root can be used, found out as a search finds it out: what was built is compared with
-/// what is there now (FR-LSI-SAFE-04).
+/// Whether the index of a root can be used. The answer comes from the same check as in a search:
+/// the index is compared with the tree as it is now (FR-LSI-SAFE-04).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// A search of the whole root may leave files out.
+    /// A search of the whole root may skip files by the index.
     Usable,
     /// There is no index.
     Absent,
-    /// There is no index, and one would end with the process that builds it: why, and what to do.
+    /// There is no index, and a new one would exist only as long as the process that builds it.
+    /// Holds the reason and what to do.
     Unkept(String),
-    /// The index can't be opened, though it may be sound: it is locked, or out of reach, or of a newer program.
+    /// The index can't be opened, but it may be sound: it is locked, out of reach, or written by a
+    /// newer version of the program.
     Unavailable(String),
-    /// The index is damaged, and this is what is wrong.
+    /// The index is damaged. Holds a description of the damage.
     Damaged(String),
-    /// The index is not, or not certain to be, that of the tree as it is.
+    /// The index differs from the tree, or may differ from it.
     Stale {
-        /// Why it is uncertain.
+        /// The reason code.
         reason: UncertainReason,
         /// What changed, and what to do.
         why: String,
     },
-    /// The index is of a tree whose links are followed, and never leaves anything out.
+    /// The index is of a tree in which symbolic links are followed. No search skips files by such
+    /// an index.
     Untracked,
-    /// The tree has a directory whose changes can't be noticed: which, and what to do. Building the index again would not
-    /// help.
+    /// The tree has a directory whose changes can't be detected, since its time of last change is
+    /// out of range. Holds the directory and what to do. Building the index again does not help.
     Untimed(String),
-    /// Indexes can neither be kept nor used here.
+    /// Indexes can neither be stored nor used in this environment.
     Disabled {
-        /// Why there is to be no index.
+        /// The reason code.
         reason: DisabledReason,
         /// What is wrong, and what to do.
         why: String,
     },
-    /// No index root contains the path: in words.
+    /// No index root contains the path. Holds an explanation.
     NoRoot(String),
-    /// The request leaves nothing out, however the index is.
+    /// The request skips no files, independently of the state of the index.
     NotUsed {
-        /// The state of the index, as far as it was looked at.
+        /// The state of the index, as far as the request examined it.
         standing: Standing,
-        /// Why the request has no use for it.
+        /// Why the request does not use the index.
         why: String,
     },
 }
 
 impl Condition {
-    /// The condition for a request that has no use for an index. Nobody has looked whether the index is
-    /// that of the tree as it is (FR-LSI-SAFE-04).
+    /// Returns the condition for a request that has no use for an index, when the index was not
+    /// compared with the tree (FR-LSI-SAFE-04).
     pub(super) fn unlooked(why: &str) -> Condition {
         Condition::NotUsed {
             standing: Standing::Uncertain(UncertainReason::OpenRequiresValidation),
@@ -84,8 +88,8 @@ impl Condition {
         }
     }
 
-    /// The condition for a request with a key of its own, of which no index is ever made
-    /// (FR-LSI-IDX-SCHED-03).
+    /// Returns the condition for a request with other traversal options than the index.
+    /// No index is ever built for such a request (FR-LSI-IDX-SCHED-03).
     pub(super) fn other_key(why: &str) -> Condition {
         Condition::NotUsed {
             standing: Standing::Absent,
@@ -93,7 +97,7 @@ impl Condition {
         }
     }
 
-    /// The same state for a request that has no use for the index, for another reason.
+    /// Returns the same state for a request that does not use the index, with another reason.
     pub(super) fn not_used(self, why: &str) -> Condition {
         Condition::NotUsed {
             standing: self.standing(),
@@ -101,12 +105,12 @@ impl Condition {
         }
     }
 
-    /// Returns true if there is no index of what a request searches.
+    /// Returns true if no index covers the path of the request.
     pub(super) fn is_absent(&self) -> bool {
         matches!(self, Condition::Absent | Condition::NoRoot(_))
     }
 
-    /// Returns the state with its reason.
+    /// Returns the state of the index, with its reason code.
     pub fn standing(&self) -> Standing {
         match self {
             Condition::Usable => Standing::Complete,
@@ -124,7 +128,7 @@ impl Condition {
         }
     }
 
-    /// Returns in words why the index is not used; `None` if it is.
+    /// Returns an explanation why the index is not used; `None` if it is used.
     pub fn why(&self) -> Option<String> {
         match self {
             Condition::Usable => None,
@@ -151,7 +155,8 @@ impl Condition {
         }
     }
 
-    /// Says of an index that is stale because its tree could not be watched that this is why, and what is wrong with watching it.
+    /// Returns the condition of an index that is stale because its tree could not be watched: adds
+    /// the reason why watching failed. Returns other conditions unchanged.
     pub(super) fn unwatched(self, unwatched: Option<String>) -> Condition {
         match (self, unwatched) {
             (
@@ -168,7 +173,8 @@ impl Condition {
         }
     }
 
-    /// The condition for a call whose maintenance budget ended: `why` says in what.
+    /// Returns the condition for a call that used up its maintenance budget. `why` names the step
+    /// that was not finished.
     pub(super) fn out_of_time(why: &str) -> Condition {
         Condition::Stale {
             reason: UncertainReason::MaintBudgetExceeded,
@@ -179,21 +185,22 @@ impl Condition {
         }
     }
 
-    /// Returns true if a search may leave files out.
+    /// Returns true if a search may skip files by the index.
     pub fn is_usable(&self) -> bool {
         *self == Condition::Usable
     }
 }
 
-/// `storage_fallback_reason` where another process has been writing what was to be kept, for so long that the index was built in memory.
+/// `storage_fallback_reason` of a live index that was built in memory because another process held
+/// the write lock of the stored index for too long.
 const LOCKED: &str = "LOCKED";
 
-/// Why an index of a tree whose links are followed is of no use.
+/// Why no search uses an index of a tree in which links are followed.
 pub(super) const UNTRACKED: &str = "index_default_follow = true: what lies behind symbolic links is not tracked, so no \
      search leaves files out by such an index; set index_default_follow = false in [tools.search], build the index \
      again, and let only those requests follow links that need it";
 
-/// What is said of times that an index can't hold.
+/// The part of a message about a time of last change that an index can't represent.
 pub const OUT_OF_RANGE: &str = "before 1677 or after 2262, which an index can't hold";
 
 impl From<Stale> for Condition {
@@ -237,65 +244,69 @@ impl From<Stale> for Condition {
     }
 }
 
-/// An index root and its index, for people and programs.
+/// The status of one index root and its index, for people and programs.
 #[derive(Clone, Debug)]
 pub struct RootStatus {
     /// The index root.
     pub path: PathBuf,
-    /// The directory that holds the index, or would, where it is kept in files.
+    /// The directory that holds the index, or that would hold it; `None` if indexes are in memory.
     pub dir: Option<PathBuf>,
-    /// Where it is kept.
+    /// Where the index is stored.
     pub storage: StorageMode,
-    /// Whether it can be used.
+    /// Whether the index can be used.
     pub condition: Condition,
-    /// What it is made for, and how.
+    /// The index key: the settings that the index is built with.
     pub key: KeyParts,
-    /// What is in it, where it can be opened.
+    /// Counts of the content; `None` if the index can't be opened.
     pub contents: Option<Contents>,
-    /// Where there is none: one of another root that may be meant.
+    /// If there is no index for this root: an index of another root that the user may have meant.
     pub elsewhere: Option<Elsewhere>,
-    /// The indexes of this root that live, in whichever process, and what they say of themselves. Their states are their own: each
-    /// hears of changes by itself.
+    /// The live indexes of this root in all processes, each as its status file describes it. Their
+    /// states may differ from each other, since each process watches the tree for itself.
     pub living: Vec<LivingIndex>,
 }
 
-/// What is in an index.
+/// Counts of the content of an index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// Bytes of all its files.
+    /// The size of all files of the index, in bytes.
     pub bytes: u64,
-    /// When it was built, in milliseconds since the Unix epoch; unknown of one in memory.
+    /// When the index was built, in milliseconds since the Unix epoch; `None` for an index in
+    /// memory.
     pub built_ms: Option<i64>,
     /// Files in the catalog.
     pub files: u64,
-    /// Files beside the catalog, for the line breaks in their names; always searched.
+    /// Files that are not in the catalog because their names contain a line break. Every search
+    /// searches them.
     pub side_files: u64,
     /// Directories.
     pub dirs: u64,
-    /// Bytes of the files that were tokenized.
+    /// The size of the files that were tokenized, in bytes.
     pub text_bytes: u64,
-    /// Files in the catalog that no search leaves out: too large, binary, or with text that an index can't vouch for.
+    /// Files in the catalog that no search skips: too large, binary, or with text that the index
+    /// can't represent reliably.
     pub always_searched: u64,
-    /// Files in the catalog that changed since, or are gone; they are searched too.
+    /// Files in the catalog that were changed or deleted after the build. Searches search them too.
     pub changed_files: u64,
-    /// Ignore files and the like that decide about what is searched.
+    /// Ignore files and similar files that decide which files are eligible.
     pub inputs: u64,
-    /// What could not be listed when it was built.
+    /// Files and directories that could not be listed during the build.
     pub enumeration_errors: u64,
 }
 
 impl Indexes {
-    /// Says whether the index of the root that is `path` can be used. Opens it if need be, and unless it is frozen
-    /// looks at each directory of the catalog and at everything else that decides about what is searched.
+    /// Returns whether the index of the root at `path` can be used. Opens the index if necessary.
+    /// Unless the tree is frozen, compares each directory of the catalog and each ignore file with
+    /// the tree.
     ///
-    /// `None` if `path` is no index root.
+    /// Returns `None` if `path` is not an index root.
     pub fn condition(&self, path: &Path, reach: &Reach) -> Option<Condition> {
         let root = self.root_at(path)?;
         Some(self.condition_of(root, reach, Waits::default()).0)
     }
 
-    /// Says how the index of each root is. Beside the check of [`Indexes::condition`] this looks at each file of the
-    /// catalog.
+    /// Returns the status of each root. In addition to the check of [`Indexes::condition`] this
+    /// examines each file of the catalog.
     pub fn status(&self, reach: &Reach) -> Vec<RootStatus> {
         let living = living_in(&self.notice_dirs());
         let roots = self.roots.iter();
@@ -306,8 +317,8 @@ impl Indexes {
         roots.map(|root| status(root)).collect()
     }
 
-    /// Returns what the indexes of a root that live say of themselves, in whichever process. Looks at nothing else, and waits for
-    /// nobody. `None` if `path` is no index root.
+    /// Returns the live indexes of a root in all processes, as their status files describe them.
+    /// Reads only these files and never waits. Returns `None` if `path` is not an index root.
     pub fn living(&self, path: &Path) -> Option<Vec<LivingIndex>> {
         let root = self.root_at(path)?;
         Some(living_at(&living_in(&self.notice_dirs()), root))
@@ -341,23 +352,23 @@ impl Indexes {
         }
     }
 
-    /// Opens the index of a root, and says whether it can be used for a search of the whole of it.
+    /// Opens the index of a root and returns whether a search of the whole root can use it.
     pub(super) fn condition_of(
         &self,
         root: &IndexRoot,
         reach: &Reach,
         waits: Waits<'_>,
     ) -> (Condition, Option<Arc<Snapshot>>) {
-        // Comparing is for the one who waits: only a stop ends it.
+        // The caller waits for the comparison, so no budget ends it: only a request to stop does.
         let go_on = || !waits.host.is_some_and(BuildHost::stopped);
         self.condition_by(root, reach, waits, |snapshot, allowed, base| {
             self.staleness(snapshot, (allowed, base), Path::new(""), &go_on)
         })
     }
 
-    /// Opens the index of a root, and says whether a search had better build it before. The search itself
-    /// compares the index with the tree and catches up with what differs, so only a part of a large tree is looked at here
-    /// ([`differs_much`]).
+    /// Opens the index of a root and returns whether it should be built before a search. The search
+    /// itself compares the index with the tree and catches up with differences. So this check
+    /// examines only a part of a large tree ([`differs_much`]).
     pub(super) fn condition_before_search(
         &self,
         root: &IndexRoot,
@@ -372,7 +383,8 @@ impl Indexes {
         self.condition_by(root, reach, waits, compare).0
     }
 
-    /// Opens the index of a root, and says whether it can be used, where `compare` says whether the tree differs from it.
+    /// Opens the index of a root and returns whether it can be used. `compare` compares the index
+    /// with the tree.
     fn condition_by(
         &self,
         root: &IndexRoot,
@@ -400,7 +412,7 @@ impl Indexes {
         }
     }
 
-    /// Opens the index of a root; or says why there is none to be used.
+    /// Opens the index of a root, or returns why no index can be used.
     pub(super) fn open(
         &self,
         root: &IndexRoot,
@@ -425,7 +437,7 @@ impl Indexes {
         }
     }
 
-    /// Returns how every index is where there is no place for any.
+    /// Returns the condition of every index if indexes can't be stored anywhere; otherwise `None`.
     pub(super) fn placeless(&self) -> Option<Condition> {
         self.keeping.nowhere().map(|nowhere| Condition::Disabled {
             reason: DisabledReason::PersistenceNotPermitted,
@@ -433,9 +445,9 @@ impl Indexes {
         })
     }
 
-    /// Compares an index with the tree, as far as a search below `scope` (relative to the index
-    /// root) depends on it. `place` is an allowed root and the index root beneath it. Ends early
-    /// when `go_on` returns false.
+    /// Compares an index with the tree, as far as a search below `scope` depends on it. `scope` is
+    /// relative to the index root. `place` is an allowed root and the path of the index root in it.
+    /// Ends early when `go_on` returns false.
     pub(super) fn staleness(
         &self,
         snapshot: &Snapshot,
@@ -450,7 +462,8 @@ impl Indexes {
         }
     }
 
-    /// Returns the facts of `stats`, for a request that the index of a root may serve.
+    /// Returns the index facts that `stats` reports, for a request that the index of a root may
+    /// serve.
     pub(super) fn facts(&self, root: Option<&Path>, standing: Standing, used: bool) -> IndexUse {
         let storage = self.storage();
         let living = root.and_then(|root| self.living_at(root)?.index.storage());
@@ -503,7 +516,7 @@ impl Indexes {
         for rank in 0..meta.files {
             let file = segment.file(rank)?;
             contents.always_searched += u64::from(!file.excludable);
-            // Whose state could not be told then can't be said to have changed.
+            // A file without a stamp could not be read during the build, so it can't be compared.
             if file.stamp == StampRecord::default() {
                 continue;
             }
@@ -523,13 +536,13 @@ impl Indexes {
     }
 }
 
-/// Returns those of a root.
+/// Returns the live indexes of one root.
 fn living_at(all: &[LivingIndex], root: &IndexRoot) -> Vec<LivingIndex> {
     let of_root = all.iter().filter(|one| one.root == root.path);
     of_root.cloned().collect()
 }
 
-/// An index root that no allowed root of a call contains.
+/// Returns the condition of an index root that the call can't reach.
 pub(super) fn outside() -> Condition {
     Condition::Stale {
         reason: UncertainReason::PolicyChanged,

@@ -1,8 +1,9 @@
-//! Pipes and the end of a program where pipes can't be polled: a small thread reads each of them.
+//! Pipes and the end of a program on systems where pipes can't be polled: a thread reads each pipe.
 //!
-//! There is no group to kill here, only the program itself; the search programs start no others. A thread
-//! whose pipe is kept open by something else ends when that does. Whether complaints came before output
-//! is only known within the time that it takes to wake a thread.
+//! There is no process group to kill here, only the program itself; the search programs start no
+//! other programs. If another process keeps a pipe open, its thread ends with that process,
+//! possibly long after the call. The order of complaints and output is only known within the time
+//! that it takes to wake a thread.
 
 use std::io::{self, Read};
 use std::ops::ControlFlow;
@@ -15,14 +16,15 @@ use std::thread;
 use super::UNWANTED_ENVIRONMENT;
 use super::{Complaints, Group, Interruption, Piece, Pipes, TICK, Until};
 
-/// Bytes that are read at once, and how many such pieces may wait.
+/// The most bytes of one read, and the most pieces that wait in a channel.
 const PIECE: usize = 64 << 10;
 const WAITING: usize = 4;
 
-/// Ticks without output after which an ended program is taken to have said everything.
+/// The number of ticks without output after which the output of an ended program counts as
+/// complete.
 const QUIET_TICKS: u32 = 20;
 
-/// The program limits itself.
+/// Does nothing: on this system the program has to limit itself.
 #[cfg(not(unix))]
 pub(super) fn limit(_: &std::process::Child, _: u64) -> std::io::Result<()> {
     Ok(())
@@ -42,11 +44,12 @@ pub(super) fn signal(_: ExitStatus) -> Option<i32> {
 
 #[cfg(not(unix))]
 pub(super) fn kill(child: &mut Child) {
-    // It fails when the program has ended, which is what is wanted.
+    // This fails if the program has ended, which is the desired state.
     let _ = child.kill();
 }
 
-/// Hands over output until the program has ended and its pipes are empty, or until an interruption.
+/// Passes output to `take` until the program has ended and its pipes are empty, or until an
+/// interruption.
 pub(super) fn pump(
     group: &mut Group,
     pipes: Pipes,
@@ -89,7 +92,7 @@ pub(super) fn pump(
                     return Ok(Some(until.reached().unwrap_or(Interruption::Enough)));
                 }
             }
-            // Something else may keep the pipes open after the program.
+            // Another process may keep the pipes open after the end of the program.
             Err(RecvTimeoutError::Timeout) => quiet += u32::from(has_ended(group)?),
             Err(RecvTimeoutError::Disconnected) => {
                 open = false;
@@ -131,7 +134,7 @@ fn read_on_a_thread(
                     Err(error) => Err(error),
                 };
                 let failed = read.is_err();
-                // Nobody listens any more once the run is over.
+                // The receiver is gone once the run is over.
                 if sender.send(read).is_err() || failed {
                     return;
                 }

@@ -8,9 +8,9 @@ use std::time::Instant;
 use super::*;
 use crate::exec::stop::{StopReason, SystemClock};
 
-/// Writes a script that can be run at once. Another process writes it: a script can't be run while
-/// somebody has it open for writing, and what this process has open, processes that other tests
-/// start at the same moment have, too.
+/// Writes a script that can be run at once. A script can't be run while a process has it open for
+/// writing. Another process writes it, since child processes of other tests inherit the open files
+/// of this process.
 pub(crate) fn write_script(path: &std::path::Path, script: &str) {
     let text = tempfile::NamedTempFile::new().unwrap();
     fs::write(text.path(), format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -19,7 +19,8 @@ pub(crate) fn write_script(path: &std::path::Path, script: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// How long a test waits before it counts as hung. Programs of tests that go on run for longer.
+/// How long a test waits before it counts as hung. Test programs that do not end by themselves run
+/// for longer.
 const GUARD: Duration = Duration::from_secs(300);
 
 /// Runs a shell script; `$1` and so on are `args`.
@@ -34,7 +35,7 @@ fn shell(
     run(invocation, until, take).unwrap()
 }
 
-/// Collects what a script writes, and how it ended.
+/// Returns the output of a script, and how it ended.
 fn output(script: &str) -> (Vec<u8>, Ended) {
     let mut all = Vec::new();
     let stop = Stop::new();
@@ -49,15 +50,15 @@ fn output(script: &str) -> (Vec<u8>, Ended) {
     (all, ended)
 }
 
-/// The processes that still exist whose group is `group`, our own zombies included. Killed orphans are
-/// reaped by the system's first process, when it likes.
+/// Returns the existing processes in a group, including zombies of this process. The init process
+/// reaps killed orphans at any later time.
 fn members(group: i32) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else {
             continue;
         };
-        // The name in parentheses may hold anything; state, parent and group follow it.
+        // The name in parentheses may contain any character; state, parent and group follow it.
         let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
         let orphaned_zombie = fields[0] == "Z" && fields[1] != std::process::id().to_string();
         if fields[2] == group.to_string() && !orphaned_zombie {
@@ -67,7 +68,7 @@ fn members(group: i32) -> Vec<String> {
     found
 }
 
-/// Waits for killed processes to be gone: other processes reap those that are not our children.
+/// Waits until killed processes are gone: other processes reap those that are not our children.
 fn assert_gone(group: i32) {
     let began = Instant::now();
     loop {
@@ -80,8 +81,8 @@ fn assert_gone(group: i32) {
     }
 }
 
-/// Runs a script whose first output line is the number of its group, and raises the flag once that is
-/// known. The script itself goes on for longer than the guard.
+/// Runs a script that prints the number of its group first, and raises the flag once that is known.
+/// The script itself would run for longer than the guard.
 fn stopped(script: &str) -> (Ended, i32) {
     let stop = Stop::new();
     let until = Until {
@@ -94,7 +95,7 @@ fn stopped(script: &str) -> (Ended, i32) {
         let stop = stop.clone();
         move || {
             receiver.recv().unwrap();
-            // So that the run waits for the program and not for its caller.
+            // Ensures that the run waits for the program and not for its caller.
             thread::sleep(Duration::from_millis(30));
             stop.raise(StopReason::TimedOut);
             Instant::now()
@@ -131,7 +132,7 @@ fn a_program_gets_no_input_and_no_environment_of_ours() {
     let (out, _) = output("cat; env | sort; pwd");
     let text = String::from_utf8(out).unwrap();
     let names: Vec<&str> = text.lines().map(|l| l.split('=').next().unwrap()).collect();
-    // The shell sets some of its own.
+    // The shell sets some variables of its own.
     assert!(
         names
             .iter()
@@ -307,7 +308,7 @@ fn threads_hear_what_polling_hears() {
     let (out, _, exit, _) = run("sleep 1000 & echo $!", &stop);
     assert_eq!(exit, Some(Exit::Code(0)));
     assert!(begin.elapsed() < GUARD);
-    // Nobody ends the process that the program left, so the test does.
+    // The process that the program left behind is not killed by the run, so the test kills it.
     let left: i32 = String::from_utf8(out).unwrap().trim().parse().unwrap();
     let left = rustix::process::Pid::from_raw(left).unwrap();
     rustix::process::kill_process(left, rustix::process::Signal::KILL).unwrap();
@@ -319,11 +320,12 @@ fn threads_hear_what_polling_hears() {
     assert!(begin.elapsed() < GUARD);
 }
 
-/// The name of the next test, which is run in a process of its own: what it ignores would be ignored by all of them.
+/// The name of the next test. It runs in a process of its own, since ignoring a signal would affect
+/// all tests.
 const UNHEARD: &str = "exec::process::tests::exec_8_programs_whose_end_is_ignored_are_run";
 
 #[test]
-// It is told what it is by whoever starts it.
+// The test that starts this process sets the variable.
 #[allow(clippy::disallowed_methods)]
 fn exec_8_programs_whose_end_is_ignored_are_run() {
     if std::env::var_os("FORGE_SEARCH_TEST_UNHEARD").is_none() {
@@ -352,7 +354,7 @@ fn exec_8_programs_whose_end_is_ignored_are_run() {
         assert!(out.contains("1 passed"), "{out}");
         return;
     }
-    // All of what it says is there, and how it has ended is not known.
+    // The whole output arrives, but the exit status is unknown.
     let (out, ended) = output("echo a; sleep 0.1; head -c 300000 /dev/zero; exit 3");
     assert_eq!(out.len(), 300_002);
     assert_eq!((ended.exit, ended.interrupted), (None, None));

@@ -1,7 +1,7 @@
-//! Pipes, groups and signals on Unix.
+//! Pipes, process groups and signals on Unix.
 //!
-//! Both pipes are polled by one thread, so that nothing is left behind that could block: a program that
-//! writes nothing, one that floods its standard error, one whose own children keep the pipes open.
+//! One thread polls both pipes, so a call can't block. For example, a program may write nothing,
+//! flood its standard error, or leave children that keep the pipes open.
 
 use std::io::{self, Read};
 use std::ops::ControlFlow;
@@ -15,23 +15,24 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use super::{Complaints, Group, Interruption, Piece, Pipes, TICK, Until};
 
-/// Bytes that are read at once.
+/// The most bytes of one read.
 const PIECE: usize = 64 << 10;
 
-/// Bytes that are still read after the program has ended, far more than a pipe holds: what comes later is
-/// written by something that the program left behind.
+/// The most bytes that are still read after the program has ended, far more than a pipe holds.
+/// Later bytes come from a process that the program left behind.
 const AFTER_THE_END: usize = 4 << 20;
 
-/// Gives the program a group of its own and nothing of our environment or place.
+/// Gives the program its own process group, an empty environment and the root directory as its
+/// working directory.
 pub(super) fn isolate(command: &mut Command) {
     command.process_group(0).env_clear().current_dir("/");
 }
 
-/// Limits what a program may use of addresses.
+/// Limits the address space of a program.
 #[cfg(target_os = "linux")]
 pub(super) fn limit(child: &Child, memory: u64) -> io::Result<()> {
     use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
-    // What this process may have itself, it can't give more of.
+    // A process can't grant more than its own limit.
     let own = getrlimit(Resource::As).maximum;
     let memory = own.map_or(memory, |own| own.min(memory));
     let most = Rlimit {
@@ -40,13 +41,13 @@ pub(super) fn limit(child: &Child, memory: u64) -> io::Result<()> {
     };
     let pid = Pid::from_raw(child.id().cast_signed());
     match prlimit(pid, Resource::As, most) {
-        // It has ended by itself.
+        // The program has ended already.
         Ok(_) | Err(Errno::SRCH) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// The program limits itself.
+/// Does nothing: on this system the program has to limit itself.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn limit(_: &Child, _: u64) -> io::Result<()> {
     Ok(())
@@ -56,15 +57,17 @@ pub(super) fn signal(status: ExitStatus) -> Option<i32> {
     status.signal()
 }
 
-/// Kills the group of a child that is not reaped yet, which is what keeps the group's number its own.
+/// Kills the process group of a child that has not been reaped. Until it is reaped, its group
+/// number can't be reused.
 pub(super) fn kill(child: &mut Child) {
     if let Some(pid) = Pid::from_raw(child.id().cast_signed()) {
-        // It fails when nothing of the group is left, which is what is wanted.
+        // This fails if no process of the group is left, which is the desired state.
         let _ = kill_process_group(pid, Signal::KILL);
     }
 }
 
-/// Hands over output until the program has ended and its pipes are empty, or until an interruption.
+/// Passes output to `take` until the program has ended and its pipes are empty, or until an
+/// interruption.
 pub(super) fn pump(
     group: &mut Group,
     pipes: Pipes,
@@ -85,7 +88,7 @@ pub(super) fn pump(
         }
         if !ended && has_ended(group)? {
             ended = true;
-            // What it leaves behind must not keep the pipes open.
+            // Processes that the program leaves behind must not keep the pipes open.
             group.kill();
         }
         let idle = !wait(&stdout, &stderr, ended)?;
@@ -127,8 +130,9 @@ pub(super) fn pump(
     }
 }
 
-/// Tells whether the program has ended, and leaves it to be reaped. Where this process ignores the end of its children, they are not kept: how it has ended
-/// is unknown then, and its number may be another one's, which must not be killed.
+/// Returns whether the program has ended, without reaping it. If this process ignores `SIGCHLD`,
+/// the system reaps children itself. Then the exit status is unknown, and the process number may
+/// belong to another process, which must not be killed.
 fn has_ended(group: &mut Group) -> io::Result<bool> {
     let Some(pid) = group
         .child
@@ -149,8 +153,8 @@ fn has_ended(group: &mut Group) -> io::Result<bool> {
     }
 }
 
-/// Waits until there is something to read, for one tick at most, or not at all when the program has ended.
-/// Returns false when there is nothing.
+/// Waits until a pipe has data, for one tick at most, or not at all if the program has ended.
+/// Returns false if there is no data.
 fn wait<O: AsFd, E: AsFd>(stdout: &Option<O>, stderr: &Option<E>, ended: bool) -> io::Result<bool> {
     let mut fds = Vec::with_capacity(2);
     if let Some(pipe) = stdout {
@@ -159,7 +163,7 @@ fn wait<O: AsFd, E: AsFd>(stdout: &Option<O>, stderr: &Option<E>, ended: bool) -
     if let Some(pipe) = stderr {
         fds.push(PollFd::new(pipe, PollFlags::IN));
     }
-    // With both pipes closed the program is about to end: look again soon.
+    // When both pipes are closed, the program is about to end, so the wait is short.
     let tick = match (ended, fds.is_empty()) {
         (true, _) => 0,
         (false, true) => 200_000,

@@ -1,8 +1,10 @@
-//! Ranking: which files and which places in them answer a question best.
+//! Ranking: decides which files, and which lines in them, answer a question best.
 //!
-//! Owns what a question looks for ([`Terms`]), what is noted of a file that has some of it ([`Document`]), how files compare
-//! ([`Scorer`]), how many of a kind an answer may have ([`Profile`]), and which lines are shown. Everything here is a function of texts
-//! and numbers: no file is opened, no clock is read, and the same input gives the same order on every run (`IPC.MUST.004`).
+//! Owns the terms of a question ([`Terms`]), the counts of terms in one file ([`Document`]), the
+//! score of a file ([`Scorer`]), the shares of file kinds in an answer ([`Profile`]), and the
+//! choice of lines to show ([`chunks`]). The ranked search reads files and calls this module.
+//! Everything here is a pure function of texts and numbers: it opens no file and reads no clock.
+//! The same input gives the same order on every run (`IPC.MUST.004`).
 
 mod definition;
 mod document;

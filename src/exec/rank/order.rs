@@ -1,30 +1,31 @@
-//! The order of results, and which of them an answer has (`IPC.MUST.004`).
+//! The order of results, and the selection of results for an answer (`IPC.MUST.004`).
 
 use std::cmp::Ordering;
 
 use super::profile::{Bucket, Quota};
 
-/// A place that may be shown.
+/// A candidate result with its sort keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ranked<T> {
     /// Its score, in ten-thousandths.
     pub score: u64,
-    /// What the text alone contributes to that.
+    /// The part of the score that the text alone contributes.
     pub lexical: u64,
-    /// The bytes by which paths compare.
+    /// The path in the byte form by which paths are compared.
     pub path_key: Vec<u8>,
-    /// Where it starts in its file.
+    /// The start of the place in its file.
     pub start: u64,
     /// The number of the file in the order of the tree.
     pub row: u64,
-    /// Which kind of file it is in.
+    /// The kind of the file.
     pub bucket: Bucket,
-    /// What is shown.
+    /// The result to show.
     pub item: T,
 }
 
 impl<T> Ranked<T> {
-    /// Compares: the better first; of equal ones that with more in its text, then by path, place and number.
+    /// Compares two results: higher score first, then higher lexical score, then path, start and
+    /// row.
     pub fn compare(&self, other: &Ranked<T>) -> Ordering {
         other
             .score
@@ -36,17 +37,17 @@ impl<T> Ranked<T> {
     }
 }
 
-/// How many results an answer has.
+/// Limits on the results of an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Select {
-    /// In all.
+    /// The total number of results.
     pub limit: usize,
-    /// Of one kind of file, in percent of that.
+    /// The largest share of each kind of file, in percent of `limit`.
     pub quota: Quota,
 }
 
-/// Sorts, and takes the best: within the quotas first, then, if room is left, of what these left out. Returns them in order. As much work as
-/// sorting them.
+/// Chooses the best results within the quotas; if room is left, the best of the others fill it.
+/// Returns the chosen results in order. Takes as much time as sorting.
 pub fn select<T>(mut all: Vec<Ranked<T>>, select: Select) -> Vec<Ranked<T>> {
     all.sort_by(Ranked::compare);
     let mut left = select.quota.map(|percent| {
@@ -131,7 +132,7 @@ mod tests {
         let docs = |n: u64| one(100 - n, "a.md", n);
         let mut all: Vec<_> = (0..4).map(docs).collect();
         all.push(one(1, "x.rs", 0));
-        // Half of four may be documents.
+        // A quota of 50 percent of four results allows two documents.
         let half = [100, 100, 50, 100];
         let expected = ["a.md:0", "a.md:1", "a.md:2", "x.rs:0"];
         assert_eq!(paths(all.clone(), 4, half), expected);

@@ -1,17 +1,17 @@
-//! Profiles: what somebody wants to do with an answer, and so what it is made of.
+//! Profiles: the purpose of an answer, which decides the mix of files in it.
 
 use super::score::Weights;
 
-/// What kind of file one is, by its path.
+/// The kind of a file, derived from its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Bucket {
     /// Source code.
     Code,
-    /// Tests of it.
+    /// Tests of source code.
     Tests,
-    /// Text for people.
+    /// Documents for people.
     Docs,
-    /// Settings and data.
+    /// Configuration and data.
     Config,
 }
 
@@ -19,7 +19,7 @@ impl Bucket {
     /// All kinds, in the order in which they are shown.
     pub const ALL: [Bucket; 4] = [Bucket::Code, Bucket::Tests, Bucket::Docs, Bucket::Config];
 
-    /// Returns its name.
+    /// Returns the name of the kind.
     pub fn as_str(self) -> &'static str {
         match self {
             Bucket::Code => "code",
@@ -29,7 +29,7 @@ impl Bucket {
         }
     }
 
-    /// Finds out which kind a file is of. Linear in the length of its path.
+    /// Returns the kind of a file. Linear in the length of its path.
     pub fn of(path: &str) -> Bucket {
         let name_as_written = path.rsplit('/').next().unwrap_or(path);
         let path = path.to_ascii_lowercase();
@@ -126,22 +126,23 @@ fn own_name_is_of_test(name: &str) -> bool {
         })
 }
 
-/// The share of an answer that files of one kind may have, in percent. What others leave free is for all.
+/// The largest share of an answer for each kind of file, in percent. Results beyond their quota
+/// fill the space that other kinds leave free.
 pub type Quota = [u32; 4];
 
-/// What an answer is for (`mode`).
+/// The purpose of an answer (`mode`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
-    /// Anything.
+    /// No special purpose.
     #[default]
     Balanced,
-    /// Finding one's way: many files, each once.
+    /// Getting an overview: many files, each once.
     Discovery,
     /// Writing code: definitions first.
     Implementation,
     /// Planning a change: documents and interfaces.
     Planning,
-    /// Finding a defect: uses, tests and settings.
+    /// Finding a defect: uses, tests and configuration.
     Debug,
 }
 
@@ -155,7 +156,7 @@ impl Profile {
         Profile::Debug,
     ];
 
-    /// Returns its name.
+    /// Returns the name of the profile.
     pub fn as_str(self) -> &'static str {
         match self {
             Profile::Balanced => "balanced",
@@ -166,7 +167,7 @@ impl Profile {
         }
     }
 
-    /// Returns the share that each kind of files has, in the order of [`Bucket::ALL`].
+    /// Returns the quota of each kind of file, in the order of [`Bucket::ALL`].
     pub fn quota(self) -> Quota {
         match self {
             Profile::Balanced => [100, 40, 40, 30],
@@ -177,7 +178,7 @@ impl Profile {
         }
     }
 
-    /// Returns what counts for the order.
+    /// Returns the weights of the fields for the score.
     pub fn weights(self) -> Weights {
         let (path, definition, content) = match self {
             Profile::Balanced => (1.0, 1.0, 1.0),
@@ -202,7 +203,7 @@ impl Profile {
         }
     }
 
-    /// Returns how many places of one file are shown if the question does not say.
+    /// Returns how many places of one file are shown by default.
     pub fn per_file(self) -> u32 {
         match self {
             Profile::Discovery => 1,

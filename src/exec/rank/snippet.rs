@@ -1,10 +1,10 @@
-//! Which lines of a file are shown.
+//! Snippets: the lines of a file that an answer shows.
 
 use super::definition::{Kind, Language, definition};
 use super::document::Hit;
 use crate::index::text::without_terminator;
 
-/// How much is shown around the best line.
+/// How many lines are shown around the best line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Snippet {
     /// Three lines.
@@ -12,12 +12,12 @@ pub enum Snippet {
     Short,
     /// Fifteen lines.
     Long,
-    /// None.
+    /// Only the best line; its text is not shown.
     None,
 }
 
 impl Snippet {
-    /// Returns its name.
+    /// Returns the name of the option.
     pub fn as_str(self) -> &'static str {
         match self {
             Snippet::Short => "short",
@@ -35,22 +35,22 @@ impl Snippet {
     }
 }
 
-/// Some lines of a file, around one with terms.
+/// Some consecutive lines of a file around a line with terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    /// The number of its first line, from 1.
+    /// The number of the first line, from 1.
     pub start_line: u64,
-    /// The number of its last line.
+    /// The number of the last line.
     pub end_line: u64,
     /// Where the first line starts, in bytes of the text.
     pub start: usize,
-    /// Where the last line ends, without its terminator.
+    /// Where the last line ends without its terminator, in bytes of the text.
     pub end: usize,
-    /// Where the first hit of its best line is.
+    /// Where the first hit of the best line starts, in bytes of the text.
     pub at: usize,
-    /// How much its best line has, to compare chunks of one file.
+    /// The score of the best line, for comparing chunks of one file.
     pub worth: u32,
-    /// Whether a name is defined in that line.
+    /// Whether the best line defines a name.
     pub defines: bool,
 }
 

@@ -1,12 +1,13 @@
-//! What is queued, running and finished, by position in emission order.
+//! The state of one search: queued, running and finished work, by position in emission order.
 //!
-//! Owns which piece of work comes next, what may be emitted, how far ahead is looked and how many workers
-//! there should be. It starts nothing and waits for nobody.
+//! The scheduler and its workers share one [`State`] behind a lock. Owns the choice of the next
+//! piece of work, the order of emission, the limit on work ahead of the emission point, and the
+//! number of workers. Starts no threads and never waits.
 
 use super::*;
 use crate::exec::collect::weight;
 
-/// A position in emission order: the indices on the way through the source.
+/// A position in emission order: the indices on the path through the source.
 pub(super) type Position = Box<[u32]>;
 
 pub(super) enum Task<U> {
@@ -20,10 +21,10 @@ enum Finished {
     Error(FileError),
 }
 
-/// Outcomes of a piece of work in progress, readable by the waiting call at any time.
+/// The outcomes of a piece of work in progress. The waiting call can read them at any time.
 pub(super) type Slot = Arc<Mutex<Vec<FileOutcome>>>;
 
-/// Work that a thread has taken.
+/// Work that a worker has taken.
 pub(super) enum Running {
     Expanding,
     Searching(Arc<Vec<EligibleFile>>, Slot),
@@ -35,25 +36,25 @@ pub(super) struct State<U> {
     finished: BTreeMap<Position, Finished>,
     finished_bytes: usize,
     finished_results: usize,
-    /// Eligible files in `finished`, those that were passed over included.
+    /// Eligible files in `finished`, including skipped files.
     finished_files: u64,
-    /// Files to be searched that were enqueued so far; pieces grow with it, so that short searches do little
-    /// ahead. Files that are passed over do not count: they cost nothing, and those between them that remain
-    /// are all the likelier to fill the answer early.
+    /// Files to search that were enqueued so far. The size of pieces grows with this number, so
+    /// that short searches do little work ahead. Skipped files do not count: they cost nothing, and
+    /// the files between them are more likely to fill the answer early.
     enqueued: usize,
     pub(super) collector: Collector,
-    /// Some part of the answer was ready at some time.
+    /// Whether any part of the answer has been ready.
     pub(super) has_emitted: bool,
     pub(super) failure: Option<EngineError>,
-    /// Workers that there may be at most.
+    /// The most workers.
     threads: usize,
-    /// Workers that are there, or about to start.
+    /// Workers that exist or are about to start.
     pub(super) active: usize,
-    /// Of these, the ones that found nothing to do.
+    /// The part of `active` that waits for work.
     pub(super) idle: usize,
-    /// Of these, the ones that have not looked for work yet.
+    /// The part of `active` that has not looked for work yet.
     starting: usize,
-    /// Workers that ever were, for their names.
+    /// The number of workers ever started; used for their names.
     hired: usize,
 }
 
@@ -78,28 +79,29 @@ impl<U> State<U> {
         }
     }
 
-    /// Whether the result is known: everything was searched and emitted, or what is left can't change it.
+    /// Returns true if the result is known: everything was searched and emitted, or the rest can't
+    /// change it.
     pub(super) fn is_decided(&self) -> bool {
         self.collector.is_closed() || self.is_done()
     }
 
-    /// Whether there is no work left, neither to take nor in progress.
+    /// Returns true if no work is queued or running.
     pub(super) fn is_done(&self) -> bool {
         self.queued.is_empty() && self.running.is_empty()
     }
 
-    /// Counts one more worker in and returns its number, if much more work waits than there are workers. That is
-    /// what workers ask for when they come by.
+    /// Adds a worker and returns its number, if much more work is queued than there are workers.
+    /// Workers call this when they take work.
     pub(super) fn hire_for_much(&mut self) -> Option<usize> {
         self.hire(self.active + NOT_WORTH_A_WORKER)
     }
 
-    /// Counts one more worker in and returns its number, if any work waits that no worker is about to start with.
+    /// Adds a worker and returns its number, if work is queued that no starting worker will take.
     pub(super) fn hire_for_any(&mut self) -> Option<usize> {
         self.hire(self.starting)
     }
 
-    /// Counts one more worker in if it has something to do besides `spoken_for` pieces of work.
+    /// Adds a worker if more than `spoken_for` pieces of work are queued.
     fn hire(&mut self, spoken_for: usize) -> Option<usize> {
         let (first, _) = self.queued.first_key_value()?;
         let wanted = self.active < self.threads
@@ -115,23 +117,24 @@ impl<U> State<U> {
         Some(self.hired)
     }
 
-    /// Hears of a worker that starts with its work.
+    /// Records that a worker has started to look for work.
     pub(super) fn started(&mut self) {
         self.starting -= 1;
     }
 
-    /// Counts a worker out that could not be started. The others will do all of the work.
+    /// Removes a worker that could not be started, and stops adding workers. The other workers do
+    /// all of the work.
     pub(super) fn no_more_workers(&mut self) {
         self.active -= 1;
         self.starting -= 1;
         self.threads = self.active;
     }
 
-    /// Puts the items of an expanded unit at `parent` in their places.
+    /// Puts the items of the unit at `parent` in their positions.
     pub(super) fn enqueue(&mut self, parent: &[u32], items: Vec<Item<U>>, batching: Batching) {
         let mut next = 0u32;
         let mut run: Vec<EligibleFile> = Vec::new();
-        // Files passed over since the last one in `run`.
+        // Files skipped since the last file in `run`.
         let mut passed = 0u64;
         let mut place = || {
             let mut position = Vec::with_capacity(parent.len() + 1);
@@ -140,7 +143,7 @@ impl<U> State<U> {
             next += 1;
             position.into_boxed_slice()
         };
-        // The end is one more item behind which nothing is open any more.
+        // A final `None` closes the open run.
         for item in items.into_iter().map(Some).chain([None]) {
             let most = batching.max_files.max(1);
             let piece = (self.enqueued / 16).clamp(most.min(4), most);
@@ -173,7 +176,8 @@ impl<U> State<U> {
         }
     }
 
-    /// Hands everything to the collector that no earlier work is missing for.
+    /// Passes finished work to the collector, up to the first position where earlier work is
+    /// missing.
     pub(super) fn emit(&mut self) {
         while !self.collector.is_closed()
             && let Some(entry) = self.finished.first_entry()
@@ -215,7 +219,7 @@ impl<U> State<U> {
                 ) == (0, 0, 0),
             "what was emitted is counted as waiting"
         );
-        // The limit of files may end the search before the file that would be next.
+        // The limit of files may end the search before the next file.
         let queued = self.queued.first_key_value();
         let running = self.running.first_key_value();
         let next = match (queued, running) {
@@ -233,7 +237,7 @@ impl<U> State<U> {
         }
     }
 
-    /// Emits what can be, then what the thread at the gap has found so far.
+    /// Emits finished work, and then the outcomes so far of the worker at the gap.
     pub(super) fn emit_up_to_gap(&mut self) {
         self.emit();
         if self.collector.is_closed() {
@@ -250,7 +254,7 @@ impl<U> State<U> {
         }
     }
 
-    /// Puts the outcomes of a searched piece into the window.
+    /// Puts the outcomes of a searched piece into the window of finished work.
     pub(super) fn finish(
         &mut self,
         position: Position,
@@ -265,14 +269,14 @@ impl<U> State<U> {
             .insert(position, Finished::Files(files, outcomes));
     }
 
-    /// Returns how many results outcomes have.
+    /// Returns the number of results in outcomes.
     fn weight(&self, outcomes: &[FileOutcome]) -> usize {
         let report = self.collector.report();
         outcomes.iter().map(|outcome| weight(outcome, report)).sum()
     }
 
-    /// Whether what is finished reaches beyond a limit of the call already: then nothing behind it can be
-    /// part of the result.
+    /// Returns true if finished work already exceeds a limit of the call. Then work after it can't
+    /// be part of the result.
     fn beyond_limit(&self, position: &Position) -> bool {
         let enough = self.finished_results > self.collector.room()
             || self.finished_files > self.collector.files_left();
@@ -283,7 +287,7 @@ impl<U> State<U> {
                 .is_some_and(|(last, _)| position > last)
     }
 
-    /// Whether what is finished but can't be emitted fills the window.
+    /// Returns true if finished work that can't be emitted yet fills the window.
     fn window_full(&self) -> bool {
         self.finished.len() >= WINDOW_PIECES || self.finished_bytes >= WINDOW_BYTES
     }
@@ -301,7 +305,8 @@ impl<U> State<U> {
         {
             return None;
         }
-        // Engines with a high cost per task want more files: list further before searching few.
+        // Engines with a high cost per task need many files: list more directories before searching
+        // a few files.
         let mut files = 0;
         let mut expand = None;
         for (position, task) in &self.queued {
@@ -319,7 +324,7 @@ impl<U> State<U> {
             }
         }
         if expand.is_none() && files < batching.min_files && self.expanding() {
-            // More files are about to be known.
+            // A running expansion will provide more files.
             return None;
         }
         let position = match expand {
@@ -387,7 +392,7 @@ pub(super) enum Taken<U> {
     Search(VecDeque<Piece>),
 }
 
-/// Counts the eligible files that a searched piece stands for: the files and those passed over before them.
+/// Counts the eligible files of a searched piece: its files and the skipped files before them.
 fn eligible(files: &[EligibleFile], outcomes: &[FileOutcome]) -> u64 {
     files
         .iter()

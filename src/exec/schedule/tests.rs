@@ -13,7 +13,7 @@ use crate::exec::stop::{Clock, SystemClock};
 use crate::index::beneath::RootDir;
 use crate::index::walk::{FoundFile, Place};
 
-/// A tree of numbered files: a node is a number of files, then more nodes.
+/// A tree of numbered files: a node is a number of files, followed by more nodes.
 #[derive(Clone, Debug)]
 enum Node {
     Files(usize),
@@ -86,7 +86,7 @@ impl FileSource for Tree {
     }
 }
 
-/// What the fake engine does with a file.
+/// The behaviour of the fake engine for one file.
 type Behaviour = dyn Fn(&str, &Stop) -> Result<FileOutcome, EngineError> + Send + Sync;
 
 struct Fake {
@@ -95,7 +95,7 @@ struct Fake {
     /// Names of all files that were searched.
     seen: Arc<Mutex<BTreeSet<String>>>,
     tasks: Arc<AtomicUsize>,
-    /// Workers that were started.
+    /// The number of workers that were started.
     workers: Arc<AtomicUsize>,
 }
 
@@ -180,7 +180,7 @@ fn hit(count: usize) -> FileOutcome {
     }
 }
 
-/// The limit that ended a run.
+/// Returns the limit that ended a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Truncation {
     MaxResults,
@@ -269,7 +269,7 @@ fn nodes() -> impl Strategy<Value = Vec<Node>> {
     prop::collection::vec(node, 0..6)
 }
 
-/// How many events the file of that name has, from 0 to 3.
+/// Returns the number of events of a file, from 0 to 3.
 fn events_in(name: &str) -> usize {
     name.bytes().map(usize::from).sum::<usize>() % 4
 }
@@ -277,8 +277,8 @@ fn events_in(name: &str) -> usize {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Files finish in any order (their work takes different times), on any number of threads; what comes
-    /// out is the sequential answer.
+    /// Files finish in any order, since their work takes different times, on any number of threads.
+    /// The answer is always that of a sequential search.
     #[test]
     fn t_lsi_det_02_completion_order_never_shows(
         nodes in nodes(),
@@ -322,7 +322,7 @@ proptest! {
     }
 }
 
-/// Waits until something is so; a panic says that it never was.
+/// Waits until a condition holds; panics if that takes too long.
 fn await_that(what: &str, is_so: impl Fn() -> bool) {
     let began = SystemClock.now();
     while !is_so() {
@@ -351,7 +351,7 @@ fn an_early_limit_leaves_the_rest_of_the_tree_alone() {
     );
 }
 
-/// A clock that stands still until the worker hangs, and then is far ahead.
+/// A clock that stands still until the worker hangs, and then jumps far ahead.
 #[derive(Debug)]
 struct Jump(Instant, AtomicBool);
 impl Clock for Jump {
@@ -368,7 +368,8 @@ fn a_deadline_yields_the_prefix_before_the_gap() {
     let jump = clock.clone();
     let seen: Arc<Mutex<BTreeSet<String>>> = Arc::default();
     let searched = seen.clone();
-    // File 13 answers in part once it is stopped, which happens when all files before it were searched.
+    // File 13 answers only in part after the stop, which comes when all earlier files were
+    // searched.
     let mut fake = Fake::new(move |name, stop| {
         if name != "00.013" {
             return Ok(hit(1));
@@ -416,7 +417,7 @@ fn a_worker_that_never_looks_up_is_left_behind_and_counted() {
     let mut options = options(1000, 1000, 1);
     options.deadline = Deadline::after(Duration::from_secs(10), clock);
     let abandoned = options.abandoned.clone();
-    // The worker is held until this has returned.
+    // The worker is blocked until this call has returned.
     let run = run(tree, Arc::new(fake), &options).unwrap();
     assert!(run.timed_out);
     assert_eq!(shown(&run), [("00.000".to_string(), 1)]);
@@ -439,7 +440,7 @@ fn too_many_abandoned_workers_refuse_the_next_call() {
     assert!(matches!(error, RunError::NoWorkers(message) if message.contains("still busy")));
 }
 
-/// A clock at whose tenth look an abandoned worker ends.
+/// A clock that ends an abandoned worker when it is read for the tenth time.
 #[derive(Debug)]
 struct Finishing(AtomicUsize, Abandoned);
 impl Clock for Finishing {
@@ -572,7 +573,7 @@ fn errors_after_the_end_are_not_reported() {
     assert_eq!(run_with(2, 100), ("00 02".to_string(), 3));
     assert_eq!(run_with(1, 100), ("00".to_string(), 2));
     assert_eq!(run_with(100, 2), ("00".to_string(), 2));
-    // Exactly as many files as allowed: nothing is left out.
+    // Exactly as many files as allowed: no file is cut off.
     assert_eq!(run_with(100, 4), ("00 02 04".to_string(), 4));
 }
 
@@ -614,7 +615,7 @@ fn a_worker_hands_over_what_it_has_before_it_holds_too_much() {
 
 #[test]
 fn nothing_is_searched_behind_what_is_known_to_be_enough() {
-    // The very first file takes until others have long found all that can be shown.
+    // The first file takes until other workers have found everything that can be shown.
     let (tree, _tmp) = Tree::new(vec![Node::Files(4000)]);
     let fake = Fake::new(|name, stop| {
         if name == "00.000" {
@@ -650,7 +651,7 @@ fn the_first_part_is_handed_out_while_the_search_goes_on() {
     let (tree, _tmp) = Tree::new(vec![Node::Files(40)]);
     let taken = Arc::new(AtomicBool::new(false));
     let seen = taken.clone();
-    // The last file is searched only once the first one was handed out.
+    // The last file is searched only after the first one was passed to the caller.
     let fake = Fake::new(move |name, _| {
         await_that("the first file is handed out", || {
             name != "00.039" || seen.load(Ordering::Acquire)
@@ -679,7 +680,7 @@ fn workers_wait_for_a_taker_that_is_slow() {
     let (mut taken, mut most_ahead) = (0, 0);
     let run = super::run(tree, Arc::new(fake), &options(1000, 1000, 2), &mut |_| {
         if taken == 0 {
-            // Long enough for the workers to search everything, if they were let.
+            // Long enough for the workers to search everything, if nothing paused them.
             for _ in 0..200 {
                 thread::sleep(Duration::from_millis(1));
             }
@@ -689,8 +690,8 @@ fn workers_wait_for_a_taker_that_is_slow() {
         ControlFlow::Continue(())
     });
     assert_eq!(run.unwrap().totals.results, 240);
-    // The files that are being handed out, as many again that are ready or wait for an earlier piece,
-    // and those that are being searched.
+    // The files that are being passed on, as many that are ready or wait for an earlier piece, and
+    // those that are being searched.
     let limit = 2 * (READY_BYTES + WINDOW_BYTES) / (1 << 20) + 4;
     assert!(
         most_ahead <= limit,

@@ -1,13 +1,15 @@
-//! What one worker does: it takes the earliest piece of work, does it, and hands over what came out.
+//! One worker: takes the earliest piece of work, runs it, and returns its outcomes.
 //!
-//! Owns the loop and how a piece ends; which piece comes next is the state's to say.
+//! Runs on a thread of its own, which the scheduler starts. Owns the worker's loop and the
+//! completion of a piece. Guarantees that a call learns of the end of a worker, even after a panic.
+//! `state.rs` decides which piece comes next.
 
 use std::io;
 
 use super::*;
 use crate::exec::engine::Worker;
 
-/// Reports the end of a worker, even one that ended by a panic.
+/// Reports the end of a worker, also after a panic.
 struct Leaving<'a, S: FileSource>(&'a Shared<S>);
 
 impl<S: FileSource> Drop for Leaving<'_, S> {
@@ -26,7 +28,7 @@ impl<S: FileSource> Drop for Leaving<'_, S> {
     }
 }
 
-/// Tells everyone that a worker was counted out.
+/// Notifies all waiting threads that a worker was removed.
 fn left<S: FileSource>(shared: &Shared<S>, state: MutexGuard<'_, State<S::Unit>>) {
     if shared.is_abandoned.load(Ordering::Acquire) {
         shared.abandoned.0.fetch_sub(1, Ordering::AcqRel);
@@ -36,8 +38,8 @@ fn left<S: FileSource>(shared: &Shared<S>, state: MutexGuard<'_, State<S::Unit>>
     shared.news.notify_all();
 }
 
-/// Starts the worker of that number, which was counted in already; counts it out again if there is no thread
-/// for it. Takes about as long as searching a few small files.
+/// Starts worker `number`, which the state has counted already. Removes it from the state again if
+/// no thread can be created. Takes about as long as searching a few small files.
 pub(super) fn start<S: FileSource>(shared: &Arc<Shared<S>>, number: usize) -> io::Result<()> {
     let own = shared.clone();
     let started = thread::Builder::new()
@@ -50,7 +52,7 @@ pub(super) fn start<S: FileSource>(shared: &Arc<Shared<S>>, number: usize) -> io
     })
 }
 
-/// The loop of one worker.
+/// Runs the loop of one worker.
 fn work<S: FileSource>(shared: &Arc<Shared<S>>) {
     let _leaving = Leaving(shared);
     let mut worker = shared.prepared.worker(shared.stop.clone());
@@ -77,7 +79,7 @@ fn work<S: FileSource>(shared: &Arc<Shared<S>>) {
         let hired = state.hire_for_much();
         drop(state);
         if let Some(number) = hired {
-            // Without it, this one goes on alone.
+            // If the new worker can't start, this worker continues alone.
             let _ = start(shared, number);
         }
         match taken {
@@ -87,7 +89,7 @@ fn work<S: FileSource>(shared: &Arc<Shared<S>>) {
                     shared.stop.raise(StopReason::Failed);
                 }
                 if shared.stop.is_raised() {
-                    // The listing may be partial, so its place stays a gap.
+                    // The listing may be incomplete, so its position stays a gap.
                     return;
                 }
                 let mut state = lock(&shared.state);
@@ -104,7 +106,7 @@ fn work<S: FileSource>(shared: &Arc<Shared<S>>) {
     }
 }
 
-/// Searches pieces as one task of the engine. Returns false when the worker should end.
+/// Searches pieces as one task of the engine. Returns false if the worker should end.
 fn search<S: FileSource>(
     shared: &Shared<S>,
     worker: &mut dyn Worker,
@@ -131,7 +133,8 @@ fn search<S: FileSource>(
     let mut before = 0;
     let mut whole = true;
     let result = worker.search(&files, &mut |n, outcome| {
-        // The engine answers in order, so a piece is done when the first file of the next is answered.
+        // The engine answers in order. So a piece is done when the first file of the next piece is
+        // answered.
         while let Some(piece) = pieces.front() {
             if n < before + piece.files.len() {
                 lock(&piece.slot).push(outcome);
@@ -148,7 +151,7 @@ fn search<S: FileSource>(
     {
         whole &= complete(shared, piece);
     }
-    // A gap that nobody works on would keep the call waiting until its deadline.
+    // A gap that no worker fills would make the call wait until its deadline.
     match result {
         Err(error) => fail(shared, error),
         Ok(()) if !whole && !shared.stop.is_raised() => fail(shared, unanswered()),
@@ -156,7 +159,7 @@ fn search<S: FileSource>(
     }
 }
 
-/// What it means when an engine leaves out a file although nothing stopped it.
+/// Returns the error for an engine that skips a file although nothing stopped it.
 fn unanswered() -> EngineError {
     EngineError::Failed {
         message:
@@ -166,7 +169,7 @@ fn unanswered() -> EngineError {
     }
 }
 
-/// Ends the call with a failure, unless something else ended it before. Returns false.
+/// Ends the call with a failure, unless another reason ended it before. Returns false.
 fn fail<S: FileSource>(shared: &Shared<S>, error: EngineError) -> bool {
     let mut state = lock(&shared.state);
     if !shared.stop.is_raised() {
@@ -176,8 +179,8 @@ fn fail<S: FileSource>(shared: &Shared<S>, error: EngineError) -> bool {
     false
 }
 
-/// Searches the files of one piece, and hands the rest back when the events of those searched fill
-/// [`PIECE_BYTES`], so that what a worker holds does not grow with the number of files.
+/// Searches the files of one piece. When the events reach [`PIECE_BYTES`], puts the other files
+/// back into the queue, so that the memory of a worker does not grow with the number of files.
 fn search_one_by_one<S: FileSource>(
     shared: &Shared<S>,
     worker: &mut dyn Worker,
@@ -225,8 +228,8 @@ fn search_one_by_one<S: FileSource>(
     Ok(!shared.stop.is_raised())
 }
 
-/// Moves a searched piece into the window, unless it is not whole: then its place stays a gap, and the answer
-/// is false.
+/// Moves a searched piece into the window. If an outcome is missing or incomplete, returns false,
+/// and the position stays a gap.
 fn complete<S: FileSource>(shared: &Shared<S>, piece: Piece) -> bool {
     let mut state = lock(&shared.state);
     {
@@ -243,7 +246,7 @@ fn complete<S: FileSource>(shared: &Shared<S>, piece: Piece) -> bool {
     true
 }
 
-/// Emits what became emittable and tells everyone who waits for it.
+/// Emits work that can be emitted now, and notifies waiting threads.
 fn advance<S: FileSource>(shared: &Shared<S>, mut state: MutexGuard<'_, State<S::Unit>>) {
     let mut has_news = false;
     if shared.stop.reason().is_none() {
@@ -253,13 +256,14 @@ fn advance<S: FileSource>(shared: &Shared<S>, mut state: MutexGuard<'_, State<S:
             shared.stop.raise(StopReason::Satisfied);
         }
         let ready = state.collector.ready_bytes();
-        // The first part is handed out at once, and later ones in larger pieces or at the next tick.
+        // The first part of an answer is passed on at once, later parts in larger pieces or at the
+        // next tick.
         let is_first = ready > 0 && !std::mem::replace(&mut state.has_emitted, ready > 0);
         let is_much = ready_before < WORTH_WAKING && ready >= WORTH_WAKING;
         has_news = state.is_decided() || is_first || is_much;
     }
     let waiting = state.idle > 0;
-    // A thread that wakes up wants the lock.
+    // Released first, because a woken thread needs the lock.
     drop(state);
     if has_news {
         shared.news.notify_all();

@@ -1,4 +1,4 @@
-//! The bytes of each part of a manifest.
+//! The encoding of each part of a manifest.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::format::error::{FormatError, FormatErrorKind};
 use crate::format::publish::{MAX_NAME_BYTES, is_plain_name};
 use crate::format::wire::{Reader, Writer};
 
-/// The fewest bytes of a text, a segment and an input: what their counts are held against.
+/// The least number of bytes of a text, a segment and an input. A count is checked against them.
 const MIN_TEXT: usize = 8;
 const MIN_SEGMENT: usize = 8 + 1 + 16 + 8 + 1;
 const MIN_INPUT: usize = 8 + 1 + 40;
@@ -24,7 +24,7 @@ const PATTERNS: &str = "the number of deny patterns";
 const SEGMENTS: &str = "the number of segments";
 const INPUTS: &str = "the number of eligibility inputs";
 
-/// Checks a length or count of something to be written.
+/// Checks a length or count that is about to be written.
 pub(super) fn limit(what: &'static str, found: usize, limit: usize) -> Result<(), FormatError> {
     if found <= limit {
         return Ok(());
@@ -32,7 +32,7 @@ pub(super) fn limit(what: &'static str, found: usize, limit: usize) -> Result<()
     Err(FormatError::over_limit(what, found as u64, limit as u64))
 }
 
-/// Checks a length of something that is read.
+/// Checks a length that was read.
 pub(super) fn readable(what: &'static str, found: usize, limit: usize) -> Result<(), FormatError> {
     if found <= limit {
         return Ok(());
@@ -41,7 +41,7 @@ pub(super) fn readable(what: &'static str, found: usize, limit: usize) -> Result
 }
 
 impl Manifest {
-    /// Checks that what is about to be written can be read again.
+    /// Checks that [`Manifest::decode`] will accept this manifest.
     pub(super) fn check(&self) -> Result<(), FormatError> {
         self.key.check()?;
         if let Err(problem) = self.bloom.sound() {
@@ -61,7 +61,7 @@ fn refused(problem: &'static str) -> FormatError {
     FormatError::new(FormatErrorKind::Refused { problem })
 }
 
-/// Checks the names of all files; none may occur twice.
+/// Checks the names of all files, which must be distinct.
 fn distinct_names(segments: &[SegmentRef]) -> Result<(), &'static str> {
     let mut seen = BTreeSet::new();
     let files = segments
@@ -84,8 +84,8 @@ fn rules(input: &mut Reader<'_>) -> Result<IgnoreRules, FormatError> {
 }
 
 impl KeyParts {
-    /// Returns the one encoding of the key: equal keys have equal bytes, different ones different bytes. What a hash
-    /// of the key is made of.
+    /// Returns the canonical encoding of the key, the input of the key's hash. Equal keys have
+    /// equal bytes, and different keys have different bytes.
     pub fn encode_key(&self) -> Vec<u8> {
         let mut out = Writer::new();
         out.block(&self.root);
@@ -192,13 +192,13 @@ impl BloomParts {
         Ok(parts)
     }
 
-    /// Checks what whoever computes with the parameters would divide by or loop over.
+    /// Checks the parameters that computations divide by or loop over.
     fn sound(&self) -> Result<(), &'static str> {
         let rate = f64::from_bits(self.target_fp_rate_bits);
         if self.bits == 0 || self.hashes == 0 || self.ngram_chars == 0 || self.basis_ngrams == 0 {
             return Err("a parameter of the filters is 0");
         }
-        // Not the other way round: comparing with what is not a number is always false.
+        // In this form, because NaN fails every comparison.
         if rate > 0.0 && rate < 1.0 {
             Ok(())
         } else {
@@ -288,7 +288,7 @@ pub(super) fn encode_inputs(inputs: &[EligibilityInput]) -> Vec<u8> {
     for input in inputs {
         out.block(&input.path);
         out.u8(input.stat.map_or(NOTHING, |stat| kind_code(stat.kind)));
-        // What is not there has as many bytes, all zero.
+        // An absent input has the same bytes, all zero.
         let stat = input.stat.unwrap_or(ABSENT);
         out.u64(stat.size);
         out.i64(stat.mtime_ns);
@@ -299,7 +299,7 @@ pub(super) fn encode_inputs(inputs: &[EligibilityInput]) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// In the place of a kind: nothing is there.
+/// The kind code of an absent input.
 const NOTHING: u8 = 0;
 
 const ABSENT: InputStat = InputStat {

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::format::error::FormatErrorKind;
 
-/// A manifest with something in every field.
+/// A manifest with a value in every field.
 fn sample() -> Manifest {
     let file = |name: &str, len| FileRef {
         name: name.to_owned(),
@@ -89,7 +89,7 @@ fn manifests_come_back() {
     }
 }
 
-/// A manifest with as little as possible in it.
+/// A manifest with as little content as possible.
 fn minimal() -> Manifest {
     Manifest {
         key: KeyParts::default(),
@@ -100,7 +100,7 @@ fn minimal() -> Manifest {
     }
 }
 
-/// Every how manyth place of a file is damaged in turn: all of them, unless interpreted.
+/// The distance between the damaged offsets of a file: every byte, except under Miri.
 const STEP: usize = if cfg!(miri) { 397 } else { 1 };
 
 #[test]
@@ -123,7 +123,7 @@ fn every_turned_bit_is_noticed() {
     }
 }
 
-/// A manifest file whose checksums hold, with other bytes in one section.
+/// A manifest file with other bytes in one section, and matching checksums.
 fn forge(id: u32, content: &[u8]) -> Vec<u8> {
     let bytes = minimal().encode().unwrap();
     let sound = Container::open(Storage::from(bytes), FileKind::Manifest, 1).unwrap();
@@ -206,7 +206,7 @@ fn content_that_lies_is_inconsistent() {
     }
 }
 
-/// Changes one byte of a section's content, in `sample`.
+/// Changes one byte of a section in `sample`.
 fn changed(id: u32, at: usize, value: u8) -> Result<Manifest, FormatError> {
     let sample = sample();
     let mut content = match id {
@@ -240,7 +240,7 @@ fn each_field_is_checked() {
         b'.',
         "can have the name",
     );
-    // What is at the first input, where nothing is.
+    // The kind of the first input, which is absent.
     let kind = 16 + b"/home/.git".len();
     check(section::INPUTS, kind, 5, "kind that is not known");
     check(section::INPUTS, kind + 1, 1, "has a size or a time");
@@ -274,7 +274,7 @@ fn two_files_of_one_name_are_refused() {
     assert!(error.is_corrupt() && error.to_string().contains("one name"));
 }
 
-// Would take the interpreter minutes, for comparisons of lengths.
+// Takes minutes under Miri, and only compares lengths.
 #[cfg(not(miri))]
 #[test]
 fn what_could_not_be_read_is_not_written() {
@@ -342,7 +342,7 @@ fn every_component_changes_the_key_s_encoding() {
         |key| key.excludes_base.push(b'x'),
         |key| key.access.push('x'),
         |key| {
-            // The same text, cut at another place.
+            // The same text, split at another offset.
             let last = key.deny_patterns.pop().unwrap();
             key.deny_patterns[0].push_str(&last);
         },

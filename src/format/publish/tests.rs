@@ -10,18 +10,18 @@ use crate::format::lock::LockFile;
 
 const NAME: &str = "manifest";
 
-/// What an operation of a [`Faulty`] disk may be told to do.
+/// The behavior of a [`Faulty`] disk at the chosen operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
-    /// Fail, as with a full disk. What comes later works.
+    /// Fails once, as with a full disk. Later operations work.
     Once,
-    /// Fail, and so does everything later: the process was killed.
+    /// Fails, and so does every later operation: the process was killed.
     Crash,
-    /// Fail, and removing fails too.
+    /// Fails, and removing files fails too.
     CannotRemove,
 }
 
-/// A disk that fails at the operation whose number, from 0, is given.
+/// A disk that fails at the operation with a given number, counted from 0.
 #[derive(Debug)]
 struct Faulty<'a> {
     inner: &'a dyn Disk,
@@ -119,7 +119,7 @@ struct FaultyFile {
 impl Write for FaultyFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let step = self.state.lock().unwrap().step("write");
-        // A write that fails may have got half way.
+        // A failing write may have written half of its bytes.
         let bytes = if step.is_ok() {
             bytes
         } else {
@@ -141,7 +141,7 @@ impl DiskFile for FaultyFile {
     }
 }
 
-/// A disk in memory that knows what a loss of power may leave of it: of what was not synced, anything.
+/// A disk in memory that models a power failure: any part of the unsynced data may be lost.
 #[derive(Clone, Debug, Default)]
 struct MemDisk {
     state: Arc<Mutex<MemState>>,
@@ -150,11 +150,11 @@ struct MemDisk {
 #[derive(Clone, Debug, Default)]
 struct MemState {
     files: Vec<MemFile>,
-    /// Names as the process sees them.
+    /// The names that the process sees.
     names: BTreeMap<PathBuf, usize>,
-    /// Names that survive.
+    /// The names that survive.
     durable: BTreeMap<PathBuf, usize>,
-    /// Changes of names that may or may not survive, in order.
+    /// Changes of names that may survive or not, in order.
     pending: Vec<Change>,
 }
 
@@ -201,7 +201,7 @@ impl MemDisk {
         found.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// What `path` may hold after a loss of power now.
+    /// Returns every possible content of `path` after a power failure now.
     fn after_power_loss(&self, path: &Path) -> Vec<Option<Vec<u8>>> {
         let state = self.state.lock().unwrap();
         let mut outcomes = Vec::new();
@@ -219,7 +219,7 @@ impl MemDisk {
                     outcomes.push(Some(durable.clone()));
                     outcomes.push(Some(content.clone()));
                     if content != durable {
-                        // The length arrived, the bytes did not.
+                        // The length was written, the bytes were not.
                         outcomes.push(Some(vec![0; content.len()]));
                     }
                 }
@@ -230,7 +230,7 @@ impl MemDisk {
 }
 
 impl Disk for MemDisk {
-    // Only what publishing needs: nothing else is asked for.
+    // Supports only the operations that publishing uses.
     fn make_dir(&self, dir: &Path) -> io::Result<()> {
         RealDisk.make_dir(dir)
     }
@@ -315,7 +315,7 @@ impl DiskFile for MemHandle {
     }
 }
 
-/// More than is buffered, so that there are several writes.
+/// More than the buffer size, so that there are several writes.
 fn new_content() -> Vec<u8> {
     (0..600_000_u32).map(|i| (i % 247) as u8).collect()
 }
@@ -337,7 +337,7 @@ fn put(disk: &dyn Disk, lock: &DirLock, content: &[u8]) -> Result<(), FormatErro
     })
 }
 
-/// The steps of a publication on which nothing fails.
+/// The steps of a publication without a failure.
 fn steps(disk: &dyn Disk, lock: &DirLock) -> Vec<&'static str> {
     let faulty = Faulty::new(disk, usize::MAX, Fault::Once);
     put(&faulty, lock, &new_content()).unwrap();
@@ -377,7 +377,7 @@ fn whatever_fails_the_old_file_or_the_new_one_is_there_after_a_loss_of_power() {
                     let is_old = outcome.as_deref() == old;
                     assert!(is_new || is_old && result.is_err(), "{at} {fault:?}");
                 }
-                // The last step apart, an error means that nothing has changed.
+                // Before the last step, an error means that nothing has changed.
                 if at < total - 1 {
                     assert!(outcomes.iter().all(|outcome| outcome.as_deref() == old));
                 }
@@ -388,7 +388,7 @@ fn whatever_fails_the_old_file_or_the_new_one_is_there_after_a_loss_of_power() {
 
 #[test]
 fn the_loss_of_power_finds_what_is_not_synced() {
-    // What the test above relies on: each missing sync shows.
+    // The premise of the test above: each missing sync has an effect.
     let path = Path::new("d/manifest");
     let other = Path::new("d/x");
     let run = |sync: bool, sync_dir: bool| {
@@ -501,7 +501,7 @@ fn a_panic_leaves_nothing_behind() {
 fn leftovers_of_the_same_name_are_not_in_the_way() {
     let dir = tempfile::tempdir().unwrap();
     let lock = lock(dir.path());
-    // What an earlier process of this number may have left: the names this one comes to next.
+    // Leftovers of an earlier process with the same id: the names that this process tries next.
     let next = NEXT.load(Ordering::Relaxed);
     for number in next..next + 50 {
         let process = std::process::id();
@@ -618,7 +618,7 @@ fn new_files_are_private_and_can_be_mapped() {
 
 const NEW: &[u8] = b"new content, of another length";
 
-/// Publishes with a library that keeps files beside its own.
+/// Publishes with a library that leaves companion files.
 fn put_by_path(disk: &dyn Disk, lock: &DirLock, fail: bool) -> Result<(), FormatError> {
     publish_path(disk, lock, NAME, |path| {
         let write = |path: &Path| std::fs::write(path, NEW).unwrap();
@@ -676,7 +676,8 @@ fn fr_lsi_idx_conc_03_a_file_written_by_its_path_is_the_old_one_or_the_new_one()
             remove_leftovers(&RealDisk, &lock).unwrap();
             assert_eq!(names_in(dir.path()), [NAME], "{fault:?} {at}");
             if at >= done.len() {
-                // What can't be removed is never published: it might be read with the new file.
+                // If companions can't be removed, nothing is published: they might be read with the
+                // new file.
                 assert_eq!(result.is_ok(), fault != Fault::CannotRemove, "{done:?}");
                 assert_eq!(content == NEW, result.is_ok());
                 break;
@@ -715,7 +716,7 @@ fn a_file_that_is_replaced_is_the_old_one_or_the_new_one_and_is_not_synced() {
         let disk = Faulty::new(&RealDisk, at, Fault::Once);
         let replaced = replace(&disk, &lock, "state", b"second");
         assert!(!disk.done().iter().any(|step| step.starts_with("sync")));
-        // Nothing is left behind.
+        // No file is left behind.
         assert_eq!(count(), 2, "{at}");
         if replaced.is_ok() {
             assert_eq!(read(), b"second");

@@ -1,4 +1,4 @@
-//! The fixed parts of a container: what is where in header, table and trailer.
+//! The fixed parts of a container: the fields of header, section table and trailer.
 
 use crate::format::error::{Checked, FormatError, FormatErrorKind};
 use crate::format::storage::ALIGNMENT;
@@ -9,23 +9,23 @@ use crate::format::wire::{Reader, Writer};
 /// History: 1, the first.
 pub const CONTAINER_VERSION: u32 = 1;
 
-/// The bytes that share a checksum.
+/// The number of bytes that share a checksum.
 pub const PAGE_SIZE: usize = 1 << PAGE_SHIFT;
 
-/// The most sections a file has.
+/// The largest number of sections in a file.
 pub const MAX_SECTIONS: usize = 1024;
 
 /// Binary logarithm of [`PAGE_SIZE`].
 pub(super) const PAGE_SHIFT: u32 = 12;
 
-/// The first bytes of every file. The first is no ASCII and no UTF-8, and the line ends and the end of file of
-/// old are there so that a transfer in text mode is noticed at once.
+/// The first bytes of every file. The first byte is neither ASCII nor UTF-8. The line endings and
+/// the Ctrl-Z byte reveal a transfer in text mode.
 pub(super) const MAGIC: [u8; 8] = *b"\x89FSX\r\n\x1a\n";
 
 /// The last bytes of every file.
 pub(super) const END_MAGIC: [u8; 8] = *b"\nend FSX";
 
-/// Reads as this number only in the byte order it was written in.
+/// A number that differs when it is read in another byte order.
 pub(super) const ENDIANNESS_MARK: u32 = 0x0403_0201;
 
 pub(super) const HEADER_LEN: usize = 64;
@@ -35,26 +35,26 @@ pub(super) const ENTRY_LEN: usize = 24;
 /// The smallest container: no section, one page.
 pub(super) const MIN_LEN: usize = HEADER_LEN + 4 + TRAILER_LEN;
 
-/// Where the header's own checksum is.
+/// The offset of the header's own checksum.
 const HEADER_CRC_AT: usize = HEADER_LEN - 4;
 
-/// Where the trailer's own checksum is.
+/// The offset of the trailer's own checksum.
 const TRAILER_CRC_AT: usize = TRAILER_LEN - 12;
 
-/// What a file is for.
+/// The purpose of an index file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FileKind {
     /// An immutable part of an index.
     Segment,
-    /// The file that names the live segments of an index.
+    /// The manifest, which names the live segments of an index.
     Manifest,
-    /// Which entries of a segment are dead.
+    /// The list of dead entries of a segment.
     Tombstones,
 }
 
 impl FileKind {
-    /// Returns the number that stands for the kind in files.
+    /// Returns the code of the kind in files.
     pub fn code(self) -> u32 {
         match self {
             Self::Segment => 1,
@@ -64,13 +64,13 @@ impl FileKind {
     }
 }
 
-/// What is known of a file once it is complete.
+/// The length and checksum of a complete file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Its length in bytes.
+    /// The length of the file in bytes.
     pub len: u64,
-    /// Stands for all of its bytes: others refer to the file by it. It depends on the header, on every page's
-    /// checksum and on the section table.
+    /// The checksum by which other files refer to this one. It covers the header, the checksum of
+    /// every page, and the section table.
     pub checksum: u64,
 }
 
@@ -88,7 +88,7 @@ pub(super) fn file_checksum(header: &[u8], page_list: &[u8], table: &[u8]) -> u6
     hash.digest()
 }
 
-/// What a header says beyond that it is one.
+/// The variable fields of a header.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header {
     pub(super) kind: u32,
@@ -106,10 +106,10 @@ impl Header {
         fixed(out, HEADER_CRC_AT)
     }
 
-    /// Takes the header of this version of the container.
+    /// Decodes a header of this version of the container.
     ///
-    /// Every version has magic, mark and version at these places, and a checksum over as many bytes: a
-    /// newer version can be told from damage.
+    /// Every version has the magic bytes, the mark, the version and a checksum at these offsets. So
+    /// a newer version can be distinguished from damage.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let found = bytes.len() as u64;
         let mut input = Reader::new(bytes, "the header");
@@ -149,7 +149,7 @@ impl Header {
     }
 }
 
-/// Checks a version that is read up to `supported`.
+/// Checks that a version is between 1 and `supported`.
 pub(super) fn check_version(
     what: &'static str,
     found: u32,
@@ -169,7 +169,7 @@ pub(super) fn check_version(
     Err(FormatError::new(kind))
 }
 
-/// One line of the section table.
+/// One entry of the section table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) id: u32,
@@ -196,10 +196,10 @@ impl Entry {
     }
 }
 
-/// What the trailer says: where the lists are, and their checksums.
+/// The content of the trailer: the positions and checksums of the lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Trailer {
-    /// Where the list of page checksums starts, which is where the pages end.
+    /// The offset of the list of page checksums, which is also the end of the pages.
     pub(super) list_offset: u64,
     pub(super) table_offset: u64,
     pub(super) file_len: u64,
@@ -224,7 +224,7 @@ impl Trailer {
         trailer
     }
 
-    /// Takes the trailer at the end of a file of `found` bytes.
+    /// Decodes the trailer at the end of a file of `found` bytes.
     pub(super) fn decode(bytes: &[u8], found: u64) -> Result<Self, FormatError> {
         let offset = found.saturating_sub(TRAILER_LEN as u64);
         if bytes.len() != TRAILER_LEN {
@@ -235,7 +235,7 @@ impl Trailer {
             }));
         }
         if !bytes.ends_with(&END_MAGIC) {
-            // Most likely the end is missing. How long the file was is not known.
+            // Most likely the file was truncated. Its original length is unknown.
             let expected = found.saturating_add(1);
             return Err(FormatError::new(FormatErrorKind::Truncated {
                 expected,
@@ -276,7 +276,7 @@ impl Trailer {
     }
 }
 
-/// Fills up with zeros and puts the checksum of all bytes before `crc_at` there.
+/// Pads with zeros, and stores the checksum of all bytes before `crc_at` at `crc_at`.
 fn fixed<const N: usize>(out: Writer, crc_at: usize) -> [u8; N] {
     let mut bytes = [0; N];
     let written = out.as_bytes();
@@ -286,7 +286,7 @@ fn fixed<const N: usize>(out: Writer, crc_at: usize) -> [u8; N] {
     bytes
 }
 
-/// Whether the checksum at `crc_at` is that of all bytes before it.
+/// Returns true if the checksum at `crc_at` is that of all bytes before it.
 fn crc_holds(bytes: &[u8], crc_at: usize) -> bool {
     let stored = bytes.get(crc_at..crc_at + 4);
     let covered = bytes.get(..crc_at).unwrap_or_default();

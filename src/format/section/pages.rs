@@ -1,20 +1,22 @@
-//! The pages of a container whose file is read as it is looked at.
+//! The page cache of a container on paged storage.
 //!
-//! Owns what was read: each page once, after it was found to have its checksum, and then it never changes. What lies in
-//! two pages, or is a longer part of a section, is kept once more, in one piece.
+//! [`Container`](super::Container) asks for byte ranges, and passes in the function that reads and
+//! checks pages. This module owns the bytes that were read: a page is kept after its checksum
+//! matched, and never changes. A range in two pages is kept as a second copy of both. A longer
+//! range is kept as a copy of its section, so that every range is contiguous.
 
 use std::sync::OnceLock;
 
 use super::layout::{PAGE_SHIFT, PAGE_SIZE};
 use crate::format::error::FormatError;
 
-/// Pages, by their numbers.
+/// The cached pages of one file.
 #[derive(Debug)]
 pub(super) struct Pages {
     single: Vec<OnceLock<Vec<u8>>>,
-    /// Those with the ones after them.
+    /// Each page together with the next one.
     pairs: Vec<OnceLock<Vec<u8>>>,
-    /// Whole sections, by their place in the table.
+    /// Whole sections, by position in the section table.
     sections: Vec<OnceLock<Vec<u8>>>,
 }
 
@@ -31,8 +33,9 @@ impl Pages {
         }
     }
 
-    /// Returns a range of bytes, which is not empty and lies within the pages. `read` reads pages, from one to before
-    /// another, and checks them. `section` is the place in the table and the range of the section that the bytes are in.
+    /// Returns a non-empty range of bytes within the pages. `read` reads and checks the pages from
+    /// its first argument up to, but not including, its second. `section` returns the position in
+    /// the table and the range of the section that contains the bytes.
     pub(super) fn bytes(
         &self,
         start: usize,
@@ -64,7 +67,7 @@ impl Pages {
     }
 }
 
-/// Returns what is in a place; puts it there if nobody has.
+/// Returns the content of a cell, and fills an empty cell first.
 fn kept(
     place: Option<&OnceLock<Vec<u8>>>,
     read: impl Fn() -> Result<Vec<u8>, FormatError>,

@@ -1,4 +1,4 @@
-//! Reading a container whose bytes nobody vouches for.
+//! Reads a container whose bytes are not trusted.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,33 +12,33 @@ use crate::format::error::{Checked, FormatError, FormatErrorKind};
 use crate::format::storage::Storage;
 use crate::format::wire::Reader;
 
-/// A file that has been opened: its sections, and which of its pages have been checked.
+/// An opened file: its sections, and a record of the pages that were checked.
 ///
-/// Shared by threads without a lock. What it hands out has the checksums that were stored with it. (That the
-/// bytes of a mapping stay what they were when they were checked is an assumption about the medium.)
+/// Threads share it without a lock. The bytes that it returns match their stored checksums. (The
+/// container assumes that a mapped page does not change after its check.)
 #[derive(Debug)]
 pub struct Container {
     storage: Storage,
     kind_version: u32,
     trailer: Trailer,
     entries: Vec<Entry>,
-    /// Where the pages end, as an index into the storage.
+    /// The end of the pages, as an offset into the storage.
     pages_end: usize,
-    /// A bit for each page, set once the page has been found to have its checksum. Those of a file that is read as it is
-    /// looked at are found to have it before they are kept.
+    /// One bit per page, set after the page matched its checksum. Empty for paged storage, which
+    /// keeps only pages that matched.
     verified: Vec<AtomicU64>,
-    /// What was read of such a file, and the list of the checksums of its pages.
+    /// For paged storage: the page cache, and the list of page checksums.
     read: Option<(Pages, Vec<u8>)>,
 }
 
-/// Where a section, or a part of one, lies in its file. Small, and independent of the container's lifetime.
+/// The position of a section, or of a part of one, in its file. Small, and without a lifetime.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SectionRange {
     start: usize,
     len: usize,
 }
 
-/// What is read from in a tight loop: the pages of a [`Container`], with the storage looked up once.
+/// A view of the pages of a [`Container`] for tight loops. It looks the storage up only once.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     pages: &'a [u8],
@@ -55,16 +55,16 @@ pub struct Section<'a> {
 }
 
 impl Container {
-    /// Opens a file of `kind`, whose content may have any version from 1 to `supported`.
+    /// Opens a file of `kind`. The version of its content must be from 1 to `supported`.
     ///
-    /// Checks the header, the trailer, the section table and the list of page checksums, and that all of them
-    /// agree with the file's length. Allocates for nothing that these have not confirmed, and never more than a
-    /// few parts in ten thousand of the file's length. The pages are checked when they are touched.
+    /// Checks the header, the trailer, the section table and the list of page checksums, and that
+    /// they agree with the file's length. Allocates memory only for sizes that these checks have
+    /// confirmed. Pages are checked when they are accessed.
     ///
     /// # Errors
     ///
-    /// Every kind but [`FormatErrorKind::Insecure`], [`FormatErrorKind::Locked`], [`FormatErrorKind::Io`] and
-    /// [`FormatErrorKind::OverLimit`].
+    /// A kind that [is corrupt](FormatError::is_corrupt), or [`FormatErrorKind::NewerVersion`].
+    /// Paged storage also returns [`FormatErrorKind::Io`].
     pub fn open(storage: Storage, kind: FileKind, supported: u32) -> Result<Self, FormatError> {
         let header = storage.part(0, storage.len().min(HEADER_LEN))?;
         let header = Header::decode(&header)?;
@@ -103,12 +103,12 @@ impl Container {
         })
     }
 
-    /// Opens a file that this process itself has just written to memory: as [`open`](Self::open), but its pages
-    /// count as checked.
+    /// Opens a file that this process has just written to memory, as [`open`](Self::open) does. Its
+    /// pages count as checked.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Those of [`open`](Self::open).
     pub fn open_own(storage: Storage, kind: FileKind, supported: u32) -> Result<Self, FormatError> {
         let mut container = Self::open(storage, kind, supported)?;
         for word in &mut container.verified {
@@ -117,12 +117,13 @@ impl Container {
         Ok(container)
     }
 
-    /// Returns the version of what the sections hold.
+    /// Returns the version of the content of the sections.
     pub fn kind_version(&self) -> u32 {
         self.kind_version
     }
 
-    /// Returns the file's length and checksum, as its writer did.
+    /// Returns the file's length and checksum, as
+    /// [`SectionWriter::finish`](super::SectionWriter::finish) did.
     pub fn summary(&self) -> Summary {
         Summary {
             len: self.trailer.file_len,
@@ -135,16 +136,16 @@ impl Container {
         &self.storage
     }
 
-    /// Returns the ids of the sections, in the order they lie in the file.
+    /// Returns the ids of the sections, in file order.
     pub fn section_ids(&self) -> impl Iterator<Item = u32> + '_ {
         self.entries.iter().map(|entry| entry.id)
     }
 
-    /// Returns where a section lies, if there is one of that id.
+    /// Returns the position of the section `id`, if it exists.
     pub fn find(&self, id: u32) -> Option<SectionRange> {
         let entry = self.entries.iter().find(|entry| entry.id == id)?;
         Some(SectionRange {
-            // Both were checked against the length of what is in memory.
+            // Both were checked against the length of the storage.
             start: entry.offset as usize,
             len: entry.len as usize,
         })
@@ -154,7 +155,7 @@ impl Container {
     ///
     /// # Errors
     ///
-    /// [`FormatErrorKind::Inconsistent`] if there is none of that id.
+    /// [`FormatErrorKind::Inconsistent`] if no section has that id.
     pub fn section(&self, id: u32) -> Result<Section<'_>, FormatError> {
         let Some(range) = self.find(id) else {
             let problem = "a section is missing";
@@ -169,11 +170,11 @@ impl Container {
         Ok(Section { view, id, range })
     }
 
-    /// Returns what to read from in a loop.
+    /// Returns a view for reading in a loop.
     #[inline]
     pub fn view(&self) -> View<'_> {
         let bytes = match self.read {
-            // There are none to be looked at without asking.
+            // Paged storage has no bytes without a read.
             Some(_) => &[],
             None => self.storage.as_bytes(),
         };
@@ -184,22 +185,22 @@ impl Container {
         }
     }
 
-    /// Returns `len` bytes of the file from `start`; as [`View::bytes`], which is better in a loop.
+    /// Returns `len` bytes of the file from `start`. In a loop, [`View::bytes`] is faster.
     ///
     /// # Errors
     ///
-    /// As [`View::bytes`].
+    /// Those of [`View::bytes`].
     #[inline]
     pub fn bytes(&self, start: usize, len: usize) -> Result<&[u8], FormatError> {
         self.view().bytes(start, len)
     }
 
-    /// Returns `len` bytes of the file from `start`, as [`bytes`](Self::bytes), but keeps nothing of a file that is read as it is
-    /// looked at: for what is large and needed once.
+    /// Returns `len` bytes of the file from `start`, as [`bytes`](Self::bytes) does, but caches
+    /// nothing of a paged file. For large ranges that are needed once.
     ///
     /// # Errors
     ///
-    /// As [`View::bytes`].
+    /// Those of [`View::bytes`].
     pub fn passing(&self, start: usize, len: usize) -> Result<Cow<'_, [u8]>, FormatError> {
         let Some((_, list)) = &self.read else {
             return self.bytes(start, len).map(Cow::Borrowed);
@@ -221,11 +222,11 @@ impl Container {
         Ok(())
     }
 
-    /// Checks every page, whether it was checked before or not, and the lists again.
+    /// Checks every page, also pages that were checked before, and the lists again.
     ///
     /// # Errors
     ///
-    /// [`FormatErrorKind::Checksum`] names the first page that is damaged.
+    /// [`FormatErrorKind::Checksum`] for the first damaged page.
     pub fn verify_all(&self) -> Result<(), FormatError> {
         let header = self.storage.part(0, HEADER_LEN)?;
         let decoded = Header::decode(&header)?;
@@ -242,7 +243,7 @@ impl Container {
         (0..parts.page_count).try_for_each(|page| self.check_page(page))
     }
 
-    /// Checks the pages that hold a range, and returns it.
+    /// Checks the pages of a range, and returns the range.
     #[cold]
     #[inline(never)]
     fn checked(&self, start: usize, len: usize) -> Result<&[u8], FormatError> {
@@ -266,7 +267,7 @@ impl Container {
         Ok(bytes)
     }
 
-    /// As [`checked`](Self::checked), for a file that is read as it is looked at.
+    /// Does the same as [`checked`](Self::checked) for paged storage.
     fn checked_as_read<'a>(
         &'a self,
         pages: &'a Pages,
@@ -292,7 +293,7 @@ impl Container {
         })
     }
 
-    /// Reads the pages from one to before another of a file that is read as it is looked at.
+    /// Reads the pages `from..to` of paged storage, and checks them.
     fn read_pages(&self, list: &[u8], from: usize, to: usize) -> Result<Vec<u8>, FormatError> {
         let start = from << PAGE_SHIFT;
         let end = (to << PAGE_SHIFT).min(self.pages_end);
@@ -303,19 +304,19 @@ impl Container {
         Ok(bytes.into_owned())
     }
 
-    /// As [`checked`](Self::checked), for a length that is known to the compiler.
+    /// Does the same as [`checked`](Self::checked) for a length that is known at compile time.
     #[cold]
     #[inline(never)]
     fn checked_array<const N: usize>(&self, start: usize) -> Result<&[u8; N], FormatError> {
         let bytes = self.checked(start, N)?;
         match bytes.first_chunk() {
             Some(array) => Ok(array),
-            // So many bytes were asked for.
+            // Unreachable: `checked` returns `N` bytes.
             None => Err(beyond(SectionRange { start, len: N }, bytes.len())),
         }
     }
 
-    /// Checks a page, and remembers when it is as it was written.
+    /// Checks a page, and records it if its checksum matches.
     fn check_page(&self, page: usize) -> Result<(), FormatError> {
         let start = page << PAGE_SHIFT;
         if let Some((_, list)) = &self.read {
@@ -331,13 +332,14 @@ impl Container {
         let stored = stored.and_then(|at| all.get(at..)?.get(..4));
         self.check_sum(page, bytes, stored)?;
         if let Some(word) = self.verified.get(page / 64) {
-            // Nothing is published by this bit: the bytes it speaks of never change.
+            // Relaxed suffices: the bit orders no other memory, because the page's bytes never
+            // change.
             word.fetch_or(1 << (page % 64), Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// Holds a page against its checksum.
+    /// Compares a page with its checksum.
     fn check_sum(
         &self,
         page: usize,
@@ -361,14 +363,15 @@ impl Container {
 }
 
 impl<'a> View<'a> {
-    /// Returns `len` bytes of the file from `start`, all of whose pages have their checksums.
+    /// Returns `len` bytes of the file from `start`, after checking their pages.
     ///
-    /// One load and one bit test, besides the bounds, when the bytes lie in one page that was checked before.
+    /// Costs one load and one bit test, besides the bounds, if the bytes are in one page that was
+    /// checked before.
     ///
     /// # Errors
     ///
-    /// [`FormatErrorKind::Checksum`] for a damaged page, [`FormatErrorKind::Inconsistent`] if the range reaches
-    /// beyond the sections.
+    /// [`FormatErrorKind::Checksum`] for a damaged page. [`FormatErrorKind::Inconsistent`] if the
+    /// range exceeds the sections.
     #[inline]
     pub fn bytes(self, start: usize, len: usize) -> Result<&'a [u8], FormatError> {
         let page = start >> PAGE_SHIFT;
@@ -385,12 +388,12 @@ impl<'a> View<'a> {
         self.container.checked(start, len)
     }
 
-    /// Returns the `N` bytes at `start`, as [`bytes`](Self::bytes) does but in fewer steps: for rows of fixed
-    /// length.
+    /// Returns the `N` bytes at `start`, as [`bytes`](Self::bytes) does, but in fewer steps. For
+    /// rows of fixed length.
     ///
     /// # Errors
     ///
-    /// As [`bytes`](Self::bytes).
+    /// Those of [`bytes`](Self::bytes).
     #[inline]
     pub fn array<const N: usize>(self, start: usize) -> Result<&'a [u8; N], FormatError> {
         let page = start >> PAGE_SHIFT;
@@ -405,11 +408,11 @@ impl<'a> View<'a> {
         self.container.checked_array(start)
     }
 
-    /// Returns `len` bytes from `offset` of a section.
+    /// Returns `len` bytes from `offset` in a section.
     ///
     /// # Errors
     ///
-    /// As [`bytes`](Self::bytes), also if the range reaches beyond the section.
+    /// Those of [`bytes`](Self::bytes), also if the range exceeds the section.
     #[inline]
     pub fn bytes_in(
         self,
@@ -425,29 +428,29 @@ impl<'a> View<'a> {
 }
 
 impl SectionRange {
-    /// Returns where it starts in the file, in bytes.
+    /// Returns the offset of the range in the file, in bytes.
     #[inline]
     pub fn start(self) -> usize {
         self.start
     }
 
-    /// Returns its length in bytes.
+    /// Returns the length of the range in bytes.
     #[inline]
     pub fn len(self) -> usize {
         self.len
     }
 
-    /// Returns whether it holds no bytes.
+    /// Returns true if the range is empty.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.len == 0
     }
 
-    /// Returns a part of it.
+    /// Returns a part of the range.
     ///
     /// # Errors
     ///
-    /// [`FormatErrorKind::Inconsistent`] if the part reaches beyond it.
+    /// [`FormatErrorKind::Inconsistent`] if the part exceeds the range.
     pub fn part(self, offset: usize, len: usize) -> Result<Self, FormatError> {
         if offset > self.len || len > self.len - offset {
             return Err(beyond(self, offset));
@@ -465,47 +468,47 @@ fn beyond(range: SectionRange, offset: usize) -> FormatError {
 }
 
 impl<'a> Section<'a> {
-    /// Returns its number.
+    /// Returns the id of the section.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// Returns where it lies in the file: what to keep beside the container.
+    /// Returns the position of the section in the file. It can be kept longer than the borrow.
     pub fn range(&self) -> SectionRange {
         self.range
     }
 
-    /// Returns its length in bytes.
+    /// Returns the length of the section in bytes.
     pub fn len(&self) -> usize {
         self.range.len
     }
 
-    /// Returns whether it holds no bytes.
+    /// Returns true if the section is empty.
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
     }
 
-    /// Returns `len` bytes from `offset`.
+    /// Returns `len` bytes from `offset` in the section.
     ///
     /// # Errors
     ///
-    /// As [`View::bytes_in`].
+    /// Those of [`View::bytes_in`].
     #[inline]
     pub fn bytes(&self, offset: usize, len: usize) -> Result<&'a [u8], FormatError> {
         self.view.bytes_in(self.range, offset, len)
     }
 
-    /// Returns the whole section, after all of its pages have been checked.
+    /// Returns the whole section, after checking all of its pages.
     ///
     /// # Errors
     ///
-    /// As [`View::bytes`].
+    /// Those of [`View::bytes`].
     pub fn all(&self) -> Result<&'a [u8], FormatError> {
         self.view.bytes(self.range.start, self.range.len)
     }
 }
 
-/// The parts of a file's bytes, as its trailer has them.
+/// The parts of a file, at the positions that its trailer gives.
 struct Parts<'a> {
     pages_end: usize,
     page_count: usize,
@@ -514,8 +517,8 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Cuts a file into its parts. They follow each other without gaps, so the two offsets and the number
-    /// of sections have to add up to the length.
+    /// Splits a file into its parts. They are contiguous, so the two offsets and the number of
+    /// sections must add up to the length.
     fn locate(storage: &'a Storage, trailer: &Trailer) -> Result<Self, FormatError> {
         let wrong = |problem| {
             let offset = trailer.file_len.saturating_sub(TRAILER_LEN as u64);
@@ -568,7 +571,7 @@ impl<'a> Parts<'a> {
         })
     }
 
-    /// Checks the checksums of the lists, and returns the sections in order.
+    /// Checks the checksums of the lists, and returns the section entries in file order.
     fn check(&self, trailer: &Trailer) -> Result<Vec<Entry>, FormatError> {
         for (what, bytes, offset, crc) in [
             (
@@ -595,7 +598,7 @@ impl<'a> Parts<'a> {
         }
         let mut input = Reader::new(&self.table, "the section table");
         let mut entries = Vec::with_capacity(trailer.sections as usize);
-        // Where the next part has to start: the layout leaves no choice.
+        // The required offset of the next section: the layout leaves no choice.
         let mut next = Some(HEADER_LEN as u64);
         for _ in 0..trailer.sections {
             let entry = Entry::decode(&mut input)?;

@@ -31,7 +31,7 @@ fn error_of<T>(result: Result<T, FormatError>) -> FormatError {
     }
 }
 
-/// Bytes that differ from place to place.
+/// Bytes that differ from offset to offset.
 fn noise(len: usize) -> Vec<u8> {
     (0..len as u64)
         .map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8)
@@ -43,13 +43,13 @@ fn sample() -> Vec<(u32, Vec<u8>)> {
     vec![(7, noise(5000)), (3, Vec::new()), (9, noise(4097))]
 }
 
-/// Every how manyth place of a file is damaged in turn: all of them, unless interpreted.
+/// The distance between the damaged offsets of a file: every byte, except under Miri.
 const STEP: usize = if cfg!(miri) { 13 } else { 1 };
 
-/// The longest of random contents.
+/// The longest random content.
 const MAX_RANDOM: usize = if cfg!(miri) { 50 } else { 9000 };
 
-/// A sample whose every bit can be turned within seconds, under the interpreter too.
+/// A sample in which every bit can be flipped within seconds, also under Miri.
 fn small_sample() -> Vec<(u32, Vec<u8>)> {
     let len = if cfg!(miri) { 40 } else { 4200 };
     vec![(1, noise(len)), (2, b"abc".to_vec())]
@@ -153,7 +153,7 @@ fn wrong_use_of_the_writer_is_refused() {
     refused(writer.finish().map(|_| ()));
 }
 
-// Would take the interpreter minutes, for a comparison of two numbers.
+// Takes minutes under Miri, and only compares two numbers.
 #[cfg(not(miri))]
 #[test]
 fn there_are_no_more_sections_than_allowed() {
@@ -210,7 +210,7 @@ fn every_truncation_is_noticed_at_open() {
             "{len}: {kind:?}"
         );
     }
-    // And so is whatever was appended.
+    // Appended bytes are detected too.
     let mut longer = bytes;
     longer.push(0);
     assert!(error_of(open(longer)).is_corrupt());
@@ -224,7 +224,7 @@ fn every_turned_bit_is_noticed_at_the_latest_when_touched() {
         damaged[bit / 8] ^= 1 << (bit % 8);
         let container = match open(damaged) {
             Err(error) => {
-                // A version that grew is not damage in the eyes of a reader, but then its checksum would hold.
+                // A larger version is not damage for a reader, but its checksum would then match.
                 assert!(error.is_corrupt(), "bit {bit}: {error}");
                 continue;
             }
@@ -277,7 +277,7 @@ fn damage_is_found_in_its_page_and_nowhere_else() {
     }
     assert!(section.bytes(first, 0).is_ok(), "nothing is read of it");
     assert!(section.all().is_err());
-    // The other section begins behind the damaged page.
+    // The other section starts after the damaged page.
     let other = container.section(9).unwrap();
     assert!(other.range().start() / PAGE_SIZE == 1 && other.all().is_err());
     assert_eq!(other.bytes(4000, 97).unwrap(), &noise(4097)[4000..]);
@@ -288,7 +288,7 @@ fn arrays_are_the_bytes_of_the_same_place() {
     let (bytes, _) = write(&sample());
     let container = open(bytes.clone()).unwrap();
     let view = container.view();
-    // Twice: the pages are checked by then.
+    // Twice: the second time, the pages are checked already.
     for _ in 0..2 {
         for start in [0, 64, 4032, 4033, 4095, 4096, 8100] {
             let array: &[u8; 64] = view.array(start).unwrap();
@@ -300,7 +300,7 @@ fn arrays_are_the_bytes_of_the_same_place() {
     for start in [bytes.len() - 64, bytes.len(), usize::MAX] {
         assert!(view.array::<64>(start).unwrap_err().is_corrupt());
     }
-    // Reaching into a damaged page from a checked one.
+    // A range from a checked page into a damaged one.
     let mut damaged = bytes;
     damaged[PAGE_SIZE + 50] ^= 1;
     let container = open(damaged).unwrap();
@@ -353,7 +353,7 @@ fn ranges_outside_are_refused() {
     assert!(part.part(20, 0).unwrap().is_empty());
 }
 
-/// Writes `change` into a fixed part of a file and gives it a checksum that holds.
+/// Writes `change` into a fixed part of a file, and stores a matching checksum.
 fn reseal(bytes: &mut [u8], part: std::ops::Range<usize>, crc_at: usize, change: (usize, &[u8])) {
     let part = &mut bytes[part];
     part[change.0..change.0 + change.1.len()].copy_from_slice(change.1);
@@ -433,7 +433,7 @@ fn a_trailer_that_lies_is_inconsistent() {
         assert!(matches!(kind, FormatErrorKind::Checksum { .. }), "{kind:?}");
     }
     assert!(with_trailer((44, &[1])).to_string().contains("reserved"));
-    // The checksum of the whole is for others to compare with, so opening takes it as it is.
+    // Opening does not check the checksum of the whole file; other files compare with it.
     let (mut bytes, _) = write(&small_sample());
     let part = bytes.len() - TRAILER_LEN..bytes.len();
     reseal(&mut bytes, part, TRAILER_LEN - 12, (24, &[1, 2, 3]));
@@ -518,7 +518,8 @@ fn config() -> ProptestConfig {
     }
 }
 
-/// Touches whatever a container of arbitrary bytes has. Nothing may panic; nothing is claimed of the content.
+/// Accesses every section of a container of arbitrary bytes. Must not panic; the content may be
+/// anything.
 fn touch(bytes: Vec<u8>) {
     let Ok(container) = open(bytes) else { return };
     let verified = container.verify_all().is_ok();

@@ -1,4 +1,4 @@
-//! Writing a container, front to back.
+//! Writes a container, front to back.
 
 use std::io::{self, Write};
 
@@ -8,19 +8,22 @@ use super::layout::{
 };
 use crate::format::wire::Writer;
 
-/// Writes a container to `out`, section after section, each by [`begin`](Self::begin), any number of writes, and [`end`](Self::end).
+/// Writes a container to `out`, one section after the other. Each section is a call of
+/// [`begin`](Self::begin), any number of writes, and [`end`](Self::end).
 ///
-/// Sections lie in the file in the order they are written; equal sections give equal bytes. Needs four bytes of
-/// memory for each page of [`PAGE_SIZE`] written, and does not buffer: `out` should, unless writes are large.
+/// Sections are stored in the order of writing; equal sections result in equal bytes. The writer
+/// needs four bytes of memory for each page of [`PAGE_SIZE`]. It does not buffer: unless writes are
+/// large, `out` should.
 ///
-/// Using it in the wrong order is an error of kind [`io::ErrorKind::InvalidInput`], and nothing is written.
+/// Calls in the wrong order return an error of kind [`io::ErrorKind::InvalidInput`] and write
+/// nothing.
 #[derive(Debug)]
 pub struct SectionWriter<W: Write> {
     out: W,
     header: [u8; HEADER_LEN],
     at: u64,
     page: crc32fast::Hasher,
-    /// Bytes that `page` has seen of the page that is not complete.
+    /// The number of bytes of the incomplete page that `page` has hashed.
     in_page: usize,
     page_crcs: Writer,
     entries: Vec<Entry>,
@@ -28,11 +31,11 @@ pub struct SectionWriter<W: Write> {
 }
 
 impl<W: Write> SectionWriter<W> {
-    /// Starts a file of `kind` in version `kind_version` of what its sections hold, from 1.
+    /// Starts a file of `kind`. `kind_version` is the version of its sections' content, from 1.
     ///
     /// # Errors
     ///
-    /// Those of `out`, here and in all other methods.
+    /// Those of `out`, and [`io::ErrorKind::InvalidInput`] if `kind_version` is 0.
     pub fn new(out: W, kind: FileKind, kind_version: u32) -> io::Result<Self> {
         if kind_version == 0 {
             return Err(misuse("versions count from 1"));
@@ -56,11 +59,12 @@ impl<W: Write> SectionWriter<W> {
         Ok(writer)
     }
 
-    /// Starts the section `id`, a number of the writer's choice that is not 0 and occurs once.
+    /// Starts the section `id`, a number other than 0 that is unique in the file.
     ///
     /// # Errors
     ///
-    /// Also if a section is open, if `id` is 0 or was used, and beyond [`MAX_SECTIONS`].
+    /// Those of `out`, and [`io::ErrorKind::InvalidInput`] if a section is open, if `id` is 0 or
+    /// was used, or if the file has [`MAX_SECTIONS`] sections.
     pub fn begin(&mut self, id: u32) -> io::Result<()> {
         if self.open {
             return Err(misuse("a section is begun while another is open"));
@@ -78,7 +82,7 @@ impl<W: Write> SectionWriter<W> {
         Ok(())
     }
 
-    /// Returns how many bytes the open section has so far.
+    /// Returns the number of bytes in the open section so far.
     pub fn section_len(&self) -> u64 {
         let last = self.entries.last().filter(|_| self.open);
         last.map_or(0, |entry| self.at - entry.offset)
@@ -88,7 +92,8 @@ impl<W: Write> SectionWriter<W> {
     ///
     /// # Errors
     ///
-    /// Also if no section is open. After an error of `out` the file is of no use.
+    /// Those of `out`, and [`io::ErrorKind::InvalidInput`] if no section is open. After an error of
+    /// `out` the file is unusable.
     pub fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         if !self.open {
             return Err(misuse("bytes are written outside of a section"));
@@ -100,7 +105,7 @@ impl<W: Write> SectionWriter<W> {
     ///
     /// # Errors
     ///
-    /// If no section is open.
+    /// [`io::ErrorKind::InvalidInput`] if no section is open.
     pub fn end(&mut self) -> io::Result<()> {
         let len = self.section_len();
         match self.entries.last_mut() {
@@ -115,7 +120,7 @@ impl<W: Write> SectionWriter<W> {
     ///
     /// # Errors
     ///
-    /// As [`begin`](Self::begin) and [`write_all`](Self::write_all).
+    /// Those of [`begin`](Self::begin) and [`write_all`](Self::write_all).
     pub fn section(&mut self, id: u32, bytes: &[u8]) -> io::Result<()> {
         self.begin(id)?;
         self.write_all(bytes)?;
@@ -126,7 +131,7 @@ impl<W: Write> SectionWriter<W> {
     ///
     /// # Errors
     ///
-    /// Also if a section is open.
+    /// Those of `out`, and [`io::ErrorKind::InvalidInput`] if a section is open.
     pub fn finish(mut self) -> io::Result<Summary> {
         if self.open {
             return Err(misuse("the file is finished while a section is open"));
@@ -164,7 +169,7 @@ impl<W: Write> SectionWriter<W> {
         Ok(summary)
     }
 
-    /// Zeros up to where the next part may start.
+    /// Writes zeros up to the next aligned offset.
     fn pad(&mut self) -> io::Result<()> {
         let aligned = align(self.at).ok_or_else(|| misuse("the file is too long"))?;
         let zeros = [0; crate::format::storage::ALIGNMENT];

@@ -1,8 +1,8 @@
-//! Opening beneath a directory with the standard library alone.
+//! Opens files beneath a directory with the standard library only.
 //!
-//! This module owns the way for systems without directory-relative opens: the file is opened by
-//! its full path, and before anything of it is used the path is checked again. A swap that is
-//! undone between the two is not noticed; that is the stated limit of this way.
+//! For systems without directory-relative opens. The file is opened by its full path, and the path
+//! is checked again before the file is used. A replacement that is undone between the two steps is
+//! not detected; this is a known limitation.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
@@ -36,7 +36,7 @@ impl Root {
 
     pub(super) fn open_file(&self, rel: &Path) -> io::Result<(File, EntryMeta)> {
         let path = self.path.join(rel);
-        // A FIFO or a device could block or act on being opened.
+        // Opening a FIFO or a device could block, or have an effect.
         let before = fs::symlink_metadata(&path)?;
         if before.is_symlink() {
             return Err(symbolic_link());
@@ -62,7 +62,7 @@ impl Root {
             let kind = match entry.file_type() {
                 Ok(kind) => kind_of(kind),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                // Taken for a file it will be opened, and that reports what is wrong.
+                // Treated as a file, it is opened, and that reports the error.
                 Err(_) => EntryKind::File,
             };
             entries.push(RawEntry {
@@ -98,8 +98,8 @@ impl Root {
         }
     }
 
-    /// Makes sure that no component of `rel` is a symbolic link, its end only where asked, and
-    /// that it leads to a place beneath the root.
+    /// Checks that no component of `rel` is a symbolic link (the last one only `with_end`), and
+    /// that the path stays beneath the root.
     fn check(&self, rel: &Path, with_end: bool) -> io::Result<()> {
         let checked = if with_end { Some(rel) } else { rel.parent() };
         let Some(checked) = checked else {
@@ -112,7 +112,7 @@ impl Root {
                 return Err(symbolic_link());
             }
         }
-        // Links are not the only detour: a junction is none by its metadata.
+        // Links are not the only way out: a junction does not look like a link in its metadata.
         if fs::canonicalize(&path)?.starts_with(&self.path) {
             Ok(())
         } else {
@@ -129,7 +129,7 @@ pub(super) fn metadata_following(path: &Path) -> io::Result<EntryMeta> {
     fs::metadata(path).map(|meta| meta_of(&meta))
 }
 
-/// Returns the identity of what `path` names now; the standard library has none to offer.
+/// Returns no identity, because the standard library offers none; only checks that `path` exists.
 #[cfg_attr(unix, allow(dead_code))]
 pub(super) fn identity_at(path: &Path) -> io::Result<Option<FileIdentity>> {
     fs::symlink_metadata(path).map(|_| None)

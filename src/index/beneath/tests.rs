@@ -1,4 +1,4 @@
-//! Tests of all ways of opening beneath a root: by the kernel, by component, and portably.
+//! Tests all ways of opening beneath a root: by the kernel, by component, and portably.
 
 use std::fs;
 use std::io::Read;
@@ -10,7 +10,7 @@ type Ask<T> = Box<dyn Fn(&Path) -> io::Result<T>>;
 
 type AskMany = Box<dyn Fn(&Path, &[&str]) -> io::Result<DirStat>>;
 
-/// One way of opening, so that each check runs on all of them.
+/// One way of opening. Each check runs on all of them.
 struct Way {
     name: &'static str,
     open: Ask<(File, EntryMeta)>,
@@ -71,7 +71,7 @@ struct Tree {
     _dir: tempfile::TempDir,
     /// The allowed root.
     root: PathBuf,
-    /// A directory beside it, with a file `secret` and a file `f`.
+    /// A directory next to the root, with the files `secret` and `f`.
     outside: PathBuf,
 }
 
@@ -145,7 +145,7 @@ fn a_path_that_is_absolute_or_climbs_is_refused() {
         let kind = io::ErrorKind::InvalidInput;
         assert_refused(&way, (way.open)(&absolute), kind, "not relative");
         assert_refused(&way, (way.open)(Path::new("a\0b")), kind, "NUL");
-        // Two dots are only special when they are the whole name.
+        // Two dots are special only as a whole name.
         assert_eq!(
             (way.open)(Path::new("..a")).unwrap_err().kind(),
             io::ErrorKind::NotFound
@@ -480,7 +480,8 @@ mod unix_only {
         let root = by_component(&tree.root);
         assert!(root.root.resolves_by_component());
         let system = RootDir::open(&tree.root).unwrap();
-        // A kernel or container without the call may run these tests too; then both ways are one.
+        // These tests may also run on a kernel or in a container without the call. Then both ways
+        // are the same.
         if !system.root.resolves_by_component() {
             assert!(system.open_file(Path::new("top")).is_ok());
             assert!(!system.root.resolves_by_component());

@@ -18,36 +18,36 @@ use super::{
     not_a_regular_file, symbolic_link,
 };
 
-/// How to open a file that is to be read: never wait for the writer of a FIFO, never become the
-/// controlling terminal's process, never leak into a child.
+/// Flags to open a file for reading: don't wait for the writer of a FIFO, don't become the
+/// controlling terminal's process, and don't leak into a child.
 const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// How to open a directory that is to be listed.
+/// Flags to open a directory that is to be listed.
 const LIST: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
 
-/// How to open a directory that is only passed through. Where the system can, without asking for
-/// the permission to list it.
+/// Flags to open a directory that is only passed through. If the system supports it, this needs no
+/// permission to list the directory.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const PASS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const PASS: OFlags = LIST;
 
-/// How often an open is tried while others rename directories on its way. Each try is one system
-/// call; a tree that defeats this many is being attacked or thrashed.
+/// The most attempts to open a path while other processes rename directories on it. Each attempt is
+/// one system call. If all of them fail, the tree is under attack or constantly changing.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const TRIES: u32 = 32;
 
-/// The open directory, and how paths beneath it are resolved.
+/// The open directory, and the method to resolve paths beneath it.
 #[derive(Debug)]
 pub(super) struct Root {
     fd: OwnedFd,
-    /// Set for good once `openat2` was found missing or forbidden. It may be forbidden later than
-    /// at the start, by a process that puts itself under a filter.
+    /// Set permanently once `openat2` is found missing or forbidden. A process can also forbid it
+    /// later, by installing a filter.
     by_component: AtomicBool,
 }
 
@@ -58,7 +58,7 @@ impl Root {
         Ok(Self { fd, by_component })
     }
 
-    /// Opens the root as a kernel without `openat2` would have it opened.
+    /// Opens the root as on a kernel without `openat2`.
     #[cfg(test)]
     pub(super) fn open_without_openat2(canonical: &Path) -> io::Result<Self> {
         let by_component = AtomicBool::new(true);
@@ -83,8 +83,9 @@ impl Root {
         open_by_component(slash.as_fd(), canonical, PASS)
     }
 
-    /// Systems without `O_PATH` can't walk to the root through directories they may not list, so
-    /// only its end is guarded against a swap. What lies above it is the user's own configuration.
+    /// Without `O_PATH`, it is impossible to walk to the root through directories that can't be
+    /// listed. So only the root itself is protected against replacement. Its parents are part of
+    /// the user's own configuration.
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     fn open_root(canonical: &Path, _by_component: &AtomicBool) -> io::Result<OwnedFd> {
         if std::fs::canonicalize(canonical)? != canonical {
@@ -114,7 +115,7 @@ impl Root {
         if is_self(bytes) {
             return Ok(meta_of(&fstat(&self.fd).map_err(describe)?));
         }
-        // One component needs no resolution.
+        // A single component needs no resolution.
         let (parent, name) = split(bytes);
         let held;
         let dir = if is_self(parent) {
@@ -158,7 +159,7 @@ impl Root {
             let bytes = rel.as_os_str().as_bytes();
             let name = if bytes.is_empty() { b"." } else { bytes };
             match kernel::open(self.fd.as_fd(), name, flags, BENEATH) {
-                // A single file may be refused with the same number, so the root itself is asked.
+                // A single file may fail with the same error, so try the root itself.
                 Err(Errno::NOSYS | Errno::PERM) if kernel::is_refused(self.fd.as_fd()) => {
                     self.by_component.store(true, Ordering::Relaxed);
                 }
@@ -206,8 +207,8 @@ mod kernel {
         }
     }
 
-    /// Tells whether the call as such is missing or forbidden, by asking for a directory that is
-    /// open already.
+    /// Returns true if the call itself is missing or forbidden, by opening a directory that is
+    /// already open.
     pub(super) fn is_refused(dir: BorrowedFd<'_>) -> bool {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         matches!(
@@ -217,7 +218,7 @@ mod kernel {
     }
 }
 
-/// Opens `rel` by opening each directory on the way, none through a link.
+/// Opens `rel` by opening each directory on the way, without following links.
 fn open_by_component(root: BorrowedFd<'_>, rel: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     let mut parts = rel.as_os_str().as_bytes().split(|byte| *byte == b'/');
     let mut next = parts.find(|part| !is_self(part));
@@ -236,7 +237,7 @@ fn open_by_component(root: BorrowedFd<'_>, rel: &Path, flags: OFlags) -> io::Res
     }
 }
 
-/// Tells whether a component, or a whole relative path, stands for the directory it is in.
+/// Returns true if a component, or a whole relative path, stands for its own directory.
 fn is_self(part: &[u8]) -> bool {
     part.is_empty() || part == b"."
 }
@@ -277,7 +278,7 @@ fn list(fd: OwnedFd) -> io::Result<Vec<RawEntry>> {
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn list(fd: OwnedFd) -> io::Result<Vec<RawEntry>> {
-    // The listing owns its descriptor; kinds that it leaves open are asked through another.
+    // The listing owns its descriptor. Unknown kinds are looked up through another one.
     let mut dir = rustix::fs::Dir::read_from(&fd).map_err(describe)?;
     let mut entries = Vec::new();
     while let Some(entry) = dir.read() {
@@ -311,14 +312,14 @@ fn push(entries: &mut Vec<RawEntry>, dir: BorrowedFd<'_>, name: &[u8], kind: Fil
     });
 }
 
-/// Asks for the kind of an entry that the listing leaves open, as some filesystems do. `None` if
-/// the entry is gone.
+/// Looks up the kind of an entry, which some filesystems don't list. Returns `None` if the entry is
+/// gone.
 fn kind_of_unlisted(dir: BorrowedFd<'_>, name: &[u8]) -> Option<EntryKind> {
     match statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Some(meta_of(&stat).kind),
         Err(Errno::NOENT) => None,
-        // An entry whose kind can't be told must not vanish from the search without a word: taken
-        // for a file it will be opened, and that reports what is wrong.
+        // An entry of unknown kind must not vanish silently: treated as a file, it is opened, and
+        // that reports the error.
         Err(_) => Some(EntryKind::File),
     }
 }
@@ -332,7 +333,7 @@ fn kind_of(kind: FileType) -> EntryKind {
     }
 }
 
-// The widths and signs of these fields differ between systems.
+// The sizes and signs of these fields differ between systems.
 #[allow(clippy::unnecessary_cast, clippy::cast_lossless)]
 fn meta_of(stat: &Stat) -> EntryMeta {
     let nanoseconds = |seconds: i128, rest: i128| seconds * 1_000_000_000 + rest;
@@ -352,7 +353,7 @@ fn meta_of(stat: &Stat) -> EntryMeta {
     }
 }
 
-/// Returns the identity of what `path` names now, links not followed at its end.
+/// Returns the identity of the entry that `path` names now; a link at its end is not followed.
 pub(super) fn identity_at(path: &Path) -> io::Result<Option<FileIdentity>> {
     let stat = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).map_err(describe)?;
     Ok(meta_of(&stat).identity)
@@ -363,7 +364,7 @@ pub(super) fn metadata_following(path: &Path) -> io::Result<EntryMeta> {
     Ok(meta_of(&stat))
 }
 
-/// Words a failure for a user who sees it beside the path.
+/// Converts an error to a message for a user, who sees it together with the path.
 fn describe(errno: Errno) -> io::Error {
     match errno {
         Errno::LOOP => symbolic_link(),
@@ -385,8 +386,8 @@ fn describe(errno: Errno) -> io::Error {
     }
 }
 
-/// Words a failure of opening `name` in `dir` without following links. Systems disagree on the
-/// number for "this is a link", so the entry is asked.
+/// Converts an error of opening `name` in `dir` without following links. Systems report links with
+/// different errors, so this checks the entry.
 fn describe_in(dir: BorrowedFd<'_>, name: &OsStr, errno: Errno) -> io::Error {
     if matches!(errno, Errno::LOOP | Errno::NOTDIR | Errno::MLINK)
         && statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)

@@ -1,4 +1,4 @@
-//! Hosts: what a build asks of whoever runs it, and what it tells.
+//! The interface between a build and the program that runs it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,83 +7,86 @@ use serde::{Deserialize, Serialize};
 
 use crate::index::pace::{Exceeded, Piece};
 
-/// What a build asks of whoever runs it.
+/// The host of a build: provides time, limits and cancellation, and receives progress reports.
 pub trait BuildHost: Sync {
     /// Returns the time in nanoseconds since the Unix epoch.
     fn now_ns(&self) -> i64;
 
-    /// Waits.
+    /// Sleeps for the given time.
     fn pause(&self, time: Duration);
 
-    /// Hears how far the build is.
+    /// Receives a progress report.
     fn progress(&self, progress: Progress);
 
-    /// Hears of each directory (relative to the index root) before it is listed.
+    /// Is called with each directory, relative to the index root, before it is listed.
     fn entering(&self, _dir: &Path) {}
 
-    /// Hears, before each pause for it, that another process has the index locked.
+    /// Is called before each pause in which the build waits for another process to unlock the
+    /// index.
     fn waiting(&self) {}
 
-    /// Returns true when the build is to end.
+    /// Returns true if the build must stop.
     fn stopped(&self) -> bool;
 
-    /// Returns true if what a build has done that is stopped, or that takes more than it may, is to be kept, for the next one to
-    /// go on from (`FR-LSI-BG-41`). It then takes some time to end.
+    /// Returns true if the result of a stopped or over-budget build is kept, so that the next build
+    /// can continue from it (`FR-LSI-BG-41`). Completing that result takes some time.
     fn keeps_unfinished(&self) -> bool {
         false
     }
 
-    /// Returns how many threads are to work on the next batch of files, of the `most` that could (`FR-LSI-BG-31`).
+    /// Returns the number of threads for the next batch of files; `most` is the limit
+    /// (`FR-LSI-BG-31`).
     fn threads(&self, most: usize) -> usize {
         most
     }
 
-    /// Hears that a piece of work is done on which up to `threads` threads worked since the last one. A host that
-    /// holds builds back returns after a rest.
+    /// Is called after each piece of work, with the number of threads that may have worked on it. A
+    /// host that throttles builds returns after a pause.
     fn worked(&self, _threads: usize, _piece: Piece) {}
 
-    /// Says whether a build may go on that is to tokenize so many files with so many bytes in all, as far as that is known yet, and
-    /// zero before. Asked after the tree is listed and after each batch.
+    /// Decides whether the build may continue, given the number and total bytes of the files to
+    /// tokenize. Both are zero until the tree is listed. Is called during the listing, after it,
+    /// and after each batch.
     ///
     /// # Errors
     ///
-    /// [`Exceeded`] ends the build; what it has done until then is kept if [that is wanted](Self::keeps_unfinished)
-    /// (`FR-LSI-BUD-INIT-02`).
+    /// [`Exceeded`] ends the build. Its result until then is kept if
+    /// [`keeps_unfinished`](Self::keeps_unfinished) says so (`FR-LSI-BUD-INIT-02`).
     fn may_go_on(&self, _files: u64, _bytes: u64) -> Result<(), Exceeded> {
         Ok(())
     }
 }
 
-/// How far a build is (FR-LSI-BG-21).
+/// The progress of a build (FR-LSI-BG-21).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The phase.
+    /// The current phase.
     pub phase: Phase,
-    /// Files done.
+    /// The number of completed files.
     pub files_done: u64,
-    /// Files there are; zero while that is not known.
+    /// The number of files in total; zero while unknown.
     pub files_total: u64,
-    /// Bytes done.
+    /// The number of completed bytes.
     pub bytes_done: u64,
-    /// Bytes there are.
+    /// The number of bytes in total.
     pub bytes_total: u64,
 }
 
 /// The phases of a build (FR-LSI-BG-20).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
-    /// Files are listed.
+    /// The tree is listed.
     Enumerate,
-    /// Files are read.
+    /// Files are read and tokenized.
     Tokenize,
     /// The segment is completed and published.
     Persist,
-    /// The new index comes into use.
+    /// Searches start to use the new index.
     Activate,
 }
 
 impl Phase {
-    /// All of them, in order.
+    /// All phases, in order.
     pub const ALL: [Phase; 4] = [
         Phase::Enumerate,
         Phase::Tokenize,
@@ -91,12 +94,12 @@ impl Phase {
         Phase::Activate,
     ];
 
-    /// Returns the phase that has a name.
+    /// Returns the phase with the given name.
     pub fn of_name(name: &str) -> Option<Phase> {
         Phase::ALL.into_iter().find(|phase| phase.as_str() == name)
     }
 
-    /// Returns the name that is shown.
+    /// Returns the name in output.
     pub fn as_str(self) -> &'static str {
         match self {
             Phase::Enumerate => "ENUMERATE",

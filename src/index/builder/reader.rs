@@ -1,6 +1,8 @@
-//! Reading and tokenizing one file for a build.
+//! Reads and tokenizes one file for a build.
 //!
-//! Owns which files may be left out of a search, as far as their content decides, and the memory that one file takes.
+//! This module decides whether the content of a file lets searches exclude it, and limits the
+//! memory that one file takes. Builds, and updates of single files, call it from many threads, with
+//! one [`FileReader`] each.
 
 use std::io::Read;
 
@@ -14,28 +16,30 @@ use crate::index::stamp::Stamp;
 use crate::index::token::{TokenStatus, Tokenizer, parts};
 use crate::index::walk::FoundFile;
 
-/// Larger files are tokenized in parts of this many bytes, each with a slot of its own: a large file has
-/// nearly all of the common n-grams, and no literal would exclude it as a whole.
+/// Larger files are tokenized in parts of this size, each with its own slot. A large file has
+/// nearly all common n-grams, so few literals would exclude it as a whole.
 const PART_BYTES: usize = 32 << 10;
 
-/// Bytes of one file that are tokenized before another look at the memory that its n-grams take, and how many parts of them
-/// one thread takes at once. A file of no more than these is left to one thread.
+/// Bytes of a file that are tokenized between two checks of its memory. One thread tokenizes files
+/// up to this size; larger files are spread over all threads.
 const WINDOW_BYTES: u64 = 4 << 20;
+
+/// The least number of parts that one thread takes at once.
 const THREAD_PARTS: usize = 16;
 
-/// What became of one file.
+/// The result of reading one file.
 pub struct Outcome {
     pub(super) status: TokenStatus,
     pub(super) excludable: bool,
     pub(super) stamp: Option<Stamp>,
     pub(super) settled: bool,
-    /// Its parts, if it may be left out: where each starts, and its n-grams.
+    /// The parts of an excludable file: the start of each part in bytes, and its n-grams.
     pub(super) parts: Vec<(u32, FileGrams)>,
 }
 
 impl Outcome {
-    /// Returns what is known of the content of a file that was expected in a state; `None` if it was in another one, or might
-    /// change without a trace.
+    /// Returns the content for the overlay. Returns `None` if the state of the file was not
+    /// `expected`, or if the file could change later without a visible change of its state.
     pub fn into_content(self, expected: Stamp) -> Option<Content> {
         if self.stamp != Some(expected) || !self.settled {
             return None;
@@ -50,7 +54,7 @@ impl Outcome {
     }
 }
 
-/// Reads files one after the other, with buffers that are kept between them.
+/// Reads files one after the other and reuses its buffers.
 pub struct FileReader<'a> {
     options: &'a BuildOptions,
     tokenizer: Tokenizer,
@@ -69,7 +73,8 @@ impl FileReader<'_> {
         }
     }
 
-    /// Reads and tokenizes a file. What is not certain to be all of one state of it is never left out.
+    /// Reads and tokenizes a file. A file is excludable only if its bytes certainly are one
+    /// consistent state.
     pub fn read(&mut self, file: &FoundFile, listed: Option<Stamp>) -> Outcome {
         let fail = |status, stamp| Outcome {
             status,
@@ -78,7 +83,7 @@ impl FileReader<'_> {
             settled: true,
             parts: Vec::new(),
         };
-        // The directories above the root of the index count as well.
+        // The check covers the directories above the index root.
         if is_withheld(&file.absolute()) {
             return fail(TokenStatus::Withheld, listed);
         }
@@ -93,7 +98,7 @@ impl FileReader<'_> {
         }
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
-        // One byte more shows that the file grew.
+        // Reading one more byte than expected detects that the file grew.
         let most = stamp.len() + 1;
         if bytes.try_reserve(most as usize).is_err() {
             return fail(TokenStatus::Error, Some(stamp));
@@ -108,8 +113,8 @@ impl FileReader<'_> {
         outcome
     }
 
-    /// Tokenizes what is in a file whose state is `stamp`. Linear in the bytes; the parts of a large file are tokenized on
-    /// the threads of the current pool.
+    /// Tokenizes the bytes of a file with the state `stamp`. Takes linear time. The parts of a
+    /// large file are tokenized on the threads of the current pool.
     pub fn tokenize(&mut self, bytes: &[u8], stamp: Stamp) -> Outcome {
         let settled = stamp.is_settled(self.started_ns);
         let (status, proves) = self.tokenizer.status(bytes);
@@ -126,7 +131,8 @@ impl FileReader<'_> {
         }
     }
 
-    /// Tokenizes the parts of a text. Nothing if it must not be left out, or would take more memory than it may.
+    /// Tokenizes the parts of a text. Returns nothing if the file is not excludable or would exceed
+    /// the memory limit.
     fn parts(&mut self, bytes: &[u8]) -> Option<Vec<(u32, FileGrams)>> {
         let all: Vec<(u64, &[u8])> = parts(bytes, PART_BYTES).collect();
         let most = (2 * self.options.pending_bytes()).saturating_sub(bytes.len() as u64);
@@ -163,12 +169,12 @@ impl FileReader<'_> {
     }
 }
 
-/// Returns true for a file of such a length that all threads of the pool tokenize it.
+/// Returns true if files of this length are tokenized on all threads of the pool.
 pub(super) fn spreads_out(len: u64) -> bool {
     len > WINDOW_BYTES
 }
 
-/// Cuts parts into runs of at most [`WINDOW_BYTES`], or of one part that is longer.
+/// Groups parts into windows of at most [`WINDOW_BYTES`]. A longer part is a window by itself.
 fn windows<'a>(mut parts: &'a [(u64, &'a [u8])]) -> impl Iterator<Item = &'a [(u64, &'a [u8])]> {
     std::iter::from_fn(move || {
         let (first, _) = parts.first()?;
@@ -209,7 +215,7 @@ mod tests {
             let bytes = |window: &[(u64, &[u8])]| window.iter().map(|(_, part)| part.len() as u64).sum::<u64>();
             for pair in found.windows(2) {
                 prop_assert!(bytes(pair[0]) <= WINDOW_BYTES || pair[0].len() == 1);
-                // No more of them than need be.
+                // The number of windows is minimal.
                 prop_assert!(bytes(pair[0]) + pair[1][0].1.len() as u64 > WINDOW_BYTES);
             }
         }

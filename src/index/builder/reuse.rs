@@ -1,7 +1,8 @@
-//! Building from an earlier segment: what was read before and is as it was is not read again.
+//! Incremental builds: reuses the blocks of an earlier segment for unchanged files.
 //!
-//! Owns which files of a tree an earlier segment answers for, and which of its blocks are worth copying. Blocks are copied as
-//! they are; only which file is in which slot changes, and slots of files that are gone stay empty.
+//! This module compares the tree with the segment, and decides which groups of blocks are worth
+//! copying. Blocks are copied unchanged, except that slots get the new ranks of their files. The
+//! slots of files that are gone or changed become vacant.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -15,10 +16,11 @@ use crate::index::segment::Segment;
 use crate::index::stamp::Stamp;
 use crate::index::token::TokenStatus;
 
-/// The most groups that are copied. Each costs every search a little; the files of smaller ones are read again.
+/// Limit on the copied groups, since each group adds a little to every search. Files of the smaller
+/// groups are read again.
 const MAX_GROUPS: usize = 24;
 
-/// A group is copied if at least one in so many of its slots has a file that is as it was.
+/// A group is copied if at least one of this many slots has an unchanged file.
 const LIVE_SHARE: usize = 2;
 
 /// An earlier segment of a tree.
@@ -29,7 +31,7 @@ pub struct Earlier<'a> {
 }
 
 impl<'a> Earlier<'a> {
-    /// Takes a segment as it is.
+    /// Uses all files of the segment.
     pub fn new(segment: &'a Segment) -> Earlier<'a> {
         static NONE: BTreeSet<u32> = BTreeSet::new();
         Earlier {
@@ -38,7 +40,8 @@ impl<'a> Earlier<'a> {
         }
     }
 
-    /// Takes a segment but for some of its files, by their ranks: their states don't vouch for what was read of them.
+    /// Uses a segment except some files, given by rank: their stamps do not prove that the content
+    /// is unchanged.
     pub fn without(segment: &'a Segment, distrusted: &'a BTreeSet<u32>) -> Earlier<'a> {
         Earlier {
             segment,
@@ -47,19 +50,19 @@ impl<'a> Earlier<'a> {
     }
 }
 
-/// What an earlier segment still answers for.
+/// The reusable parts of an earlier segment.
 pub(super) struct Reuse<'a> {
     pub(super) segment: &'a Segment,
-    /// The groups that are copied, in their order.
+    /// The copied groups, in their order.
     pub(super) groups: Vec<usize>,
-    /// The new rank of each file of the segment; [`VACANT`] for those that it does not answer for.
+    /// The new rank of each file of the segment; [`VACANT`] for files that are not reused.
     pub(super) ranks: Vec<u32>,
-    /// What the catalog keeps of each file of the tree that it answers for, by new rank.
+    /// The catalog data of each reused file, by new rank.
     pub(super) kept: Vec<Option<Kept>>,
 }
 
 impl<'a> Reuse<'a> {
-    /// Compares a tree with a segment of an earlier state of it. Linear in the files of both.
+    /// Compares a tree with an earlier segment of it. Takes linear time in the files of both.
     pub(super) fn of(earlier: Earlier<'a>, tree: &Enumeration) -> Result<Reuse<'a>, FormatError> {
         let segment = earlier.segment;
         let mut reuse = Reuse {
@@ -87,7 +90,8 @@ impl<'a> Reuse<'a> {
         Ok(reuse)
     }
 
-    /// Chooses the groups that are worth copying, and gives up the files of all others.
+    /// Chooses the groups that are worth copying, and marks the files of all other groups as not
+    /// reused.
     fn choose_groups(&mut self) -> Result<(), FormatError> {
         let segment = self.segment;
         let mut worth: Vec<(usize, usize)> = Vec::new();
@@ -101,7 +105,7 @@ impl<'a> Reuse<'a> {
                 worth.push((live, group));
             }
         }
-        // The largest; ties by their order.
+        // The groups with most live files come first; ties keep their order.
         worth.sort_by_key(|&(live, group)| (std::cmp::Reverse(live), group));
         worth.truncate(MAX_GROUPS);
         self.groups = worth.into_iter().map(|(_, group)| group).collect();
@@ -124,7 +128,8 @@ impl<'a> Reuse<'a> {
     }
 }
 
-/// Returns for each file of a segment that may be left out the rank that it has in a tree, if it is there as it was.
+/// Returns, for each excludable file of a segment, its rank in the tree if the file is unchanged;
+/// [`VACANT`] for all other files.
 fn same_files(earlier: Earlier<'_>, tree: &Enumeration) -> Result<Vec<u32>, FormatError> {
     let segment = earlier.segment;
     let mut ranks = vec![VACANT; segment.file_count() as usize];
@@ -133,7 +138,7 @@ fn same_files(earlier: Earlier<'_>, tree: &Enumeration) -> Result<Vec<u32>, Form
         dirs.push(segment.find_dir(&dir.place.logical)?);
     }
     let (mut new, mut old) = (0, 0);
-    // Both are in emission order.
+    // Both lists are in emission order.
     while let Some(file) = tree.files.get(new) {
         if old >= segment.file_count() {
             break;

@@ -8,7 +8,7 @@ fn paths(work: &[Work]) -> Vec<&str> {
     work.iter().filter_map(|work| work.path.to_str()).collect()
 }
 
-/// Everything that is ready at a moment.
+/// Returns all marks that are ready at a moment.
 fn ready(set: &DirtySet, now_ms: u64) -> Vec<Work> {
     set.ready(usize::MAX, now_ms, DEBOUNCE)
 }
@@ -43,7 +43,7 @@ fn the_oldest_come_first_and_ties_by_path() {
     }
     assert_eq!(paths(&ready(&set, 1_000)), ["z", "B", "a-b", "a/x", "b"]);
     assert_eq!(paths(&set.ready(2, 1_000, DEBOUNCE)), ["z", "B"]);
-    // A later change of the same file does not put it behind.
+    // A later change of the same file does not move it back.
     set.mark(Path::new("z"), Extent::File, 30);
     assert_eq!(paths(&ready(&set, 1_000))[0], "z");
     // A subtree is as old as the oldest change in it.
@@ -65,7 +65,7 @@ fn changes_are_waited_for_but_not_forever() {
     }
     set.mark(path, Extent::File, 5_999);
     assert_eq!(paths(&ready(&set, 6_000)), ["log"]);
-    // A clock that was set back makes nobody wait for years: the next one counts.
+    // After the clock was set back, no mark waits for years: the next event makes it ready.
     set.mark(path, Extent::File, 10);
     assert_eq!(paths(&ready(&set, 260)), ["log"]);
 }
@@ -94,7 +94,7 @@ fn whether_a_name_was_written_to_last_is_kept_apart() {
     assert!(!set.is_written(path));
     set.mark(path, Extent::File, 1);
     assert!(set.is_written(path) && !set.is_written(dir));
-    // It went, or another came.
+    // The file was removed or replaced.
     set.mark(path, Extent::Subtree, 2);
     assert!(!set.is_written(path));
     set.mark(path, Extent::File, 3);
@@ -104,7 +104,7 @@ fn whether_a_name_was_written_to_last_is_kept_apart() {
         (work[0].extent, work[0].is_written),
         (Extent::Subtree, true)
     );
-    // Its directory went.
+    // Its directory was removed.
     set.mark(dir, Extent::Subtree, 4);
     assert!(!set.is_written(path) && !set.is_written(dir));
     set.mark(path, Extent::File, 5);
@@ -129,7 +129,7 @@ fn what_is_marked_again_is_as_it_was() {
     set.mark(Path::new("written"), Extent::File, 9);
     let before = ready(&set, 1_000);
     set.mark_again(&since);
-    // Whatever was being done about them came too early.
+    // Their earlier processing came too early.
     assert!(before.iter().all(|work| !set.done(work)));
     assert_eq!(
         paths(&ready(&set, 1_000)),
@@ -177,7 +177,7 @@ fn too_many_marks_become_coarser() {
     assert!(set.contains(Path::new("anything")));
 }
 
-/// What happens to a set.
+/// An operation on a set.
 #[derive(Clone, Debug)]
 enum Step {
     Mark(String, bool),
@@ -200,11 +200,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Nothing that was marked after what has been worked off, or after a build began, is ever forgotten.
+    /// No mark is lost that was made after its processing or a build began.
     #[test]
     fn no_mark_is_lost(steps in steps()) {
         let mut set = DirtySet::new();
-        // Every mark ever made, with its number and whether it must still be there.
+        // Every mark ever made, with its number, as long as it must still be there.
         let mut owed: Vec<(PathBuf, Extent, u64)> = Vec::new();
         let (mut taken, mut number): (Option<(Work, u64)>, u64) = (None, 0);
         let (mut began, mut began_at) = (set.now(), 0);
@@ -221,7 +221,7 @@ proptest! {
                     owed.push((path.into(), extent, number));
                 }
                 Step::Done(n) => {
-                    // What was taken earlier is worked off now, with marks made in between.
+                    // Work that was taken earlier is finished now, with marks made in between.
                     if let Some((work, at)) = taken.take() {
                         let off = set.done(&work);
                         if off {
@@ -242,7 +242,7 @@ proptest! {
                 let below = path.join("a/b");
                 prop_assert!(*extent == Extent::File || set.contains(&below), "{below:?}");
             }
-            // Marks do not lie within each other, and each is in the queue once.
+            // No mark covers another, and each is in the queue once.
             let all = set.ready(usize::MAX, u64::MAX, DEBOUNCE);
             let marks = all.iter().map(|work| (&*work.path, work.extent));
             let marks: Vec<(&Path, Extent)> = marks.collect();

@@ -1,4 +1,4 @@
-//! Working marks off: from what may have changed to a snapshot that says what did.
+//! Processing dirty marks: looks at the marked paths and publishes a snapshot with the changes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,23 +14,26 @@ use crate::index::walk::join;
 use crate::index::watch::WatchError;
 use crate::index::watch::filesystem::{Reliability, reliability};
 
-/// Marks that are worked off before others may have the lock.
+/// The number of dirty marks that are processed before the lock is released for others.
 pub(super) const PORTION: usize = 256;
 
-/// What came of working marks off.
+/// The result of processing dirty marks.
 #[derive(Default)]
 pub(super) struct Applied {
-    /// Whether it was finished. If not, the marks have to stay, and what was found counts nevertheless.
+    /// Whether all marks were processed. If false, all marks stay; changes that were found count
+    /// nevertheless.
     pub(super) done: bool,
-    /// Those of names that were written to and lead nowhere: either they were removed just now, or they are orphaned.
+    /// The marks of written names that don't exist. Either the name was removed just now, or it is
+    /// orphaned.
     pub(super) nowhere: Vec<Work>,
 }
 
 impl Tracked {
-    /// Works off some marks: looks at what they are about, and makes the snapshot say so. Ends early when `go_on` returns false.
+    /// Processes some dirty marks: looks at the marked paths and updates the snapshot. Stops early
+    /// when `go_on` returns false.
     ///
-    /// One lookup a mark, and for directories one listing and one look at each file below. The snapshot is made anew at most
-    /// once, in time linear in the files beside the segment.
+    /// Costs one lookup for each mark; for a directory also one listing, and one lookup for each
+    /// file below. At most one new snapshot is made, in time linear in the number of extra files.
     pub(super) fn apply(
         &mut self,
         shared: &Shared,
@@ -89,9 +92,11 @@ impl Tracked {
             }
             refresh.step(&mut self.known, &mut cursor)?;
         }
-        // Also what somebody else has found and not published yet: the marks of it may be among these, and are off now.
+        // This also publishes changes that another thread found but has not published. Their marks
+        // may be among these, which the caller removes.
         if !self.publish_news(shared) && is_listing {
-            // The watches may be on something else than before.
+            // A listing without changes may hide a mount: the watches may be on other directories
+            // than before.
             if let Some(watching) = &watching {
                 shared.check_mounts(watching);
             }
@@ -99,7 +104,7 @@ impl Tracked {
         Ok(Applied { done, nowhere })
     }
 
-    /// Gives searches what is known now, if anything was found to be otherwise; returns whether that is so.
+    /// Publishes the current knowledge if it changed; returns true if it did.
     pub(super) fn publish_news(&mut self, shared: &Shared) -> bool {
         let is_news = self.known.take_news();
         if is_news {
@@ -109,9 +114,9 @@ impl Tracked {
         is_news
     }
 
-    /// Gives searches what is known now.
+    /// Publishes the current knowledge to searches.
     pub(super) fn publish(&mut self, shared: &Shared) {
-        // Before it: whoever sees it sees this too.
+        // Before the publication, so that a thread that sees the snapshot also sees a lost place.
         shared.check_place();
         let inputs = match self.known.take_inputs_changed() {
             true => {
@@ -125,7 +130,7 @@ impl Tracked {
         let overlay = self.known.overlay.pinned();
         self.snapshot = Arc::new(self.snapshot.later(overlay, inputs, errors));
         let mut status = shared.status();
-        // It may have been taken out of use meanwhile, or another one may be in use.
+        // The index may have been taken out of use, or replaced by another one.
         if status.published.is_some() && status.swaps == self.swap {
             status.published = Some(self.snapshot.clone());
         }
@@ -133,22 +138,25 @@ impl Tracked {
 }
 
 impl Shared {
-    /// Notes that nothing is certain any more if something was mounted or unmounted: what was listed may be what hides the tree, and
-    /// what is watched as well. By the time of the next search the mounts may be what they were. Returns whether that is so.
+    /// Makes the index unreliable if something was mounted or unmounted. The listed or watched
+    /// directories may belong to a mount that hides the tree, and that may be gone by the next
+    /// search. Returns true if mounts changed.
     pub(super) fn check_mounts(&self, watching: &Watching) -> bool {
-        // It is said once only. Nobody may get through before it is noted.
+        // `mounts_changed` reports a change only once. The lock keeps other threads from passing
+        // before the change is recorded.
         let mut status = self.status();
         let have_changed = watching.watcher.mounts_changed();
         if have_changed {
-            // The reconcile that follows starts another watcher.
+            // The following reconcile starts another watcher.
             status.restart_watching = true;
             status.fire_because(Trigger::WatcherOverflow, MOUNTED);
         }
         have_changed
     }
 
-    /// Does the same, and if the root is not where it is looked for: what is taken for gone may only be away, and nobody hears of it
-    /// when it is back.
+    /// Like [`check_mounts`](Self::check_mounts). Also checks that the watched root is still in
+    /// place: files that look deleted may only have moved with it, and no event tells when they
+    /// return.
     pub(super) fn check_place(&self) {
         let Some(watching) = self.watching() else {
             return;
@@ -163,7 +171,8 @@ impl Shared {
         }
     }
 
-    /// Watches a directory that is about to be listed. One that can't be watched means that nothing is certain any more.
+    /// Watches a directory that is about to be listed. If it can't be watched, the index can't be
+    /// relied on.
     pub(super) fn enter(&self, watching: Option<&Watching>, dir: &Path) {
         let Some(watching) = watching else {
             return;
@@ -181,8 +190,10 @@ impl Shared {
             });
         }
         match watched {
-            // What is gone was reported where it was, or will be. What can't be read can't be listed, which is an error of its
-            // own, and once it can, its directory tells; that of the root is not watched for such.
+            // A directory that is gone was or will be reported by its parent. An unreadable
+            // directory can't be listed either, which is counted as a listing error; once it is
+            // readable, its parent reports that. The parent of the root is not watched for this, so
+            // there it is an error.
             Ok(()) | Err(WatchError::Gone) => {}
             Err(WatchError::Denied) if !dir.as_os_str().is_empty() => {}
             Err(error) => {

@@ -1,4 +1,4 @@
-//! Building: the first segment of a tree, and new ones while searches go on.
+//! Building: the first segment of a tree, and new segments while searches go on.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,13 +19,14 @@ use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::stamp::Stamp;
 use crate::index::state::{Standing, Trigger, UncertainReason};
 
-/// A new segment is built when one in so many files is not as the segment has them, or when their n-grams take this share of
-/// the memory that an index may have.
+/// A new segment is built when more than one file in this many differs from the segment. It is also
+/// built when the n-grams of the extra files take more than this share of the index's memory limit.
 const MERGE_SHARE: usize = 8;
 
-/// Returns true if so much differs from the segment that a new one is worth its price: each search pays for what is beside the
-/// segment. Or if the segment can't be left to whoever opens it next, who would trust what it says; but not again and again because
-/// of a program that opens files to write and does not: `is_time` says whether the last one was long enough ago.
+/// Returns true if a new segment is worth its price, because every search pays for the extra files.
+/// Also true if the segment holds distrusted files: another process that opens it would trust them.
+/// For that reason alone a segment is built only if `is_time`, as a program that opens files for
+/// writing but does not write would cause endless builds.
 pub(super) fn is_spread_out(shared: &Shared, status: &Status, is_time: bool) -> bool {
     let Some(snapshot) = &status.published else {
         return false;
@@ -38,13 +39,14 @@ pub(super) fn is_spread_out(shared: &Shared, status: &Status, is_time: bool) -> 
         || overlay.footprint() > shared.ground.options().max_memory_bytes / MERGE_SHARE as u64
 }
 
-/// Returns true if the index is in memory although it is to be kept: another process was writing when it was built.
+/// Returns true if the index is in memory although it should be stored. Another process was writing
+/// when it was built.
 pub(super) fn is_unkept(shared: &Shared, status: &Status) -> bool {
     status.storage() == Some(StorageMode::Memory) && shared.ground.keeps()
 }
 
-/// Builds a new segment of the tree as it is, while searches go on with what there is (decision D53). What is marked meanwhile is marked
-/// again when the new one takes over.
+/// Builds a new segment of the current tree, while searches use the old one (decision D53). Paths
+/// that are marked meanwhile are marked again after the swap.
 pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
     let Some(watching) = shared.watching() else {
         return;
@@ -55,7 +57,7 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
         status.since_build = Some(DirtySet::new());
         (status.losses, status.published.clone())
     };
-    // The state is that of an index in use, and is said when it changes.
+    // The state stays that of an index in use, and is published when it changes.
     let progressed = || shared.say(None);
     let enter = |dir: &Path| {
         shared.enter(Some(&watching), dir);
@@ -84,7 +86,7 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
         Ok(new)
     });
     let Ok(new) = new else {
-        // What was not read before it is not waited for either.
+        // Changed files that the merge was to read are now read separately, at once.
         timers.read_ms = Some(ground.now_ms());
         let mut status = shared.status();
         status.since_build = None;
@@ -93,8 +95,9 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
     };
     timers.merge_ms = None;
     timers.renew_ms = ground.now_ms().saturating_add(millis(RARELY));
-    // All at once. What was worked off on the old one until now, and what is on its way, is marked again; whoever is at that notices
-    // that it was for nothing, and a search that pins that it has to begin anew.
+    // All under one lock. Marks that were processed on the old segment since the build began are
+    // marked again. A thread that still processes marks on it discards its result, and a search
+    // starts over.
     let mut status = shared.status();
     let now_ms = ground.now_ms();
     if let Some(since) = status.since_build.take() {
@@ -104,18 +107,18 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
         status.published = Some(new.snapshot.clone());
     }
     shared.swap(&mut status, new);
-    // What was lost meanwhile may be missing in the new one too.
+    // A change that was lost during the build may be missing in the new segment too.
     status.reconcile_wanted |= status.losses != losses;
     status.news_ms = Some(now_ms);
     status.lose_sight();
 }
 
-/// Returns what need not be read again.
+/// Returns the part of a snapshot whose files need not be read again.
 fn earlier_of(snapshot: &Snapshot) -> Earlier<'_> {
     Earlier::without(snapshot.segment(), snapshot.overlay().distrusted())
 }
 
-/// Puts a snapshot into use that nothing is known about beside it.
+/// Puts a snapshot into use, with no further knowledge about the tree.
 pub(super) fn take_over(shared: &Shared, snapshot: Arc<Snapshot>) -> Result<(), String> {
     let new = tracked_of(shared, &snapshot)?;
     let mut status = shared.status();
@@ -124,32 +127,32 @@ pub(super) fn take_over(shared: &Shared, snapshot: Arc<Snapshot>) -> Result<(), 
     Ok(())
 }
 
-/// Begins to follow the tree from the state of a snapshot.
+/// Creates the tracking state that starts from a snapshot.
 fn tracked_of(shared: &Shared, snapshot: &Arc<Snapshot>) -> Result<Tracked, String> {
     Ok(Tracked {
         swap: 0,
         known: Known::new(snapshot.segment(), Inputs::clone(snapshot.inputs())),
         entered: Entered::default(),
-        // If the rules above have changed since, the inputs of the snapshot say so.
+        // If the rules above the tree have changed since, the inputs of the snapshot reveal it.
         walk: shared.ground.walk()?,
         inputs_above: Inputs::default(),
         snapshot: snapshot.clone(),
     })
 }
 
-/// Finds out whether the tree is large enough for an index (FR-LSI-BG-05, FR-LSI-BG-06).
+/// Measures whether the tree is large enough for an index (FR-LSI-BG-05, FR-LSI-BG-06).
 pub(super) fn measure(shared: &Shared) {
     if !is_small(shared) {
         shared.fire(&[Trigger::AboveThreshold]);
     }
 }
 
-/// Returns true if the tree is below both thresholds. Ends as soon as it is not.
+/// Returns true if the tree is below both thresholds. Stops as soon as one is exceeded.
 fn is_small(shared: &Shared) -> bool {
     let Some(thresholds) = shared.habits.thresholds else {
         return false;
     };
-    // Without a walk there is nothing to build either, which a build says.
+    // Without a walk there is nothing to build; the build reports the error.
     let Ok(walk) = shared.ground.walk() else {
         return false;
     };
@@ -171,9 +174,9 @@ fn is_small(shared: &Shared) -> bool {
     true
 }
 
-/// Returns true if nothing is known that hides files from a build.
+/// Returns true if no known listing error hides files from a build.
 fn is_listable(shared: &Shared) -> bool {
-    // Without a walk there is nothing to build, which the build says.
+    // Without a walk there is nothing to build; the build reports the error.
     let Ok(walk) = shared.ground.walk() else {
         return true;
     };
@@ -190,14 +193,14 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
     let is_first = earlier.is_none();
     let is_incomplete = |earlier: &Arc<Snapshot>| earlier.incomplete().is_some();
     if earlier.as_ref().is_some_and(is_incomplete) && !is_listable(shared) {
-        // Another index would be of no use either.
+        // The new index would be as incomplete as the old one.
         timers.rest(shared, begun_ms);
         return;
     }
     let other_policy = Standing::Uncertain(UncertainReason::PolicyChanged);
     let is_there_none = standing == Standing::Absent || is_first && standing == other_policy;
     if is_there_none && is_small(shared) {
-        // Also where there was an index for other denied patterns: this tree needs none.
+        // Also if there was an index for other denied patterns: this tree needs no index.
         shared.fire(&[Trigger::IndexMissing]);
         shared.status().build_wanted = false;
         shared.fire_because(
@@ -209,7 +212,7 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
     let Some(keep) = awaited(shared, timers, is_first) else {
         return;
     };
-    // From before the tree is listed (FR-LSI-BG-60).
+    // Watch before the tree is listed (FR-LSI-BG-60).
     let watching = watch(shared).ok();
     let (moment, losses) = {
         let mut status = shared.status();
@@ -237,7 +240,7 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
             let mut errors = Vec::new();
             errors.extend(built.errors);
             if let Err(why) = take_over(shared, snapshot) {
-                // The root is gone, and may come again, as in `open`.
+                // The root is gone, and may come back, as in `open`.
                 shared.fire_because(Trigger::BuildFailedClean, why);
                 timers.retry_ms = Some(shared.ground.now_ms().saturating_add(millis(RETRY)));
                 return;
@@ -248,7 +251,7 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
             let mut status = shared.status();
             status.clear(moment);
             status.tracking = watching.is_some() && status.unwatched.is_none();
-            // What searches have found was about the one before.
+            // The findings of earlier searches were about the old index.
             status.outdated = false;
             // If coverage was lost meanwhile, the state says so, and a reconcile follows.
             let was_lost = status.losses != losses;
@@ -258,7 +261,8 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
                 timers.look_again(shared);
             }
             status.fire(&triggers);
-            // Nothing has changed since that listing would find; marks and time say when to look again.
+            // Listing again now would find the same errors. Marks or the timer start the next
+            // attempt.
             if !was_lost && !errors.is_empty() {
                 status.reconcile_wanted = false;
             }
@@ -267,7 +271,7 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
             }
             let unwatched = status.unwatched.clone();
             if let Some(why) = &unwatched {
-                // It is complete, but nobody hears of what changes from now on.
+                // The index is complete, but later changes won't be noticed.
                 status.fire(&[Trigger::WatcherDown]);
                 status.reconcile_wanted = false;
                 status.why = Some(why.clone());
@@ -280,7 +284,7 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
             drop(status);
             if unwatched.is_some() {
                 timers.reconcile_ms = shared.ground.now_ms().saturating_add(millis(again));
-                // Watches that prove nothing are others' to use.
+                // Watches that prove nothing are released for other processes.
                 shared.unwatch();
             }
         }
@@ -289,13 +293,14 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
     shared.wake.notify_all();
 }
 
-/// Waits until no other process writes the index. Returns whether what is built is to be kept, or nothing if it is not to be built
-/// now: what the other one publishes can be opened. One that writes for long without an end may have been stopped, and so much as
-/// it has to be waited for, the index is built in memory (FR-LSI-IDX-CONC-02).
+/// Waits until no other process writes the index. Returns whether to store the built index, or
+/// `None` to build later: the index that the other process publishes can be opened then. If the
+/// other process keeps writing for too long, it may be suspended. Then the index is built in memory
+/// (FR-LSI-IDX-CONC-02).
 fn awaited(shared: &Shared, timers: &mut Timers, is_first: bool) -> Option<bool> {
     let error = match shared.ground.may_write() {
         Err(error) if error.is_locked() => error,
-        // Whatever else is wrong, the build will say so.
+        // The build reports any other error.
         _ => {
             timers.locked_since_ms = None;
             return Some(true);
@@ -315,7 +320,7 @@ fn awaited(shared: &Shared, timers: &mut Timers, is_first: bool) -> Option<bool>
     None
 }
 
-/// Notes that a build came to nothing.
+/// Handles a failed build.
 fn failed(shared: &Shared, timers: &mut Timers, error: &BuildError, is_first: bool, is_kept: bool) {
     let now_ms = shared.ground.now_ms();
     let again = |time: Duration| Some(now_ms.saturating_add(millis(time)));
@@ -330,7 +335,7 @@ fn failed(shared: &Shared, timers: &mut Timers, error: &BuildError, is_first: bo
         true => tracing::debug!(target: "forge_search::index", "{message}"),
         false => tracing::warn!(target: "forge_search::index", "{message}"),
     }
-    // With the state, for whoever looks in between.
+    // Recorded together with the state, so that other threads see both.
     let why = || error.to_string();
     match error {
         BuildError::Stopped => shared.fire_because(Trigger::BuildFailedClean, why()),
@@ -338,18 +343,19 @@ fn failed(shared: &Shared, timers: &mut Timers, error: &BuildError, is_first: bo
         BuildError::OverMemory { .. } if is_kept || !shared.ground.keeps() => {
             shared.fire_because(Trigger::MemoryExceeded, why());
         }
-        // Only the one that writes it for long is in the way: it is waited for anew.
+        // The index was to stay in memory only because another process writes. Start to wait for
+        // that process again.
         BuildError::OverMemory { .. } => {
             shared.fire_because(Trigger::BuildFailedClean, why());
             timers.locked_since_ms = Some(now_ms);
             timers.retry_ms = again(RETRY);
         }
-        // Another process builds it: what that publishes is opened.
+        // Another process builds the index. Its result is opened later.
         BuildError::Format(error) if error.is_locked() => {
             shared.fire_because(Trigger::BuildFailedClean, why());
             timers.retry_ms = again(RETRY);
         }
-        // Publishing is one rename: whatever failed, what was there before is still there.
+        // Publishing is one rename, so the old index still exists after any failure.
         _ => {
             shared.fire_because(Trigger::BuildFailedClean, why());
             if shared.habits.retry || !is_first {
@@ -361,7 +367,7 @@ fn failed(shared: &Shared, timers: &mut Timers, error: &BuildError, is_first: bo
     status.why = Some(error.to_string());
     status.build_wanted = false;
     if status.published.is_none() {
-        // Whatever was lost meanwhile: there is nothing to compare with the tree.
+        // There is no index to compare with the tree, so no reconcile is needed.
         status.reconcile_wanted = false;
     }
 }

@@ -1,4 +1,4 @@
-//! Hearing: from what the watcher says to marks and triggers.
+//! Translates the watcher's events to dirty marks and triggers.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -11,7 +11,8 @@ use crate::index::rules::is_control_name;
 use crate::index::state::Trigger;
 use crate::index::watch::{Barrier, Ear, Heard};
 
-/// Hears for one living index. It is quick: a mark, a trigger, no look at any file.
+/// Handles the events for one live index. Quick: it adds a mark or fires a trigger, and never looks
+/// at a file.
 pub(super) struct Listener {
     pub(super) ground: Arc<dyn Ground>,
     pub(super) status: Arc<Mutex<Status>>,
@@ -54,10 +55,10 @@ impl Ear for Listener {
 impl Listener {
     fn mark(&self, path: &Path, extent: Extent) {
         let mut status = lock(&self.status);
-        // The worker looks at a set with marks in it from time to time.
+        // The worker polls a dirty set that has marks, so only the first mark wakes it.
         let mut news = status.dirty.is_empty();
         status.mark(path, extent, self.ground.now_ms());
-        // A file with rules decides about all of its directory (FR-LSI-TRK-07).
+        // A rules file decides about all of its directory (FR-LSI-TRK-07).
         if is_control_name(path.file_name().unwrap_or(OsStr::new(""))) {
             let dir = path.parent().unwrap_or(Path::new(""));
             status.mark(dir, Extent::Subtree, self.ground.now_ms());

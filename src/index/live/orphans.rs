@@ -1,9 +1,12 @@
-//! Orphaned names: such as are written to and lead nowhere.
+//! Orphaned names: names that are written to although they don't exist.
 //!
-//! A program that has a file open goes on writing to it after the name by which it was opened is removed, and the system tells
-//! of that under this name. Which file it is can't be found out, and it may have got another name in the tree before: so
-//! nothing is certain until the whole tree was looked at. Mostly it has none, like a log that was removed while a
-//! server writes it; this owns the names that turned out to be such, so that the index can be used beside them.
+//! A program that has a file open can write to it after its name was removed. The system reports
+//! those writes under the removed name. The file may have been given another name in the tree,
+//! which can't be found out. So the index is unreliable until the whole tree was compared.
+//!
+//! Mostly the file has no other name; for example, a log file was removed while a server writes it.
+//! This module remembers the names for which that is proven, so that writes to them no longer make
+//! the index unreliable.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -14,50 +17,52 @@ use super::Shared;
 use crate::index::dirty::Work;
 use crate::index::pace::millis;
 
-/// Between two looks at a tree, so much later that what was written before the second one shows in the times of its file.
+/// The shortest time between two looks at a tree that prove something. By then, a write before the
+/// second look shows in the file's times.
 const APART: Duration = Duration::from_secs(5);
 
-/// How often writing to a name has to change nothing. What was heard of since a look may have been written while that look went on, and
-/// found by it: only the time after that says something.
+/// How many times writing to a name must change nothing. One time is too few: an event since the
+/// last look may be about a write during that look, which the look itself has found.
 const PROVEN: u8 = 2;
 
 /// The most names that are remembered.
 const MAX_NAMES: usize = 1024;
 
-/// Counts up with whatever was found to be otherwise, in the tree or by building.
+/// Changes whenever a change is found in the tree, or a new segment is built.
 pub(super) type Version = (u64, u64);
 
-/// A name that was written to and led nowhere.
+/// A name that was written to although it does not exist.
 #[derive(Clone, Copy, Debug)]
 enum Orphan {
-    /// The tree was not looked at since.
+    /// The tree was not compared since.
     New,
-    /// The tree was looked at, at this moment in milliseconds, and was at this version then; writing to it has changed nothing so often.
+    /// The tree was compared at this time in milliseconds, with this version. Writing to the name
+    /// has changed nothing this many times.
     Seen(u64, Version, u8),
-    /// The same as `Seen`, and it was written to again since.
+    /// Like `Seen`, and the name was written to again since.
     Again(u64, Version, u8),
-    /// Writing to it has changed no file of the tree, which was at this version then.
+    /// Writing to the name has changed no file of the tree, which had this version then.
     Harmless(Version),
 }
 
-/// After so long a time without such names it is as if there had been none.
+/// After this time without orphaned names, the pauses start over.
 const QUIET_MS: u64 = 60_000;
 
-/// How long the tree is not looked at for the sake of such names, at first and at most.
+/// The shortest and the longest pause between reconciles that orphaned names cause.
 const PAUSES_MS: (u64, u64) = (1_000, 60_000);
 
-/// The names that were written to and led nowhere.
+/// All remembered orphaned names.
 #[derive(Debug, Default)]
 pub(super) struct Orphans {
     names: BTreeMap<PathBuf, Orphan>,
-    /// When one was last taken for any file.
+    /// When a write was last suspected to change some file of the tree.
     last_ms: Option<u64>,
     pause_ms: u64,
     rest_until_ms: u64,
 }
 
 impl Orphans {
-    /// Notes that a name is such a one and was written to. Returns true if that may have been any file.
+    /// Records a write to an orphaned name. Returns true if any file of the tree may have changed.
     fn note(&mut self, path: &Path) -> bool {
         if self.names.len() >= MAX_NAMES && !self.names.contains_key(path) {
             self.names.clear();
@@ -71,8 +76,9 @@ impl Orphans {
         true
     }
 
-    /// Notes that nothing is certain any more because of such a name. Each of a program's temporary files that are removed at once and
-    /// written afterwards has another one: so that it does not keep the worker busy, the tree rests between, twice as long each time.
+    /// Records that an orphaned name has made the index unreliable. A program may keep writing to
+    /// temporary files that it removes at once, each with a new name. To keep the worker from being
+    /// busy with reconciles, each pause is twice as long as the one before.
     fn suspect(&mut self, now_ms: u64) {
         let since = self.last_ms.map(|last_ms| now_ms.saturating_sub(last_ms));
         self.pause_ms = match since {
@@ -85,13 +91,14 @@ impl Orphans {
         self.rest_until_ms = now_ms.saturating_add(self.pause_ms);
     }
 
-    /// Returns until when the tree is not looked at for the sake of such names.
+    /// Returns the time before which orphaned names cause no reconcile.
     pub(super) fn rest_until_ms(&self) -> u64 {
         self.rest_until_ms
     }
 
-    /// Notes that something came to be, or went, at a path or below it: names there may be those of other files from now on.
-    /// Logarithmic, and linear in the names below.
+    /// Forgets the names at and below a path where a file appeared or was removed: they may belong
+    /// to other files from now on. Takes logarithmic time, plus linear time in the number of names
+    /// below.
     pub(super) fn forget_below(&mut self, path: &Path) {
         loop {
             let from = (Bound::Included(path), Bound::Unbounded);
@@ -104,8 +111,9 @@ impl Orphans {
         }
     }
 
-    /// Notes that the whole tree was looked at since all of them were noted. If nothing at all was found to be otherwise since that
-    /// was so before, twice in a row, what was written to one meanwhile was to no file of the tree. Linear in them.
+    /// Records that the whole tree was compared since all names were noted. A name is harmless if
+    /// writing to it twice in a row was followed by comparisons that found no change. Takes linear
+    /// time in the number of names.
     pub(super) fn looked_at_all(&mut self, now_ms: u64, version: Version) {
         for orphan in self.names.values_mut() {
             let is_apart = |at_ms: u64| now_ms.saturating_sub(at_ms) >= millis(APART);
@@ -116,7 +124,7 @@ impl Orphans {
                         often => Orphan::Seen(now_ms, version, often),
                     }
                 }
-                // Too early to tell: more may be written at the same time of the clock by which files are stamped.
+                // Too early to prove anything: a later write may still get the same file time.
                 Orphan::Again(at_ms, before, often) if before == version => {
                     Orphan::Seen(at_ms, before, often)
                 }
@@ -131,13 +139,15 @@ impl Orphans {
 }
 
 impl Shared {
-    /// Looks into marks of names that were not there when they were looked at. Returns why nothing is certain any more, if that
-    /// is so: such a name was written to after it was gone. What was gone only after it was written to is heard of within `timeout`.
+    /// Examines marks of names that did not exist when they were looked at. Returns a reason if the
+    /// index is unreliable: a name was written to after it was removed. If a name was removed after
+    /// the write, the removal event arrives within `timeout`.
     pub(super) fn orphaned(&self, nowhere: &[Work], timeout: Duration) -> Option<String> {
         if nowhere.is_empty() {
             return None;
         }
-        // Who does not hear of it in time takes it for what is worse. The same if nothing is heard any more, which others find out.
+        // If the event arrives too late, the name counts as orphaned, which is safe. A dead watcher
+        // is handled elsewhere.
         if let Some(watching) = self.watching() {
             let _late = watching.barrier.pass(&*watching.watcher, timeout);
         }
@@ -175,17 +185,17 @@ mod tests {
         let name = Path::new(NAME);
         assert!(orphans.note(name));
         look(&mut orphans, 0, 3);
-        // Nothing was written to it since, so that this says nothing.
+        // The name was not written to since, so this look proves nothing.
         look(&mut orphans, 10_000, 3);
         assert!(orphans.note(name));
-        // What was written may have been written in the middle of the look before, and found by it.
+        // The write may have happened during the look before, and been found by it.
         look(&mut orphans, 15_000, 3);
         assert!(orphans.note(name));
         look(&mut orphans, 20_000, 3);
         assert!(!orphans.note(name) && !orphans.note(name));
         // Other names are other files.
         assert!(orphans.note(Path::new("a/log2")));
-        // As long as nothing changes: a name may have been given to it.
+        // A change of the tree may be a new name for the file.
         look(&mut orphans, 30_000, 3);
         assert!(!orphans.note(name));
         look(&mut orphans, 40_000, 4);
@@ -212,7 +222,7 @@ mod tests {
             look(&mut orphans, begun_ms - 10_000 + later_ms, 4);
         }
         assert!(!orphans.note(name));
-        // Twice in a row: what changes in between begins anew.
+        // The looks must be consecutive: a change in between starts over.
         let mut orphans = Orphans::default();
         for (at_ms, findings) in [(0, 1), (10_000, 1), (20_000, 2), (30_000, 2), (40_000, 2)] {
             assert!(orphans.note(name), "{at_ms}");

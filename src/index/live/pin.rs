@@ -1,4 +1,4 @@
-//! Pinning: what a search is given of a living index.
+//! Pinning: hands a search the snapshot that it may use.
 
 use std::sync::{Arc, TryLockError};
 use std::time::Duration;
@@ -11,41 +11,42 @@ use crate::index::snapshot::Snapshot;
 use crate::index::state::{Standing, Trigger, UncertainReason};
 use crate::index::watch::BarrierError;
 
-/// The longest sleep while somebody else works marks off.
+/// The pause between two attempts to lock the knowledge that another thread works on.
 const NAP: Duration = Duration::from_micros(200);
 
-/// What a search is given.
+/// The result of pinning: the state, and the snapshot if there is a usable one.
 #[derive(Clone, Debug)]
 pub struct Pin {
-    /// The state, at the moment of the pin.
+    /// The state at the moment of the pin.
     pub standing: Standing,
-    /// What may be done with the index.
+    /// How the search may use the index.
     pub what: Pinned,
 }
 
-/// What may be done with an index.
+/// How a search may use an index.
 #[derive(Clone, Debug)]
 pub enum Pinned {
-    /// Files may be left out by it: it says how the tree is, as of a moment within the call. Files with several names have to
-    /// be looked at first.
+    /// The search may exclude files by this snapshot, which describes the tree as of a moment
+    /// within the call. Files with several names (hard links) have to be checked first.
     Exact(Arc<Snapshot>),
-    /// If there is an index, the tree is not watched, or not yet: whoever uses it compares it with the tree. Says why watching failed,
-    /// if it did, and what to do.
+    /// The tree is not watched, or not yet. The search may use a stored index if it compares it
+    /// with the tree. Holds why watching failed and a remedy, if it failed.
     Unwatched(Option<String>),
-    /// Nothing: why.
+    /// The index can't be used. Holds the reason.
     Nothing(String),
 }
 
 impl LiveIndex {
-    /// Pins the state of the index for one search. Everything that happened to the tree before this call is in it, or
-    /// nothing is: what was heard until now is waited for and looked at, for at most `budget` (FR-LSI-BUD-MAINT-01).
+    /// Pins the index for one search. The snapshot contains everything that happened to the tree
+    /// before this call; otherwise no snapshot is returned. Waits for pending events and processes
+    /// them, for at most `budget` (FR-LSI-BUD-MAINT-01).
     ///
-    /// Costs a cookie that goes through the watcher's queue, one look at each file with rules, and one at each file that
-    /// changed since the last call.
+    /// Costs a cookie that passes the watcher's queue, one look at each rules file, and one look at
+    /// each file that changed since the last call.
     pub fn pin(&self, budget: Duration) -> Pin {
         let shared = &*self.shared;
         let mut status = shared.status();
-        // For the sake of what is done again after so many searches.
+        // The worker runs some tasks after a number of searches.
         status.calls += 1;
         status.unchecked_calls += 1;
         if shared.habits.is_due(&status) {
@@ -55,7 +56,8 @@ impl LiveIndex {
         let (why, unwatched) = (status.why.clone(), status.unwatched.clone());
         let has_index = status.published.is_some();
         drop(status);
-        // Also before the worker has opened what is kept: whoever compares can open it as well.
+        // Also before the worker has opened the stored index: the search can open and compare it
+        // itself.
         if !tracking && (has_index || standing == Standing::Absent) {
             return Pin {
                 standing,
@@ -88,11 +90,11 @@ impl Pin {
     }
 }
 
-/// Why a call does without the index: the state, and in words.
+/// Why a call can't use the index: the state, and a text.
 type Bypass = (Standing, String);
 
 impl Shared {
-    /// Makes sure that the published snapshot is that of the tree as it is now.
+    /// Makes sure that the published snapshot describes the current tree.
     fn bring_up_to_date(&self, budget: Duration) -> Result<Arc<Snapshot>, Bypass> {
         let end_ms = self.ground.now_ms().saturating_add(millis(budget));
         let left = || Duration::from_millis(end_ms.saturating_sub(self.ground.now_ms()));
@@ -115,7 +117,8 @@ impl Shared {
             let swaps = self.status().swaps;
             self.work_off(end_ms)?;
             let status = self.status();
-            // Also what others have worked off: something that can't be watched may be among that, and they have not said so yet.
+            // Another thread may have found that a directory can't be watched, and not fired the
+            // trigger yet.
             if let Some(why) = status.unwatched.clone() {
                 drop(status);
                 return Err(self.lost(Trigger::WatcherDown, &why));
@@ -139,7 +142,7 @@ impl Shared {
         Ok(snapshot)
     }
 
-    /// Works off everything that is marked now.
+    /// Processes all current dirty marks.
     fn work_off(&self, end_ms: u64) -> Result<(), Bypass> {
         let works = {
             let status = self.status();
@@ -175,7 +178,8 @@ impl Shared {
             };
             drop(tracked);
             if swap.is_some_and(|swap| self.status().swaps != swap) {
-                // Whatever came of it was about an index that is in use no more; the marks stay, and the caller begins anew.
+                // The result belongs to a replaced index. The marks stay, and the caller starts
+                // over.
                 return Ok(());
             }
             match applied {
@@ -200,19 +204,20 @@ impl Shared {
                 }
             }
         }
-        // The worker reads them when nothing more happens to them.
+        // The worker reads the changed files once they are quiet.
         self.status().news_ms = Some(self.ground.now_ms());
         self.wake.notify_all();
         Ok(())
     }
 
-    /// Notes that the index can't be relied on for now, and says so.
+    /// Records that the index can't be relied on for now; returns the reason for the caller.
     fn lost(&self, trigger: Trigger, why: &str) -> Bypass {
         let standing = {
             let mut status = self.status();
             status.fire_because(trigger, why);
             match trigger {
-                // What was not looked at is looked at by the worker, all of it.
+                // The worker reconciles the whole tree, because unprocessed changes are not known
+                // one by one.
                 Trigger::MaintBudgetExceeded => {
                     status.reconcile_wanted = true;
                     status.losses += 1;
@@ -227,7 +232,7 @@ impl Shared {
         };
         self.notify();
         match standing.allows_exclusion() {
-            // It was not complete any more before; this call has to do without in any case.
+            // The trigger changed no state, but this call can't use the index in any case.
             true => (
                 Standing::Uncertain(UncertainReason::DirtyBacklog),
                 why.to_string(),

@@ -1,4 +1,4 @@
-//! Reconciling: watching a tree, and comparing the whole of it with what is known.
+//! Reconciling: starts the watcher, and compares the whole tree with the known state.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,19 +14,20 @@ use crate::index::refresh::{Cursor, Refresh};
 use crate::index::state::{Standing, Trigger, UncertainReason};
 use crate::index::watch::{Barrier, WatchError, Watcher};
 
-/// How long rules are left to settle before the tree is listed by them.
+/// How long to let changed rules settle before the tree is listed by them.
 const RULES_SETTLE: Duration = Duration::from_millis(60);
 
-/// Returns what watches the tree, started if need be; or when to try that again.
+/// Returns the tree's watcher, and starts one if necessary. The error is the time after which to
+/// retry.
 pub(super) fn watch(shared: &Shared) -> Result<Watching, Duration> {
     if !shared.habits.watch {
         return Err(LATER);
     }
     let is_down = {
         let mut status = shared.status();
-        // Until the tree was compared, another watcher proves nothing.
+        // A new watcher proves nothing until the tree was compared.
         if status.lose_sight() {
-            // That is what this is for.
+            // The caller does the comparison that this state asks for.
             status.reconcile_wanted = false;
         }
         std::mem::take(&mut status.restart_watching) || status.unwatched.is_some()
@@ -61,8 +62,9 @@ pub(super) fn watch(shared: &Shared) -> Result<Watching, Duration> {
     }
 }
 
-/// Starts a watcher with its cookies in the best place that serves: an index can be kept, and used, where nothing can be written any
-/// more. Otherwise says why there is none, and when to try again.
+/// Starts a watcher, with its cookies in the best directory that works. Several candidates are
+/// tried, because a stored index may be usable where nothing can be written any more. The error is
+/// the reason, and the time after which to retry.
 fn start(
     shared: &Shared,
     listener: &Arc<Listener>,
@@ -93,12 +95,12 @@ fn start(
     Err((why, LATER))
 }
 
-/// Compares the whole tree with what is known, slice by slice (FR-LSI-REC-01 to FR-LSI-REC-03).
+/// Compares the whole tree with the known state, slice by slice (FR-LSI-REC-01 to FR-LSI-REC-03).
 pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
     let watching = match watch(shared) {
         Ok(watching) => watching,
         Err(again) => {
-            // Each search compares for itself.
+            // Without a watcher, each search compares the tree itself.
             let mut status = shared.status();
             status.tracking = false;
             status.fire(&[Trigger::WatcherDown]);
@@ -110,12 +112,13 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
         }
     };
     {
-        // From here on, later changes show. Of earlier ones no search may have heard yet, and none will from the watcher: until
-        // the tree was looked at, nothing is certain.
+        // Changes from here on are detected. Earlier changes may not have reached any search yet,
+        // and the watcher won't report them. So the index is not reliable until the tree was
+        // compared.
         let mut status = shared.status();
         if watching.watcher.mounts_changed() && status.is_relied_on() {
             status.fire_because(Trigger::WatcherOverflow, MOUNTED);
-            // That is what this is.
+            // This reconcile is the one that the trigger asks for.
             status.reconcile_wanted = false;
         }
     }
@@ -126,11 +129,11 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
     };
     shared.fire(&[Trigger::ReconcileStarted]);
     if standing == Standing::Uncertain(UncertainReason::EligibilityChanged) {
-        // Rules that have only just changed are not trusted, and this would be for nothing.
+        // Recently changed rules are not trusted, so an immediate reconcile would be useless.
         shared.ground.host().pause(RULES_SETTLE);
     }
-    // Looked at before the rules are read: what changes in between shows. Nothing vouches for them before the whole tree was
-    // looked at by them.
+    // Read before the rules, so that a change in between is detected. These inputs count only after
+    // the whole tree was walked by the rules.
     let inputs_above = shared.ground.inputs_above();
     let mut cursor = {
         let Some(tracked) = shared.tracked() else {
@@ -140,7 +143,8 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
         match shared.ground.walk() {
             Ok(walk) => tracked.walk = walk,
             Err(why) => {
-                // The root is gone; and may come again. Until then nothing would ask for this once more.
+                // The root is gone, and may come back. Without a timer, nothing would request
+                // another reconcile.
                 shared.status().why = Some(why);
                 timers.reconcile_ms = shared.ground.now_ms().saturating_add(millis(RETRY));
                 return;
@@ -156,7 +160,7 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
         }
         let status = shared.status();
         if status.stop || status.losses != losses {
-            // It proves nothing any more; if it is wanted, it begins anew.
+            // This reconcile proves nothing any more. If one is still wanted, it starts over.
             return;
         }
         drop(status);
@@ -189,7 +193,7 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
         .looked_at_all(shared.ground.now_ms(), version);
     status.tracking = status.unwatched.is_none();
     if status.tracking {
-        // Whatever searches have found before is known now.
+        // The reconcile has found the differences that earlier searches had reported.
         status.outdated = false;
     }
     match (status.unwatched.clone(), errors) {
@@ -200,14 +204,15 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
             let again = if status.away { RETRY } else { LATER };
             timers.reconcile_ms = shared.ground.now_ms().saturating_add(millis(again));
             drop(status);
-            // Watches that prove nothing are others' to use.
+            // Watches that prove nothing are released for other processes.
             shared.unwatch();
             return;
         }
         (None, 0) => status.fire(&[Trigger::ReconcileCompleted]),
         (None, errors) => {
             status.fire(&[Trigger::EnumerationErrors]);
-            // The next one would meet them too, as long as nothing changes; unless they were the system's, and pass.
+            // As long as nothing changes, the next reconcile would fail the same way, so it waits.
+            // The error may be a passing one of the system, so it is retried later.
             status.reconcile_wanted = false;
             status.why = Some(unlisted(errors));
             timers.reconcile_ms = shared.ground.now_ms().saturating_add(millis(LATER));
@@ -216,13 +221,13 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
     status.news_ms = Some(shared.ground.now_ms());
 }
 
-/// Does one slice of a reconcile (decision D52).
+/// Runs one slice of a reconcile (decision D52).
 fn slice(shared: &Shared, watching: &Watching, cursor: &mut Cursor) -> Result<(), FormatError> {
     let enter = |dir: &Path| shared.enter(Some(watching), dir);
     let start_ms = shared.ground.now_ms();
     let mut files = 0;
     while !cursor.is_done() {
-        // Between the batches, searches may work marks off.
+        // Locked for one batch at a time, so that searches can process marks in between.
         let Some(tracked) = shared.tracked() else {
             return Ok(());
         };

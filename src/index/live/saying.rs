@@ -1,7 +1,8 @@
-//! Saying how the index is, for other processes to see.
+//! Publishes the status of the index for other processes.
 //!
-//! Owns when that is done: by the worker, or on a thread of a build, never by a search; when the state, its reason, what is said of it or
-//! the publication in use has changed, and from time to time while a build goes on. Where it is said is the ground's to know.
+//! This module decides when to publish. It publishes when the state, its reason, `tracking` or the
+//! generation in use has changed, and periodically during a build. The worker and the threads of a
+//! build publish; a search never does. The ground knows where the status is written.
 
 use std::time::Duration;
 
@@ -10,24 +11,24 @@ use super::{Shared, lock};
 use crate::index::pace::millis;
 use crate::index::state::Standing;
 
-/// How often it is said how far a build is, at most.
+/// The shortest time between two publications of a build's progress.
 pub(super) const PROGRESS: Duration = Duration::from_secs(1);
 
-/// What was said last.
+/// The status that was published last.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     words: Option<Words>,
-    /// When that was; `None` if it is to be said again as soon as there is any progress.
+    /// When it was published; `None` if the next progress is to be published at once.
     at_ms: Option<u64>,
 }
 
-/// What is worth saying when it changes.
+/// The fields that are worth publishing when they change.
 #[derive(Debug, PartialEq, Eq)]
 struct Words {
     standing: Standing,
     tracking: bool,
     why: Option<String>,
-    /// Others can look at what was published since; which of it is in use here, nobody else knows.
+    /// Other processes can find later generations themselves, but not which one this process uses.
     generation: Option<u64>,
 }
 
@@ -41,7 +42,7 @@ impl Words {
         }
     }
 
-    /// Returns true if they are what would be said now.
+    /// Returns true if the status still has these values.
     fn hold(&self, status: &Status) -> bool {
         (self.standing, self.tracking, self.generation)
             == (status.standing, status.tracking, status.generation())
@@ -50,9 +51,10 @@ impl Words {
 }
 
 impl Said {
-    /// Returns true if something else is to be said by now; or the same again after `every`.
+    /// Returns true if the status changed since it was published, or if it was published at least
+    /// `every` ago.
     fn is_due(status: &Status, now_ms: u64, every: Option<Duration>) -> bool {
-        // Nobody wants to hear of one that ends, nor of one of which nobody has looked whether it is there.
+        // Don't publish before the worker has looked for a stored index, nor during shutdown.
         let Some(words) = &status.said.words else {
             return !status.stop && !status.open_wanted;
         };
@@ -63,12 +65,12 @@ impl Said {
         !status.stop && (!words.hold(status) || every.is_some_and(is_old))
     }
 
-    /// Has the next progress said whenever that comes: a build begins.
+    /// Makes the next progress due at once, because a build begins.
     pub(super) fn begin(&mut self) {
         self.at_ms = None;
     }
 
-    /// Notes that it is said how the index is.
+    /// Records the current status as published.
     fn note(status: &mut Status, now_ms: u64) {
         status.said = Said {
             words: Some(Words::of(status)),
@@ -78,13 +80,13 @@ impl Said {
 }
 
 impl Shared {
-    /// Returns true if how the index is differs from what was said of it.
+    /// Returns true if the status differs from the published one.
     pub(super) fn has_news(&self, status: &Status) -> bool {
         Said::is_due(status, self.ground.now_ms(), None)
     }
 
-    /// Says how the index is, if that differs from what was said last; or if that was said `every` ago. Takes the lock on the status,
-    /// and gives it back before anything is written.
+    /// Publishes the status if it changed, or if it was last published at least `every` ago. Takes
+    /// the lock on the status, and releases it before writing.
     pub(super) fn say(&self, every: Option<Duration>) {
         let _in_order = lock(&self.saying);
         let report = {
@@ -105,7 +107,7 @@ mod tests {
     use super::*;
     use crate::index::state::UncertainReason;
 
-    /// Says it if it is due; returns whether it was.
+    /// Publishes if it is due; returns true if it was.
     fn says(status: &mut Status, now_ms: u64, every: Option<Duration>) -> bool {
         let is_due = Said::is_due(status, now_ms, every);
         if is_due {
@@ -131,11 +133,11 @@ mod tests {
         ];
         for (n, change) in changes.into_iter().enumerate() {
             change(&mut status);
-            // Whatever the clock says.
+            // Regardless of the clock.
             assert!(says(&mut status, 7, None), "{n}");
             assert!(!says(&mut status, 7, None), "{n}");
         }
-        // What comes and goes many times a second is none of it.
+        // Values that change many times a second are not published.
         status.mark(
             std::path::Path::new("a"),
             crate::index::dirty::Extent::File,
@@ -143,7 +145,7 @@ mod tests {
         );
         status.calls += 1;
         assert!(!says(&mut status, 8, None));
-        // What was opened once is there, also while it is opened again.
+        // After the index was opened once, changes are published, also while it is reopened.
         status.open_wanted = true;
         status.standing = Standing::Absent;
         assert!(says(&mut status, 8, None));
@@ -167,19 +169,19 @@ mod tests {
             (6_000, true),
             (6_001, false),
             (6_999, false),
-            // As far behind as it is.
+            // The next second begins with the late publication.
             (9_500, true),
             (10_400, false),
             (10_500, true),
         ] {
             assert_eq!(says(&mut status, now_ms, every), is_due, "{now_ms}");
         }
-        // What changes is said at once, and the second begins with it.
+        // A change of state is published at once and restarts the second.
         status.standing = Standing::Uncertain(UncertainReason::WatcherOverflowDuringBuild);
         assert!(says(&mut status, 10_600, every));
         assert!(!says(&mut status, 11_500, every));
         assert!(says(&mut status, 11_600, every));
-        // The first progress of another build is said at once.
+        // The first progress of another build is published at once.
         status.said.begin();
         assert!(!says(&mut status, 11_600, None));
         assert!(says(&mut status, 11_600, every));

@@ -1,4 +1,4 @@
-//! The status of a living index: its state, what is marked, and what there is to do.
+//! The status of a live index: its state, its dirty marks and the wanted tasks.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,70 +9,71 @@ use crate::index::dirty::{DirtySet, Extent, Moment, Work};
 use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::state::{Action, Standing, Trigger, UncertainReason, step};
 
-/// What all threads read and write, for a moment at a time.
+/// The status that all threads read and write, for a moment at a time.
 pub(super) struct Status {
     pub(super) standing: Standing,
     pub(super) dirty: DirtySet,
-    /// The state of the index that searches are given.
+    /// The snapshot that searches use.
     pub(super) published: Option<Arc<Snapshot>>,
-    /// Counts up whenever another segment took the place of the one before: what was worked off on that one may not be in
-    /// this one, and is marked again.
+    /// Counts replaced segments. Marks that were processed on the old segment are marked again,
+    /// since the new one may lack those changes.
     pub(super) swaps: u64,
-    /// Counts up whenever searches are given something that is known of the tree otherwise than before.
+    /// Counts publications of changed knowledge about the tree.
     pub(super) findings: u64,
-    /// Names that were written to and led nowhere.
+    /// Names that were written to and don't exist.
     pub(super) orphans: Orphans,
-    /// Counts up whenever coverage was lost: a reconcile that began before proves nothing.
+    /// Counts lost coverage. A reconcile that began before a loss proves nothing.
     pub(super) losses: u64,
-    /// Counts confirmed coverages.
+    /// Counts confirmations that the index covers the whole tree.
     pub(super) epoch: u64,
-    /// What has to be done next.
+    /// The tasks that are wanted next.
     pub(super) build_wanted: bool,
     pub(super) reconcile_wanted: bool,
     pub(super) open_wanted: bool,
-    /// Whether watching failed, and why.
+    /// Why watching failed; `None` if it did not fail.
     pub(super) unwatched: Option<String>,
-    /// Whether the root was away when it was looked at, which may pass.
+    /// Whether the root was missing at the last look, which may pass.
     pub(super) away: bool,
-    /// Whether a search has found that the index of a tree that is not watched has to be built
-    /// again: directories or rules differ, or something could not be listed.
+    /// Whether a search of an unwatched tree found that the index has to be rebuilt: directories or
+    /// rules differ, or a directory that could not be listed can be listed now.
     pub(super) outdated: bool,
     /// Whether another watcher has to be started.
     pub(super) restart_watching: bool,
-    /// What was marked since a build began that goes on beside searches.
+    /// The paths that were marked since the start of a build that runs while searches go on.
     pub(super) since_build: Option<DirtySet>,
-    /// Why the state is not `COMPLETE`, for people.
+    /// Why the state is not `COMPLETE`, as text for users.
     pub(super) why: Option<String>,
-    /// Whether the tree is watched, so that nothing changes without being noticed.
+    /// Whether the tree is watched, so that no change goes unnoticed.
     pub(super) tracking: bool,
-    /// When something was last found to have changed.
+    /// When a change was last found.
     pub(super) news_ms: Option<u64>,
-    /// Whether others have removed what was kept of the index, and no search has asked for it since.
+    /// Whether another process has removed the stored index, and no search has caused it to be
+    /// opened again since.
     pub(super) evicted: bool,
-    /// Searches since the size of a small tree was measured, or since the index was removed.
+    /// Searches since a small tree was measured, or since the index was removed.
     pub(super) calls: u64,
-    /// Searches since the index was checked as a whole.
+    /// Searches since the whole index was verified.
     pub(super) unchecked_calls: u64,
-    /// How long there is to be no index.
+    /// How long the index stays disabled.
     pub(super) cooldown: Cooldown,
-    /// Whether the worker is at something.
+    /// Whether the worker runs a task.
     pub(super) busy: bool,
     pub(super) stop: bool,
     pub(super) ended: bool,
-    /// What the worker did last.
+    /// The last run of each of the worker's long tasks.
     pub(super) works: Works,
-    /// What other processes were told.
+    /// The status that was last published for other processes.
     pub(super) said: Said,
 }
 
-/// How long an index stays disabled whose resources were exhausted (FR-LSI-BUD-04).
+/// How long an index stays disabled after its resources were exhausted (FR-LSI-BUD-04).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cooldown {
-    /// It is not, or it stays so.
+    /// The index is not disabled, or it stays disabled.
     Off,
-    /// From now on.
+    /// The cooldown begins now.
     Begins,
-    /// Until then, in milliseconds of the clock.
+    /// The cooldown ends at this time of the clock, in milliseconds.
     Until(u64),
 }
 
@@ -111,61 +112,61 @@ impl Default for Status {
     }
 }
 
-/// How a living index is.
+/// A report about a live index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Its state.
+    /// The state of the index.
     pub standing: Standing,
-    /// Counts confirmed coverages in this process.
+    /// Counts confirmations, in this process, that the index covers the whole tree.
     pub epoch: u64,
-    /// The number of the publication that is in use; unknown of one in memory.
+    /// The generation in use; `None` for an index in memory.
     pub generation: Option<u64>,
-    /// How what is in use is kept.
+    /// How the index in use is stored.
     pub storage: Option<StorageMode>,
-    /// Files and subtrees that changed and were not looked at yet.
+    /// Changed files and subtrees that were not looked at yet.
     pub dirty: usize,
-    /// Files that are not as the segment has them.
+    /// Extra files: those of which the segment has no current version.
     pub beside: usize,
-    /// Files of the segment that are gone or not as they were.
+    /// Files of the segment that are deleted or outdated.
     pub dead: u32,
-    /// Files among those beside the segment that were not read yet.
+    /// Extra files that were not read yet.
     pub unread: usize,
     /// Whether the tree is watched.
     pub tracking: bool,
-    /// Why it is not, although it should be: what is wrong, and what to do.
+    /// Why the tree is not watched although it should be: the problem, and a remedy.
     pub unwatched: Option<String>,
     /// Why the state is not `COMPLETE`.
     pub why: Option<String>,
-    /// Whether the worker is at something.
+    /// Whether the worker runs a task.
     pub busy: bool,
-    /// What the worker did last.
+    /// The last run of each of the worker's long tasks.
     pub works: Works,
 }
 
-/// What the worker of an index did last, of each kind.
+/// The last run of each of the worker's long tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Works {
-    /// Building the index where it could not be used.
+    /// Building the index when there was no usable one.
     pub build: Option<Done>,
-    /// Building another one in the place of one that is in use, so that little is beside it.
+    /// Building a new segment while the old one is in use, to reduce the number of extra files.
     pub merge: Option<Done>,
-    /// Comparing the whole tree with what is known.
+    /// Comparing the whole tree with the known state.
     pub reconcile: Option<Done>,
 }
 
-/// Something that was done.
+/// A task that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
     /// When it ended, in nanoseconds since 1970.
     pub ended_ns: i64,
     /// How long it took, in milliseconds.
     pub took_ms: u64,
-    /// Whether it did what it was for.
+    /// Whether the task succeeded.
     pub succeeded: bool,
 }
 
 impl Status {
-    /// Moves the state machine on, and notes what follows.
+    /// Advances the state machine, and records the resulting actions.
     pub(super) fn fire(&mut self, triggers: &[Trigger]) {
         let step = step(self.standing, triggers);
         self.standing = step.next;
@@ -177,7 +178,8 @@ impl Status {
         }
     }
 
-    /// Does the same, and notes in words why; unless the state is as it was, and for another reason than this.
+    /// Like [`fire`](Self::fire), and records the reason as text. The old reason stays if the state
+    /// did not change.
     pub(super) fn fire_because(&mut self, trigger: Trigger, why: impl Into<String>) {
         let before = self.standing;
         self.fire(&[trigger]);
@@ -190,7 +192,8 @@ impl Status {
         }
     }
 
-    /// Notes an action. What the caller of the machine does at once anyway, or what follows from the state, needs none.
+    /// Records an action for the worker. Actions that the caller performs itself, or that follow
+    /// from the state, are ignored.
     fn note(&mut self, action: Action) {
         match action {
             Action::StartBuild | Action::ScheduleBuild => self.build_wanted = true,
@@ -204,7 +207,8 @@ impl Status {
             Action::RaiseEpoch => self.epoch += 1,
             Action::SetCooldown => self.cooldown = Cooldown::Begins,
             Action::ClearCooldown => self.cooldown = Cooldown::Off,
-            // Those who clear do it up to the moment from which they looked; see `clear`.
+            // Callers clear the marks themselves, up to the moment at which they began; see
+            // `clear`.
             Action::ClearDirty => {}
             Action::StopWatching
             | Action::StartWatching
@@ -221,15 +225,15 @@ impl Status {
         }
     }
 
-    /// Returns true if searches rely on what is known, or will without another comparison of the tree; whatever else is the case ends
-    /// with one only.
+    /// Returns true if searches rely on the index, or will without another reconcile. All other
+    /// states end only with a reconcile.
     pub(super) fn is_relied_on(&self) -> bool {
         let backlog = Standing::Uncertain(UncertainReason::DirtyBacklog);
         self.standing.allows_exclusion() || self.standing == backlog
     }
 
-    /// Says that watching failed, if it did, where nobody has said so yet; returns whether that is so. It may have been found out by
-    /// whoever entered a directory.
+    /// Fires the trigger for a failed watcher, unless that was done already; returns true if it
+    /// fired. The failure may have been found by a thread that entered a directory.
     pub(super) fn lose_sight(&mut self) -> bool {
         let Some(why) = self.unwatched.clone() else {
             return false;
@@ -242,7 +246,7 @@ impl Status {
         true
     }
 
-    /// Marks what was heard of.
+    /// Marks a path because of an event.
     pub(super) fn mark(&mut self, path: &Path, extent: Extent, now_ms: u64) {
         if extent == Extent::Subtree {
             self.orphans.forget_below(path);
@@ -253,24 +257,25 @@ impl Status {
         }
     }
 
-    /// Returns what differs from moment to moment in which anything of the tree was found to be otherwise.
+    /// Returns a value that differs between two moments if a change of the tree was found in
+    /// between.
     pub(super) fn version(&self) -> Version {
         (self.findings, self.swaps)
     }
 
-    /// Takes off marks that were worked off, as far as they were not renewed meanwhile.
+    /// Removes processed marks, except those that were renewed meanwhile.
     pub(super) fn take_off(&mut self, works: &[Work]) {
         for work in works {
             self.dirty.done(work);
         }
     }
 
-    /// Takes off the marks of what a build or a reconcile has seen that began at a moment.
+    /// Removes the marks older than `moment`, at which a build or a reconcile began.
     pub(super) fn clear(&mut self, moment: Moment) {
         self.dirty.clear_until(moment);
     }
 
-    /// Returns true if waiting longer is no use, or not needed.
+    /// Returns true if waiting longer is useless or unnecessary.
     pub(super) fn is_settled(&self) -> bool {
         let wanted = self.build_wanted || self.reconcile_wanted || self.open_wanted;
         let nothing_to_do = !wanted && !self.busy;
@@ -279,18 +284,18 @@ impl Status {
             Standing::Disabled(_) => true,
             Standing::Building => false,
             Standing::Absent | Standing::Corrupt | Standing::Uncertain(_) => {
-                // Where nobody listens, marks are not worked off.
+                // Without a watcher, marks are not processed.
                 nothing_to_do && (self.dirty.is_empty() || !self.tracking) || self.ended
             }
         }
     }
 
-    /// Returns the number of the publication that is in use.
+    /// Returns the generation in use.
     pub(super) fn generation(&self) -> Option<u64> {
         self.published.as_ref()?.generation()
     }
 
-    /// Returns how what is in use is kept.
+    /// Returns how the index in use is stored.
     pub(super) fn storage(&self) -> Option<StorageMode> {
         Some(self.published.as_ref()?.storage())
     }
@@ -318,7 +323,7 @@ impl Status {
     }
 }
 
-/// Says that something changed that decides about what is searched (FR-LSI-TRK-07).
+/// Returns the message for a changed file that decides about eligibility (FR-LSI-TRK-07).
 pub(super) fn decisive(path: &Path) -> String {
     format!(
         "{}, which decides about what is searched, changed",
@@ -342,7 +347,7 @@ mod tests {
         status.fire_because(Trigger::EligibilityChanged, "a file with rules");
         assert_eq!(status.standing, disabled);
         assert_eq!(status.why.as_deref(), Some("memory"));
-        // What is complete, or will be, needs no reason.
+        // A complete index, or one being built, needs no reason.
         let mut status = Status {
             standing: Standing::Building,
             ..Status::default()

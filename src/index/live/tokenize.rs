@@ -1,4 +1,4 @@
-//! Reading what changed, so that it can be left out again.
+//! Reads changed files, so that searches can exclude them again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,19 +13,20 @@ use crate::index::pace::millis;
 use crate::index::stamp::Stamp;
 use crate::index::walk::{FoundFile, Place, join};
 
-/// Files that are read before it is looked whether there is something more urgent, and their bytes.
+/// Limits of one round, after which the worker checks for more urgent tasks: files and bytes.
 const ROUND_FILES: usize = 256;
 const ROUND_BYTES: u64 = 16 << 20;
 
-/// The share of the memory that an index may have that n-grams beside the segment may take.
+/// The share of the index's memory limit that n-grams of extra files may take.
 const MEMORY_SHARE: u64 = 4;
 
-/// Reads some of the files that were not read since they changed. Returns when to go on: at once, later because some have only
-/// just changed, or not at all.
+/// Reads some of the files that changed and were not read since. Returns when to continue: now,
+/// later because some files have only just changed, or `None` when finished.
 pub(super) fn read_some(shared: &Shared) -> Option<u64> {
     let ground = &shared.ground;
     let snapshot = shared.status().published.clone()?;
-    // Where no new segment can be built, what changes is searched each time rather than held in memory.
+    // If no new segment can be built, changed files are searched each time instead of being held in
+    // memory.
     if snapshot.overlay().footprint() > ground.options().max_memory_bytes / MEMORY_SHARE {
         return None;
     }
@@ -93,8 +94,9 @@ pub(super) fn read_some(shared: &Shared) -> Option<u64> {
     }
 }
 
-/// Returns when to look again at a file that settles after a time. What takes longer than any filesystem needs is a time in the future,
-/// of a skewed clock, and looked at now and then only: until that clock is right, a look is for nothing.
+/// Returns when to look again at a file that settles after `settles_in`. A time longer than any
+/// filesystem needs means that the file's time is in the future, because of a wrong clock. Such a
+/// file is checked only rarely, since every look before the clock is right is useless.
 fn again_after(settles_in: Duration) -> Duration {
     match settles_in <= MAX_SETTLE {
         true => settles_in,

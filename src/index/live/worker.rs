@@ -1,6 +1,6 @@
-//! The worker: the one thread on which an index is opened, built, reconciled and brought up to date.
+//! The worker: the one thread that opens, builds, reconciles and updates an index.
 //!
-//! Owns what is done when, and working marks off.
+//! This module decides the order of tasks, and processes dirty marks.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -15,26 +15,27 @@ use crate::index::pace::millis;
 use crate::index::snapshot::StorageMode;
 use crate::index::state::{SafetyState, Standing, Trigger, UncertainReason};
 
-/// How long something that may pass is waited for before it is tried again: a lock, a watch that could not be had, or a
-/// root that is gone.
+/// Retry delay for an obstacle that may pass: a lock, a watcher that could not start, or a missing
+/// root.
 pub(super) const RETRY: Duration = Duration::from_secs(2);
 
-/// The same for what failed and hardly passes by itself.
+/// Retry delay after an error that is unlikely to clear on its own.
 pub(super) const LATER: Duration = Duration::from_secs(60);
 
-/// The least time between two merges for the sake of files that are not as their states say.
+/// The shortest time between two merges that only refresh distrusted files.
 pub(super) const RARELY: Duration = Duration::from_secs(600);
 
-/// How many times longer than a build takes it rests before the next one, where only building keeps up with the tree.
+/// Where the index is updated only by builds, the pause after a build is this many times its
+/// duration.
 const REST: u64 = 20;
 
-/// The worker looks around at least this often.
+/// The longest time that the worker waits.
 const LONGEST_WAIT_MS: u64 = 60_000;
 
-/// Marks that are worked off by the worker before it looks at what else there is.
+/// The most dirty marks that the worker processes before it checks for other tasks.
 const ROUND: usize = 8 * PORTION;
 
-/// Something to be done.
+/// A task of the worker.
 enum Task {
     End,
     Open,
@@ -49,27 +50,29 @@ enum Task {
     Look,
 }
 
-/// When what is to be done next that nobody asks for.
+/// When to start the tasks that no event requests.
 pub(super) struct Timers {
     pub(super) reconcile_ms: u64,
     pub(super) retry_ms: Option<u64>,
     pub(super) read_ms: Option<u64>,
-    /// Whether what was read last may have made the overlay too large.
+    /// Whether the last files that were read may have made the overlay too large.
     pub(super) has_read: bool,
-    /// Not before this, after one that failed, but then if it is still wanted.
+    /// The earliest time of the next merge, after one failed or the index could not be stored. It
+    /// runs then if it is still wanted.
     pub(super) merge_ms: Option<u64>,
-    /// Since when another process has been writing what is to be built.
+    /// Since when another process has held the lock on the index that is to be built.
     pub(super) locked_since_ms: Option<u64>,
-    /// Not before this, for the sake of files that are not as their states say.
+    /// The earliest time of the next merge that only refreshes distrusted files.
     pub(super) renew_ms: u64,
-    /// When to look whether what is kept is still there.
+    /// When to check whether the stored index still exists.
     look_ms: u64,
-    /// Where the tree is not watched, or the index had to make room for others, it is not built again before this.
+    /// The earliest time of the next build if the tree is not watched, or if the index was evicted.
     pub(super) rest_until_ms: u64,
 }
 
 impl Timers {
-    /// Has an index that nobody keeps up with the tree rest, after a build that has begun at a moment, for longer than that has taken.
+    /// Delays the next build of an index that only builds keep up to date. The delay is a multiple
+    /// of the duration of the build that began at `begun_ms`.
     pub(super) fn rest(&mut self, shared: &Shared, begun_ms: u64) {
         let now_ms = shared.ground.now_ms();
         let taken_ms = now_ms.saturating_sub(begun_ms);
@@ -77,14 +80,15 @@ impl Timers {
         self.rest_until_ms = now_ms.saturating_add(rest_ms);
     }
 
-    /// Has the tree looked at again although nothing in it changes: what could not be listed may have been the system's fault, and pass.
+    /// Schedules a reconcile although nothing changes: a listing error may have been a passing one
+    /// of the system.
     pub(super) fn look_again(&mut self, shared: &Shared) {
         let again_ms = shared.ground.now_ms().saturating_add(millis(LATER));
         self.reconcile_ms = self.reconcile_ms.min(again_ms);
     }
 }
 
-/// Runs until it is told to end.
+/// Runs tasks until [`Task::End`].
 pub(super) fn run(shared: &Arc<Shared>) {
     let _ends = Ends(shared);
     let every = millis(shared.habits.reconcile_every);
@@ -102,7 +106,8 @@ pub(super) fn run(shared: &Arc<Shared>) {
     loop {
         let task = next(shared, &mut timers);
         if !matches!(task, Task::Open) {
-            // Before it, since it may take long; but not that there is nothing before anybody has looked.
+            // Published before the task, since that may take long. Before the index was opened,
+            // nothing is published: "absent" may be wrong.
             shared.say(None);
         }
         match task {
@@ -111,7 +116,8 @@ pub(super) fn run(shared: &Arc<Shared>) {
             Task::Measure => measure(shared),
             Task::Build => build(shared, &mut timers),
             Task::Reconcile => {
-                // Where the tree can't be watched, that is tried again earlier.
+                // `reconcile` may set an earlier time itself, to retry a watcher that could not
+                // start.
                 timers.reconcile_ms = u64::MAX;
                 reconcile(shared, &mut timers);
                 let next_ms = shared.ground.now_ms().saturating_add(every);
@@ -135,7 +141,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
     }
 }
 
-/// Says that the worker has ended, however it did.
+/// Records on drop that the worker has ended, also after a panic.
 struct Ends<'a>(&'a Shared);
 
 impl Drop for Ends<'_> {
@@ -143,14 +149,14 @@ impl Drop for Ends<'_> {
         self.0.ground.ended();
         let mut status = self.0.status();
         status.ended = true;
-        // Nobody keeps up with the tree any more.
+        // Changes are not processed any more.
         status.tracking = false;
         drop(status);
         self.0.settled.notify_all();
     }
 }
 
-/// Waits for something to do.
+/// Waits for the next task.
 fn next(shared: &Shared, timers: &mut Timers) -> Task {
     let mut status = shared.status();
     loop {
@@ -164,12 +170,12 @@ fn next(shared: &Shared, timers: &mut Timers) -> Task {
         if shared.has_news(&status) {
             drop(status);
             shared.say(None);
-            // Something may have come meanwhile.
+            // There may be new work since the lock was released.
             status = shared.status();
             continue;
         }
         let debounce_ms = millis(shared.habits.debounce).max(1);
-        // What is not done in this state is not waited for either.
+        // Tasks that can't run in this state must not wake the worker.
         let drains = status.tracking && !status.dirty.is_empty();
         let reads = status.tracking && status.standing == Standing::Complete;
         let reconciles =
@@ -208,7 +214,7 @@ fn next(shared: &Shared, timers: &mut Timers) -> Task {
     }
 }
 
-/// Returns what is to be done first of what is due.
+/// Returns the most urgent task that is due.
 fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -> Option<Task> {
     if status.stop {
         return Some(Task::End);
@@ -217,16 +223,16 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
         timers.retry_ms = None;
         status.open_wanted = true;
     }
-    // Nothing takes the place of what is known to be complete, however it became so meanwhile.
+    // A complete index is not replaced by an opened one.
     status.open_wanted &= status.standing != Standing::Complete;
     if status.cooldown == Cooldown::Begins {
         let until_ms = |time| Cooldown::Until(now_ms.saturating_add(millis(time)));
         status.cooldown = shared.habits.cooldown.map_or(Cooldown::Off, until_ms);
-        // What is known of the tree takes memory, and so do watches.
+        // Closing also frees the memory and the watches that the index uses.
         return Some(Task::Close);
     }
     if let Cooldown::Until(at) = status.cooldown {
-        // Nothing else that is due ends it earlier.
+        // Other triggers must not end the cooldown early.
         let trigger = match at <= now_ms {
             true => Trigger::CooldownExpired,
             false => Trigger::CooldownActive,
@@ -264,7 +270,7 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
     }
     if timers.reconcile_ms <= now_ms {
         status.reconcile_wanted = true;
-        // It may have to wait, and is not due again meanwhile.
+        // The task may have to wait. Moving the timer keeps it from becoming due again meanwhile.
         timers.reconcile_ms = now_ms.saturating_add(millis(shared.habits.reconcile_every));
     }
     let is_orphaned = status.standing == Standing::Uncertain(UncertainReason::RenameUncertain);
@@ -272,13 +278,14 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
     if !rests && std::mem::take(&mut status.reconcile_wanted) && shared.habits.watch {
         return Some(Task::Reconcile);
     }
-    // Only where that can't help: whatever can be watched is compared, which reads what differs and no more.
+    // Only without a watcher. Otherwise a reconcile finds the differences, and only changed files
+    // are read.
     if status.outdated && !status.tracking && timers.rest_until_ms <= now_ms {
         status.outdated = false;
         return Some(Task::Build);
     }
     if !status.tracking {
-        // Where nobody hears of changes, a build does what a merge does elsewhere.
+        // Without a watcher, a build replaces the merge.
         let again = timers.merge_ms.is_some_and(|at| at <= now_ms);
         if again && is_unkept(shared, status) {
             timers.merge_ms = Some(now_ms.saturating_add(millis(LATER)));
@@ -297,7 +304,7 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
     if status.standing == Standing::Uncertain(UncertainReason::DirtyBacklog)
         && status.dirty.is_empty()
     {
-        // Others were faster.
+        // Searches have processed all marks meanwhile.
         status.fire(&[Trigger::DirtyDrained]);
         shared.settled.notify_all();
     }
@@ -326,7 +333,7 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
     None
 }
 
-/// Opens what is kept (FR-LSI-BG-50, FR-LSI-BG-52).
+/// Opens the stored index (FR-LSI-BG-50, FR-LSI-BG-52).
 fn open(shared: &Shared, timers: &mut Timers) {
     match shared.ground.open() {
         Opened::Open(snapshot) => match take_over(shared, snapshot) {
@@ -337,7 +344,7 @@ fn open(shared: &Shared, timers: &mut Timers) {
                 shared.fire(&[Trigger::IndexOpened]);
             }
             Err(why) => {
-                // The root is gone; and may come again.
+                // The root is gone, and may come back.
                 shared.status().why = Some(why);
                 timers.retry_ms = Some(shared.ground.now_ms().saturating_add(millis(RETRY)));
             }
@@ -357,7 +364,7 @@ fn open(shared: &Shared, timers: &mut Timers) {
     }
 }
 
-/// Works off what is marked and has been quiet for some time.
+/// Processes dirty marks of files that have been quiet for some time.
 fn drain(shared: &Shared, works: &[Work], timers: &mut Timers) {
     for portion in works.chunks(PORTION) {
         let go_on = || !shared.ground.host().stopped();
@@ -396,7 +403,7 @@ fn drain(shared: &Shared, works: &[Work], timers: &mut Timers) {
         }
         let enumeration = Standing::Uncertain(UncertainReason::EnumerationError);
         match (errors, status.standing == enumeration) {
-            // What hid files is gone.
+            // The cause of the listing errors is gone.
             (0, true) => status.reconcile_wanted = true,
             (1.., false) => {
                 status.fire_because(Trigger::EnumerationErrors, unlisted(errors));
@@ -411,7 +418,7 @@ fn drain(shared: &Shared, works: &[Work], timers: &mut Timers) {
     }
 }
 
-/// Checks every page and every number of the index (`index_integrity_check = "periodic"`).
+/// Verifies every page and every number of the index (`index_integrity_check = "periodic"`).
 fn check(shared: &Shared) {
     let snapshot = shared.status().published.clone();
     if let Some(Err(error)) = snapshot.map(|snapshot| snapshot.segment().verify()) {
@@ -419,8 +426,10 @@ fn check(shared: &Shared) {
     }
 }
 
-/// Notes that others have removed what was kept of the index, if so: it takes space as long as this one uses it. It is opened or built
-/// again for the next search, but not so often that two that make room for each other keep the machine busy. Returns whether that is so.
+/// Checks whether another process has removed the stored index. If so, closes it, because open
+/// files keep their disk space. The next search causes it to be opened or built again.
+/// `rest_until_ms` limits how often, in case two indexes evict each other. Returns true if it was
+/// removed.
 fn look(shared: &Shared) -> bool {
     let storage = shared.status().storage();
     if storage == Some(StorageMode::Memory) || shared.ground.is_kept() {
@@ -428,7 +437,7 @@ fn look(shared: &Shared) -> bool {
     }
     {
         let mut status = shared.status();
-        // What was kept may be back, in a state that nobody has confirmed.
+        // A stored index that comes back has to be confirmed first.
         (status.evicted, status.calls) = (true, 0);
         let why = "what was kept of the index was removed, to make room for others (index_max_indexes, index_max_db_bytes) or by index clear";
         status.fire_because(Trigger::Evicted, why);
@@ -438,7 +447,7 @@ fn look(shared: &Shared) -> bool {
     true
 }
 
-/// Lets go of all that is kept of the tree.
+/// Releases everything that is held for the tree.
 fn close(shared: &Shared) {
     shared.ground.close();
     *lock(&shared.known) = None;
@@ -449,7 +458,7 @@ fn close(shared: &Shared) {
     status.clear(moment);
 }
 
-/// Says that something could not be listed.
+/// Returns the message for files or directories that could not be listed.
 pub(super) fn unlisted(errors: usize) -> String {
     format!(
         "{errors} files or directories could not be listed, and more may be hidden behind them; make them readable, or \

@@ -1,4 +1,4 @@
-//! What changes an overlay: what was found in the tree.
+//! Changes an overlay by the findings in the tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -15,12 +15,12 @@ use crate::index::segment::Segment;
 use crate::index::stamp::Stamp;
 
 impl Overlay {
-    /// Notes that a file was found in a state, eligible by some sets of ignore rules. Returns true if that is news; what is
-    /// known of its content is forgotten then.
+    /// Records a file with its stamp and the sets of ignore rules by which it is eligible. Returns
+    /// true if that is a change; the known content is discarded then.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] for damage of the segment; the overlay is of no use then. So in all of these.
+    /// [`FormatError`] if the segment is damaged; the overlay is useless then.
     pub fn found(
         &mut self,
         segment: &Segment,
@@ -35,12 +35,12 @@ impl Overlay {
         Ok(news)
     }
 
-    /// Notes for the other names of a file that was found in a state that it is in this state. Nothing else may tell: what is
-    /// written, and that there is one more name, is heard of one name only. Returns true if anything is news.
+    /// Records the stamp of a file for its other names too. A write, or an additional name, raises
+    /// an event for one name only. Returns true if anything changed.
     ///
     /// # Errors
     ///
-    /// As [`Overlay::found`].
+    /// [`FormatError`] if the segment is damaged; the overlay is useless then.
     pub fn found_elsewhere(
         &mut self,
         segment: &Segment,
@@ -54,7 +54,7 @@ impl Overlay {
         let (device, inode) = stamp.identity();
         for rank in segment.with_identity(device, inode)? {
             let other = segment.path(rank)?;
-            // One that is dead is gone, or an extra.
+            // A dead file is deleted, or listed as an extra file.
             if !self.dead.contains(rank) && other != path {
                 let sets = segment.file(rank)?.sets;
                 news |= self.found_at(segment, rank, &other, Some(stamp), sets)?;
@@ -72,13 +72,13 @@ impl Overlay {
         Ok(news)
     }
 
-    /// Notes that a file was still being written to after its state, as it is now, had settled: who read it in that state, or is
-    /// reading it, may have found what was there before. That is given up, under all names of the file. Returns true if there
-    /// was anything.
+    /// Records that a file was written to after its current stamp had settled. Content that was
+    /// read with this stamp, or is being read, may be old, and is discarded under all names of the
+    /// file. Returns true if there was any.
     ///
     /// # Errors
     ///
-    /// As [`Overlay::found`].
+    /// [`FormatError`] if the segment is damaged; the overlay is useless then.
     pub fn distrust(
         &mut self,
         segment: &Segment,
@@ -98,7 +98,7 @@ impl Overlay {
         for rank in ranks {
             let file = segment.file(rank)?;
             let as_read = Stamp::from_record(file.stamp) == stamp;
-            // One that is dead is gone, or an extra.
+            // A dead file is deleted, or listed as an extra file.
             if as_read && !self.dead.contains(rank) {
                 Arc::make_mut(&mut self.distrusted).insert(rank);
                 self.set_dead(rank, true);
@@ -114,7 +114,7 @@ impl Overlay {
             if let Ok(at) = self.extra_at(&path)
                 && self.extras[at].stamp == Some(stamp)
             {
-                // Also if it was not read: somebody may be reading it.
+                // Also if it was not read, since another thread may be reading it.
                 self.set_content(at, Content::Unread);
                 news = true;
             }
@@ -139,7 +139,7 @@ impl Overlay {
         self.found_at(segment, rank, path, stamp, sets)
     }
 
-    /// Notes that the file of the segment with a rank was found in a state.
+    /// Records the stamp of the segment file with a rank.
     fn found_at(
         &mut self,
         segment: &Segment,
@@ -151,7 +151,7 @@ impl Overlay {
         let file = segment.file(rank)?;
         let kept = Stamp::from_record(file.stamp);
         if stamp == Some(kept) && sets == file.sets && !self.distrusted.contains(&rank) {
-            // As it was when it was read: also if something else was seen between.
+            // The file is as the segment has it, even if it differed meanwhile.
             let revived = self.set_dead(rank, false);
             return Ok(self.remove_extra(path) || revived);
         }
@@ -159,9 +159,9 @@ impl Overlay {
         Ok(self.put(path, rank, stamp, sets))
     }
 
-    /// Notes what is directly in a directory that is entered by some sets of ignore rules: all eligible files, and all
-    /// directories that are entered, by their paths. Linear in what is in it, but for a search in the segment for each
-    /// new file.
+    /// Records the listing of a directory that is entered by some sets of ignore rules: all
+    /// eligible files, and the paths of all entered subdirectories. Takes linear time in the number
+    /// of entries, plus a search in the segment for each new file.
     pub fn listed(
         &mut self,
         segment: &Segment,
@@ -171,7 +171,7 @@ impl Overlay {
         dirs: &BTreeSet<PathBuf>,
     ) -> Result<Listed, FormatError> {
         let mut news = self.entered(segment, dir, sets)?;
-        // One of that name that was a file has become a directory.
+        // The directory may have replaced a file of the same name.
         news |= self.no_file(segment, dir)?;
         let mut ranks: BTreeMap<OsString, u32> = BTreeMap::new();
         if let Some(number) = segment.find_dir(dir)? {
@@ -185,7 +185,8 @@ impl Overlay {
                 news |= self.no_file(segment, &path)?;
             }
         }
-        // Before anything is found: a file takes its other names along, as far as they are not known to be gone.
+        // Before files are recorded: recording a file updates its other names, unless they are
+        // known to be gone.
         for (_, &rank) in ranks.iter().filter(|(name, _)| !names.contains(&***name)) {
             news |= self.set_dead(rank, true);
         }
@@ -208,7 +209,7 @@ impl Overlay {
         Ok(Listed { news, gone })
     }
 
-    /// Notes that a file with a line break in its path was found: such files are never in the catalog.
+    /// Records a file with a line break in its path, which is never in the catalog.
     fn found_beside_catalog(
         &mut self,
         segment: &Segment,
@@ -231,7 +232,7 @@ impl Overlay {
         Ok(self.put(path, position, stamp, sets))
     }
 
-    /// Notes that a directory is entered by some sets of ignore rules.
+    /// Records that a directory is entered by some sets of ignore rules.
     fn entered(
         &mut self,
         segment: &Segment,
@@ -254,7 +255,7 @@ impl Overlay {
         })
     }
 
-    /// Notes that a path is no eligible file. Returns true if that is news.
+    /// Records that there is no eligible file at a path. Returns true if that is a change.
     pub fn no_file(&mut self, segment: &Segment, path: &Path) -> Result<bool, FormatError> {
         let mut news = self.remove_extra(path);
         if has_line_break(path.as_os_str()) {
@@ -269,7 +270,8 @@ impl Overlay {
         Ok(news)
     }
 
-    /// Notes that a path is no directory that is entered, so that nothing below it is eligible. Linear in what was.
+    /// Records that there is no entered directory at a path, so nothing below it is eligible.
+    /// Returns true if that is a change. Takes linear time in the number of known entries below.
     pub fn no_dir(&mut self, segment: &Segment, dir: &Path) -> Result<bool, FormatError> {
         let mut news = false;
         let below = self.range_below(dir);
@@ -290,7 +292,7 @@ impl Overlay {
         if let Some(number) = segment.find_dir(dir)? {
             let own = segment.dir(number)?;
             for rank in own.first_rank..own.end_rank {
-                // Twins of the directory share the range.
+                // The range is shared with directories whose names sort as equal.
                 let below = segment.dir_path(segment.file(rank)?.dir)?.starts_with(dir);
                 news |= below && self.set_dead(rank, true);
             }
@@ -304,7 +306,7 @@ impl Overlay {
         Ok(news)
     }
 
-    /// Notes that no directory at and below a path is entered.
+    /// Records that no directory at and below a path is entered.
     fn leave(&mut self, segment: &Segment, dir: &Path) -> Result<bool, FormatError> {
         let mut news = false;
         let entered: Vec<PathBuf> = self
@@ -330,7 +332,7 @@ impl Overlay {
         Ok(news)
     }
 
-    /// Returns the files directly in a directory that are not in the segment's catalog, as far as is known.
+    /// Returns the known files directly in a directory that are not in the segment's catalog.
     fn beside_in(&self, segment: &Segment, dir: &Path) -> Result<Vec<PathBuf>, FormatError> {
         let below = &self.extras[self.range_below(dir)];
         let own = below.iter().filter(|extra| extra.dir() == dir);
@@ -344,7 +346,7 @@ impl Overlay {
         Ok(paths)
     }
 
-    /// Returns the directories directly in a directory that are entered, as far as is known.
+    /// Returns the known entered subdirectories of a directory.
     fn dirs_in(&self, segment: &Segment, dir: &Path) -> Result<Vec<PathBuf>, FormatError> {
         let mut paths = Vec::new();
         if let Some(number) = segment.find_dir(dir)? {
@@ -362,14 +364,14 @@ impl Overlay {
             .take_while(|(path, _)| path.starts_with(dir))
             .filter(|(path, state)| **state != DirState::Gone && path.parent() == Some(dir));
         let own = own.map(|(path, _)| path.clone());
-        // Those of the segment that are entered by other rules now are there already.
+        // Directories of the segment whose rules changed are already in `paths`.
         let known: BTreeSet<PathBuf> = paths.iter().cloned().collect();
         paths.extend(own.filter(|path| !known.contains(path)));
         Ok(paths)
     }
 
-    /// Takes what was read of a file, if nothing was found out or heard of it since it was given out to be read: `extra` is what
-    /// was given out. Returns whether that is so.
+    /// Stores the content of an extra file, if the file was not changed, recorded or written to
+    /// since `extra` was taken from the overlay. Returns true if it was stored.
     pub fn read(&mut self, extra: &Arc<Extra>, content: Content) -> bool {
         let Ok(at) = self.extra_at(&extra.path) else {
             return false;
@@ -393,7 +395,7 @@ impl Overlay {
         let found = self.extra_at(path);
         let before = found.ok().map(|at| self.extras[at].clone());
         if let Some(before) = &before {
-            // A state that is not known may be any.
+            // Without a stamp, the file may have changed.
             if stamp.is_some() && before.stamp == stamp && before.sets == sets {
                 return false;
             }

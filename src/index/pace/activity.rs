@@ -1,4 +1,4 @@
-//! Searches that run, and when the last one ended.
+//! Counts running searches, and records when the last one ended.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::Clock;
 
-/// Knows whether anybody searches. Shared by searches, which tell, and builds, which ask; neither ever waits for the other
-/// (`FR-LSI-BG-11`).
+/// Tells whether searches are running. Searches update it and builds read it; neither ever waits
+/// for the other (`FR-LSI-BG-11`).
 ///
 /// # Examples
 ///
@@ -38,8 +38,8 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// Creates it with nobody searching. Until the first search ends, the last one counts as ended now: whoever starts a
-    /// program that searches is about to do so.
+    /// Creates a record without running searches. It starts as if a search had just ended, because
+    /// a program that was just started is likely to search soon.
     pub fn new(clock: Arc<dyn Clock>) -> Activity {
         Activity {
             running: AtomicUsize::new(0),
@@ -48,21 +48,22 @@ impl Activity {
         }
     }
 
-    /// Notes that a search begins; it ends when what is returned is dropped.
+    /// Records that a search begins. The search ends when the returned value is dropped.
     #[must_use = "the search counts as ended when this is dropped"]
     pub fn begin(self: &Arc<Self>) -> RunningSearch {
         self.running.fetch_add(1, Ordering::AcqRel);
         RunningSearch(self.clone())
     }
 
-    /// Returns how many searches are running.
+    /// Returns the number of running searches.
     pub fn running(&self) -> usize {
         self.running.load(Ordering::Acquire)
     }
 
-    /// Returns true if no search is running and none has ended for `for_ms` milliseconds (`FR-LSI-BG-32`).
+    /// Returns true if no search is running and the last one ended at least `for_ms` milliseconds
+    /// ago (`FR-LSI-BG-32`).
     pub fn is_idle(&self, for_ms: u64) -> bool {
-        // In this order: a search says when it ended before it says that it has.
+        // Read in this order: a search stores its end time before it decrements the counter.
         self.running() == 0
             && self
                 .now_ms()
@@ -70,7 +71,7 @@ impl Activity {
                 >= for_ms
     }
 
-    /// Returns the time of its clock, in milliseconds.
+    /// Returns the time of the clock, in milliseconds.
     pub fn now_ms(&self) -> u64 {
         self.clock.now_ms()
     }
@@ -85,7 +86,7 @@ impl fmt::Debug for Activity {
     }
 }
 
-/// A search that is running.
+/// A running search. Dropping it ends the search.
 #[derive(Debug)]
 pub struct RunningSearch(Arc<Activity>);
 

@@ -1,25 +1,27 @@
-//! Threads that stand back.
+//! Low-priority threads.
 //!
-//! On Linux each thread has a nice value of its own. The I/O class of a thread whose class nobody has set follows from that: best effort, with a
-//! lower priority the higher the nice value, which the kernel works out anew for each request (`ioprio_set(2)`). So one call lowers both, and the one
-//! that sets an I/O class alone, which has no safe wrapper that is kept up, is not needed. Elsewhere a nice value is the process's as a
-//! whole, searches included, and nothing is lowered.
+//! On Linux each thread has its own nice value. Unless an I/O class is set for a thread, the kernel
+//! derives one from the nice value for each request: best effort, with a lower priority for a
+//! higher nice value (`ioprio_set(2)`). So one call lowers both priorities. The call that sets only
+//! the I/O class, which has no maintained safe wrapper, is not needed. On other systems the nice
+//! value belongs to the whole process, searches included, so no priority is lowered there.
 
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 
-/// The nice value of background threads. Against one of value 0 such a thread gets about a tenth of a processor that
-/// both want.
+/// The nice value of background threads. If such a thread competes with one of nice value 0, it
+/// gets about a tenth of the processor.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const NICE: i32 = 10;
 
-/// Makes a pool of threads for background work, with a lower priority for processors and input and output than other
-/// threads of the process have. Where the system does not allow that, they have the usual one.
+/// Creates a thread pool for background work, with a lower processor and I/O priority than the
+/// process's other threads. If the system does not allow that, the threads have the normal
+/// priority.
 ///
 /// Serves `FR-LSI-BG-30`.
 ///
 /// # Errors
 ///
-/// [`ThreadPoolBuildError`] if the system gives no more threads.
+/// [`ThreadPoolBuildError`] if the system can't start the threads.
 pub fn background_pool(threads: usize) -> Result<ThreadPool, ThreadPoolBuildError> {
     ThreadPoolBuilder::new()
         .num_threads(threads.max(1))
@@ -28,17 +30,18 @@ pub fn background_pool(threads: usize) -> Result<ThreadPool, ThreadPoolBuildErro
         .build()
 }
 
-/// Lowers the priority of the calling thread, and of threads that it starts from now on. There is no way back.
+/// Lowers the priority of the calling thread, and of threads that it starts later. This can't be
+/// undone.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn stand_back() {
-    // Of a process that is nicer already, as it was started, nothing is to be raised.
+    // If the process was started with a higher nice value, keep it.
     let now = rustix::process::getpriority_process(None).unwrap_or(0);
     if now < NICE {
         let _unless_forbidden = rustix::process::setpriority_process(None, NICE);
     }
 }
 
-/// Does nothing: here a priority is the process's as a whole.
+/// Does nothing, because a priority belongs to the whole process here.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub fn stand_back() {}
 
@@ -48,10 +51,11 @@ mod tests {
 
     use super::*;
 
-    /// The nice value of a thread, as the kernel shows it.
+    /// Returns the nice value of a thread, as reported by the kernel.
     fn nice_of(tid: i32) -> i32 {
         let stat = fs::read_to_string(format!("/proc/self/task/{tid}/stat")).unwrap();
-        // The name of the thread, the second field, may hold anything; the nice value is the 19th.
+        // The second field, the thread's name, may contain any characters; the nice value is field
+        // 19.
         let (_, rest) = stat.rsplit_once(") ").unwrap();
         rest.split(' ').nth(16).unwrap().parse().unwrap()
     }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A clock that goes when it is told to.
+/// A clock that the test advances.
 #[derive(Default)]
 struct Told(AtomicU64);
 
@@ -35,7 +35,7 @@ fn activity() -> (Arc<Told>, Arc<Activity>) {
     (clock, activity)
 }
 
-/// Rests on the clock that is told; returns for how long.
+/// Rests on the test's clock; returns for how long.
 fn rest(pacer: &Pacer, clock: &Told, threads: usize, piece: Piece) -> u64 {
     let before = clock.now_ms();
     pacer.rest(threads, piece, &mut |time| {
@@ -47,7 +47,8 @@ fn rest(pacer: &Pacer, clock: &Told, threads: usize, piece: Piece) -> u64 {
 }
 
 proptest! {
-    /// After each rest at the end of a batch, all work so far is no more than its share of all processors.
+    /// After each rest at the end of a batch, all work so far is within its share of all
+    /// processors.
     #[test]
     fn fr_lsi_bg_31_the_share_of_the_processors_is_never_exceeded(
         processors in 1usize..130,
@@ -71,7 +72,7 @@ proptest! {
                 prop_assert!(rested >= throttle_ms);
                 prop_assert!(taken * 100 <= all, "{taken} of {all}");
             } else {
-                // What is put off is bounded.
+                // The postponed rest is bounded.
                 let slack = u128::from(LEAST_REST_MS) * processors as u128 * u128::from(percent);
                 prop_assert!(taken * 100 <= all + slack);
             }
@@ -79,7 +80,7 @@ proptest! {
         prop_assert!(clock.now_ms() >= batches * throttle_ms);
     }
 
-    /// The rest is the least that will do.
+    /// The rest is the shortest that suffices.
     #[test]
     fn fr_lsi_bg_31_no_rest_is_longer_than_need_be(
         work_ms in 0u64..1_000_000,
@@ -107,7 +108,7 @@ fn fr_lsi_bg_31_half_of_two_processors_is_one_thread_without_rests() {
     assert_eq!(pace.rest_after(200, 1, Piece::Part, false), 0);
     assert_eq!(pace.rest_after(200, 1, Piece::Batch, false), 10);
     assert_eq!(pace.rest_after(200, 2, Piece::Batch, false), 210);
-    // A share of less than a processor is one thread that rests.
+    // A share of less than one processor is one thread that rests.
     assert_eq!(pace.threads(0, false), 1);
     let less = Pace {
         processors: 1,
@@ -138,7 +139,7 @@ fn fr_lsi_bg_32_idle_boost_turns_on_and_off_exactly_at_the_limit() {
         assert_eq!(pacer.is_idle(), idle);
         assert_eq!(pacer.threads(8), if idle { 8 } else { 2 });
     };
-    // From the start on, as if a search had just ended.
+    // From the start, as if a search had just ended.
     is(false);
     clock.pass(999);
     is(false);
@@ -174,7 +175,7 @@ fn fr_lsi_bg_32_nothing_is_held_back_while_nobody_searches() {
     clock.pass(300);
     assert_eq!(rest(&pacer, &clock, 2, Piece::Batch), 0);
     let _searching = activity.begin();
-    // What was done while nobody searched is not made up for, beyond the work that the search fell into.
+    // Work done while no search ran needs no rest, except the piece in which the search started.
     clock.pass(100);
     assert_eq!(rest(&pacer, &clock, 2, Piece::Batch), 110);
 }
@@ -183,7 +184,7 @@ fn fr_lsi_bg_32_nothing_is_held_back_while_nobody_searches() {
 fn fr_lsi_bg_32_a_rest_ends_when_nobody_searches_any_more() {
     let (clock, activity) = activity();
     let pacer = Pacer::new(pace(1, 1), activity.clone());
-    // 99 times as long would be the rest; after one second without a search there is nobody to rest for.
+    // The rest would take 99 times as long. After one second without a search, it ends.
     clock.pass(500);
     assert_eq!(rest(&pacer, &clock, 1, Piece::Batch), 500);
     assert!(pacer.is_idle());
@@ -255,7 +256,7 @@ fn fr_lsi_bud_init_01_a_budget_says_what_is_exceeded() {
     assert_eq!(bytes, Exceeded::Bytes { limit, found });
     let said = bytes.to_string();
     assert!(said.contains("31") && said.contains("index_build_max_bytes = 30"));
-    // Nothing is limited where nothing is set.
+    // Without limits, nothing is exceeded.
     let none = BuildBudget::default();
     assert_eq!(none.check(u64::MAX, u64::MAX, u64::MAX), Ok(()));
     assert_eq!((none.left_ms(5), budget.left_ms(4)), (u64::MAX, 6));

@@ -1,9 +1,9 @@
-//! What every match of an expression is made of.
+//! Derives from an expression the requirements that every match fulfils.
 //!
-//! Owns the walk over the parsed expression, in the manner of Russ Cox's trigram analysis, with chains of
-//! small character sets in place of strings. Each result says something that holds for *every* text that its
-//! expression matches; where a limit is hit, it says less. Assertions only take matches away, so
-//! they count as empty.
+//! The analysis walks the parsed expression in the manner of Russ Cox's trigram analysis, with
+//! chains of small character sets in place of strings. Each result holds for *every* text that the
+//! expression matches. Where a limit is exceeded, the result says less. Assertions count as empty,
+//! since they only remove matches.
 
 use regex_syntax::hir::{Class, Hir, HirKind, Repetition};
 
@@ -15,40 +15,40 @@ use crate::index::plan::need::{Conjunction, any_of, both};
 use crate::index::plan::path::{self, Unused};
 use crate::index::plan::{FOLD, Reason, Strategy};
 
-/// How many times a repetition is written out. What lies beyond is the same n-grams again, or more steps of a
-/// path that is long enough.
+/// Limit on the written-out copies of a repetition. Further copies add no new n-grams, or only more
+/// positions to a path that is long enough.
 const COPIES: u32 = 16;
 
-/// How many optional copies of a repetition are written out, as alternatives.
+/// Limit on the written-out optional copies of a repetition, each an alternative.
 const OPTIONAL_COPIES: u32 = 4;
 
-/// The most positions that are looked at for requirements in one analysis. It bounds time and memory for
-/// patterns made of thousands of alternatives, and is four times the longest pattern.
+/// Limit on the positions that one analysis examines for requirements. It bounds time and memory
+/// for patterns of thousands of alternatives, and is four times the longest pattern.
 const MAX_EXAMINED: usize = 1 << 18;
 
-/// What is known of the texts that an expression matches.
+/// Knowledge about the texts that an expression matches.
 #[derive(Clone, Debug)]
 enum Info {
-    /// Each is a text of one of these chains.
+    /// Each text is a text of one of these chains.
     Exact(Chains),
-    /// Each begins with a text of one of the first chains, ends with one of the last, and fulfils the
-    /// requirements. Beginning and end may overlap.
+    /// Each text begins with a text of one of the first chains, ends with a text of one of the last
+    /// chains, and fulfils the requirements. Beginning and end may overlap.
     Inexact(Chains, Conjunction, Chains),
 }
 
 impl Info {
-    /// The empty text.
+    /// Describes the empty text.
     fn empty() -> Info {
         Info::Exact(empty())
     }
 
-    /// Any text.
+    /// Describes any text.
     fn unknown() -> Info {
         Info::Inexact(empty(), Conjunction::new(), empty())
     }
 }
 
-/// The walk over one expression.
+/// The state of the walk over one expression.
 #[derive(Debug)]
 pub(super) struct Analysis {
     fold: bool,
@@ -75,14 +75,14 @@ impl Analysis {
         }
     }
 
-    /// Returns what a text must hold for the expression to match in it. The expression matches valid UTF-8
-    /// only.
+    /// Returns the requirements on a text in which the expression matches. The expression must
+    /// match valid UTF-8 only.
     pub(super) fn requirements(&mut self, hir: &Hir) -> Conjunction {
         let info = self.visit(hir);
         self.need_of(info)
     }
 
-    /// Returns why parts of the expression were not used, the best explanation first.
+    /// Returns why parts of the expression are not used, the best explanation first.
     pub(super) fn reasons(&self) -> Vec<Reason> {
         [
             (self.line_break, Reason::LineBreak),
@@ -97,13 +97,13 @@ impl Analysis {
         .collect()
     }
 
-    /// Returns which parts those were, as far as that is known.
+    /// Returns the unused parts, as far as they are known.
     pub(super) fn into_unused(self) -> Unused {
         self.unused
     }
 
-    /// The number of characters of a position, and of chains side by side, under the strategy: only one of
-    /// each, and it is a literal.
+    /// Returns the limits of the strategy: the number of characters of a position, and the number
+    /// of alternative chains. With limits of one, each chain is a literal.
     fn limits(&self) -> (usize, usize) {
         match self.strategy {
             Strategy::RequiredLiteral => (1, 1),
@@ -149,7 +149,7 @@ impl Analysis {
         }
     }
 
-    /// A literal, cut at the characters of which nothing is used.
+    /// Analyzes a literal. It is cut at characters that have no usable n-grams.
     fn literal(&mut self, text: &str) -> Info {
         let mut info = Info::empty();
         for part in text.split_inclusive(is_unusable) {
@@ -175,14 +175,14 @@ impl Analysis {
         }
     }
 
-    /// One character of a class: a position, if it has few characters that may be used.
+    /// Analyzes a character class: a position, if the class has few characters and all are usable.
     fn class(&mut self, ranges: impl Iterator<Item = (char, char)>) -> Info {
         let (most, _) = self.limits();
         let mut chars = Vec::new();
         for (start, end) in ranges {
             for c in start..=end {
                 chars.push(self.folded(c));
-                // Both cases of a letter are one character once they are folded.
+                // Twice the limit, because folding maps both cases of a letter to one character.
                 if chars.len() > 2 * MAX_SET {
                     return Info::unknown();
                 }
@@ -199,7 +199,7 @@ impl Analysis {
         }
         match Position::new(chars) {
             Some(position) => Info::Exact(vec![vec![position]]),
-            // Nothing matches an empty class. That is a proof, but it is not that of a literal.
+            // Nothing matches an empty class. That is a proof, but not one about a literal.
             None if self.strategy == Strategy::RequiredLiteral => Info::unknown(),
             None => Info::Exact(Chains::new()),
         }
@@ -224,7 +224,7 @@ impl Analysis {
             return Info::Exact(chains);
         }
         if repetition.min == 0 {
-            // That it can be left out may be the reason why nothing is excluded.
+            // The optional part may be the reason why nothing is excluded.
             self.alternatives |= !self.need_of(sub).is_empty();
             return Info::unknown();
         }
@@ -234,7 +234,7 @@ impl Analysis {
         }
     }
 
-    /// Follows chains by up to `more` copies; returns nothing if that is too much.
+    /// Appends up to `more` optional copies to the chains. Returns nothing if that exceeds a limit.
     fn optional_copies(&mut self, chains: &[Chain], sub: &Info, more: u32) -> Option<Chains> {
         if more == 0 {
             return Some(chains.to_vec());
@@ -294,7 +294,7 @@ impl Analysis {
         }
     }
 
-    /// Returns what the n-grams across the border of two ends require.
+    /// Returns the requirements of the n-grams across the border of two neighbours.
     fn across(&mut self, before: &[Chain], after: &[Chain]) -> Conjunction {
         let (_, most) = self.limits();
         match product(tails(before), &heads(after), most) {
@@ -324,8 +324,8 @@ impl Analysis {
                 return Info::Exact(chains);
             }
         }
-        // Which beginning goes with which end is lost, so each alternative settles its own requirements, and only
-        // what n-grams across the borders need is kept of the ends.
+        // The result does not say which beginning belongs to which end. So each alternative settles
+        // its own requirements, and the ends keep only the positions of n-grams across the borders.
         let (mut first, mut last, mut needs) = (Chains::new(), Chains::new(), Vec::new());
         for info in infos {
             match info {
@@ -349,7 +349,7 @@ impl Analysis {
         Info::Inexact(known_edge(first), needs, known_edge(last))
     }
 
-    /// Returns all that a text must hold.
+    /// Returns all requirements of `info`.
     fn need_of(&mut self, info: Info) -> Conjunction {
         match info {
             Info::Exact(chains) => self.need(&chains),
@@ -360,7 +360,7 @@ impl Analysis {
         }
     }
 
-    /// Returns what a text must hold in which a text of one of the chains occurs.
+    /// Returns the requirements on a text that contains a text of one of the chains.
     fn need(&mut self, chains: &[Chain]) -> Conjunction {
         if positions(chains) == 0 && !chains.is_empty() {
             return Conjunction::new();
@@ -384,8 +384,8 @@ impl Analysis {
     }
 }
 
-/// Returns true for characters that give no n-grams: line breaks, because line ends are normalized in the
-/// index and cut off before matching, and the character that stands in for invalid bytes.
+/// Returns true for characters that have no usable n-grams. Line breaks: the index normalizes line
+/// ends, and the search cuts them off before matching. U+FFFD: it also stands for invalid bytes.
 pub(super) fn is_unusable(c: char) -> bool {
     matches!(c, '\r' | '\n' | char::REPLACEMENT_CHARACTER)
 }

@@ -1,36 +1,36 @@
 //! Chains: consecutive positions of a text, each with the few characters that can stand there.
 //!
-//! Owns their algebra and the limits on it. Limits only ever make callers drop information; what a chain says
-//! is never more than what the expression says.
+//! This module owns the algebra of chains and its limits. A limit only makes callers drop
+//! information: a chain never says more than the expression does.
 
 use std::fmt;
 
-/// The most characters of a position. Just above the 63 of an ASCII word character: a position with more
-/// multiplies the texts that pass it faster than the three n-grams through it can rule them out.
+/// Limit on the characters of a position, just above the 63 ASCII word characters. A larger
+/// position multiplies the texts of a path faster than its three n-grams can rule them out.
 pub(super) const MAX_SET: usize = 64;
 
-/// The most chains that are kept side by side. Alternatives beyond that are still ORed; they are only no longer
-/// multiplied with what stands next to them.
+/// Limit on the number of alternative chains. Alternatives beyond it still form a disjunction, but
+/// are no longer multiplied with their neighbours.
 pub(super) const MAX_CHAINS: usize = 64;
 
-/// The most positions of all chains that are kept side by side, which bounds the time of one step of the
-/// analysis. A longer literal is cut in two that overlap in their n-grams, so nothing is lost.
+/// Limit on the positions of all alternative chains, which bounds the time of one step of the
+/// analysis. A longer literal is cut in two that share the n-grams across the cut, so nothing is
+/// lost.
 pub(super) const MAX_POSITIONS: usize = 4096;
 
-/// Positions on either side of a cut that together hold every n-gram across it.
+/// Number of positions on either side of a cut that together hold every n-gram across the cut.
 pub(super) const EDGE: usize = 2;
 
-/// What can stand at one place of a text.
+/// The characters that can stand at one place of a text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Position {
     /// This character and no other.
     One(char),
-    /// One of these characters, at least two, in order.
+    /// One of these characters. There are at least two, in ascending order.
     Of(Box<[char]>),
 }
 
 impl Position {
-    /// Returns the characters.
     pub(super) fn chars(&self) -> &[char] {
         match self {
             Position::One(c) => std::slice::from_ref(c),
@@ -38,7 +38,7 @@ impl Position {
         }
     }
 
-    /// Returns the character if there is only one.
+    /// Returns the character, if the position has only one.
     pub(super) fn single(&self) -> Option<char> {
         match self {
             Position::One(c) => Some(*c),
@@ -46,7 +46,8 @@ impl Position {
         }
     }
 
-    /// Creates a position from characters in order and without repetitions; nothing if there are none.
+    /// Creates a position from distinct characters in ascending order. Returns nothing for no
+    /// characters.
     pub(super) fn new(chars: Vec<char>) -> Option<Position> {
         match chars[..] {
             [] => None,
@@ -56,7 +57,7 @@ impl Position {
     }
 }
 
-/// Writes a position as an expression would.
+/// Writes a position in the syntax of expressions, for example `[0-9a]`.
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let write = |c: char, f: &mut fmt::Formatter<'_>| {
@@ -92,18 +93,18 @@ impl fmt::Display for Position {
     }
 }
 
-/// Consecutive positions.
+/// A sequence of positions.
 pub(super) type Chain = Vec<Position>;
 
-/// Chains of which one applies. One without positions stands for the empty text.
+/// Alternative chains. A chain without positions stands for the empty text.
 pub(super) type Chains = Vec<Chain>;
 
-/// Returns the chains that hold only the empty text.
+/// Returns the chains of the empty text.
 pub(super) fn empty() -> Chains {
     vec![Chain::new()]
 }
 
-/// Returns the number of positions of all chains.
+/// Returns the total number of positions.
 pub(super) fn positions(chains: &[Chain]) -> usize {
     chains.iter().map(Vec::len).sum()
 }
@@ -112,8 +113,8 @@ fn is_empty_text(chains: &[Chain]) -> bool {
     matches!(chains, [only] if only.is_empty())
 }
 
-/// Follows every chain of the one by every chain of the other; gives `before` back if the product would have
-/// more than `most` chains or too many positions.
+/// Concatenates every chain of `before` with every chain of `after`. Returns `before` as the error
+/// if the product has more than `most` chains or too many positions.
 pub(super) fn product(mut before: Chains, after: &[Chain], most: usize) -> Result<Chains, Chains> {
     if is_empty_text(after) {
         return Ok(before);
@@ -140,14 +141,14 @@ pub(super) fn product(mut before: Chains, after: &[Chain], most: usize) -> Resul
     Ok(distinct(all))
 }
 
-/// Sorts chains and drops repetitions.
+/// Sorts the chains and drops duplicates.
 pub(super) fn distinct(mut chains: Chains) -> Chains {
     chains.sort_unstable();
     chains.dedup();
     chains
 }
 
-/// Returns the first positions of every chain, as far as n-grams across a cut before them need them.
+/// Returns the first positions of every chain, as many as n-grams across a cut before them contain.
 pub(super) fn heads(chains: &[Chain]) -> Chains {
     distinct(
         chains
@@ -157,7 +158,7 @@ pub(super) fn heads(chains: &[Chain]) -> Chains {
     )
 }
 
-/// Returns the last positions of every chain, as far as n-grams across a cut behind them need them.
+/// Returns the last positions of every chain, as many as n-grams across a cut after them contain.
 pub(super) fn tails(chains: &[Chain]) -> Chains {
     distinct(
         chains
@@ -167,8 +168,8 @@ pub(super) fn tails(chains: &[Chain]) -> Chains {
     )
 }
 
-/// Returns what is known about an end of texts of which one of `edges` is that end: nothing if one of them
-/// is empty or there are too many.
+/// Returns the chains with which texts begin or end, one of `edges` each. If an edge is empty or
+/// there are too many, nothing is known: the result is the empty text.
 pub(super) fn known_edge(edges: Chains) -> Chains {
     let edges = distinct(edges);
     let unknown = edges.len() > MAX_CHAINS || edges.iter().any(Vec::is_empty);

@@ -1,4 +1,4 @@
-//! Plans for people and programs: what is tested, in words.
+//! Describes plans for human-readable and machine-readable output.
 
 use std::fmt;
 
@@ -10,55 +10,55 @@ use crate::index::plan::chain::Position;
 use crate::index::plan::need::{Conjunction, Need};
 use crate::index::plan::path;
 
-/// A description of a plan.
+/// The description of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PlanDescription {
-    /// What a file must hold to be kept; absent if every file is kept.
+    /// The requirement on a file to be kept; absent if every file is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requires: Option<Requirement>,
-    /// Why every file is kept; absent if some may be excluded.
+    /// Why every file is kept; absent if some files may be excluded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// Why parts of the expression are not used, where others are.
+    /// Why parts of the expression are not used, while others are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unused: Vec<Reason>,
-    /// Some of the parts that are not used because they stand for too many n-grams ([`Reason::TooManyNgrams`]), as
-    /// expressions.
+    /// Some of the parts that are not used because they have too many n-grams
+    /// ([`Reason::TooManyNgrams`]), as expressions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unused_parts: Vec<String>,
-    /// The number of different n-grams that may be tested. Those that more than one requirement has count once.
+    /// The number of distinct n-grams that may be tested.
     pub ngrams: usize,
 }
 
-/// What a file must hold to be kept.
+/// A requirement on a file to be kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Requirement {
     /// All of these.
     All(Vec<Requirement>),
-    /// At least one of these; no file can, if there are none.
+    /// At least one of these. An empty list excludes every file.
     Any(Vec<Requirement>),
     /// All n-grams of a text.
     Literal {
-        /// The text, in lower case where it is tested without case.
+        /// The text, folded to lower case if the search ignores case.
         text: String,
-        /// Its distinct n-grams, in order.
+        /// Its distinct n-grams, sorted.
         ngrams: Vec<String>,
     },
-    /// All n-grams of texts that follow each other, but for those that some edits change.
+    /// All n-grams of consecutive texts, except those that some edits change.
     Nearly {
-        /// The edits.
+        /// The number of allowed edits.
         edits: u32,
-        /// The texts, as expressions; in lower case where they are tested without case.
+        /// The texts, as expressions; folded to lower case if the search ignores case.
         texts: Vec<String>,
-        /// How many n-grams are tested, as often as they stand there.
+        /// The number of n-grams that are tested, once for each place where they stand.
         ngrams: usize,
     },
-    /// All n-grams of one of many texts.
+    /// All n-grams of at least one of many texts.
     Path {
         /// The texts, as an expression.
         texts: String,
-        /// The number of different n-grams.
+        /// The number of distinct n-grams.
         ngrams: usize,
     },
 }
@@ -111,7 +111,7 @@ pub(super) fn texts(chain: &[Position]) -> String {
     chain.iter().map(Position::to_string).collect()
 }
 
-/// Writes `"one" and ("two" or /[0-9]x[ab]/)`.
+/// Writes, for example, `"one" and ("two" or /[0-9]x[ab]/)`.
 impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (parts, word) = match self {
@@ -141,7 +141,7 @@ impl fmt::Display for Requirement {
     }
 }
 
-/// Writes what is required, or why nothing is.
+/// Writes the requirement, or the reason why there is no requirement.
 impl fmt::Display for PlanDescription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.requires, self.reason) {

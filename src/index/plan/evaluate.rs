@@ -1,6 +1,8 @@
 //! The compiled form of a plan, and its evaluation over blocks of files.
 //!
-//! Owns the order in which n-grams are tested. It asks for rows by number and does not know how they are stored.
+//! The compiler numbers the distinct n-grams of the requirements. The evaluation asks [`BlockRows`]
+//! for the row of an n-gram by its number, so it does not know how rows are stored. This module
+//! owns the order of the tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,30 +13,30 @@ use crate::index::plan::nearly;
 use crate::index::plan::need::{Conjunction, Need};
 use crate::index::plan::path;
 
-/// Answers which files of one block may hold an n-gram.
+/// Access to the rows of one block: which files may hold an n-gram.
 pub trait BlockRows {
-    /// Returns a set that holds every file of `within` that holds the n-gram with this number in
-    /// [`SupersetSafe::grams`](super::SupersetSafe::grams). Other files may be in it too; those
-    /// outside `within` are taken out again.
+    /// Returns a superset of the files of `within` that hold n-gram number `gram` of
+    /// [`SupersetSafe::grams`](super::SupersetSafe::grams). Files outside `within` may be in the
+    /// set too; the caller removes them.
     fn mask(&mut self, gram: u32, within: &Mask) -> Mask;
 }
 
-/// Buffers that evaluations share. After the first block they are large enough.
+/// Buffers that evaluations share. They reach their final size in the first block of a plan.
 #[derive(Debug, Default)]
 pub struct Scratch {
     reached: Vec<Mask>,
     next: Vec<Mask>,
 }
 
-/// N-grams and parts that are all required; nothing is, if there are none.
+/// N-grams and parts that are all required. An empty value requires nothing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AllOf {
-    /// Numbers of n-grams, without repetitions.
+    /// The numbers of n-grams, without duplicates.
     grams: Vec<u32>,
     parts: Vec<Part>,
 }
 
-/// What takes more than one n-gram to test.
+/// A requirement that takes more than one n-gram to test.
 #[derive(Clone, Debug)]
 enum Part {
     AnyOf(Vec<AllOf>),
@@ -42,17 +44,18 @@ enum Part {
     Nearly(nearly::Compiled),
 }
 
-/// A chain of positions through which some text has to run.
+/// A chain: some text of its positions must have all of its n-grams.
 #[derive(Clone, Debug)]
 struct Path {
     /// The number of characters of each position.
     sizes: Vec<usize>,
-    /// For each three adjacent positions, from the end where the path begins, the numbers of all their n-grams:
-    /// ordered by the first character, then by the second, then by the third.
+    /// For each three adjacent positions, starting at the end where the path begins, the numbers of
+    /// all their n-grams. They are ordered by the first character, then by the second, then by the
+    /// third.
     grams: Vec<u32>,
 }
 
-/// Numbers n-grams in the order in which they come up.
+/// Numbers the n-grams in the order of their first use.
 #[derive(Debug, Default)]
 pub(super) struct Compiler {
     numbers: BTreeMap<Gram, u32>,
@@ -60,7 +63,7 @@ pub(super) struct Compiler {
 }
 
 impl Compiler {
-    /// Returns the n-grams by number.
+    /// Returns the n-grams, in the order of their numbers.
     pub(super) fn into_grams(self) -> Vec<Gram> {
         self.grams
     }
@@ -72,7 +75,6 @@ impl Compiler {
         })
     }
 
-    /// Compiles requirements.
     pub(super) fn all_of(&mut self, needs: &Conjunction) -> AllOf {
         let mut grams = BTreeSet::new();
         let mut parts = Vec::new();
@@ -106,8 +108,8 @@ impl Compiler {
         }
     }
 
-    /// Compiles a path so that it is read from the end whose n-grams are fewer: what is ruled out there is not
-    /// followed into the others.
+    /// Compiles a path to start at the end that has fewer n-grams. Files that are ruled out there
+    /// need no tests of the others.
     fn path(&mut self, chain: &[Position]) -> Path {
         let backwards = path::window_sizes(chain)
             .rev()
@@ -137,7 +139,8 @@ impl Compiler {
     }
 }
 
-/// Takes the n-grams out that all alternatives require, so that they are tested once.
+/// Removes the n-grams that all alternatives require and returns them, so that they are tested
+/// once.
 fn take_common(alternatives: &mut [AllOf]) -> Vec<u32> {
     let Some((first, others)) = alternatives.split_first() else {
         return Vec::new();
@@ -165,18 +168,19 @@ impl AllOf {
         all
     }
 
-    /// Returns true if nothing is required.
+    /// Returns true if `self` requires nothing.
     pub(super) fn is_free(&self) -> bool {
         self.grams.is_empty() && self.parts.is_empty()
     }
 
-    /// Returns the most n-grams that are tested in one block.
+    /// Returns the largest number of n-grams that are tested in one block.
     pub(super) fn cost(&self) -> usize {
         self.grams.len() + self.parts.iter().map(Part::cost).sum::<usize>()
     }
 
-    /// Sorts what is required by how many files hold it, fewest first, and returns an upper bound of how many
-    /// hold all of it. `frequencies` has a number for each n-gram; ties keep the order of `grams`.
+    /// Sorts the requirements by the number of files that fulfil them, fewest first. Returns an
+    /// upper bound of the files that fulfil all. `frequencies` has a number for each n-gram; ties
+    /// are ordered by `grams`.
     pub(super) fn order_by(&mut self, frequencies: &[u32], grams: &[Gram]) -> u64 {
         let frequency = |gram: u32| frequencies.get(gram as usize).copied().unwrap_or(u32::MAX);
         self.grams
@@ -194,7 +198,8 @@ impl AllOf {
                         let sum = ordered
                             .iter()
                             .fold(0u64, |sum, (files, _)| sum.saturating_add(*files));
-                        // The one that most files fulfil first: what is fulfilled needs no further test.
+                        // The most frequent alternative first: files that fulfil one need no
+                        // further test.
                         ordered.sort_by_key(|(files, _)| std::cmp::Reverse(*files));
                         alternatives.extend(ordered.into_iter().map(|(_, all)| all));
                         sum
@@ -204,13 +209,13 @@ impl AllOf {
                         .map(|(_, grams)| grams.iter().map(|&g| u64::from(frequency(g))).sum())
                         .min()
                         .unwrap_or(u64::MAX),
-                    // Its n-grams are tested in the order in which they stand.
+                    // The n-grams of this part are always tested in the order of the text.
                     Part::Nearly(_) => u64::MAX,
                 };
                 (part.cost(), most, part)
             })
             .collect();
-        // Costs of the same size class are taken for equal.
+        // Costs of the same size class count as equal.
         parts.sort_by_key(|&(cost, most, _)| (cost.max(1).ilog2() / 2, most));
         let fewest = parts.iter().map(|&(_, most, _)| most).min();
         self.parts
@@ -218,7 +223,7 @@ impl AllOf {
         rarest.into_iter().chain(fewest).min().unwrap_or(u64::MAX)
     }
 
-    /// Returns the files of `live` that may hold everything.
+    /// Returns the files of `live` that may fulfil all requirements.
     #[inline]
     pub(super) fn evaluate(
         &self,
@@ -246,7 +251,7 @@ impl AllOf {
     }
 }
 
-/// Returns the files of `live` that may hold everything of some alternative.
+/// Returns the files of `live` that may fulfil some alternative.
 fn any_of(
     alternatives: &[AllOf],
     rows: &mut impl BlockRows,
@@ -275,7 +280,7 @@ impl Part {
 }
 
 impl Path {
-    /// Iterates over the sizes of three adjacent positions and the numbers of their n-grams.
+    /// Iterates over the sizes of each three adjacent positions and the numbers of their n-grams.
     fn windows(&self) -> impl Iterator<Item = ([usize; NGRAM_CHARS], &[u32])> {
         let mut rest = &self.grams[..];
         self.sizes.windows(NGRAM_CHARS).filter_map(move |sizes| {
@@ -285,12 +290,12 @@ impl Path {
         })
     }
 
-    /// Returns the files of `live` in which some text through the positions has all of its n-grams.
+    /// Returns the files of `live` in which some text of the path has all of its n-grams.
     ///
-    /// Goes through the positions one by one and keeps, for each pair of characters that the last two
-    /// positions can take, the files in which some text gets there. Tests each n-gram at most once for
-    /// each place where it stands, and only for files that get that far and have not got further
-    /// by another way.
+    /// The search visits the positions in order. For each pair of characters that the last two
+    /// positions can take, it keeps the files in which some text reaches that pair. An n-gram is
+    /// tested at most once for each place where it stands. It is tested only for files that reach
+    /// its first two characters and do not yet reach its last two by another way.
     fn evaluate(&self, rows: &mut impl BlockRows, live: &Mask, scratch: &mut Scratch) -> Mask {
         let Scratch { reached, next } = scratch;
         let pairs = match self.sizes[..] {

@@ -1,23 +1,23 @@
 //! Sets of the files of one block.
 
-/// How many files a block holds at most.
+/// The largest number of files in a block.
 pub const BLOCK_FILES: usize = 512;
 
 /// A set of files of one block: bit `n % 64` of word `n / 64` stands for file `n`.
 ///
-/// As large and aligned as a cache line, which is what a row of a block is.
+/// Has the size and alignment of a cache line, like a row of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(align(64))]
 pub struct Mask(pub [u64; BLOCK_FILES / 64]);
 
 impl Mask {
-    /// No file.
+    /// The empty set.
     pub const EMPTY: Mask = Mask([0; BLOCK_FILES / 64]);
 
-    /// Every file that a block can hold.
+    /// All files that a block can have.
     pub const FULL: Mask = Mask([u64::MAX; BLOCK_FILES / 64]);
 
-    /// Returns the set of the first `files` files, of all if there are more than a block holds.
+    /// Returns the set of the first `files` files, or of all files if a block has fewer.
     pub fn first(files: usize) -> Mask {
         Mask(std::array::from_fn(|word| {
             match files.saturating_sub(word * 64) {
@@ -49,7 +49,7 @@ impl Mask {
         Mask(std::array::from_fn(|n| self.0[n] & !other.0[n]))
     }
 
-    /// Returns true if there is no file in the set.
+    /// Returns true if the set is empty.
     #[inline]
     pub fn is_zero(&self) -> bool {
         self.0.iter().fold(0, |all, word| all | word) == 0
@@ -60,14 +60,14 @@ impl Mask {
         self.0.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// Returns true if file `n` is in the set; no block has a file beyond the last.
+    /// Returns true if file `n` is in the set. Numbers beyond the block are in no set.
     pub fn contains(&self, n: usize) -> bool {
         self.0
             .get(n / 64)
             .is_some_and(|word| word >> (n % 64) & 1 == 1)
     }
 
-    /// Adds file `n`, unless that lies beyond what a block can hold.
+    /// Adds file `n`. Ignores numbers beyond the block.
     pub fn insert(&mut self, n: usize) {
         if let Some(word) = self.0.get_mut(n / 64) {
             *word |= 1 << (n % 64);

@@ -1,6 +1,7 @@
-//! What a text must hold that is within some edits of what an expression matches.
+//! Requirements of fuzzy search: on a text that is within some edits of a match.
 //!
-//! Owns the way from runs of characters to windows of n-grams that edits can change, and the evaluation of these over blocks of files.
+//! This module turns the runs of an expression into windows of n-grams, and evaluates over a block
+//! of files how many windows each file lacks. `SupersetSafe` in `plan` has the proof.
 
 use regex_syntax::hir::{ClassUnicode, Hir};
 
@@ -14,14 +15,14 @@ use crate::index::plan::path::{self, Unused};
 use crate::index::plan::spine::{Spine, spines};
 use crate::index::plan::{FOLD, Strategy};
 
-/// The most n-grams of three adjacent positions. Each is tested in each block, so that a few classes next to each other are not
-/// worth it.
+/// Limit on the n-grams of three adjacent positions. Each is tested in each block, so several
+/// adjacent classes are not worth the tests.
 const MAX_WINDOW: usize = 64;
 
-/// The most edits that are planned for. With more of them whatever is left to be excluded takes a pattern of hundreds of characters.
+/// Limit on the edits. With more, only patterns of hundreds of characters could exclude files.
 const MAX_EDITS: u32 = 64;
 
-/// Runs of positions, in the order in which every match has them, and how many edits there may be.
+/// Runs of positions, in the order of every match, and the allowed edits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Nearly {
     pub(super) edits: u32,
@@ -31,16 +32,16 @@ pub(super) struct Nearly {
 /// Why there are no requirements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Free {
-    /// The strategy uses no alternatives.
+    /// The strategy does not use alternatives.
     Strategy,
-    /// There are too many alternatives, or too much of them.
+    /// The expression has too many alternatives, or too long ones.
     TooManyNgrams,
-    /// So many edits can change every n-gram that is required.
+    /// The allowed edits can change every required n-gram.
     Edits,
 }
 
-/// Returns what a text must hold in which something is within `edits` edits of a text of the expression, which matches valid UTF-8
-/// only.
+/// Returns the requirements on a text that contains a text within `edits` edits of a match of the
+/// expression. The expression must match valid UTF-8 only.
 pub(super) fn requirements(
     hir: &Hir,
     fold: bool,
@@ -69,7 +70,7 @@ pub(super) fn requirements(
     }
 }
 
-/// Returns what of the runs can be looked for in an index, cut where something can't.
+/// Returns the usable parts of the runs, cut at unusable positions.
 fn usable(spine: &Spine, fold: bool, strategy: Strategy, unused: &mut Unused) -> Vec<Chain> {
     let mut usable = Vec::new();
     for run in &spine.runs {
@@ -89,7 +90,7 @@ fn usable(spine: &Spine, fold: bool, strategy: Strategy, unused: &mut Unused) ->
     usable
 }
 
-/// Returns the characters of a class that may be used.
+/// Returns the position of a class, or nothing if the class is not usable.
 fn position(class: &ClassUnicode, fold: bool, strategy: Strategy) -> Option<Position> {
     let chars = class.iter().flat_map(|range| range.start()..=range.end());
     let mut chars: Vec<char> = chars.map(|c| if fold { FOLD.fold(c) } else { c }).collect();
@@ -102,7 +103,7 @@ fn position(class: &ClassUnicode, fold: bool, strategy: Strategy) -> Option<Posi
     usable.then_some(position)
 }
 
-/// Returns how many edits can change every n-gram that is tested.
+/// Returns the least number of edits that can change every tested n-gram.
 fn least_edits(runs: &[Chain]) -> u32 {
     let mut least = 0;
     for run in runs {
@@ -112,7 +113,7 @@ fn least_edits(runs: &[Chain]) -> u32 {
         let mut at = 0;
         while at < tested.len() {
             match tested[at] {
-                // One edit of the last character of this n-gram.
+                // One edit of the last character of this n-gram changes it and the next two.
                 true => (least, at) = (least + 1, at + NGRAM_CHARS),
                 false => at += 1,
             }
@@ -122,7 +123,8 @@ fn least_edits(runs: &[Chain]) -> u32 {
 }
 
 impl Nearly {
-    /// Returns the n-grams of each three adjacent positions, run by run; none where there are too many to be tested.
+    /// Returns, run by run, the n-grams of each three adjacent positions. A window with too many
+    /// n-grams is empty and is not tested.
     fn windows(&self) -> impl Iterator<Item = Vec<Vec<Gram>>> {
         self.runs.iter().map(|run| {
             let windows = run.windows(NGRAM_CHARS).zip(path::window_sizes(run));
@@ -134,17 +136,17 @@ impl Nearly {
         })
     }
 
-    /// Returns how many n-grams are tested.
+    /// Returns the number of tested n-grams.
     pub(super) fn grams(&self) -> usize {
         self.windows().flatten().map(|window| window.len()).sum()
     }
 }
 
-/// The compiled form.
+/// The compiled form of [`Nearly`].
 #[derive(Clone, Debug)]
 pub(super) struct Compiled {
     edits: usize,
-    /// For each run and each three adjacent positions, the numbers of the n-grams of which one has to be there.
+    /// For each run and each three adjacent positions, the numbers of the alternative n-grams.
     runs: Vec<Vec<Vec<u32>>>,
 }
 
@@ -160,16 +162,18 @@ impl Compiled {
         }
     }
 
-    /// Returns the most n-grams that are tested in one block.
+    /// Returns the largest number of n-grams that are tested in one block.
     pub(super) fn cost(&self) -> usize {
         self.runs.iter().flatten().map(Vec::len).sum()
     }
 
-    /// Returns the files of `live` that lack no more n-grams than so many edits can change.
+    /// Returns the files of `live` that lack no more n-grams than the allowed edits can change.
     ///
-    /// For each place of the runs and each number of edits it knows the files in which all n-grams before that place are there but for
-    /// those that so many edits change, each of them up to three that follow each other. Tests each n-gram at most once for each place
-    /// where it stands; takes time in proportion to these, plus the places times the edits.
+    /// For each place in the runs and each number of edits, the evaluation computes a set of files.
+    /// These files lack no n-grams before the place, except n-grams that so many edits change. One
+    /// edit changes up to three consecutive n-grams. Each n-gram is tested at most once for each
+    /// place where it stands. The rest takes time in proportion to the number of places times the
+    /// number of edits.
     pub(super) fn evaluate(
         &self,
         rows: &mut impl BlockRows,
@@ -178,12 +182,12 @@ impl Compiled {
     ) -> Mask {
         let levels = self.edits + 1;
         columns.clear();
-        // The places up to three before the current one, in turn.
+        // A ring buffer: the current place and the three places before it.
         columns.resize(levels * (NGRAM_CHARS + 1), *live);
         let column = |place: usize| place % (NGRAM_CHARS + 1) * levels;
         let mut most = *live;
         for run in &self.runs {
-            // Where the run begins, it is as where the last one ended, which is at place 0.
+            // Place 0 of a run starts with the result of the run before.
             for (at, window) in run.iter().enumerate() {
                 let (before, now) = (column(at), column(at + 1));
                 let changed = column((at + 1).saturating_sub(NGRAM_CHARS));
@@ -201,7 +205,8 @@ impl Compiled {
                 let mut fewer = Mask::EMPTY;
                 for edits in 0..levels {
                     let all = columns[before + edits].and(&there).or(&fewer);
-                    // What one edit more may lack.
+                    // The files at this place after one more edit, which may change the last three
+                    // n-grams.
                     fewer = columns[changed + edits];
                     columns[now + edits] = all;
                 }

@@ -1,6 +1,9 @@
-//! What a text must hold for an expression to match in it, and the algebra of that.
+//! Requirements on the text of a file, and the algebra of requirements.
 //!
-//! Everything here errs on one side: a simplification may require less, never more.
+//! A [`Need`] is one requirement, for example that the literal `kmalloc` occurs. A [`Conjunction`]
+//! requires all of its members. This module combines, compares and simplifies them; `evaluate`
+//! compiles the result. A simplification may require less, never more, so that no matching file is
+//! excluded.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +12,11 @@ use crate::index::plan::chain::{Chain, Position};
 use crate::index::plan::nearly::Nearly;
 use crate::index::plan::path::{self, Unused};
 
-/// The requirements of a conjunction are compared with each other only up to this size, because that takes the
-/// square of it; beyond, what another one implies is tested as well.
+/// Size limit for comparing the requirements of a conjunction with each other, which takes
+/// quadratic time. Larger conjunctions keep implied requirements, which are then tested needlessly.
 const MAX_COMPARED: usize = 4096;
 
-/// Requirements that all apply; nothing is required if there are none.
+/// Requirements that all apply. An empty conjunction requires nothing.
 pub(super) type Conjunction = BTreeSet<Need>;
 
 /// A requirement on a text.
@@ -21,13 +24,13 @@ pub(super) type Conjunction = BTreeSet<Need>;
 pub(super) enum Need {
     /// This text of at least three characters occurs.
     Literal(Vec<char>),
-    /// A text occurs that takes one character of each of these positions, of which there are at least three.
+    /// A text occurs that has one character of each of these positions. There are at least three.
     Path(Chain),
-    /// Texts of these positions occur but for what some edits change.
+    /// Texts of these positions occur, except for the changes of a limited number of edits.
     Nearly(Nearly),
     /// All of these hold.
     AllOf(Conjunction),
-    /// At least one of these holds; none can if there are none.
+    /// At least one of these holds. An empty set cannot be fulfilled.
     AnyOf(BTreeSet<Need>),
 }
 
@@ -38,7 +41,7 @@ impl Need {
     }
 }
 
-/// Returns how much there is to compare.
+/// Returns the number of characters and positions, which bounds the time of a comparison.
 fn size<'a>(needs: impl IntoIterator<Item = &'a Need>) -> usize {
     let one = |need: &Need| match need {
         Need::Literal(text) => text.len(),
@@ -49,7 +52,7 @@ fn size<'a>(needs: impl IntoIterator<Item = &'a Need>) -> usize {
     needs.into_iter().map(one).sum()
 }
 
-/// Requires all of both.
+/// Returns the requirements of both conjunctions.
 pub(super) fn both(mut one: Conjunction, mut other: Conjunction) -> Conjunction {
     if one.len() < other.len() {
         std::mem::swap(&mut one, &mut other);
@@ -58,8 +61,8 @@ pub(super) fn both(mut one: Conjunction, mut other: Conjunction) -> Conjunction 
     one
 }
 
-/// Requires at least one of the alternatives. Requires nothing if one of them does; the flag says that this
-/// was the fault of some and not of all.
+/// Requires at least one of the alternatives. If one of them requires nothing, so does the result.
+/// The flag is true if some of the alternatives, but not all, require nothing.
 pub(super) fn any_of(alternatives: Vec<Conjunction>) -> (Conjunction, bool) {
     let free = alternatives.iter().filter(|needs| needs.is_empty()).count();
     if free > 0 {
@@ -69,7 +72,8 @@ pub(super) fn any_of(alternatives: Vec<Conjunction>) -> (Conjunction, bool) {
         .into_iter()
         .filter(|needs| !needs.contains(&Need::never()))
         .collect();
-    // What all of them require is required; where nothing else is, the others need not be looked at.
+    // The requirements that all alternatives share become requirements of the result. If an
+    // alternative has no others, the result requires only the shared ones.
     let common = common(&distinct);
     if !common.is_empty() {
         distinct = distinct
@@ -92,7 +96,7 @@ pub(super) fn any_of(alternatives: Vec<Conjunction>) -> (Conjunction, bool) {
     (both(common, needs), false)
 }
 
-/// Returns what is in all conjunctions.
+/// Returns the requirements that are in all conjunctions.
 fn common(all: &BTreeSet<Conjunction>) -> Conjunction {
     let mut rest = all.iter();
     let mut common = rest.next().cloned().unwrap_or_default();
@@ -116,17 +120,17 @@ fn as_one(mut needs: Conjunction) -> Need {
     }
 }
 
-/// What evaluating requirements may cost in one block of files.
+/// The cost that requirements may have in one block of files.
 #[derive(Debug)]
 pub(super) struct Allowance {
-    /// How many n-grams of paths may still be tested.
+    /// The number of n-grams of paths that may still be tested.
     pub(super) path_grams: usize,
-    /// What was dropped because they did not suffice, beside what was not used before.
+    /// Parts that are not used: from the analysis, and paths dropped for lack of `path_grams`.
     pub(super) unused: Unused,
 }
 
-/// Brings requirements into the form that is evaluated: drops what is implied by something else, and paths
-/// that cost too much.
+/// Brings requirements into the form that is evaluated. Drops requirements that others imply, and
+/// paths that cost too much.
 pub(super) fn settle(needs: Conjunction, allowance: &mut Allowance) -> Conjunction {
     let mut settled = Conjunction::new();
     for need in needs {
@@ -174,7 +178,8 @@ pub(super) fn is_used<'a>(needs: impl IntoIterator<Item = &'a Need>, part: &[Pos
     })
 }
 
-/// Drops literals that are part of a longer one, and paths that are part of a longer one.
+/// Drops requirements that another one implies: literals within a longer literal, paths within a
+/// longer path, and disjunctions of which another requirement implies an alternative.
 fn drop_implied(needs: Conjunction) -> Conjunction {
     if needs.len() < 2 || size(&needs) > MAX_COMPARED {
         return needs;
@@ -195,7 +200,7 @@ fn drop_implied(needs: Conjunction) -> Conjunction {
     needs
 }
 
-/// Drops alternatives that require another one and more.
+/// Drops alternatives that require everything another alternative does.
 fn drop_stricter(mut alternatives: Vec<Conjunction>) -> Vec<Conjunction> {
     if size(alternatives.iter().flatten()) > MAX_COMPARED {
         return alternatives;
@@ -207,7 +212,7 @@ fn drop_stricter(mut alternatives: Vec<Conjunction>) -> Vec<Conjunction> {
             let implied = |need: &Need| needs.iter().any(|own| own == need || implies(own, need));
             other.iter().all(implied)
         };
-        // Compared with those that are still there, so that of two equal ones one stays.
+        // Only alternatives that are still in the list count, so one of two equal ones stays.
         if (alternatives.iter().enumerate()).any(|(m, other)| m != n && weaker(other)) {
             alternatives.remove(n);
         } else {
@@ -217,7 +222,8 @@ fn drop_stricter(mut alternatives: Vec<Conjunction>) -> Vec<Conjunction> {
     alternatives
 }
 
-/// Returns true if whatever fulfils the one fulfils the other, as far as that can be told by looking.
+/// Returns true if every text that fulfils `one` fulfils `other`. Detects only implications that
+/// are visible without further analysis.
 fn implies(one: &Need, other: &Need) -> bool {
     match (one, other) {
         (Need::Literal(long), Need::Literal(part)) => contains(long, part),

@@ -1,6 +1,8 @@
-//! From chains to literals and paths that are worth testing.
+//! Turns a chain into requirements: literals and paths that are worth testing.
 //!
-//! Owns what may not be used of a chain, where a chain is cut, and what a path is good for.
+//! A literal is a run of positions with one character each. A path also has positions with several
+//! characters: `ab[0-9]` has ten texts. This module decides which positions of a chain are usable,
+//! where a chain is cut, and which paths can be expected to exclude files.
 
 use std::collections::BTreeSet;
 
@@ -13,41 +15,41 @@ use crate::index::plan::FOLD;
 use crate::index::plan::chain::{Chain, Position};
 use crate::index::plan::need::{Conjunction, Need};
 
-/// The most n-grams of three adjacent positions, so that one step of a path search tests no more than that.
-/// Three digits are just within it.
+/// Limit on the n-grams of three adjacent positions, and so on the tests of one step of a path
+/// search. Three digits have exactly that many.
 pub(super) const MAX_WINDOW: usize = 1_000;
 
-/// How likely a file is to hold some n-gram, as a power of two, for judging paths before anything is known
-/// about the files: what filters answer falsely, and a little more.
+/// The assumed chance that a file holds some n-gram, as a power of two: the false-positive rate of
+/// the filters plus a margin. It is used to judge paths while nothing is known of the files.
 const HIT_LOG2: i32 = -5;
 
-/// The largest share of files that a path may be expected to keep, as a power of two; one that keeps more is
-/// not worth its tests.
+/// The largest expected share of files that a path may keep, as a power of two. Paths that keep
+/// more are not worth their tests.
 const WORTH_LOG2: i32 = -1;
 
-/// Logarithms are counted in units of this part of one.
+/// Fixed-point unit of logarithms: 1024 stands for 1.
 const UNIT: i32 = 1024;
 
-/// The most parts that are remembered for not being used, and the most positions of one of them: what people can
-/// be shown.
+/// Limits on the unused parts that are kept to be shown to users: their number, and the positions
+/// of one part.
 const MAX_SHOWN_PARTS: usize = 4;
 const MAX_SHOWN_POSITIONS: usize = 64;
 
-/// Why parts of chains were not used.
+/// The reasons why parts of chains are not used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Unused {
-    /// There was a literal, and it was too short.
+    /// A literal was too short.
     pub(super) short: bool,
     /// Normalization changes a literal.
     pub(super) normalization: bool,
-    /// There was a path that keeps too many files or has too many n-grams.
+    /// A path keeps too many files or has too many n-grams.
     pub(super) wide: bool,
-    /// Some of those paths.
+    /// Some of these paths.
     pub(super) parts: Vec<Chain>,
 }
 
 impl Unused {
-    /// Notes a path that keeps too many files or has too many n-grams.
+    /// Records a path that keeps too many files or has too many n-grams.
     pub(super) fn add_wide(&mut self, part: &[Position]) {
         self.wide = true;
         if self.parts.len() < MAX_SHOWN_PARTS
@@ -59,7 +61,7 @@ impl Unused {
     }
 }
 
-/// Returns what a text must hold in which a text of this chain occurs, as literals and paths.
+/// Returns the requirements on a text that contains a text of this chain, as literals and paths.
 ///
 /// With `fold`, the positions hold folded characters and are tested against folded n-grams.
 pub(super) fn requirements(chain: &[Position], fold: bool, unused: &mut Unused) -> Conjunction {
@@ -75,12 +77,13 @@ pub(super) fn requirements(chain: &[Position], fold: bool, unused: &mut Unused) 
     needs
 }
 
-/// Returns the number of n-grams of a path, as often as they are tested: once for each place they can have.
+/// Returns the number of n-grams that are tested for a path. An n-gram counts once for each place
+/// where it can stand.
 pub(super) fn grams(chain: &[Position]) -> usize {
     window_sizes(chain).sum()
 }
 
-/// Returns the number of different n-grams of a path.
+/// Returns the number of distinct n-grams of a path.
 pub(super) fn distinct_grams(chain: &[Position]) -> usize {
     let mut distinct = BTreeSet::new();
     for window in chain.windows(NGRAM_CHARS) {
@@ -91,7 +94,7 @@ pub(super) fn distinct_grams(chain: &[Position]) -> usize {
     distinct.len()
 }
 
-/// Iterates over the n-grams of three adjacent positions, the last one changing first.
+/// Iterates over the n-grams of three adjacent positions. The last character changes first.
 pub(super) fn grams_of(
     [first, second, third]: [&Position; NGRAM_CHARS],
 ) -> impl Iterator<Item = [char; NGRAM_CHARS]> {
@@ -101,7 +104,7 @@ pub(super) fn grams_of(
     })
 }
 
-/// Iterates over how many n-grams each three adjacent positions have.
+/// Iterates over the number of n-grams of each three adjacent positions.
 pub(super) fn window_sizes(
     chain: &[Position],
 ) -> impl DoubleEndedIterator<Item = usize> + ExactSizeIterator {
@@ -111,15 +114,16 @@ pub(super) fn window_sizes(
     })
 }
 
-/// Returns true for characters that normalization leaves alone among others of their kind: any text of them is
-/// in Normalization Form C.
+/// Returns true if normalization never changes the character next to others of this kind: every
+/// text of such characters is in Normalization Form C.
 fn is_plain(c: char) -> bool {
     c < '\u{300}'
         || canonical_combining_class(c) == 0 && is_nfc_quick([c].into_iter()) == IsNormalized::Yes
 }
 
-/// Drops the characters of a class that no text in Normalization Form C has, such as the Kelvin sign
-/// U+212A beside `k`: a file that has one is never left out. A class of nothing else stays as it is.
+/// Drops the characters of a class that no text in Normalization Form C has, such as the Kelvin
+/// sign U+212A beside `k`. A file that has such a character is never excluded. A class of only such
+/// characters stays unchanged.
 pub(super) fn drop_unnormal(chars: &mut Vec<char>) {
     let occurs = |&c: &char| c < '\u{300}' || is_nfc_quick([c].into_iter()) != IsNormalized::No;
     if chars.iter().any(occurs) {
@@ -127,9 +131,9 @@ pub(super) fn drop_unnormal(chars: &mut Vec<char>) {
     }
 }
 
-/// Cuts a chain such that every text of every segment is in Normalization Form C, for what is searched and for
-/// its letters in upper case: plain characters combine freely, others are used only in a literal
-/// that normalization leaves alone as a whole. What is left out for that reason is not used at all.
+/// Cuts a chain into segments whose texts are all in Normalization Form C, as given and with ASCII
+/// letters in upper case. Plain characters can be combined freely. Other characters are used only
+/// in a literal that normalization leaves unchanged as a whole. The rest of the chain is dropped.
 pub(super) fn normal_segments<'a>(
     chain: &'a [Position],
     fold: bool,
@@ -142,7 +146,7 @@ pub(super) fn normal_segments<'a>(
     if plain.iter().all(|&plain| plain) {
         return vec![chain];
     }
-    // A class before a character that is not plain could hold one that composes with it.
+    // A class could have a member that composes with the next character, if that is not plain.
     let mut usable: Vec<bool> = (0..chain.len())
         .map(|n| plain[n] && plain.get(n + 1).is_none_or(|&next| next))
         .collect();
@@ -174,9 +178,11 @@ pub(super) fn normal_segments<'a>(
     segments
 }
 
-/// Replaces every character by its fold, if that loses nothing: if no position tells a letter from its fold.
-/// The filters hold the fold of each n-gram beside it, so an exact search can test these few instead
-/// of all spellings. Returns nothing if there is nothing to replace.
+/// Replaces every character by its fold, provided that no information is lost: each position that
+/// has a letter also has its fold. Returns nothing if there is nothing to replace.
+///
+/// The filters hold the fold of each n-gram, so an exact search can test these few n-grams instead
+/// of all spellings. For example, `[Kk][Mm]a` becomes `kma`.
 fn lowered(segment: &[Position]) -> Option<Chain> {
     let mut changed = false;
     let mut lowered = Chain::with_capacity(segment.len());
@@ -198,9 +204,9 @@ fn lowered(segment: &[Position]) -> Option<Chain> {
     changed.then_some(lowered)
 }
 
-/// Adds the literals and paths of a segment. Two single characters side by side are all that a path search
-/// remembers, so cutting there loses nothing: what is left between such pairs are paths, and
-/// the runs of single characters are literals.
+/// Adds the literals and paths of a segment. Runs of single characters are literals. The remaining
+/// parts are paths, cut at each pair of single characters. The cut loses nothing, because a path
+/// search remembers only the last two characters.
 fn add_needs(segment: &[Position], needs: &mut Conjunction, unused: &mut Unused) {
     for run in segment.chunk_by(|a, b| a.single().is_some() && b.single().is_some()) {
         let text: Vec<char> = run.iter().filter_map(Position::single).collect();
@@ -220,8 +226,8 @@ fn add_needs(segment: &[Position], needs: &mut Conjunction, unused: &mut Unused)
     add_paths(&segment[start..], needs, unused);
 }
 
-/// Adds what is worth testing of a path: parts without windows that are too large, trimmed to what excludes
-/// most.
+/// Adds the parts of a path that are worth testing: without windows that are too large, trimmed to
+/// the parts that exclude most.
 fn add_paths(path: &[Position], needs: &mut Conjunction, unused: &mut Unused) {
     if path.len() < NGRAM_CHARS || path.iter().all(|position| position.single().is_some()) {
         return;
@@ -232,7 +238,7 @@ fn add_paths(path: &[Position], needs: &mut Conjunction, unused: &mut Unused) {
         if size > MAX_WINDOW {
             let end = n + NGRAM_CHARS;
             wide = match wide {
-                // Nothing was left between the two.
+                // No position was left between the two windows.
                 Some((from, _)) if start == n => Some((from, end)),
                 other => {
                     if let Some((from, to)) = other {
@@ -253,10 +259,10 @@ fn add_paths(path: &[Position], needs: &mut Conjunction, unused: &mut Unused) {
 
 /// Adds the parts of a path that can be expected to exclude files.
 ///
-/// A file keeps up with a path by chance if it holds all n-grams of one of its texts: with `h` the chance of an
-/// n-gram, about `h^(n - 2)` times the product of the sizes of its `n` positions. So every position counts by
-/// its size times `h`, and the best part is the one with the least product. Linear in the path for
-/// every part that is found.
+/// Let `h` be the chance that a file holds some n-gram. A file holds all n-grams of one of the
+/// path's texts with a probability of about `h^(n-2)` times the product of the sizes of the `n`
+/// positions. So the weight of a position is its size times `h`, and the best part has the least
+/// product of weights. Each part found takes linear time.
 fn add_worthy(path: &[Position], needs: &mut Conjunction, unused: &mut Unused) {
     let mut rest = vec![path];
     while let Some(path) = rest.pop() {
@@ -275,7 +281,7 @@ fn add_worthy(path: &[Position], needs: &mut Conjunction, unused: &mut Unused) {
     }
 }
 
-/// Returns the part of at least three positions whose weights have the least sum, with that sum.
+/// Returns the part, of at least three positions, with the least sum of weights, and that sum.
 fn best_part(path: &[Position]) -> Option<(usize, usize, i32)> {
     let mut sums = Vec::with_capacity(path.len() + 1);
     let mut sum = 0;
@@ -287,7 +293,7 @@ fn best_part(path: &[Position]) -> Option<(usize, usize, i32)> {
     let mut best: Option<(usize, usize, i32)> = None;
     let mut from = 0;
     for to in NGRAM_CHARS..=path.len() {
-        // The later of two equal starts makes the shorter path.
+        // Of two equal starts, the later makes the shorter path.
         if sums[to - NGRAM_CHARS] >= sums[from] {
             from = to - NGRAM_CHARS;
         }

@@ -1,31 +1,36 @@
-//! What every match of an expression has, in order: runs of characters that follow each other.
+//! The runs of characters that every match of an expression contains, in order.
 //!
-//! Knows expressions, and nothing of n-grams or of edits. Assertions count as empty, since they only take matches away.
+//! Fuzzy search uses them twice: `nearly` plans with them, and `exec::fuzzy` cuts patterns into
+//! pieces. This module knows expressions, but neither n-grams nor edits. Assertions count as empty,
+//! since they only remove matches.
+//!
+//! For example, `foo.*ba[rz]` has one spine with the runs `foo` and `ba[rz]`.
 
 use regex_syntax::hir::{
     Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Literal, Repetition,
 };
 
-/// A class with more characters than this says too little to be looked for.
+/// Limit on the characters of a class. Larger classes end a run.
 const CHARS_LIMIT: usize = 8;
 
-/// The most alternatives that are told apart.
+/// Limit on the alternatives of an expression.
 const ALTERNATIVES_LIMIT: usize = 16;
 
-/// The most characters of an alternative that are looked at.
+/// Limit on the characters of one alternative.
 const LENGTH_LIMIT: usize = 4096;
 
-/// The most parts of an expression that are looked at, repetitions written out.
+/// Limit on the visited parts of an expression, with repetitions written out.
 const PART_LIMIT: usize = 1 << 18;
 
-/// Characters that follow each other, each one of a few. None is a line feed, since a match lies in one line.
+/// Consecutive characters, each a small class. No class has a line feed, since a match lies in one
+/// line.
 pub(crate) type Run = Vec<ClassUnicode>;
 
-/// What every match of an alternative has, in this order.
+/// The runs that every match of one alternative contains, in this order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spine {
     pub(crate) runs: Vec<Run>,
-    /// Whether what comes next follows the last run at once.
+    /// True if the next character directly follows the last run.
     open: bool,
 }
 
@@ -34,7 +39,7 @@ impl Spine {
         self.runs.iter().map(Vec::len).sum()
     }
 
-    /// Something of unknown length follows.
+    /// Ends the last run, because text of unknown length follows.
     fn close(&mut self) {
         self.open = false;
     }
@@ -48,7 +53,7 @@ impl Spine {
     }
 }
 
-/// Returns what every match has, for each alternative; nothing if that is too much to look at.
+/// Returns the spines of the alternatives, or nothing if the expression exceeds a limit.
 pub(crate) fn spines(hir: &Hir) -> Option<Vec<Spine>> {
     let mut spines = vec![Spine {
         open: true,
@@ -95,7 +100,7 @@ fn extend(spines: &mut Vec<Spine>, hir: &Hir, parts: &mut usize) -> Option<()> {
                 extend(spines, sub, parts)?;
                 within_limits(spines)?;
                 if spines.iter().map(Spine::len).sum::<usize>() == before {
-                    // Nor do the others add anything.
+                    // An empty copy: the other copies are empty too.
                     break;
                 }
             }
@@ -119,7 +124,7 @@ fn extend(spines: &mut Vec<Spine>, hir: &Hir, parts: &mut usize) -> Option<()> {
     within_limits(spines)
 }
 
-/// Adds a character of a class, as far as it can stand in a line.
+/// Appends one character of a class, without the line feed.
 fn add(spines: &mut [Spine], mut class: ClassUnicode) {
     class.difference(&ClassUnicode::new([ClassUnicodeRange::new('\n', '\n')]));
     let chars = class.iter().map(|range| range.len()).sum::<usize>();

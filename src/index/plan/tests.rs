@@ -13,7 +13,7 @@ fn parse(expression: &str) -> Hir {
         .unwrap()
 }
 
-/// Shows the plan of an expression, or the name of the reason why there is none.
+/// Returns the plan of an expression as text, or the name of the reason why there is no plan.
 fn shown(expression: &str, fold: bool, strategy: Strategy) -> String {
     let plan = SupersetSafe::for_expression(&parse(expression), fold, strategy);
     let description = plan.describe();
@@ -163,7 +163,7 @@ fn without_case_letters_are_folded() {
     );
 }
 
-/// The filters hold folds beside the n-grams themselves, so spelling out every case is not needed.
+/// The filters also hold the fold of each n-gram, so not every spelling needs a test.
 #[test]
 fn with_case_chains_that_have_all_cases_are_folded() {
     check(
@@ -229,7 +229,8 @@ fn literals_that_normalization_changes_are_not_used() {
             ],
         );
     }
-    // Without case both spellings have to be left alone: `h` and the macron compose, `H` and the macron don't.
+    // Without case, neither spelling may be changed: `h` and the macron compose, `H` and the macron
+    // do not.
     for expression in [
         "[hH]\u{331}xyz",
         "H\u{331}xyz",
@@ -251,13 +252,13 @@ fn classes_stand_next_to_plain_characters_only() {
         Strategy::Boolean,
         false,
         &[
-            // What a mark would do to each member of the class is not asked.
+            // The plan does not examine which members of the class compose with a mark.
             ("ab[cq]\u{323}xyz", r#""\u{323}xyz""#),
             ("ab[cq]\u{323}x", "too_short"),
             ("[ab]xq\u{323}", r#""xq\u{323}" and /[ab]xq/"#),
             ("[ab]\u{1161}cd", "\"\u{1161}cd\""),
             ("ab[x\u{323}]cd", "too_short"),
-            // A file with the Kelvin sign is not in Normalization Form C, so it is never left out.
+            // A file with the Kelvin sign is not in Normalization Form C, so it is never excluded.
             ("ab[x\u{212A}]cd", r#""abxcd""#),
             ("[\u{1100}-\u{1103}]ab", "/[\u{1100}-\u{1103}]ab/"),
         ],
@@ -356,12 +357,12 @@ fn limits_drop_information_and_nothing_else() {
         .map(|c| format!("[{c}{}]", c.to_ascii_uppercase()))
         .collect();
     assert_eq!(plan(&folded).grams().len(), 25);
-    // More alternatives than are multiplied are still alternatives.
+    // Too many alternatives for products remain a disjunction.
     let words: Vec<String> = (1000..3000).map(|n| format!("word{n}")).collect();
     let many = plan(&words.join("|"));
     assert!(!many.keeps_everything() && many.cost() <= 2000 * 4 + 2);
     assert!(many.describe().unused.is_empty());
-    // Products that grow too large are cut, and what lies across the cuts is kept if it is little.
+    // Products that grow too large are cut. N-grams across the cuts are kept if they are few.
     let product = plan("(?:ab|cd)(?:ef|gh)(?:ij|kl)(?:mn|op)(?:qr|st)(?:uv|wx)(?:yz|01)");
     assert!(!product.keeps_everything());
     // Paths have an allowance.
@@ -370,12 +371,12 @@ fn limits_drop_information_and_nothing_else() {
     let many = plan(&paths.concat());
     assert!(!many.keeps_everything() && many.cost() <= MAX_PATH_GRAMS);
     assert_eq!(many.describe().unused, [Reason::TooManyNgrams]);
-    // Copies of copies.
+    // Nested repetitions.
     let nested = plan("((((((((ab{9,}c){9,}d){9,}e){9,}f){9,}g){9,}h){9,}i){9,}j){9,}");
     assert!(!nested.keeps_everything());
 }
 
-/// What is planned for so many edits.
+/// Returns the plan for a number of edits as text.
 fn shown_nearly(expression: &str, edits: u32, fold: bool, strategy: Strategy) -> String {
     let plan = SupersetSafe::nearly(&parse(expression), fold, strategy, edits);
     let description = plan.describe();
@@ -447,12 +448,12 @@ fn a_description_says_which_parts_are_not_used_and_counts_n_grams_once() {
     let description = describe("[a-z]{3}_[0-9]{4}_[a-z]{2}");
     assert_eq!(description.unused, [Reason::TooManyNgrams]);
     assert_eq!(description.unused_parts, ["[a-z][a-z][a-z]"]);
-    // Three digits in a row come up twice.
+    // Three digits in a row occur at two places.
     let Some(Requirement::Path { ngrams, .. }) = description.requires else {
         panic!("{description}");
     };
     assert_eq!((ngrams, description.ngrams), (3072, 3072));
-    // Neighbours are one part; what is used elsewhere is none.
+    // Adjacent parts are shown as one; a part that is used elsewhere is not shown.
     let description = describe("foo[a-z]{5}bar.*[a-z][a-z]_[0-9][0-9]");
     assert!(
         description
@@ -466,7 +467,7 @@ fn a_description_says_which_parts_are_not_used_and_counts_n_grams_once() {
         describe("[a-z]{3}").unused_parts.is_empty(),
         "nothing is used"
     );
-    // There may be more of them than anybody wants to read.
+    // There may be more parts than a user wants to read.
     let many: Vec<String> = ('a'..='z')
         .map(|c| format!("{c}{c}{c}[a-z]{{3}}{c}."))
         .collect();

@@ -1,12 +1,12 @@
-//! Catching up: how a tree differs from a snapshot, found out for one search.
+//! Catching up: finds the differences between a tree and a snapshot for one search.
 //!
-//! A process that does not watch the tree compares the snapshot with it before each search. Only the
-//! directories whose state differs are listed anew, and the subtrees whose ignore rules differ. For
-//! example, an editor that saves `src/main.rs` by renaming a new file to it changes the state of
-//! `src`: that directory is listed, and `main.rs` becomes a file beside the segment.
+//! A process that does not watch the tree compares it with the snapshot before each search. It
+//! lists again only changed directories, and subtrees with changed ignore rules. For example, an
+//! editor that saves `src/main.rs` by renaming a new file to it changes the state of `src`. That
+//! directory is listed, and `main.rs` becomes an extra file in the overlay.
 //!
-//! Files in directories that did not change are not looked at here: the search looks at each of them
-//! before it leaves it out.
+//! Files in unchanged directories are not looked at here: the search checks each of them before it
+//! excludes it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -24,35 +24,35 @@ use crate::index::rules::is_control_name;
 use crate::index::snapshot::{Differences, Snapshot, Stale};
 use crate::index::walk::{DirNode, Looked, Walk};
 
-/// So many directories are always listed anew.
+/// Up to this many changed directories are always listed again.
 const MANY_DIRS: usize = 512;
 
-/// So many directories of a large tree are looked at to estimate how many differ. If at least one in so many of these
-/// does, the tree is taken to differ much.
+/// In a large tree, this many directories are sampled. If at least one in `SAMPLED_SHARE` of them
+/// changed, the tree counts as very different.
 const SAMPLED_DIRS: usize = 64;
 const SAMPLED_SHARE: usize = 4;
 
-/// What a comparison came to.
+/// The result of a comparison.
 #[derive(Debug)]
 pub enum CaughtUp {
-    /// The directories and rules of the tree are as the snapshot has them.
+    /// The directories and rules of the tree are the same as in the snapshot.
     Same,
-    /// They differ. This snapshot, of the same segment, has them as they are.
+    /// The tree differs. This snapshot of the same segment describes it.
     Later(Box<Snapshot>),
-    /// How the tree differs can't be said: why.
+    /// The differences could not be determined. Holds the reason.
     Unknown(Stale),
 }
 
-/// Brings a snapshot up to the tree as it is, as far as a search below `scope` (relative to the index
-/// root) depends on it. `differences` are those below `scope` and above it; `walk` decides what is
-/// eligible. Ends with [`Stale::Unfinished`] when `go_on` returns false.
+/// Updates a snapshot to the current tree, as far as a search below `scope` (relative to the index
+/// root) depends on it. `differences` are those below and above `scope`; `walk` decides which files
+/// are eligible. The result is [`Stale::Unfinished`] if `go_on` returns false.
 ///
-/// Costs one listing for each directory that differs, is new, or is below changed rules, and one
-/// look at each file in it.
+/// Costs one listing for each directory that is changed, new, or below changed rules, and one
+/// lookup for each file in it.
 ///
 /// # Errors
 ///
-/// [`FormatError`] for damage of the segment; the snapshot is of no use then.
+/// [`FormatError`] if the segment is damaged; the snapshot is useless then.
 pub fn catch_up(
     snapshot: &Snapshot,
     differences: &Differences,
@@ -98,20 +98,20 @@ pub fn catch_up(
     })
 }
 
-/// Returns true if so many directories differ that searching everything takes no longer than finding out
-/// what has to be searched.
+/// Returns true if so many directories changed that searching all files is as fast as catching up.
 fn is_too_much(differing: usize, snapshot: &Snapshot) -> bool {
     differing > MANY_DIRS && differing > snapshot.segment().dir_count() as usize / 2
 }
 
-/// Finds out whether an index is better built again than caught up with: an ignore file differs, below which each
-/// search would list everything anew; a directory of a small tree does; or so many of a sample of a large one that
-/// [`catch_up`] may give up. `base` is the index root beneath `root`. Costs a look at each input, and at 512 directories at
-/// most.
+/// Returns why the index should be rebuilt instead of caught up; `None` to catch up. Reasons are:
+/// an ignore file changed, so that each search would list everything below it; any directory of a
+/// small tree changed; or so many of a sample of a large tree that [`catch_up`] may give up. `base`
+/// is the index root beneath `root`. Costs one lookup for each input, and for at most 512
+/// directories.
 ///
 /// # Errors
 ///
-/// [`FormatError`] for damage of the segment; the snapshot is of no use then.
+/// [`FormatError`] if the segment is damaged; the snapshot is useless then.
 pub(crate) fn differs_much(
     snapshot: &Snapshot,
     root: &RootDir,
@@ -133,7 +133,7 @@ pub(crate) fn differs_much(
             continue;
         };
         differing += 1;
-        // Of one whose time can't be held no index is of use.
+        // If the time of a directory does not fit into a stamp, no index of it is useful.
         if differing >= enough || matches!(stale, Stale::Untimed(_)) {
             return Ok(Some(stale));
         }
@@ -141,21 +141,21 @@ pub(crate) fn differs_much(
     Ok(None)
 }
 
-/// Returns the state of each input of a snapshot, by its path.
+/// Returns the recorded state of each input of a snapshot, by path.
 fn recorded(inputs: &Inputs) -> BTreeMap<Vec<u8>, Option<InputStat>> {
     let list = inputs.list().iter();
     list.map(|input| (input.path.clone(), input.stat)).collect()
 }
 
-/// A directory to be listed, and how much below it.
+/// A directory to be listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Start {
     path: PathBuf,
-    /// All of the subtree is listed. Otherwise only what the segment does not have.
+    /// Whether the whole subtree is listed; otherwise, only new subdirectories are.
     whole: bool,
 }
 
-/// A comparison that is being made.
+/// A comparison in progress.
 struct CatchingUp<'a> {
     snapshot: &'a Snapshot,
     walk: &'a Walk,
@@ -163,13 +163,13 @@ struct CatchingUp<'a> {
     known: Known,
     entered: Entered,
     recorded: BTreeMap<Vec<u8>, Option<InputStat>>,
-    /// The directories that were listed, and whether all of their subtree is.
+    /// The directories that were listed, and whether their whole subtrees are.
     listed: BTreeMap<PathBuf, bool>,
 }
 
 impl CatchingUp<'_> {
-    /// Returns where listing starts: those above first, in the order of their files, so that files
-    /// are added to the overlay at its end. What lies below a whole subtree is left out.
+    /// Returns the directories where listing starts, parents first and in the order of their files,
+    /// so that files are appended to the overlay. Directories below a whole subtree are omitted.
     fn starts(&self, differences: &Differences) -> Vec<Start> {
         let owners = differences.inputs.iter();
         let wholes: BTreeSet<PathBuf> = owners.map(|path| self.owner(path)).collect();
@@ -187,9 +187,10 @@ impl CatchingUp<'_> {
         starts
     }
 
-    /// Returns the directory, relative to the index root, whose rules an input decides about: the one
-    /// that holds the ignore file or the `.git`. An input that lies elsewhere, for example in the git
-    /// directory that a `.git` file names, may decide about any: then it is the root.
+    /// Returns the directory, relative to the index root, whose rules an input decides about: the
+    /// one that contains the ignore file or the `.git`. An input elsewhere, for example in the git
+    /// directory that a `.git` file names, may decide about any directory. The result is the root
+    /// then.
     fn owner(&self, input: &Path) -> PathBuf {
         let Ok(path) = input.strip_prefix(self.walk.top()) else {
             return PathBuf::new();
@@ -206,7 +207,7 @@ impl CatchingUp<'_> {
         }
     }
 
-    /// Finds a directory in the tree. Where there is none any more, notes that.
+    /// Finds a directory in the tree, and records it if it does not exist any more.
     fn enter(&mut self, start: &Start) -> Result<Option<(DirNode, bool)>, FormatError> {
         let path = &start.path;
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
@@ -229,7 +230,7 @@ impl CatchingUp<'_> {
         Ok(None)
     }
 
-    /// Lists directories, and those below them that have to be. Returns why it can't be gone on.
+    /// Lists directories and the required ones below them. Returns the reason if it had to stop.
     fn list(
         &mut self,
         mut waiting: VecDeque<(DirNode, bool)>,
@@ -255,7 +256,7 @@ impl CatchingUp<'_> {
         Ok(None)
     }
 
-    /// Returns true if a directory was not listed yet as far as it has to be, and notes that it is.
+    /// Returns true if a directory was not listed to this extent yet, and records that it is now.
     fn is_due(&mut self, path: &Path, whole: bool) -> bool {
         match self.listed.get(path) {
             Some(already) if *already || !whole => false,
@@ -266,7 +267,7 @@ impl CatchingUp<'_> {
         }
     }
 
-    /// Notes what was found in a directory, and leaves to `waiting` what has to be listed below it.
+    /// Records the listing of a directory, and adds its subdirectories to be listed to `waiting`.
     fn take(
         &mut self,
         path: &Path,
@@ -296,8 +297,8 @@ impl CatchingUp<'_> {
         Ok(())
     }
 
-    /// Returns true if what decides in a directory is as it was when the segment was built. What was
-    /// there then and is not any more is among the differences.
+    /// Returns true if the rules files of a directory are the same as at build time. Files that
+    /// were removed since are among the differences.
     fn has_rules_of(&self, survey: &Survey) -> bool {
         let mut inputs = survey.inputs.list().iter();
         inputs.all(|input| self.recorded.get(&input.path) == Some(&input.stat))

@@ -1,4 +1,4 @@
-//! A real tree that changes at random, and what a watcher that misses nothing says of it.
+//! A real tree that changes at random, and the events that a complete watcher reports.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -19,24 +19,25 @@ use crate::index::key::{IndexKey, KeyInputs};
 use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::walk::{Follow, FoundFile, IgnoreRules, Place, RuleSets, TraversalOptions};
 
-/// Names of directories: twins, hidden ones, and some that begin as others do.
+/// Names of directories: names that sort as equal, hidden ones, and prefixes of others.
 const DIRS: [&str; 9] = ["a", "a-b", "ab", "b", "é", "e\u{301}", "n\nl", ".h", "x"];
 
-/// Names of files; some directories have the same.
+/// Names of files; some directories have the same names.
 const FILES: [&str; 9] = ["x", "x-y", "x.y", "B", "é", "e\u{301}", "l\nf", "a", "z"];
 
-/// What is written into files.
+/// The words that files contain.
 pub(crate) const WORDS: [&str; 4] = ["alpha", "bravo", "charlie", "delta"];
 
-/// Rules of ignore files.
+/// The rules of ignore files.
 const RULES: [&str; 7] = ["x\n", "a/\n", "/b\n", "*.y\n", "!x\n", "\n", "**/z\n"];
 
 const DEEP: usize = 3;
 
-/// A time at which everything that happens in a test is long past: two changes of one file never leave it as long as it was.
+/// A time long after all changes of a test, so that every stamp has settled. Stamps differ anyway,
+/// because each write changes the length of the file.
 const LATER_NS: i64 = i64::MAX / 2;
 
-/// A small deterministic generator of numbers (splitmix64).
+/// A small deterministic random number generator (splitmix64).
 pub(crate) struct Rng(pub(crate) u64);
 
 impl Rng {
@@ -76,29 +77,29 @@ impl BuildHost for Later {
     }
 }
 
-/// A tree, what is known of it, and what was heard since.
+/// A tree, the knowledge about it, and the pending events.
 pub(crate) struct Changing {
     _dir: tempfile::TempDir,
-    /// The tree.
+    /// The root of the tree.
     pub(crate) root: PathBuf,
-    /// Where directories are while they are not in it.
+    /// Where directories are while they are moved out of the tree.
     aside: PathBuf,
     allowed: Arc<RootDir>,
     pub(crate) rng: Rng,
     pub(crate) segment: Arc<Segment>,
     pub(crate) known: Known,
-    /// The names of what was entered, in the order in which it was.
+    /// The names of entered directories, in order.
     pub(crate) announced: std::sync::Mutex<Vec<PathBuf>>,
     entered: Entered,
     heard: DirtySet,
-    /// Directories that were ever there.
+    /// All directories that ever existed.
     ever: BTreeSet<PathBuf>,
     written: usize,
     history: VecDeque<String>,
 }
 
 impl Changing {
-    /// Makes a tree, a segment of it, and looks at all of it once.
+    /// Creates a tree and a segment of it, and compares all of it once.
     pub(crate) fn new(seed: u64) -> Changing {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().canonicalize().unwrap();
@@ -133,7 +134,7 @@ impl Changing {
         Vec::from(self.history.clone()).join("\n  ")
     }
 
-    /// A walk over a directory of the tree, prepared anew.
+    /// Returns a new walk over a directory of the tree.
     pub(crate) fn walk(&self, dir: &Path) -> Walk {
         walk(&self.allowed, dir)
     }
@@ -142,7 +143,7 @@ impl Changing {
         &self.allowed
     }
 
-    /// Begins again with a segment of the tree as it is.
+    /// Starts over with a segment of the current tree.
     pub(crate) fn rebuild(&mut self) {
         let (segment, inputs) = built(&self.walk(Path::new("")));
         (self.known, self.segment) = (Known::new(&segment, inputs), segment);
@@ -152,7 +153,7 @@ impl Changing {
         self.note("Rebuild".to_string());
     }
 
-    /// Compares everything, as a reconcile does.
+    /// Compares the whole tree, as a reconcile does.
     pub(crate) fn look_at_all(&mut self) {
         let walk = self.walk(Path::new(""));
         self.entered.clear();
@@ -175,7 +176,7 @@ impl Changing {
         }
     }
 
-    /// Looks at what something is heard of at a moment.
+    /// Looks at a path because of an event at a given time.
     pub(crate) fn hear_at(&mut self, path: &str, heard_ns: i64) {
         let walk = self.walk(Path::new(""));
         let path = Path::new(path);
@@ -196,7 +197,7 @@ impl Changing {
             .unwrap();
     }
 
-    /// Looks at what was heard, in portions.
+    /// Processes the pending events, in portions.
     pub(crate) fn work_off(&mut self) {
         let walk = self.walk(Path::new(""));
         loop {
@@ -240,7 +241,7 @@ impl Changing {
         }
     }
 
-    /// Reads some of the files beside the segment.
+    /// Reads some of the extra files.
     pub(crate) fn read_some(&mut self) {
         let extras = self.known.overlay.extras().to_vec();
         let options = options();
@@ -265,7 +266,7 @@ impl Changing {
         }
     }
 
-    /// What searches would be given.
+    /// Returns the snapshot that searches would get.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         let bytes = self.segment.storage().as_bytes().to_vec();
         let segment = Segment::open(Storage::from(bytes)).unwrap();
@@ -274,14 +275,14 @@ impl Changing {
         Arc::new(new.later(self.known.overlay.clone(), new.inputs().clone(), 0))
     }
 
-    /// All directories that are entered by the sets of rules `asked`.
+    /// Returns all directories that are entered by the sets of rules `asked`.
     pub(crate) fn directories(&self, asked: RuleSets) -> Vec<PathBuf> {
         let dirs = self.enumerate().dirs.into_iter();
         let own = dirs.filter(|dir| dir.sets.hold(asked));
         own.map(|dir| dir.place.logical.clone()).collect()
     }
 
-    /// All files that are eligible by the sets of rules `asked`.
+    /// Returns all files that are eligible by the sets of rules `asked`.
     pub(crate) fn files(&self, asked: RuleSets) -> Vec<PathBuf> {
         let listed = listed(&self.enumerate()).into_iter();
         let own = listed.filter(|one| one.sets.hold(asked));
@@ -292,7 +293,7 @@ impl Changing {
         Enumeration::of(&self.walk(Path::new("")), &|| false, &|_| {})
     }
 
-    /// Checks that what is known is what there is; nothing that was heard may be left.
+    /// Checks that the knowledge equals the tree. No event may be pending.
     #[track_caller]
     pub(crate) fn check(&self) {
         let now = self.enumerate();
@@ -312,7 +313,8 @@ impl Changing {
             let (Some(known), Some(there)) = (found.stamp, expected.stamp) else {
                 continue;
             };
-            // Whose other names are not heard of is looked at by each search.
+            // Each search checks files with several names itself, since their events may be
+            // missing.
             assert!(
                 known == there || known.links() > 1,
                 "{path:?}: {known:?}, {there:?}\n  {}",
@@ -352,7 +354,7 @@ impl Changing {
         );
     }
 
-    /// The files of the segment that hold and those beside it, in order.
+    /// Returns the valid files of the segment and the extra files, in order.
     fn effective(&self) -> Vec<Listed> {
         let (segment, overlay) = (&self.segment, &self.known.overlay);
         let mut all = Vec::new();
@@ -391,7 +393,7 @@ impl Changing {
         sorted(all)
     }
 
-    /// Makes one change, and hears of it.
+    /// Makes one change, and records its events.
     pub(crate) fn change(&mut self) {
         loop {
             let (files, dirs) = self.list();
@@ -439,7 +441,7 @@ impl Changing {
             }
             7 | 8 if is_shallow && free(&new_dir) => {
                 self.plant(&new_dir);
-                // What is made in it before it is watched is not heard.
+                // Changes made before the directory is watched raise no event.
                 self.subtree(&new_dir);
                 Some(format!("Plant {new_dir:?}"))
             }
@@ -470,7 +472,7 @@ impl Changing {
             }
             12 | 13 => {
                 let place = self.aside.join(self.rng.below(4).to_string());
-                // Often to where it was.
+                // Often back to its old place.
                 let last = fs::read_to_string(self.aside.join("last")).ok()?;
                 let back = match self.rng.one_in(3) {
                     true => new_dir,
@@ -510,14 +512,14 @@ impl Changing {
                     _ => fs::write(absolute, self.rng.pick(&RULES)?).is_ok(),
                 };
                 self.subtree(&path);
-                // As whoever hears of rules does.
+                // The handler of events does the same for rules files.
                 self.subtree(&dir);
                 Some(format!("Rules {path:?} {what}"))
             }
             17 if free(&new_file) => {
                 let file = file?;
-                // Where nobody looks, nobody hears of a name either: like one outside of the tree, such a name is beyond what is
-                // promised.
+                // A name in a directory that is not watched raises no event. Like a name outside of
+                // the tree, it is beyond the guarantee.
                 self.write(&new_file);
                 let is_seen = listed(&self.enumerate())
                     .iter()
@@ -532,7 +534,7 @@ impl Changing {
                     self.write(&new_file);
                     self.hear(&new_file, Extent::File);
                 }
-                // Nor of one that is out of sight again before anyone looks.
+                // Process the events before the name can disappear again.
                 self.work_off();
                 Some(format!("Link {file:?} {new_file:?}"))
             }
@@ -554,7 +556,7 @@ impl Changing {
         }
     }
 
-    /// Hears of what did not happen.
+    /// Records an event for something that did not happen.
     pub(crate) fn noise(&mut self) {
         let (files, dirs) = self.list();
         let dir = self.rng.pick(&dirs).unwrap_or_default();
@@ -569,7 +571,7 @@ impl Changing {
             true => Extent::File,
             false => Extent::Subtree,
         };
-        // Nobody hears of a file that is the root.
+        // No event reports the root as a file.
         match path.as_os_str().is_empty() {
             true => self.subtree(&path),
             false => self.hear(&path, extent),
@@ -584,8 +586,9 @@ impl Changing {
         self.hear(path, Extent::Subtree);
     }
 
-    /// Is called before names go away. A name that was made, written through and removed before anyone looks tells nothing of the
-    /// file's other names, which no watcher hears of; so that what has several names is looked at before.
+    /// Called before names are removed. If a name is created, written through and removed before a
+    /// look, no event tells about the file's other names. So files with several names are looked at
+    /// before.
     fn unlink(&mut self, path: &Path) {
         let mut todo = vec![self.root.join(path)];
         while let Some(path) = todo.pop() {
@@ -605,7 +608,7 @@ impl Changing {
         }
     }
 
-    /// Writes a file; it is never as long as any was before.
+    /// Writes a file, with a length that no file had before.
     fn write(&mut self, path: &Path) {
         let words = [self.rng.pick(&WORDS), self.rng.pick(&WORDS)];
         let words: Vec<&str> = words.into_iter().flatten().collect();
@@ -614,7 +617,7 @@ impl Changing {
         fs::write(self.root.join(path), text).unwrap();
     }
 
-    /// Makes a directory with something in it.
+    /// Creates a directory with some content.
     fn plant(&mut self, dir: &Path) {
         fs::create_dir(self.root.join(dir)).unwrap();
         self.ever.insert(dir.to_path_buf());
@@ -633,7 +636,8 @@ impl Changing {
         }
     }
 
-    /// Lists regular files but those with rules, and directories, relative to the top; in an order of their own.
+    /// Lists regular files, except rules files, and directories, relative to the top and in a fixed
+    /// order.
     fn list(&self) -> (Vec<PathBuf>, Vec<PathBuf>) {
         let (mut files, mut dirs) = (Vec::new(), vec![PathBuf::new()]);
         let mut at = 0;
@@ -658,14 +662,14 @@ impl Changing {
     }
 }
 
-/// A file as it is listed.
+/// A file of a listing.
 struct Listed {
     path: PathBuf,
     stamp: Option<Stamp>,
     sets: RuleSets,
 }
 
-/// What a tree lists, in order.
+/// Returns the files that a tree lists, in order.
 fn listed(now: &Enumeration) -> Vec<Listed> {
     let path = |dir: u32, name: &OsString| now.dirs[dir as usize].place.logical.join(name);
     let files = (0u32..).zip(&now.files).map(|(rank, file)| {

@@ -6,7 +6,7 @@ use super::*;
 use crate::index::overlay::Content;
 use crate::index::walk::RuleSets;
 
-/// Trees, and changes of each.
+/// The number of trees, and of changes to each.
 const TREES: u64 = 12;
 const CHANGES: usize = 120;
 
@@ -60,7 +60,7 @@ fn each_directory_is_announced_before_it_is_listed() {
         announced,
         tree.directories(RuleSets::NONE).into_iter().collect()
     );
-    // A file that is made while it is announced is listed.
+    // A file that is created during the announcement is listed.
     let walk = tree.walk(Path::new(""));
     let mut cursor = Cursor::whole(&walk);
     let root = tree.root.clone();
@@ -77,7 +77,8 @@ fn each_directory_is_announced_before_it_is_listed() {
     tree.check();
 }
 
-/// Searches are given what is known while a tree is compared: a directory that can't be read hides files until it was listed again.
+/// Searches use the knowledge while a tree is compared, so the error of an unreadable directory
+/// stays until that directory is listed again.
 #[test]
 fn fr_lsi_safe_complete_01_an_error_of_a_directory_stays_until_it_is_listed_itself() {
     let mut tree = Changing::new(5);
@@ -134,7 +135,7 @@ fn directories_that_come_back_bring_the_entries_of_the_segment_to_life() {
 #[test]
 fn what_can_not_be_listed_is_known_until_it_can() {
     let mut tree = Changing::new(5);
-    // Too long a path for the system: nobody may list it, whatever their rights.
+    // The path is too long for the system, so no user can list it.
     let (half, aside) = (long_dir(), tree.root.parent().unwrap().join("half"));
     fs::create_dir_all(aside.join(&half)).unwrap();
     fs::create_dir_all(tree.root.join("long").join(&half)).unwrap();
@@ -152,11 +153,11 @@ fn what_can_not_be_listed_is_known_until_it_can() {
     assert!(fs::metadata(&aside).unwrap().nlink() > 0);
 }
 
-/// As long as it is not known, what was in it may be there.
+/// As long as the directory can't be read, its files may exist.
 #[test]
 fn what_is_in_a_directory_that_can_not_be_looked_at_is_not_taken_for_gone() {
     let mut tree = Changing::new(6);
-    // Too long a path for the system: nobody may look there, whatever their rights.
+    // The path is too long for the system, so no user can look it up.
     let (half, aside) = (long_dir(), tree.root.parent().unwrap().join("half"));
     fs::create_dir_all(aside.join(&half)).unwrap();
     fs::create_dir_all(tree.root.join("long").join(&half)).unwrap();
@@ -183,7 +184,8 @@ fn what_is_in_a_directory_that_can_not_be_looked_at_is_not_taken_for_gone() {
     assert_eq!(errors, [&dir.join("file.txt")]);
 }
 
-/// A call that overwrites a file may be in the middle of it when its state says that it is over; it is heard of at the end.
+/// A write call may still be in progress when the file's stamp has settled. Its event arrives at
+/// the end.
 #[test]
 fn fr_lsi_trk_03_what_is_heard_of_after_a_state_has_settled_is_read_again() {
     let mut tree = Changing::new(8);
@@ -209,7 +211,7 @@ fn fr_lsi_trk_03_what_is_heard_of_after_a_state_has_settled_is_read_again() {
     let settles_ns = |stamp: Stamp| stamp.settles_in(0).as_nanos() as i64;
     let one = stamp(&tree, "dir/one.txt");
     tree.known.take_news();
-    // In time, as nearly always.
+    // The event arrives in time, as nearly always.
     tree.hear_at("dir/one.txt", settles_ns(one) - 1);
     assert_eq!(unread(&tree, "dir/one.txt"), None);
     assert!(!tree.known.take_news());
@@ -217,7 +219,8 @@ fn fr_lsi_trk_03_what_is_heard_of_after_a_state_has_settled_is_read_again() {
     assert_eq!(unread(&tree, "dir/one.txt"), Some(true));
     assert!(tree.known.take_news());
     assert_eq!(tree.known.overlay.distrusted().len(), 1);
-    // It is not taken for what the segment has when it is listed, nor when it was away.
+    // Listing the file again, or moving it away and back, does not restore trust in the segment's
+    // version.
     tree.look_at_all();
     assert_eq!(unread(&tree, "dir/one.txt"), Some(true));
     fs::rename(tree.root.join("dir"), tree.root.join("else")).unwrap();
@@ -227,7 +230,7 @@ fn fr_lsi_trk_03_what_is_heard_of_after_a_state_has_settled_is_read_again() {
     tree.look_at_all();
     assert_eq!(unread(&tree, "dir/one.txt"), Some(true));
     assert_eq!(tree.known.overlay.dead_count(), dead + 1);
-    // Once it was read it counts, until the next time.
+    // Once read, the content counts until the next such event.
     let given_out = |tree: &Changing| {
         let extra = tree.known.overlay.extra(Path::new("dir/one.txt"));
         extra.unwrap().clone()
@@ -244,18 +247,19 @@ fn fr_lsi_trk_03_what_is_heard_of_after_a_state_has_settled_is_read_again() {
     tree.hear_at("dir/one.txt", i64::MAX);
     assert!(!tree.known.overlay.read(&extra, read()));
     assert!(tree.known.overlay.read(&given_out(&tree), read()));
-    // What is heard of one name goes for the others.
+    // An event for one name applies to the other names.
     tree.hear_at("dir/two.txt", i64::MAX);
     assert_eq!(unread(&tree, "dir/three.txt"), Some(true));
     assert_eq!(tree.known.overlay.distrusted().len(), 3);
 }
 
-/// A path of two and a half thousand bytes.
+/// Returns a path of two and a half thousand bytes.
 fn long_dir() -> PathBuf {
     std::iter::repeat_n("l".repeat(250), 10).collect()
 }
 
-/// Only the reconcile hears of that: the name that is gone stays so when the file is found under its other one.
+/// Only the reconcile sees this change. A removed name stays removed when the file is found under
+/// its other name.
 #[test]
 fn d16a_a_name_that_is_gone_does_not_come_back_with_the_other_name() {
     let mut tree = Changing::new(9);

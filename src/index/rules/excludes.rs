@@ -1,6 +1,6 @@
-//! Git's global excludes, as they are for each repository.
+//! Git's global excludes, as they apply to each repository.
 //!
-//! Owns that their patterns are relative to the top of the repository that a path is in.
+//! Their patterns are relative to the top of the repository that contains the path.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,12 +8,13 @@ use std::sync::Arc;
 use super::file::IgnoreFile;
 use crate::format::manifest::IgnoreRules;
 
-/// The file that git's `core.excludesFile` names.
+/// The content of the file that git's `core.excludesFile` names.
 #[derive(Debug)]
 pub(super) struct GlobalExcludes {
     text: Vec<u8>,
     which: IgnoreRules,
-    /// The rules for all repositories, where none of them is relative to a directory.
+    /// The compiled rules, if no pattern is relative to a directory; they apply to all
+    /// repositories.
     everywhere: Option<Arc<IgnoreFile>>,
 }
 
@@ -23,7 +24,7 @@ impl GlobalExcludes {
         GlobalExcludes::new(Vec::new(), IgnoreRules::None)
     }
 
-    /// Takes the text of the file; `which` says whose syntax it has.
+    /// Creates excludes from the text of the file; `which` selects the syntax.
     pub(super) fn new(text: Vec<u8>, which: IgnoreRules) -> GlobalExcludes {
         let is_relative = text.split(|byte| *byte == b'\n').any(|line| {
             let line = line.trim_ascii_end();

@@ -1,7 +1,7 @@
 //! The rules of one ignore file.
 //!
-//! Owns how many lines count, and that all of them do, however much room they take when compiled; and whose syntax they
-//! have: ripgrep's or git's.
+//! This module limits the number of lines, compiles all of them regardless of their size, and
+//! selects the syntax: ripgrep's or git's.
 
 use std::path::Path;
 
@@ -11,20 +11,21 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use super::git::GitRules;
 use crate::format::manifest::IgnoreRules;
 
-/// Lines of a file that count; each can take a kilobyte when compiled, and a file with more was not written by people.
+/// The most lines of a file that count. A compiled line can take a kilobyte, and no file with more
+/// lines is written by hand.
 pub(super) const MAX_LINES: usize = 100_000;
 
 /// The rules of a file.
 #[derive(Debug)]
 pub(super) struct IgnoreFile {
-    /// The rules of its lines, in their order; more than one where they are too many to be compiled together.
+    /// The rules in order; several parts if they are too large to be compiled together.
     parts: Vec<Gitignore>,
-    /// The same as git reads them, where git's own rules count; there are no parts then.
+    /// The rules in git's own syntax. If it is used, there are no parts.
     git: GitRules,
 }
 
 impl IgnoreFile {
-    /// Returns no rules.
+    /// Returns an ignore file without rules.
     pub(super) fn empty() -> IgnoreFile {
         IgnoreFile {
             parts: Vec::new(),
@@ -32,9 +33,11 @@ impl IgnoreFile {
         }
     }
 
-    /// Compiles the lines of a file in the directory `dir`; malformed ones are left out. Linear in their number.
+    /// Compiles the lines of a file in the directory `dir`; malformed lines are skipped. Takes
+    /// linear time in the number of lines.
     ///
-    /// What follows a line that is no UTF-8 doesn't count, as in ripgrep; by git's own rules such a line is one like others.
+    /// In ripgrep's syntax, lines from the first invalid UTF-8 on don't count. In git's syntax,
+    /// invalid UTF-8 is allowed.
     pub(super) fn parse(dir: &Path, bytes: &[u8], which: IgnoreRules) -> IgnoreFile {
         let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
         let lines = bytes.split(|&byte| byte == b'\n').take(MAX_LINES);
@@ -53,7 +56,7 @@ impl IgnoreFile {
         let mut builder = GitignoreBuilder::new(dir);
         for line in lines {
             let line = line.strip_suffix('\r').unwrap_or(line);
-            // A malformed glob is left out; doctor reports it.
+            // A malformed glob is skipped; `doctor` reports it.
             let _ = builder.add_line(None, line);
         }
         match builder.build() {
@@ -64,7 +67,7 @@ impl IgnoreFile {
                 self.add(dir, first);
                 self.add(dir, rest);
             }
-            // As malformed as others.
+            // A single line that can't be compiled is malformed too.
             Err(_) => {}
         }
     }
@@ -74,7 +77,7 @@ impl IgnoreFile {
         self.parts.is_empty() && self.git.is_empty()
     }
 
-    /// Returns what the last rule says that matches.
+    /// Returns the effect of the last matching rule.
     pub(super) fn matched(&self, path: &Path, is_dir: bool) -> Match<()> {
         if !self.git.is_empty() {
             return self.git.matched(path, is_dir);
@@ -106,7 +109,7 @@ mod tests {
             many(30_000..60_000)
         );
         let rules = IgnoreFile::parse(Path::new("/r"), text.as_bytes(), IgnoreRules::All);
-        // Else this shows nothing.
+        // Otherwise this test proves nothing.
         assert!(rules.parts.len() > 1);
         for name in ["first", "last", "p7x", "p59999yx"] {
             assert!(is_ignored(&rules, name), "{name}");

@@ -1,7 +1,7 @@
 //! The rules of an ignore file as git reads them.
 //!
-//! Owns git's syntax of patterns: how a line becomes a rule, and which paths the rule matches. Patterns become regular
-//! expressions over bytes, so that a match takes linear time whatever somebody writes into a file.
+//! This module owns git's pattern syntax: it parses lines to rules, and matches paths. Patterns
+//! become regular expressions over bytes, so a match takes linear time for any pattern.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,48 +11,50 @@ use regex_automata::meta::{Config, Regex};
 use regex_automata::util::syntax;
 use regex_automata::{Input, MatchKind, PatternSet};
 
-/// The most bytes of a compiled set of patterns; more patterns make more sets.
+/// The largest size in bytes of a compiled set of patterns; more patterns are split into several
+/// sets.
 const SET_BYTES: usize = 10 << 20;
 
-/// A rule: what it says, and of which paths.
+/// A parsed rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Rule {
-    /// It takes back what earlier rules said.
+    /// Whether it reverts earlier rules.
     negated: bool,
-    /// It is about directories only.
+    /// Whether it applies to directories only.
     only_dir: bool,
     matches: Matches,
 }
 
-/// Which paths a rule matches. Names are the last part of a path, and paths are relative to the directory of the file.
+/// The paths that a rule matches, relative to the directory of the file. Names are the last
+/// components of paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Matches {
-    /// This name.
+    /// Exactly this name.
     Name(Vec<u8>),
-    /// Names whose last dot is followed by this.
+    /// Names with this text after their last dot.
     Extension(Vec<u8>),
     /// Names that match the expression.
     Names(String),
-    /// This path.
+    /// Exactly this path.
     Path(Vec<u8>),
     /// Paths that match the expression.
     Paths(String),
 }
 
-/// What a rule says of a path that it matches.
+/// The effect of a rule on a path that it matches.
 #[derive(Clone, Copy, Debug)]
 struct Effect {
     negated: bool,
     only_dir: bool,
 }
 
-/// Rules by what they match: numbers of rules, in ascending order.
+/// Rule numbers in ascending order, by the matched text.
 type Table = BTreeMap<Vec<u8>, Vec<usize>>;
 
-/// The rules of a file, in their order.
+/// The rules of a file, in order.
 #[derive(Debug, Default)]
 pub(super) struct GitRules {
-    /// The directory of the file, without a separator at its end.
+    /// The directory of the file, without a trailing separator.
     base: Vec<u8>,
     effects: Vec<Effect>,
     names: Table,
@@ -63,8 +65,8 @@ pub(super) struct GitRules {
 }
 
 impl GitRules {
-    /// Reads the lines of a file in the directory `dir`. A line that git can't make a pattern of matches nothing there,
-    /// and is left out. Linear in the number of lines.
+    /// Parses the lines of a file in the directory `dir`. Lines that are no valid pattern match
+    /// nothing in git, and are skipped. Takes linear time in the number of lines.
     pub(super) fn parse<'a>(dir: &Path, lines: impl Iterator<Item = &'a [u8]>) -> GitRules {
         let base = separated(dir.as_os_str().as_encoded_bytes());
         let mut rules = GitRules {
@@ -103,7 +105,8 @@ impl GitRules {
         self.effects.is_empty()
     }
 
-    /// Returns what the last rule says that matches. A path that is not below the directory of the file matches none.
+    /// Returns the effect of the last matching rule. A path that is not below the directory of the
+    /// file matches no rule.
     pub(super) fn matched(&self, path: &Path, is_dir: bool) -> Match<()> {
         let path = separated(path.as_os_str().as_encoded_bytes());
         let below = path.strip_prefix(&self.base[..]);
@@ -140,7 +143,7 @@ impl GitRules {
     }
 }
 
-/// Expressions that are compiled together, and the rules they belong to.
+/// Expressions that are compiled together, with the numbers of their rules.
 #[derive(Debug)]
 struct Expressions {
     compiled: Regex,
@@ -148,7 +151,7 @@ struct Expressions {
 }
 
 impl Expressions {
-    /// Hands over the rules whose expressions match a text.
+    /// Calls `each` with the rules that match a text.
     fn matching(&self, text: &[u8], each: &mut dyn FnMut(&[usize])) {
         let mut found = PatternSet::new(self.compiled.pattern_len());
         self.compiled
@@ -164,7 +167,8 @@ impl Expressions {
     }
 }
 
-/// Compiles expressions, in as many sets as it takes. One that is too large by itself is left out.
+/// Compiles expressions, in as many sets as necessary. An expression that is too large on its own
+/// is skipped.
 fn compile(rules: &[(usize, String)], sets: &mut Vec<Expressions>) {
     if rules.is_empty() {
         return;
@@ -200,14 +204,14 @@ fn regex(expressions: &[&str]) -> Option<Regex> {
         .ok()
 }
 
-/// Returns true if a whole path matches a pattern, which git compares with all of it.
+/// Returns true if a pattern matches a whole path.
 pub(super) fn matches_path(pattern: &[u8], path: &[u8]) -> bool {
     let expression = expression_of(b"", pattern);
     let compiled = expression.and_then(|expression| regex(&[&expression]));
     compiled.is_some_and(|compiled| compiled.is_match(path))
 }
 
-/// Returns a path with `/` between its parts.
+/// Returns a path with `/` as its separator.
 fn separated(path: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     if cfg!(windows) && path.contains(&b'\\') {
         let parts = path.iter();
@@ -217,18 +221,18 @@ fn separated(path: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     path.into()
 }
 
-/// Returns true for a byte that is more than itself in a pattern.
+/// Returns true for a byte with a special meaning in patterns.
 fn is_special(byte: u8) -> bool {
     matches!(byte, b'*' | b'?' | b'[' | b'\\')
 }
 
-/// Reads a line, without the line feed that ends it. `None` for one that matches nothing.
+/// Parses a line, passed without its line feed. Returns `None` if it matches nothing.
 fn rule_of(line: &[u8]) -> Option<Rule> {
     if line.first() == Some(&b'#') {
         return None;
     }
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    // To git, a NUL ends a text.
+    // In git, a NUL ends the text.
     let line = line.split(|byte| *byte == 0).next().unwrap_or(line);
     let line = without_trailing_spaces(line);
     let (negated, line) = match line.strip_prefix(b"!") {
@@ -253,7 +257,7 @@ fn rule_of(line: &[u8]) -> Option<Rule> {
     })
 }
 
-/// Leaves out the spaces at the end, except for one after a backslash. Tabs stay.
+/// Removes trailing spaces, except one after a backslash. Tabs remain.
 fn without_trailing_spaces(line: &[u8]) -> &[u8] {
     let mut spaces = None;
     let mut at = 0;
@@ -292,8 +296,8 @@ fn path_pattern(pattern: &[u8]) -> Option<Matches> {
     if pattern.is_empty() {
         return None;
     }
-    // Git compares what has no special characters first, and the rest as a pattern of its own: in `a**/b`, the stars are
-    // at the beginning of that.
+    // Git compares the part before the first special character literally, and the rest as a
+    // separate pattern. So the stars in `a**/b` are at the beginning of a pattern.
     let plain = pattern.iter().position(|byte| is_special(*byte));
     let Some(plain) = plain else {
         return Some(Matches::Path(pattern.to_vec()));
@@ -302,7 +306,8 @@ fn path_pattern(pattern: &[u8]) -> Option<Matches> {
     expression_of(plain, rest).map(Matches::Paths)
 }
 
-/// Translates a text that is compared as it is, and a pattern for what follows. `None` for a pattern that matches nothing.
+/// Translates a literal text and the pattern that follows it. Returns `None` for a pattern that
+/// matches nothing.
 fn expression_of(plain: &[u8], pattern: &[u8]) -> Option<String> {
     let mut out = String::from(r"\A");
     plain.iter().for_each(|byte| push_byte(*byte, &mut out));
@@ -333,8 +338,8 @@ fn expression_of(plain: &[u8], pattern: &[u8]) -> Option<String> {
     Some(out)
 }
 
-/// Translates stars that begin at `at`; returns what comes after them. Two or more are about directories if nothing
-/// else is between the slashes beside them.
+/// Translates the stars at `at`; returns the position after them. Two or more stars match across
+/// directories only if they are a whole component.
 fn stars(pattern: &[u8], at: usize, out: &mut String) -> usize {
     let count = pattern[at..].iter().take_while(|byte| **byte == b'*');
     let end = at + count.count();
@@ -360,10 +365,10 @@ fn push_byte(byte: u8, out: &mut String) {
     }
 }
 
-/// Which bytes a bracket expression matches.
+/// The bytes that a bracket expression matches.
 type ByteSet = [bool; 256];
 
-/// Writes a set of bytes; `None` for one that has none.
+/// Writes a set of bytes; returns `None` if it is empty.
 fn push_set(set: &ByteSet, out: &mut String) -> Option<()> {
     let mut bytes = (0..=u8::MAX)
         .filter(|byte| set[usize::from(*byte)])
@@ -381,13 +386,14 @@ fn push_set(set: &ByteSet, out: &mut String) -> Option<()> {
     Some(())
 }
 
-/// Reads a bracket expression from behind its bracket; returns its bytes, and what comes after it. No expression has the
-/// slash. `None` for one that is not closed, or names a class that git does not know: the pattern matches nothing then.
+/// Parses a bracket expression, from the position after its bracket. Returns its bytes, and the
+/// position after it. No expression contains the slash. Returns `None` if it is not closed, or
+/// names an unknown class: the pattern matches nothing then.
 fn bracket(pattern: &[u8], mut at: usize) -> Option<(ByteSet, usize)> {
     let mut set: ByteSet = [false; 256];
     let negated = matches!(pattern.get(at)?, b'!' | b'^');
     at += usize::from(negated);
-    // What a range can begin with; a class or another range is no beginning.
+    // The possible start of a range; `None` after a class or another range.
     let mut before = None;
     loop {
         let byte = *pattern.get(at)?;
@@ -446,7 +452,7 @@ fn bracket(pattern: &[u8], mut at: usize) -> Option<(ByteSet, usize)> {
     Some((set, at + 1))
 }
 
-/// Returns the test of a named class of ASCII characters.
+/// Returns the predicate of a named class of ASCII characters.
 fn class_of(name: &[u8]) -> Option<fn(&u8) -> bool> {
     Some(match name {
         b"alnum" => u8::is_ascii_alphanumeric,

@@ -1,6 +1,6 @@
-//! Where git keeps what belongs to a working tree.
+//! Finds git's directories for a working tree.
 //!
-//! Owns how a `.git` is read that is a file, as in a worktree, in a submodule, and where the git directory is separate.
+//! This module reads `.git` files, which worktrees, submodules and separate git directories use.
 
 use std::path::{Path, PathBuf};
 
@@ -12,17 +12,18 @@ use crate::index::names::name_from_bytes;
 pub(super) struct Repository {
     /// The git directory of the working tree.
     pub(super) git_dir: PathBuf,
-    /// The directory that all worktrees share, which holds `info/exclude` and `config`; often the same.
+    /// The directory that all worktrees share, with `info/exclude` and `config`; often the same as
+    /// `git_dir`.
     pub(super) common_dir: PathBuf,
 }
 
 impl Repository {
-    /// Finds the repository whose working tree has its top at `dir`. Hands over each file that decides where it is,
-    /// before the file is read.
+    /// Finds the repository whose working tree has its top at `dir`. Calls `each` with every file
+    /// that decides about the location, before the file is read.
     ///
     /// # Errors
     ///
-    /// Says what could not be read, although it is there.
+    /// The file that exists but could not be read.
     pub(super) fn at(
         dir: &Path,
         each: &mut dyn FnMut(&Path),
@@ -30,7 +31,7 @@ impl Repository {
         let dot_git = dir.join(".git");
         let git_dir = match dot_git.metadata() {
             Ok(metadata) if metadata.is_file() => match path_in(&dot_git, b"gitdir: ")? {
-                // A relative path starts at the directory, wherever the process happens to be.
+                // A relative path is relative to `dir`, not to the current directory.
                 Some(target) => dir.join(target),
                 None => return Ok(None),
             },
@@ -47,7 +48,7 @@ impl Repository {
         each(&shared);
         let common_dir = match path_in(&shared, b"")? {
             Some(target) => git_dir.join(target),
-            // A submodule, or a separate git directory: nobody shares it.
+            // A submodule, or a separate git directory: there are no other worktrees.
             None => git_dir.clone(),
         };
         Ok(Some(Repository {
@@ -57,7 +58,7 @@ impl Repository {
     }
 }
 
-/// Returns the path that a file holds behind a prefix.
+/// Returns the path that follows a prefix in a file.
 fn path_in(file: &Path, prefix: &[u8]) -> Result<Option<PathBuf>, Unread> {
     let Some(bytes) = read_regular_file(file)? else {
         return Ok(None);

@@ -1,7 +1,8 @@
-//! Git's settings, as far as they say what is ignored: `core.excludesFile`.
+//! Git's settings that decide about ignored files: `core.excludesFile`.
 //!
-//! Owns the syntax of git's configuration files, the order in which they count, and what they include. A repository's own
-//! settings are taken for no more than the name of a file with patterns: nothing that they name is run.
+//! This module owns the syntax of git's configuration files, their precedence and their includes. A
+//! repository's own settings are used only for the name of a file with patterns; no program that
+//! they name is run.
 
 mod syntax;
 
@@ -14,28 +15,28 @@ use crate::index::names::{name_bytes, name_from_bytes};
 
 use self::syntax::Setting;
 
-/// How deep files may include others, as in git.
+/// How deep files may include others; the same limit as git's.
 const MOST_INCLUDED: usize = 10;
 
-/// Files that are read altogether, whatever includes what.
+/// The most files that are read, including all includes.
 const MOST_FILES: usize = 1_000;
 
-/// Where git looks for the settings of the system and of the user.
+/// The locations of git's settings of the system and of the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SettingFiles {
-    /// The files, in the order in which git reads them: what a later one says counts.
+    /// The files, in the order in which git reads them: a later value overrides an earlier one.
     pub files: Vec<PathBuf>,
-    /// The user's home directory, for which `~` stands.
+    /// The user's home directory, which replaces `~`.
     pub home: Option<PathBuf>,
-    /// The excludes file where no setting names one.
+    /// The excludes file if no setting names one.
     pub usual: Option<PathBuf>,
 }
 
-/// Returns the file that git's `core.excludesFile` names for the directory `dir`, whether it is there or not: by the settings
-/// of the system, of the user, and of the repository that the directory is in.
+/// Returns the file that git's `core.excludesFile` names for the directory `dir`, whether or not it
+/// exists. The settings of the system, of the user, and of the repository of `dir` count.
 ///
-/// A relative name starts at the top of the working tree. `includeIf` knows `gitdir`, `gitdir/i` and `onbranch`. Reading
-/// ends at a line that git would refuse.
+/// A relative name is relative to the top of the working tree. `includeIf` supports `gitdir`,
+/// `gitdir/i` and `onbranch`. Reading a file stops at a line that git would reject.
 ///
 /// # Examples
 ///
@@ -69,7 +70,7 @@ pub fn excludes_file(settings: &SettingFiles, dir: &Path) -> Option<PathBuf> {
     for file in &settings.files {
         reading.read(file, 0);
     }
-    // Only what the repository's own file says makes worktrees have a file of their own.
+    // Only the repository's own file can enable a separate file for each worktree.
     reading.of_worktrees = false;
     if let Some(repository) = &repository {
         reading.read(&repository.common_dir.join("config"), 0);
@@ -79,13 +80,13 @@ pub fn excludes_file(settings: &SettingFiles, dir: &Path) -> Option<PathBuf> {
     }
     match &reading.named {
         None => settings.usual.clone(),
-        // To name nothing is a way to have no such file.
+        // An empty name disables the excludes file.
         Some(path) if path.is_empty() => None,
         Some(path) => Some(top.join(reading.path_of(path)?)),
     }
 }
 
-/// What was read so far.
+/// The state while settings are read.
 struct Reading<'a> {
     home: Option<&'a Path>,
     repository: Option<&'a Repository>,
@@ -139,7 +140,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Returns the path that a value names; `None` if it starts at the home directory of nobody known.
+    /// Returns the path that a value names; `None` if it starts at an unknown home directory.
     fn path_of(&self, value: &[u8]) -> Option<PathBuf> {
         if value.starts_with(b"%(prefix)/") {
             return None;
@@ -169,7 +170,8 @@ impl Reading<'_> {
         holds.unwrap_or(false)
     }
 
-    /// Returns whether a pattern matches where the git directory is, by its real path or by the one that led there.
+    /// Returns true if a pattern matches the git directory's real path, or the path by which it was
+    /// found.
     fn is_in(&self, pattern: &[u8], any_case: bool, file: &Path) -> Option<bool> {
         let git_dir = &self.repository?.git_dir;
         let mut whole = match pattern.strip_prefix(b"~") {
@@ -180,7 +182,7 @@ impl Reading<'_> {
             Some(_) => return None,
             None => pattern.to_vec(),
         };
-        // What stands for the directory of the file is no pattern.
+        // The directory of the file is compared literally, not as a pattern.
         let mut plain = Vec::new();
         if let Some(rest) = whole.strip_prefix(b"./") {
             let real = file.canonicalize().ok()?;
@@ -211,7 +213,7 @@ impl Reading<'_> {
         Some(home.canonicalize().unwrap_or_else(|_| home.to_path_buf()))
     }
 
-    /// Returns whether a pattern matches the name of the branch that is checked out.
+    /// Returns true if a pattern matches the name of the current branch.
     fn is_on(&self, pattern: &[u8]) -> Option<bool> {
         let head = self.repository?.git_dir.join("HEAD");
         let head = read_regular_file(&head).ok()??;
@@ -223,7 +225,7 @@ impl Reading<'_> {
     }
 }
 
-/// A pattern that ends with a slash is about all that is below.
+/// Extends a pattern that ends with a slash to everything below.
 fn with_all_below(pattern: &mut Vec<u8>) {
     if pattern.ends_with(b"/") {
         pattern.extend_from_slice(b"**");

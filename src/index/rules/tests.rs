@@ -1,4 +1,4 @@
-//! Rules of directories, with files of every kind.
+//! Tests the rules of directories, with all kinds of rules files.
 
 use std::fs;
 
@@ -65,7 +65,7 @@ fn gitignore_counts_only_in_a_repository() {
     let rules = rules_of(&top, "");
     assert_eq!(rules.decide(&top.join("a.log"), false), Verdict::Neutral);
     assert_eq!(rules.decide(&top.join("a.tmp"), false), Verdict::Ignored);
-    // A repository further down does not make the rules above it count inside.
+    // A repository further down does not make the rules above it apply inside.
     write(&top, &[("repo/.git/HEAD", "x")]);
     let rules = rules_of(&top, "repo");
     assert_eq!(
@@ -115,7 +115,7 @@ fn a_pipe_in_place_of_an_ignore_file_does_not_hang() {
     assert!(rules_of(&top, "").is_empty());
 }
 
-/// What is there, regular, and can't be read: the memory of this process, from its first byte.
+/// A regular file that exists but can't be read: the memory of this process, from its first byte.
 #[cfg(target_os = "linux")]
 #[test]
 fn what_could_not_be_read_is_told_and_what_is_not_there_for_anybody_is_not() {
@@ -138,7 +138,7 @@ fn what_could_not_be_read_is_told_and_what_is_not_there_for_anybody_is_not() {
     };
     assert_eq!(paths("unreadable"), [top.join("unreadable/.ignore")]);
     assert_eq!(paths("repo"), [top.join("repo/.git")]);
-    // Those above it as well.
+    // Errors of parent directories count as well.
     let mut unread = Vec::new();
     let dir = top.join("unreadable/sub");
     Rules::above(&dir, IgnoreRules::All, None, &mut unread);

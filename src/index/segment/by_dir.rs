@@ -1,4 +1,7 @@
-//! What is in each directory, and which names are of one file: found out by going through the catalog once, when somebody asks.
+//! Lists the content of directories, and the names of a file with hard links.
+//!
+//! Catalog records only refer to their parents. The first call that needs a reverse table builds it
+//! from the whole catalog; cheaper calls scan a part of the catalog.
 
 use std::borrow::Cow;
 
@@ -6,7 +9,7 @@ use super::Segment;
 use crate::format::error::FormatError;
 use crate::index::ranks::RankSet;
 
-/// What is directly in each directory.
+/// The direct content of each directory.
 #[derive(Debug)]
 pub(super) struct ByDir {
     files: Lists,
@@ -14,16 +17,17 @@ pub(super) struct ByDir {
     linked: RankSet,
 }
 
-/// A list of numbers for each owner, all in one piece of memory.
+/// A list of numbers for each owner, in contiguous memory.
 #[derive(Debug)]
 struct Lists {
-    /// Where the list of each owner starts; the end of the last one after it.
+    /// The start of each owner's list, followed by the end of the last list.
     starts: Vec<u32>,
     items: Vec<u32>,
 }
 
 impl Lists {
-    /// Makes the lists from the owner of each item, which has the number of its place. Owners that do not exist have none.
+    /// Builds the lists. `owners` has the owner of each item, by number of the item. Items with an
+    /// unknown owner are dropped.
     fn of_owners(owners: &[u32], count: u32) -> Lists {
         let mut starts = vec![0u32; count as usize + 1];
         let known = |owner: &&u32| **owner < count;
@@ -53,12 +57,12 @@ impl Lists {
 }
 
 impl Segment {
-    /// Returns the ranks of the files directly in a directory. Looks at these and at one file of each
-    /// directory in it, unless the whole catalog was gone through already.
+    /// Returns the ranks of the files directly in a directory. Reads these files and one file of
+    /// each subdirectory, unless the table of the whole catalog exists already.
     ///
     /// # Errors
     ///
-    /// As [`Segment::file`].
+    /// [`FormatError`] if the segment is damaged.
     pub fn files_in(&self, number: u32) -> Result<Cow<'_, [u32]>, FormatError> {
         if let Some(known) = self.by_dir.get() {
             return Ok(Cow::Borrowed(known.files.of(number)));
@@ -73,8 +77,9 @@ impl Segment {
                 rank += 1;
                 continue;
             }
-            // What is below a directory in this one follows without a gap. Below a directory that
-            // shares the range, because its name sorts as this one's does, nothing is known.
+            // The files below a subdirectory follow each other without a gap. Other directories
+            // share this range if their names have the same ordering key. Their files are skipped
+            // one by one.
             rank = match self.child_above(dir, number)? {
                 Some(child) => self.dir(child)?.end_rank.max(rank + 1),
                 None => rank + 1,
@@ -83,8 +88,8 @@ impl Segment {
         Ok(Cow::Owned(found))
     }
 
-    /// Returns the directory directly in `above` that is `dir` or holds it; `None` if `above` does not
-    /// hold it.
+    /// Returns the direct subdirectory of `above` that is `dir` or contains it. Returns `None` if
+    /// `above` does not contain `dir`.
     fn child_above(&self, dir: u32, above: u32) -> Result<Option<u32>, FormatError> {
         let mut at = dir;
         loop {
@@ -92,7 +97,7 @@ impl Segment {
             if parent == above {
                 return Ok(Some(at));
             }
-            // Directories have higher numbers than those that hold them. The root holds itself.
+            // A directory has a higher number than its parent. The root is its own parent.
             if parent >= at {
                 return Ok(None);
             }
@@ -100,12 +105,12 @@ impl Segment {
         }
     }
 
-    /// Returns the numbers of the directories directly in a directory. Looks at all directories below
-    /// it, unless the whole catalog was gone through already.
+    /// Returns the numbers of the directories directly in a directory. Scans all directories below
+    /// it, unless the table of the whole catalog exists already.
     ///
     /// # Errors
     ///
-    /// As [`Segment::dir`].
+    /// [`FormatError`] if the segment is damaged.
     pub fn dirs_in(&self, number: u32) -> Result<Cow<'_, [u32]>, FormatError> {
         if let Some(known) = self.by_dir.get() {
             return Ok(Cow::Borrowed(known.dirs.of(number)));
@@ -124,22 +129,21 @@ impl Segment {
         Ok(Cow::Owned(found))
     }
 
-    /// Returns the files with other names beside the one in the catalog (hard links). The first call
-    /// goes through the whole catalog, once.
+    /// Returns the files with more than one hard link. The first call scans the whole catalog.
     ///
     /// # Errors
     ///
-    /// As [`Segment::file`].
+    /// [`FormatError`] if the segment is damaged.
     pub fn linked(&self) -> Result<&RankSet, FormatError> {
         Ok(&self.by_dir()?.linked)
     }
 
-    /// Returns the ranks of the files with an identity: of all names that one file has in the catalog. The first call goes
-    /// through the whole catalog and sorts it, once; others are logarithmic.
+    /// Returns the ranks of all names of one file, given its device and inode. The first call scans
+    /// and sorts the whole catalog; later calls take logarithmic time.
     ///
     /// # Errors
     ///
-    /// As [`Segment::file`].
+    /// [`FormatError`] if the segment is damaged.
     pub fn with_identity(&self, device: u64, inode: u64) -> Result<Vec<u32>, FormatError> {
         let known = match self.by_identity.get() {
             Some(known) => known,
@@ -174,7 +178,7 @@ impl Segment {
         }
         let mut parents = Vec::with_capacity(self.meta.dirs as usize);
         for number in 0..self.meta.dirs {
-            // The root is in none.
+            // No directory contains the root.
             parents.push(match number {
                 0 => u32::MAX,
                 _ => self.dir(number)?.parent,

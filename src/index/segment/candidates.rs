@@ -1,6 +1,8 @@
-//! Candidates: which files of a segment a plan can't rule out, and where in them.
+//! Evaluates a plan over the blocks of a segment: which files, and which of their parts, may match.
 //!
-//! Owns the way from a plan through the rows of blocks to sets of files and of their parts.
+//! A search calls [`Segment::order`] and [`Segment::candidates`]. Before it reads a candidate, it
+//! asks [`Segment::spans`] for the parts to read. This module finds the rows of each n-gram and
+//! turns the resulting bits into sets of files and slots.
 
 use std::ops::Range;
 
@@ -13,42 +15,44 @@ use crate::index::gram::Gram;
 use crate::index::plan::{BlockRows, FOLD, Mask, Scratch, SupersetSafe};
 use crate::index::ranks::RankSet;
 
-/// Blocks in which the frequency of n-grams is looked up: a few among those of larger files.
+/// Number of blocks that are sampled for the frequency of n-grams.
 const SAMPLES: usize = 3;
 
-/// The files that a plan can't rule out, and their parts that it can't. Only [`Segment::candidates`] makes one.
+/// The files that a plan cannot exclude, and their parts that it cannot exclude. Only
+/// [`Segment::candidates`] creates one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidates {
     files: RankSet,
-    /// The slots of parts. A file with slots is a candidate if one of them is.
+    /// The slots of candidate parts. A file with slots is a candidate if one of its slots is.
     slots: RankSet,
-    /// The segment that has these files and slots.
+    /// Identifies the segment of the files and slots.
     of: Summary,
-    /// The plan rules out nothing.
+    /// True if the plan excludes nothing.
     is_everything: bool,
 }
 
 impl Candidates {
-    /// Returns the files, by their ranks in the segment that was asked.
+    /// Returns the files, by rank in the segment.
     pub fn files(&self) -> &RankSet {
         &self.files
     }
 
-    /// Adds files that are looked at whatever is in them.
+    /// Adds files that are searched regardless of their content.
     pub fn include(&mut self, files: &RankSet) {
         self.files.unite(files);
     }
 }
 
 impl Segment {
-    /// Returns the files that may match: those of which the plan can't prove that they don't. Some tens of
-    /// microseconds for a literal over 100,000 files: for each block of 512 a few rows of 64 bytes, until no
-    /// slot is left. All files may match if the plan can't rule out any, or if the n-grams of the
-    /// segment are folded otherwise than those of plans.
+    /// Returns the candidates: the files for which the plan cannot prove that nothing matches.
+    ///
+    /// Takes some tens of microseconds for a literal over 100,000 files. For each block of 512
+    /// slots, it reads a few rows of 64 bytes, until no slot is left. All files are candidates if
+    /// the plan excludes nothing, or if the segment folds n-grams in another way than plans do.
     ///
     /// # Errors
     ///
-    /// As [`Segment::file`].
+    /// [`FormatError`] if the segment is damaged.
     pub fn candidates(&self, plan: &SupersetSafe) -> Result<Candidates, FormatError> {
         let slot_count = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
         if self.casefold != FOLD || plan.reason().is_some() {
@@ -97,12 +101,13 @@ impl Segment {
         })
     }
 
-    /// Orders a plan by how many files hold its n-grams, as sampled in a few blocks. Returns the share
-    /// of the sampled files that the plan can't rule out, from 0 to 1; 1 if there are none.
+    /// Orders the tests of a plan by the frequency of its n-grams in a few sampled blocks. Returns
+    /// the share of sampled files that the plan cannot exclude, from 0 to 1; 1 if there are no
+    /// blocks.
     ///
     /// # Errors
     ///
-    /// As [`Segment::file`].
+    /// [`FormatError`] if the segment is damaged.
     pub fn order(&self, plan: &mut SupersetSafe) -> Result<f64, FormatError> {
         let view = self.container.view();
         let count: usize = self.groups.iter().map(|group| group.blocks.len()).sum();
@@ -147,13 +152,15 @@ impl Segment {
         })
     }
 
-    /// Returns where in a file that is a candidate something may match: ranges of bytes, in order. `None` where that is
-    /// anywhere: in a file that is not kept in parts, or all parts of which are candidates; and in any file if the
-    /// candidates are those of another segment. Logarithmic in the number of parts, and linear in those of the file.
+    /// Returns the byte ranges of a candidate file in which the expression may match, in order.
+    ///
+    /// Returns `None` if it may match anywhere: the file is not stored in parts, all its parts are
+    /// candidates, or `candidates` belongs to another segment. Takes logarithmic time in the number
+    /// of all parts, plus linear time in the parts of the file.
     ///
     /// # Errors
     ///
-    /// As [`Segment::file`].
+    /// [`FormatError`] if the segment is damaged.
     pub fn spans(
         &self,
         rank: u32,
@@ -190,7 +197,7 @@ impl Segment {
                 None => self.file(rank)?.stamp.len,
             };
             let span = u64::from(own.start)..end;
-            // What is before the first part would not be looked at.
+            // A search would skip the bytes before the first part.
             if span.start >= span.end || (n == low + 1 && span.start != 0) {
                 return Err(inconsistent("parts of a file are not in order"));
             }
@@ -206,8 +213,8 @@ impl Segment {
         Ok(ruled_out.then_some(spans))
     }
 
-    /// Checks the parts of files: all of those that several slots have, `repeated` being how many slots there are
-    /// beyond one for each file, and each from its start to the next.
+    /// Checks that each file in several slots has exactly that many parts, in order, without gaps.
+    /// `repeated` is the number of slots beyond one per file.
     pub(super) fn verify_parts(&self, repeated: usize) -> Result<(), FormatError> {
         let view = self.container.view();
         let mut before: Option<PartRecord> = None;
@@ -242,8 +249,8 @@ impl Segment {
         grams.iter().map(spread).collect()
     }
 
-    /// Finds out where the rows of n-grams are in the blocks of a group. Logarithmic in the group's list, for
-    /// each n-gram.
+    /// Finds the rows of n-grams in the blocks of a group. Takes logarithmic time in the group's
+    /// list for each n-gram.
     fn lookups(
         &self,
         view: View<'_>,
@@ -253,7 +260,7 @@ impl Segment {
     ) -> Result<Vec<Lookup>, FormatError> {
         let mut lookups = Vec::with_capacity(grams.len());
         for (gram, spread) in grams.iter().zip(spreads) {
-            // Not stored, hence present everywhere.
+            // N-grams with a line feed are not stored and count as present everywhere.
             if gram.chars().contains(&'\n') {
                 lookups.push(Lookup::Everywhere);
                 continue;
@@ -281,7 +288,7 @@ impl Segment {
     }
 }
 
-/// Where an n-gram is in the blocks of a group.
+/// The location of an n-gram in the blocks of a group.
 #[derive(Clone, Copy, Debug)]
 enum Lookup {
     Everywhere,
@@ -312,7 +319,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Takes out of `mask` the files whose bit in a row is not set.
+    /// Removes the files from `mask` that do not have their bit in the row.
     #[inline]
     fn narrow(&mut self, mask: &mut Mask, row: u32) {
         let at = self.rows_at + row as usize * self.row_bytes;
@@ -323,7 +330,7 @@ impl<'a> Rows<'a> {
                     *word &= u64::from_le_bytes(*bytes);
                 }
             }
-            // Whoever asked looks at the error before the answer.
+            // The caller checks for an error before it uses the mask.
             Err(error) => self.error = Some(error),
         }
     }

@@ -1,6 +1,7 @@
-//! A segment's blocks, for whoever copies them, or keeps them in another form.
+//! Access to the blocks of a segment, group by group.
 //!
-//! Owns nothing; it hands out what a segment has, group by group.
+//! An incremental build uses it to copy blocks; the SQLite backend uses it to store them in another
+//! form.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,14 +12,14 @@ use crate::index::block::Shape;
 use crate::index::sections::Slot;
 use crate::index::segment::Segment;
 
-/// A block as it is in a segment.
+/// A block of a segment.
 #[derive(Debug)]
 pub(crate) struct BlockContent<'a> {
-    /// Its shape.
+    /// The shape of the block.
     pub(crate) shape: Shape,
-    /// What is in its slots.
+    /// The file and the start of each slot.
     pub(crate) slots: Vec<Slot>,
-    /// Its rows.
+    /// The encoded rows.
     pub(crate) rows: Cow<'a, [u8]>,
 }
 
@@ -28,11 +29,12 @@ impl Segment {
         self.groups.len()
     }
 
-    /// Returns the ranks of the files in the slots of a group, in the order of the slots; none for a group that does not exist.
+    /// Returns the ranks of the files in the slots of a group, in the order of the slots. An
+    /// unknown group has no files.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] for damage.
+    /// [`FormatError`] if the segment is damaged.
     pub(crate) fn ranks_of(&self, group: usize) -> Result<Vec<u32>, FormatError> {
         let view = self.container.view();
         let blocks = self.groups.get(group).map(|group| &group.blocks[..]);
@@ -42,11 +44,11 @@ impl Segment {
         slots.map(|slot| self.slots.get(view, slot)).collect()
     }
 
-    /// Returns the n-grams with rows of their own in the blocks of a group; none for a group that does not exist.
+    /// Returns the direct n-grams of the blocks of a group. An unknown group has no n-grams.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] for damage.
+    /// [`FormatError`] if the segment is damaged.
     pub(crate) fn direct_of(&self, group: usize) -> Result<Vec<u32>, FormatError> {
         let view = self.container.view();
         let range = self.groups.get(group).map(|group| group.direct.clone());
@@ -54,11 +56,11 @@ impl Segment {
         numbers.map(|n| self.direct.get(view, n)).collect()
     }
 
-    /// Returns where the parts of files that have several start, by slot.
+    /// Returns the start of each part, by slot. Files with a single part are not included.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] for damage.
+    /// [`FormatError`] if the segment is damaged.
     pub(crate) fn starts(&self) -> Result<BTreeMap<usize, u32>, FormatError> {
         let view = self.container.view();
         (0..self.parts.len())
@@ -69,11 +71,12 @@ impl Segment {
             .collect()
     }
 
-    /// Returns the blocks of a group; none for a group that does not exist. `starts` are those of [`Segment::starts`].
+    /// Returns the blocks of a group, given the result of [`Segment::starts`]. An unknown group has
+    /// no blocks.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] for damage.
+    /// [`FormatError`] if the segment is damaged.
     pub(crate) fn blocks_of(
         &self,
         group: usize,

@@ -12,7 +12,8 @@ const NAME: NameRecord = NameRecord {
     key_len: 0,
 };
 
-/// A segment without files: directories by name and parent, and a file of the side list.
+/// Writes a segment without files: with directories, by name and parent, and a file on the side
+/// list.
 fn written(dirs: &[(&str, u32)], side: (&str, u32)) -> Vec<u8> {
     let mut sections = Sections::default();
     for (name, parent) in dirs {
@@ -57,7 +58,7 @@ fn written(dirs: &[(&str, u32)], side: (&str, u32)) -> Vec<u8> {
     file
 }
 
-/// The same segment with a section that `change` has changed, and checksums that hold.
+/// Returns the segment with one section modified by `change`, and with valid checksums.
 fn changed(file: Vec<u8>, id: u32, change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
     let storage = Storage::from(file);
     let container = Container::open(storage, FileKind::Segment, SEGMENT_VERSION).unwrap();
@@ -130,7 +131,7 @@ fn ordering_keys_are_verified() {
 
 #[test]
 fn an_ordering_key_is_that_of_its_name() {
-    // Decomposed, so that the key is another text and stands behind the name.
+    // The name is decomposed, so its key differs from the name and is stored after it.
     let name = "cafe\u{301}";
     let file = written(&[("", 0), (name, 0)], ("x\n", 0));
     opened(file.clone()).verify().unwrap();
@@ -149,12 +150,12 @@ fn an_ordering_key_is_that_of_its_name() {
 fn a_few_records_do_not_stand_for_gigabytes_of_paths() {
     let long = "x".repeat(60_000);
     let mut dirs = vec![("", 0)];
-    // Each in the one before.
+    // Each directory is in the previous one.
     dirs.extend((0..100).map(|parent| (long.as_str(), parent)));
     let segment = opened(written(&dirs, ("x\n", 0)));
     refused(segment.dir_path(0), "paths that none can have");
     refused(segment.verify(), "paths that none can have");
-    // As deep as a path of Linux can be.
+    // The deepest possible path on Linux.
     let mut dirs = vec![("", 0)];
     dirs.extend((0..2_048).map(|parent| ("x", parent)));
     let segment = opened(written(&dirs, ("x\n", 0)));

@@ -1,16 +1,17 @@
-//! Columns: what one slot of a block says about every row.
+//! Transposes the bit matrix of a block: rows to columns and back.
 //!
-//! Owns the turning of rows, of which each has a bit for every slot, into columns, of which each has a bit for every
-//! row, and back. Bits are packed from the lowest, as in a Bloom filter of the reference schema.
+//! A row has a bit for every slot; a column has a bit for every row. The segment stores rows, and
+//! the database stores columns, one bitset per file. Bits are packed from the lowest, as in a Bloom
+//! filter of the reference schema.
 
 use crate::index::block::{Shape, WORD_FILES, transpose};
 
-/// Returns the bytes of a column.
+/// Returns the length of a column in bytes.
 pub(super) fn column_bytes(shape: Shape) -> u64 {
     shape.rows().div_ceil(8)
 }
 
-/// Returns the columns of a block, one after the other. `rows` are all of its rows.
+/// Returns the columns of a block, one after the other. `rows` has all rows of the block.
 pub(super) fn from_rows(rows: &[u8], shape: Shape) -> Vec<u8> {
     let (count, words, len) = sizes(shape);
     let mut columns = vec![0u8; shape.files as usize * len];
@@ -32,7 +33,7 @@ pub(super) fn from_rows(rows: &[u8], shape: Shape) -> Vec<u8> {
     columns
 }
 
-/// Returns the rows of a block. `columns` are all of its columns.
+/// Returns the rows of a block. `columns` has all columns of the block.
 pub(super) fn to_rows(columns: &[u8], shape: Shape) -> Vec<u8> {
     let (count, words, len) = sizes(shape);
     let mut rows = vec![0u8; count * words * 8];
@@ -52,7 +53,7 @@ pub(super) fn to_rows(columns: &[u8], shape: Shape) -> Vec<u8> {
     rows
 }
 
-/// Returns the rows, the words of a row, and the bytes of a column.
+/// Returns the number of rows, the words per row, and the bytes per column.
 fn sizes(shape: Shape) -> (usize, usize, usize) {
     (
         shape.rows() as usize,
@@ -61,7 +62,7 @@ fn sizes(shape: Shape) -> (usize, usize, usize) {
     )
 }
 
-/// Reads a word from the start of `bytes`, with zeros for what is missing at their end.
+/// Reads a word from the start of `bytes`. Missing bytes count as zeros.
 fn read_word(bytes: &[u8]) -> u64 {
     match bytes.first_chunk::<8>() {
         Some(word) => u64::from_le_bytes(*word),

@@ -1,6 +1,7 @@
-//! What goes wrong with a database, in the words of the format layer.
+//! Converts errors of SQLite to errors of the format layer.
 //!
-//! Owns the distinction that callers act on: damage, for which the index is built anew, and everything that may pass.
+//! Owns the distinction that callers act on: damage, after which the index is rebuilt, and errors
+//! that may be temporary.
 
 use std::io;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use rusqlite::ErrorCode;
 use crate::format::error::{FormatError, FormatErrorKind};
 use crate::index::builder::BuildError;
 
-/// Why reading or writing a database ended.
+/// The error that ended reading or writing a database.
 #[derive(Debug)]
 pub(super) enum Problem {
     Sqlite(rusqlite::Error),
@@ -37,12 +38,12 @@ impl From<BuildError> for Problem {
 }
 
 impl Problem {
-    /// Damage that the library did not notice.
+    /// Builds the error for damage that SQLite did not notice.
     pub(super) fn damaged(problem: impl Into<String>) -> Problem {
         Problem::Format(FormatError::database(problem))
     }
 
-    /// Says what was wrong with a database that was read; locks were waited for as long as `busy`.
+    /// Converts the error of a read. `busy` is the time that was waited for locks.
     pub(super) fn reading(self, busy: Duration) -> FormatError {
         match self {
             Problem::Format(error) | Problem::Build(BuildError::Format(error)) => error,
@@ -53,7 +54,7 @@ impl Problem {
         }
     }
 
-    /// Says why a database could not be written; locks were waited for as long as `busy`.
+    /// Converts the error of a write. `busy` is the time that was waited for locks.
     pub(super) fn writing(self, busy: Duration) -> BuildError {
         match self {
             Problem::Build(error) => error,
@@ -61,7 +62,8 @@ impl Problem {
             Problem::Sqlite(error) if is_locked(&error) => {
                 BuildError::Format(FormatError::new(FormatErrorKind::Locked { waited: busy }))
             }
-            // Nobody trusts what is being written, so nothing that is wrong with it is damage of an index.
+            // A database that is being written is not an index yet, so no error is damage of an
+            // index.
             Problem::Sqlite(error) => BuildError::Format(FormatError::io(
                 "write the database",
                 io::Error::other(error.to_string()),
@@ -78,7 +80,7 @@ fn is_locked(error: &rusqlite::Error) -> bool {
 }
 
 fn reading(error: rusqlite::Error, busy: Duration) -> FormatError {
-    /// A file that ends within a page.
+    /// The file ends within a page.
     const SHORT_READ: i32 = rusqlite::ffi::SQLITE_IOERR_SHORT_READ;
     if is_locked(&error) {
         return FormatError::new(FormatErrorKind::Locked { waited: busy });
@@ -99,7 +101,7 @@ fn reading(error: rusqlite::Error, busy: Duration) -> FormatError {
         Some(ErrorCode::SystemIoFailure) if extended != Some(SHORT_READ) => {
             FormatError::io("read the database", io::Error::other(error.to_string()))
         }
-        // Damage that the library finds, and tables, types or values that are not those that we put there.
+        // Damage that SQLite found, and tables, types or values that this program did not write.
         _ => FormatError::database(error.to_string()),
     }
 }

@@ -1,7 +1,7 @@
-//! Putting an index together from a database.
+//! Restores an index from a database.
 //!
-//! Owns what is believed of it, which is nothing: every number is checked before it is used, and the result has to have
-//! the checksum that the writer noted.
+//! Trusts nothing in the database: every number is checked before use, and the restored segment
+//! must have the checksum that the writer stored.
 
 use std::path::Path;
 use std::time::Duration;
@@ -38,9 +38,9 @@ use crate::index::store::DATABASE;
 /// How a database is opened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
-    /// Who may be able to write to it.
+    /// Whether other users may have write access to the database.
     pub(crate) privacy: Privacy,
-    /// How long locks are waited for.
+    /// The longest wait for a lock.
     pub(crate) busy: Duration,
     /// Whether SQLite checks the whole file first (`PRAGMA quick_check`).
     pub(crate) check: bool,
@@ -50,22 +50,22 @@ pub(crate) struct Access {
 ///
 /// # Errors
 ///
-/// [`FormatError`], which [is corrupt](FormatError::is_corrupt) where the index should be built anew, and
-/// [is not found](FormatError::is_not_found) where there is none.
+/// [`FormatError`], which [is corrupt](FormatError::is_corrupt) if the index should be rebuilt, and
+/// [is not found](FormatError::is_not_found) if there is no database.
 pub(crate) fn load(path: &Path, access: Access) -> Result<(Manifest, Segment), FormatError> {
     in_database(path, access, |reader| reader.load())
 }
 
-/// Reads what a database says about its index.
+/// Reads the manifest of the index in a database.
 ///
 /// # Errors
 ///
-/// As [`load`].
+/// Those of [`load`].
 pub(crate) fn load_manifest(path: &Path, access: Access) -> Result<Manifest, FormatError> {
     in_database(path, access, |reader| reader.manifest())
 }
 
-/// Opens a database and does something in one read transaction.
+/// Opens a database, and runs `work` in one read transaction.
 pub(super) fn in_database<T>(
     path: &Path,
     access: Access,
@@ -96,21 +96,22 @@ pub(super) struct Reader<'a> {
     len: u64,
 }
 
-/// A block as the tables have it.
+/// A block, as the tables store it.
 struct KeptBlock {
     shape: Shape,
     ranks: Vec<u32>,
     starts: Vec<u32>,
 }
 
-/// A group of blocks as the tables have it.
+/// A group of blocks, as the tables store it.
 struct KeptGroup {
     direct: Vec<u32>,
     blocks: Vec<KeptBlock>,
 }
 
 impl Reader<'_> {
-    /// Checks that the database is one of ours, of a version that this program reads, with our tables.
+    /// Checks that the database is an index of this program, has a supported version, and has
+    /// exactly our tables.
     fn identify(&self) -> Result<(), Problem> {
         let number = |pragma| self.db.pragma_query_value(None, pragma, |row| row.get(0));
         let (application, version): (i32, i32) =
@@ -166,7 +167,7 @@ impl Reader<'_> {
         manifest.key.deny_patterns = self.deny_patterns()?;
         manifest.inputs = self.inputs(&manifest.key.root)?;
         manifest.segments[0].files = self.count("SELECT count(*) FROM file_entries")?;
-        // What can't be encoded was not written by us either.
+        // A manifest that can't be encoded was not written by this program.
         let found =
             checksum(&manifest).map_err(|error| Problem::damaged(error.kind().to_string()))?;
         match found == noted {
@@ -177,7 +178,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a manifest without its lists, and its checksum.
+    /// Reads a manifest without its lists, and its stored checksum.
     fn read_meta(&self, row: &Row<'_>) -> rusqlite::Result<Result<(Manifest, u64), Problem>> {
         let state: String = row.get("safety_state")?;
         let readable = [SafetyState::Complete, SafetyState::Uncertain];
@@ -287,7 +288,7 @@ impl Reader<'_> {
         Ok(count.cast_unsigned())
     }
 
-    /// Puts the segment together, byte for byte.
+    /// Restores the segment, byte for byte.
     fn segment(&self, manifest: &Manifest) -> Result<Segment, Problem> {
         let expected = Summary {
             len: manifest.segments[0].file.len,
@@ -369,12 +370,12 @@ impl Reader<'_> {
         Ok(Segment::open_own(Storage::from(out))?)
     }
 
-    /// Returns the length of the segment if it can have it, so that nothing is reserved for a number that was only
-    /// found somewhere.
+    /// Returns the length of the segment if it is plausible. So no memory is reserved for an
+    /// unchecked number.
     fn expected_len(&self, groups: &[KeptGroup], noted: u64) -> Result<usize, Problem> {
         let blocks = groups.iter().flat_map(|group| &group.blocks);
         let rows: u64 = blocks.map(|block| block.shape.bytes() + 64).sum();
-        // The checksums of the pages, and the catalog, of which each record takes less than its rows in the tables.
+        // Page checksums, and the catalog, whose records are shorter than their rows in the tables.
         let most = rows + rows / 512 + 2 * self.len + (1 << 20);
         usize::try_from(noted)
             .ok()
@@ -429,7 +430,7 @@ impl Reader<'_> {
                 return Err(wrong("a block has a shape that none can have"));
             }
             bits += column_bytes(shape) * u64::from(shape.files);
-            // They all stand in this file, so there can't be more of them.
+            // All columns are stored in this file, so they can't be longer.
             if bits > self.len {
                 return Err(wrong("the blocks are larger than the database"));
             }
@@ -442,7 +443,7 @@ impl Reader<'_> {
         Ok(groups)
     }
 
-    /// Reads directories, files and the side list; returns how many there are.
+    /// Reads directories, files and the side list. Returns the number of each.
     fn catalog(&self, sections: &mut Sections) -> Result<(u32, u32, u32), Problem> {
         let wrong = |problem: &str| Problem::damaged(format!("in the catalog {problem}"));
         let no_name = || wrong("a name is none on this system");
@@ -544,7 +545,7 @@ impl Reader<'_> {
     }
 }
 
-/// Reads the sets of ignore rules by which an entry is eligible.
+/// Reads the sets of ignore rules under which an entry is eligible.
 fn sets(row: &Row<'_>, column: usize) -> Result<RuleSets, Problem> {
     let number = u8::try_from(row.get::<_, i64>(column)?).ok();
     number
@@ -552,7 +553,7 @@ fn sets(row: &Row<'_>, column: usize) -> Result<RuleSets, Problem> {
         .ok_or_else(|| Problem::damaged("in the catalog an entry is eligible by no known rules"))
 }
 
-/// Reads the bitsets of a group of blocks; returns the columns of each block.
+/// Reads the bitsets of a group of blocks. Returns the columns of each block.
 fn read_columns(rows: &mut Rows<'_>, blocks: &[KeptBlock]) -> Result<Vec<Vec<u8>>, Problem> {
     let wrong = || Problem::damaged("the filters are not those of the files in the blocks");
     let mut slots: Vec<(u32, usize, usize)> = Vec::new();
@@ -597,12 +598,12 @@ fn read_columns(rows: &mut Rows<'_>, blocks: &[KeptBlock]) -> Result<Vec<Vec<u8>
     Ok(columns.into_iter().map(|(columns, _)| columns).collect())
 }
 
-/// Reads a number that uses all 64 bits; SQLite has only signed ones.
+/// Reads an unsigned 64-bit number; SQLite has only signed ones.
 fn number<I: rusqlite::RowIndex>(row: &Row<'_>, column: I) -> rusqlite::Result<u64> {
     row.get(column).map(i64::cast_unsigned)
 }
 
-/// Reads numbers of four bytes; nothing if they are cut short.
+/// Reads a list of four-byte numbers; `None` if the length is not a multiple of four.
 fn numbers(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Vec<u32>>> {
     let bytes = bytes_of(row.get_ref(column)?).unwrap_or_default();
     let (numbers, rest) = bytes.as_chunks::<4>();

@@ -1,6 +1,4 @@
-//! Values of columns: how paths, files and inputs are told in the words of the reference schema.
-//!
-//! Owns the translation, both ways.
+//! Converts paths, files and inputs to column values of the reference schema, and back.
 
 use std::ffi::OsStr;
 use std::path::{MAIN_SEPARATOR, Path};
@@ -15,7 +13,8 @@ use crate::index::names::{name_bytes, name_from_bytes};
 use crate::index::segment::Segment;
 use crate::index::token::TokenStatus;
 
-/// Returns a name or path as a value: text where it is UTF-8, else a blob, so that no two become one.
+/// Returns a name or path as a value: text if it is UTF-8, else a blob. So distinct names stay
+/// distinct.
 pub(super) fn text(bytes: &[u8]) -> ToSqlOutput<'_> {
     ToSqlOutput::Borrowed(match std::str::from_utf8(bytes) {
         Ok(_) => ValueRef::Text(bytes),
@@ -23,7 +22,7 @@ pub(super) fn text(bytes: &[u8]) -> ToSqlOutput<'_> {
     })
 }
 
-/// Returns what [`text`] was made of.
+/// Returns the bytes of a value that [`text`] made.
 pub(super) fn bytes_of(value: ValueRef<'_>) -> Option<&[u8]> {
     match value {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(bytes),
@@ -31,7 +30,8 @@ pub(super) fn bytes_of(value: ValueRef<'_>) -> Option<&[u8]> {
     }
 }
 
-/// Returns the file identity of a stamp: device and number on it, eight bytes each; none where the platform has none.
+/// Returns the file identity of a stamp: device number and inode number, eight bytes each. `None`
+/// if the platform has no such numbers.
 pub(super) fn identity(stamp: &StampRecord) -> Option<[u8; 16]> {
     if (stamp.device, stamp.inode) == (0, 0) {
         return None;
@@ -42,7 +42,7 @@ pub(super) fn identity(stamp: &StampRecord) -> Option<[u8; 16]> {
     Some(id)
 }
 
-/// Returns the device and the number that [`identity`] was made of.
+/// Returns the device number and the inode number in a value of [`identity`].
 pub(super) fn device_and_inode(id: Option<&[u8]>) -> Option<(u64, u64)> {
     let Some(id) = id else {
         return Some((0, 0));
@@ -52,7 +52,7 @@ pub(super) fn device_and_inode(id: Option<&[u8]>) -> Option<(u64, u64)> {
     Some((number(device)?, number(inode)?))
 }
 
-/// A row of `file_entries`, without what is the same in all of them.
+/// A row of `file_entries`, without the columns that are equal in all rows.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct FileRow {
     pub(super) rel_path: Vec<u8>,
@@ -64,7 +64,7 @@ pub(super) struct FileRow {
     pub(super) token_complete: bool,
 }
 
-/// Returns the row of the file with a rank.
+/// Returns the row of a file.
 pub(super) fn file_row(segment: &Segment, file: &FileRecord) -> Result<FileRow, FormatError> {
     let status = TokenStatus::ALL.get(usize::from(file.status)).copied();
     let status = status.unwrap_or(TokenStatus::Error);
@@ -74,7 +74,7 @@ pub(super) fn file_row(segment: &Segment, file: &FileRecord) -> Result<FileRow, 
         sort_key: sort_key(&path).into_owned(),
         readable: status != TokenStatus::Unreadable,
         is_binary: status == TokenStatus::SkippedBinary,
-        // The reference schema has no word for it.
+        // The reference schema has no value for this status.
         token_status: match status {
             TokenStatus::Withheld => TokenStatus::SkippedBinary.as_str(),
             status => status.as_str(),
@@ -83,12 +83,12 @@ pub(super) fn file_row(segment: &Segment, file: &FileRecord) -> Result<FileRow, 
             TokenStatus::Full => file.stamp.len,
             _ => 0,
         },
-        // Only then the absence of an n-gram proves anything (FR-LSI-CAND-LIT-02).
+        // Only such a file is excluded by a missing n-gram (FR-LSI-CAND-LIT-02).
         token_complete: file.excludable,
     })
 }
 
-/// Returns the number of a token status.
+/// Returns the code of a token status.
 pub(super) fn status_number(name: &[u8]) -> Option<u8> {
     let mut all = TokenStatus::ALL.iter();
     let at = all.position(|status| status.as_str().as_bytes() == name)?;
@@ -109,7 +109,8 @@ fn slashed(path: &Path) -> Vec<u8> {
     bytes.iter().map(slash).collect()
 }
 
-/// Returns the path of an input relative to the root where it is inside of it, else as it is: absolute.
+/// Returns the path of an input inside of the root as a relative path, and any other path
+/// unchanged.
 pub(super) fn relative_input<'a>(root: &[u8], path: &'a [u8]) -> &'a [u8] {
     let separator = MAIN_SEPARATOR as u8;
     let below = path.strip_prefix(root).and_then(|rest| match rest {
@@ -123,7 +124,7 @@ pub(super) fn relative_input<'a>(root: &[u8], path: &'a [u8]) -> &'a [u8] {
     }
 }
 
-/// Returns the path that [`relative_input`] was made of.
+/// Returns the path from which [`relative_input`] made `path`.
 pub(super) fn absolute_input(root: &[u8], path: &[u8]) -> Vec<u8> {
     let name = name_from_bytes(path).unwrap_or_default();
     if path.is_empty() || Path::new(&name).is_absolute() {
@@ -136,8 +137,8 @@ pub(super) fn absolute_input(root: &[u8], path: &[u8]) -> Vec<u8> {
     [root, separator, path].concat()
 }
 
-/// Returns inputs such that no path occurs twice. One that was seen in two states changed meanwhile, and gets a state
-/// that it can't have: whoever compares finds it changed, as with both states.
+/// Merges adjacent inputs with the same path. A path with two entries changed during the build. It
+/// gets a state that no file can have, so that a comparison always finds it changed.
 pub(super) fn distinct_inputs(inputs: &[EligibilityInput]) -> Vec<EligibilityInput> {
     let mut distinct: Vec<EligibilityInput> = Vec::with_capacity(inputs.len());
     for input in inputs {
@@ -158,7 +159,7 @@ pub(super) fn distinct_inputs(inputs: &[EligibilityInput]) -> Vec<EligibilityInp
     distinct
 }
 
-/// Returns the number that stands for what an input is.
+/// Returns the code of the file type of an input.
 pub(super) fn kind_number(stat: Option<&InputStat>) -> i64 {
     match stat.map(|stat| stat.kind) {
         None => 0,
@@ -169,7 +170,7 @@ pub(super) fn kind_number(stat: Option<&InputStat>) -> i64 {
     }
 }
 
-/// Returns what [`kind_number`] stands for.
+/// Returns the file type of a code from [`kind_number`].
 pub(super) fn kind_of(number: i64) -> Option<Option<InputKind>> {
     Some(match number {
         0 => None,
@@ -181,7 +182,7 @@ pub(super) fn kind_of(number: i64) -> Option<Option<InputKind>> {
     })
 }
 
-/// Returns a name of a file or directory.
+/// Returns the name of a file or directory.
 pub(super) fn name(bytes: &[u8]) -> Option<std::ffi::OsString> {
     name_from_bytes(bytes)
 }

@@ -1,7 +1,7 @@
-//! The tables.
+//! The tables of the database.
 //!
-//! Owns the schema and the numbers by which a database is known as ours. Everything else about it, and what stands in
-//! which column, is described in `docs/format.md`.
+//! Owns the schema, and the numbers that identify a database of this program. `docs/format.md`
+//! describes the content of each column.
 
 use rusqlite::Connection;
 
@@ -10,14 +10,15 @@ pub(super) const APPLICATION_ID: i32 = 0x4653_6978;
 
 /// `user_version`: the layout of the tables (FR-LSI-ROLL-02).
 ///
-/// History: 1, the first; 2 says by which sets of ignore rules each file and directory is eligible.
+/// History: 1, the first; 2 adds the sets of ignore rules under which each file and directory is
+/// eligible.
 pub(super) const LAYOUT_VERSION: i32 = 2;
 
-/// Bytes in a page. Most bitsets take two or three kilobytes: in pages of the usual 4,096 bytes a seventh of the space is
-/// lost to what does not fit, in these next to nothing.
+/// The page size in bytes. Most bitsets take two or three kilobytes. Pages of the usual 4,096 bytes
+/// would waste a seventh of the space; these pages waste next to nothing.
 pub(super) const PAGE_BYTES: u32 = 16 * 1024;
 
-/// The tables of the reference schema (LSI Appendix E), name for name.
+/// The tables of the reference schema (LSI Appendix E), with the same names.
 const REFERENCE: &str = "
 CREATE TABLE index_meta (
   index_key_hash TEXT PRIMARY KEY,
@@ -135,7 +136,7 @@ CREATE INDEX idx_dirty_queue_key ON dirty_queue(index_key_hash);
 CREATE INDEX idx_dirty_queue_time ON dirty_queue(index_key_hash, queued_at_ms);
 ";
 
-/// What the reference schema has no place for. All names start with `fs_`.
+/// The tables for data without a column in the reference schema. All names start with `fs_`.
 const OWN: &str = "
 CREATE TABLE fs_index (
   index_key_hash TEXT PRIMARY KEY REFERENCES index_meta(index_key_hash) ON DELETE CASCADE,
@@ -217,13 +218,13 @@ CREATE TABLE fs_blocks (
 );
 ";
 
-/// Makes the tables in an empty database.
+/// Creates the tables in an empty database.
 pub(super) fn create(db: &Connection) -> rusqlite::Result<()> {
     db.execute_batch(REFERENCE)?;
     db.execute_batch(OWN)
 }
 
-/// Lists what a database has: names, and the statements that made them.
+/// Lists the objects of a database: their names, and the statements that created them.
 fn objects(db: &Connection) -> rusqlite::Result<Vec<(String, String)>> {
     let mut statement = db.prepare(
         "SELECT name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",
@@ -232,8 +233,8 @@ fn objects(db: &Connection) -> rusqlite::Result<Vec<(String, String)>> {
     rows.collect()
 }
 
-/// Returns whether a database has exactly our tables, indexes and triggers: nothing else is asked of it, so that no
-/// view or virtual table gets a say.
+/// Returns true if a database has exactly our tables, indexes and triggers. Checked before any
+/// table is read, so that no foreign view or virtual table can run code.
 pub(super) fn is_ours(db: &Connection) -> rusqlite::Result<bool> {
     let expected = Connection::open_in_memory()?;
     create(&expected)?;

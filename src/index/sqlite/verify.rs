@@ -1,7 +1,7 @@
-//! Checking a database as a whole (`index verify`).
+//! Verifies a whole database (`index verify`).
 //!
-//! Owns the checks that an opening does without: those of SQLite in full, and that what stands in the tables for
-//! others to read is what follows from what we read.
+//! Owns the checks that loading skips: the full check of SQLite, and the columns that only other
+//! programs read. These must agree with the columns that loading reads.
 
 use std::path::Path;
 
@@ -13,12 +13,12 @@ use crate::format::error::FormatError;
 use crate::format::manifest::Manifest;
 use crate::index::segment::Segment;
 
-/// Checks everything in the database at `path`; returns what it says about its index. Linear in its size, and several times
-/// as slow as loading it.
+/// Verifies all content of the database at `path`, and returns its manifest. Linear in its size,
+/// and several times as slow as loading it.
 ///
 /// # Errors
 ///
-/// The first thing that is wrong.
+/// [`FormatError`] for the first problem found.
 pub(crate) fn verify(path: &Path, access: Access) -> Result<Manifest, FormatError> {
     in_database(path, access, |reader| {
         reader.check("PRAGMA integrity_check(1)")?;

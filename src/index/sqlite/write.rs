@@ -1,7 +1,7 @@
-//! Writing an index to a database.
+//! Writes an index to a database.
 //!
-//! Owns the order and the size of transactions. The database is one that nobody else knows yet; what makes it known is
-//! done elsewhere, after everything is in it.
+//! Owns the order and the size of transactions. No other process knows the database yet; the store
+//! publishes it after all data is in it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,18 +21,19 @@ use crate::index::sections::Slot;
 use crate::index::segment::Segment;
 use crate::index::state::{Standing, UncertainReason};
 
-/// What a transaction holds before it is committed, about, in bytes.
+/// The approximate size of a transaction in bytes.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// What a row costs beside its bitset, for the size of transactions.
+/// The assumed size of a row without its bitset, in bytes.
 const ROW_BYTES: usize = 256;
 
-/// Writes an index into the empty file at `path`: a segment that this process has built, and the manifest that names
-/// it. Waits for locks as long as `busy`, though nobody should have one.
+/// Writes an index into the empty file at `path`: a segment that this process has built, and its
+/// manifest. Waits for locks at most for `busy`, although no other process should hold one.
 ///
 /// # Errors
 ///
-/// [`BuildError::Stopped`] if the host said so; [`BuildError::Format`] if it can't be written.
+/// [`BuildError::Stopped`] if the host cancels the build; [`BuildError::Format`] if the database
+/// can't be written.
 pub(crate) fn write(
     path: &Path,
     segment: &Segment,
@@ -75,7 +76,7 @@ fn write_all(
     writer.blocks()?;
     writer.finish()?;
     writer.commit()?;
-    // Everything into the one file that gets its name.
+    // Moves the log into the one file that is renamed.
     let left: i64 = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
     if left != 0 {
         let problem = "the log of the new database could not be emptied";
@@ -90,9 +91,10 @@ fn open(path: &Path, busy: Duration) -> Result<Connection, Problem> {
     let db = Connection::open_with_flags(path, flags)?;
     db.busy_timeout(busy)?;
     db.pragma_update(None, "page_size", PAGE_BYTES)?;
-    // Where the filesystem can't do that the answer is another mode, which is as good (FR-LSI-BG-13).
+    // If the filesystem does not support it, SQLite chooses another mode, which works too
+    // (FR-LSI-BG-13).
     db.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
-    // The file has no name yet by which anybody would trust it; it is synced before it gets one.
+    // The unfinished file is not trusted, and it is synced before it gets its final name.
     db.pragma_update(None, "synchronous", "OFF")?;
     db.pragma_update(None, "foreign_keys", true)?;
     db.pragma_update(None, "temp_store", "MEMORY")?;
@@ -108,9 +110,9 @@ struct Writer<'a> {
     manifest: &'a Manifest,
     hash: String,
     host: &'a dyn BuildHost,
-    /// What the open transaction holds, about.
+    /// The approximate number of bytes in the open transaction.
     in_batch: usize,
-    /// What was committed, about.
+    /// The approximate number of committed bytes.
     done: u64,
 }
 
@@ -137,7 +139,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Notes that a row was written; ends the transaction when it is long enough.
+    /// Counts a written row, and commits the transaction if it is large enough.
     fn wrote(&mut self, bytes: usize) -> Result<(), Problem> {
         self.in_batch += ROW_BYTES + bytes;
         if self.in_batch < BATCH_BYTES {
@@ -151,7 +153,7 @@ impl<'a> Writer<'a> {
         Ok(self.db.prepare(sql)?)
     }
 
-    /// The row of the index, in the state `BUILDING`.
+    /// Writes the row of the index, in the state `BUILDING`.
     fn meta(&mut self) -> Result<(), Problem> {
         let (key, state, bloom) = (
             &self.manifest.key,
@@ -200,7 +202,7 @@ impl<'a> Writer<'a> {
         self.wrote(0)
     }
 
-    /// What belongs to the key, and to the segment as a whole.
+    /// Writes the parts of the key, and the numbers of the whole segment.
     fn key(&mut self) -> Result<(), Problem> {
         let (key, meta) = (&self.manifest.key, self.segment.meta());
         let summary = self.segment.summary();
@@ -344,7 +346,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Blocks and bitsets, group by group. A file has all of its slots in one group.
+    /// Writes blocks and bitsets, group by group. All slots of a file are in one group.
     fn blocks(&mut self) -> Result<(), Problem> {
         let mut block_no = 0i64;
         let starts = self.segment.starts()?;
@@ -385,8 +387,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// The bitsets of a group. `slots` are the ranks, blocks and slots of its files, in order; `columns` those of
-    /// each block, and how many.
+    /// Writes the bitsets of a group. `slots` has the rank, block and slot of each file part,
+    /// sorted. `columns` has the columns of each block, and their number.
     fn bitsets(
         &mut self,
         slots: &[(u32, usize, usize)],
@@ -407,7 +409,7 @@ impl<'a> Writer<'a> {
                     bitset.extend_from_slice(column.unwrap_or_default());
                 }
             }
-            // The bits answer for both variants, so the second has nothing to add.
+            // The same bits serve both variants, so the second is empty.
             for (variant, bits) in [("INSENSITIVE", &bitset[..]), ("SENSITIVE", &[])] {
                 insert.execute(params![
                     row_of(rank),
@@ -425,7 +427,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// The state that readers take an index in.
+    /// Sets the state in which readers accept the index.
     fn finish(&mut self) -> Result<(), Problem> {
         let standing = match self.manifest.state.enumeration_errors {
             0 => Standing::Complete,
@@ -438,17 +440,17 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Returns the row of the file with a rank.
+/// Returns the row id of the file with a rank.
 pub(super) fn row_of(rank: u32) -> i64 {
     i64::from(rank) + 1
 }
 
-/// Returns what stands for all of a manifest.
+/// Returns the checksum of a whole manifest.
 pub(super) fn checksum(manifest: &Manifest) -> Result<u64, FormatError> {
     Ok(xxh64(&manifest.encode()?, 0))
 }
 
-/// Numbers as bytes.
+/// Converts numbers to little-endian bytes.
 trait ToLe {
     fn to_le(&self) -> Vec<u8>;
 }

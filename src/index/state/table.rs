@@ -1,44 +1,45 @@
-//! The table of transitions (LSI §4.2.2), row by row.
+//! The transition table (LSI §4.2.2), row by row.
 //!
-//! Owns what follows from one trigger alone. How several at one moment get along is not its business.
+//! This module defines the effect of a single trigger. [`step`](super::step) combines several
+//! triggers of one moment.
 
 use super::SafetyState::{Absent, Building, Complete, Corrupt, Disabled, Uncertain};
 use super::{Action, DisabledReason, SafetyState, Standing, Trigger, UncertainReason};
 
-/// The classes of triggers, the one that comes first before the others (LSI §4.2.1, P2).
+/// The classes of triggers, the highest precedence first (LSI §4.2.1, P2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// There is to be no index.
+    /// The index is to be disabled.
     HardDisable,
-    /// Data are damaged.
+    /// The index data are damaged.
     Corruption,
-    /// Data are of another schema, key or tokenizer.
+    /// The index data have another schema, key or tokenizer.
     Mismatch,
-    /// What is covered is no longer certain.
+    /// Coverage is no longer confirmed.
     Coverage,
-    /// Room, memory, locks.
+    /// Disk space, memory and locks.
     Resources,
-    /// Builds.
+    /// Progress and results of builds.
     Build,
-    /// Changes are worked off.
+    /// Processing of changes.
     Maintenance,
-    /// Opening and the like.
+    /// Opening an index, and starting a watcher.
     Access,
 }
 
-/// What a trigger does to the state.
+/// The effect of a trigger on the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It asks for nothing.
+    /// The trigger requires no state.
     None,
-    /// It asks to stay in this state, for the same reason.
+    /// The trigger requires the current state with its reason.
     Stay,
-    /// It asks for another.
+    /// The trigger requires this state.
     Become(Standing),
 }
 
 impl Effect {
-    /// Returns what is asked for in a state, if anything is.
+    /// Returns the state that is required in `current`; `None` if any is acceptable.
     pub fn on(self, current: Standing) -> Option<Standing> {
         match self {
             Effect::None => None,
@@ -48,31 +49,31 @@ impl Effect {
     }
 }
 
-/// A row: what follows from one trigger in some states.
+/// The effect of one trigger in some states.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// The trigger.
     pub trigger: Trigger,
     /// The states in which it has this effect.
     pub from: &'static [SafetyState],
-    /// States beside those of the specification, so that nothing is missed (D49).
+    /// States in addition to those of the specification, so that no case is missed (D49).
     pub also: &'static [SafetyState],
-    /// The only state with its reason in which it has, if it depends on that.
+    /// The only state with its reason in which the row applies; `None` for all.
     pub only: Option<Standing>,
-    /// What it does to the state.
+    /// The effect on the state.
     pub effect: Effect,
-    /// What has to be done.
+    /// The required actions.
     pub actions: &'static [Action],
 }
 
 impl Row {
-    /// Returns true if the row is about an index in this state.
+    /// Returns true if the row applies to this state.
     pub fn applies(&self, current: Standing) -> bool {
         self.states().any(|state| state == current.state())
             && self.only.is_none_or(|only| only == current)
     }
 
-    /// Iterates over the states that it is about.
+    /// Returns the states in which the row applies.
     pub fn states(&self) -> impl Iterator<Item = SafetyState> {
         self.from.iter().chain(self.also).copied()
     }
@@ -122,7 +123,7 @@ const NOT_DISABLED: &[SafetyState] = &[Complete, Absent, Building, Uncertain, Co
 const OPENABLE: &[SafetyState] = &[Absent, Corrupt, Uncertain, Complete];
 const COVERED: &[SafetyState] = &[Complete, Uncertain];
 
-/// What is done whenever an index is disabled.
+/// The actions of every transition that disables the index.
 const SHUT: &[Action] = &[
     Action::StopBuild,
     Action::StopWatching,
@@ -130,11 +131,11 @@ const SHUT: &[Action] = &[
     Action::CloseIndex,
 ];
 
-/// What is done whenever coverage is lost: what the event concerns is marked, and only a comparison with all of the
-/// tree that begins afterwards restores it.
+/// The actions whenever coverage is lost. The paths of the event are marked. Only a comparison with
+/// the whole tree that begins later restores coverage.
 const LOST: &[Action] = &[Action::MarkDirty, Action::ScheduleReconcile];
 
-/// All rows. Those of one trigger are about different states.
+/// All rows. Rows of the same trigger apply to different states.
 pub const TABLE: &[Row] = &[
     row(Trigger::ModeOff, ANY, disabled(None)).does(SHUT),
     row(
@@ -176,7 +177,7 @@ pub const TABLE: &[Row] = &[
     row(Trigger::BuildStarted, OPENABLE, BUILDING).does(&[Action::RunBuild]),
     row(Trigger::BuildCompleted, &[Building], COMPLETE)
         .does(&[Action::RaiseEpoch, Action::ClearDirty]),
-    // Its coverage was lost while it ran (FR-LSI-BG-62).
+    // Coverage was lost during the build (FR-LSI-BG-62).
     row(Trigger::BuildCompleted, &[], Effect::None)
         .does(&[Action::ScheduleReconcile])
         .also_in(&[Uncertain]),
@@ -192,7 +193,7 @@ pub const TABLE: &[Row] = &[
     row(Trigger::BuildFailedDirty, &[Building], CORRUPT)
         .does(&[Action::Quarantine, Action::RecordDiagnostic])
         .also_in(&[Uncertain]),
-    // The build went on when coverage was lost, and may still fail.
+    // The build continued after coverage was lost, and may still fail.
     row(Trigger::BuildBudgetExceeded, &[], Effect::None)
         .does(&[Action::KeepCheckpoint])
         .also_in(&[Uncertain]),

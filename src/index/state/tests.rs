@@ -3,7 +3,7 @@ use super::SafetyState::{Absent, Building, Complete, Corrupt, Disabled, Uncertai
 use super::UncertainReason as Why;
 use super::*;
 
-/// All states with their reasons.
+/// Returns all states with their reasons.
 fn standings() -> Vec<Standing> {
     let mut all = vec![
         Standing::Complete,
@@ -26,7 +26,7 @@ fn in_states(states: &[SafetyState]) -> impl Iterator<Item = Standing> {
     all.filter(|current| states.contains(&current.state()))
 }
 
-/// Checks a row: what follows from the trigger in each of the states, whatever the reason.
+/// Checks a row: the next state after the trigger in each of the states, with any reason.
 #[track_caller]
 fn check(trigger: Trigger, from: &[SafetyState], next: Standing) {
     for current in in_states(from) {
@@ -43,7 +43,7 @@ fn check(trigger: Trigger, from: &[SafetyState], next: Standing) {
     }
 }
 
-/// Checks that a trigger leaves the state as it is.
+/// Checks that a trigger does not change the state.
 #[track_caller]
 fn stays(trigger: Trigger, from: &[SafetyState]) {
     for current in in_states(from) {
@@ -51,7 +51,7 @@ fn stays(trigger: Trigger, from: &[SafetyState]) {
     }
 }
 
-/// Checks that a trigger has no effect in all but some states.
+/// Checks that a trigger has an effect only in some states.
 #[track_caller]
 fn ignored_but_in(trigger: Trigger, states: &[SafetyState]) {
     let others: Vec<SafetyState> = SafetyState::ALL
@@ -89,7 +89,7 @@ fn rows_index_mode_off_disables() {
         let all = [Action::StopWatching, Action::ClearDirty, Action::CloseIndex];
         does(Trigger::ModeOff, from, &all);
     }
-    // It counts more than why the index was disabled before.
+    // It overrides the earlier reason for disabling the index.
     let before = disabled(No::MemoryBudgetExceeded);
     assert_eq!(
         step(before, &[Trigger::ModeOff]).next,
@@ -220,7 +220,7 @@ fn rows_a_build_that_lost_events_does_not_become_complete() {
         let built = step(during, &[Trigger::BuildCompleted]);
         assert_eq!(built.next, during);
         assert_eq!(built.actions, [Action::ScheduleReconcile]);
-        // At the same moment.
+        // Both triggers at the same moment.
         let both = step(Standing::Building, &[Trigger::BuildCompleted, lost]).next;
         assert_eq!(both, during);
     }
@@ -254,7 +254,7 @@ fn rows_watchers() {
     let down = Standing::Uncertain(Why::WatcherDown);
     check(Trigger::WatcherDown, &[Complete], down);
     ignored_but_in(Trigger::WatcherDown, &[Complete, Uncertain, Building]);
-    // What is lost then is not made good by working off what is known to have changed.
+    // Processing known changes does not restore this lost coverage.
     let backlog = step(
         Standing::Uncertain(Why::DirtyBacklog),
         &[Trigger::WatcherDown],
@@ -287,7 +287,7 @@ fn rows_eligibility_and_policy() {
         Trigger::EligibilityChanged,
         &[Complete, Uncertain, Building],
     );
-    // Where there is no index for the patterns of now, there was one for others.
+    // If there is no index for the current patterns, there was one for others.
     check(Trigger::PolicyChanged, &[Absent], why);
     ignored_but_in(
         Trigger::PolicyChanged,
@@ -393,7 +393,7 @@ fn p1_the_most_severe_state_wins() {
     assert_eq!(next(&[Mismatch, Evicted]), Building);
     assert_eq!(next(&[Evicted, Trigger::DirtyApplied]), Absent);
     assert_eq!(next(&[Evicted, MemoryExceeded]), Disabled);
-    // What is not carried out deletes nothing either.
+    // A trigger that does not count deletes nothing.
     let actions = step(Standing::Complete, &[WatcherOverflow, Evicted]).actions;
     assert!(!actions.contains(&Action::Delete), "{actions:?}");
 }
@@ -407,7 +407,7 @@ fn p2_classes_decide_between_equal_states() {
     assert_eq!(next(&both), Standing::Uncertain(Why::WatcherOverflow));
     let both = [Trigger::IndexOpened, Trigger::MaintBudgetExceeded];
     assert_eq!(next(&both), Standing::Uncertain(Why::MaintBudgetExceeded));
-    // One class: the order of the table.
+    // The same class: the order of the table decides.
     let both = [Trigger::EligibilityChanged, Trigger::WatcherOverflow];
     let step = step(Standing::Complete, &both);
     assert_eq!(step.next, Standing::Uncertain(Why::WatcherOverflow));
@@ -432,7 +432,7 @@ fn p4_reasons_are_overwritten_by_higher_classes_only() {
     );
     let opened = next(Why::BuildBudgetExceeded, Trigger::IndexOpened);
     assert_eq!(opened, Standing::Uncertain(Why::BuildBudgetExceeded));
-    // Retained or not, all has to be compared again.
+    // Whether or not the reason changes, everything has to be compared again.
     let step = step(Standing::Uncertain(Why::EligibilityChanged), &[overflow]);
     assert!(step.actions.contains(&Action::ScheduleReconcile));
 }
@@ -452,7 +452,7 @@ fn any_triggers_at_one_moment() {
     assert_eq!(sets.len(), 1 + 34 + 34 * 33 / 2 + 34 * 33 * 32 / 6);
     for current in standings() {
         let alone = |trigger: &Trigger| step(current, std::slice::from_ref(trigger));
-        // A trigger asks for a state if it has a row with one.
+        // A trigger requires a state if it has a row with one.
         let asks = |trigger: &Trigger| {
             let mut rows = TABLE.iter().filter(|row| row.trigger == *trigger);
             rows.any(|row| row.applies(current) && row.effect != Effect::None)
@@ -465,7 +465,7 @@ fn any_triggers_at_one_moment() {
             let states = asked.clone().map(|trigger| alone(trigger).next.state());
             let severest = states.max().unwrap_or(current.state());
             assert_eq!(next.state(), severest, "{current:?} {set:?}");
-            // P2 and P4: it is what one of the first class among those asks for alone.
+            // P2 and P4: the next state is one that a trigger of the first class requires alone.
             let same = asked.filter(|trigger| alone(trigger).next.state() == severest);
             let class = same.clone().map(|trigger| trigger.class()).min();
             let mut first = same.filter(|trigger| Some(trigger.class()) == class);
@@ -478,7 +478,8 @@ fn any_triggers_at_one_moment() {
             }
             // P3.
             assert_eq!(next.allows_exclusion(), next.state() == Complete);
-            // Coverage is only gained where a build, a reconcile or the rest of the changes has ended.
+            // Coverage is regained only at the end of a build, of a reconcile, or of the remaining
+            // changes.
             if next.allows_exclusion() && !current.allows_exclusion() {
                 let gains = [
                     Trigger::BuildCompleted,
@@ -487,11 +488,12 @@ fn any_triggers_at_one_moment() {
                 ];
                 assert!(set.iter().any(|trigger| gains.contains(trigger)), "{set:?}");
             }
-            // Whatever makes coverage uncertain is heard, but by those who trust nothing anyway.
+            // A trigger that makes coverage uncertain is never ignored, except where no search
+            // relies on the index anyway.
             if set.iter().any(|trigger| trigger.class() == Class::Coverage) {
                 assert!(!next.allows_exclusion(), "{current:?} {set:?}");
             }
-            // Each action once, and only those of the triggers.
+            // Each action occurs once, and belongs to one of the triggers.
             let mut seen = step.actions.clone();
             seen.sort_unstable();
             seen.dedup();
@@ -499,7 +501,7 @@ fn any_triggers_at_one_moment() {
             let mut own = set.iter().flat_map(|trigger| alone(trigger).actions);
             let known: Vec<Action> = own.by_ref().collect();
             assert!(step.actions.iter().all(|action| known.contains(action)));
-            // The order in which triggers are named does not matter.
+            // The order of the triggers does not matter.
             let mut turned = set.clone();
             turned.reverse();
             assert_eq!(super::step(current, &turned), step);
@@ -523,7 +525,7 @@ fn every_trigger_has_a_row_and_every_reason_a_trigger() {
         let gives = Effect::Become(disabled(why));
         assert!(TABLE.iter().any(|row| row.effect == gives), "{why:?}");
     }
-    // Rows of one trigger are about different states.
+    // Rows of the same trigger apply to different states.
     for (n, row) in TABLE.iter().enumerate() {
         for other in &TABLE[n + 1..] {
             let same = row.trigger == other.trigger;

@@ -1,8 +1,8 @@
-//! When an index was last used.
+//! The time of the last use of an index.
 //!
-//! Owns the file that says so: empty, in the index's directory, and its time of last change is that of the last use. So no use writes
-//! anything that matters, and all processes that use an index say so in one place. Who uses an index
-//! seldom enough to be evicted is decided elsewhere.
+//! Owns the file `accessed` in the directory of each index. The file is empty; its modification
+//! time is the time of the last use. So a use never writes index data, and all processes share one
+//! time. Searches call `Store::note_access`; eviction reads the time.
 
 use std::fs::{self, File};
 use std::io;
@@ -14,13 +14,13 @@ use super::Store;
 use crate::format::disk::Disk;
 use crate::format::manifest::KeyParts;
 
-/// The name of the file in an index's directory.
+/// The name of the file in the directory of an index.
 pub(super) const ACCESSED: &str = "accessed";
 
-/// How long a use stands for those after it, in milliseconds.
+/// The shortest interval between two writes of the last use, in milliseconds.
 const INTERVAL_MS: i64 = 60_000;
 
-/// Remembers when a use of an index was last noted, so that not each search writes: no more than one a minute does.
+/// The time of the last noted use of an index. Limits writes to one per minute.
 #[derive(Debug)]
 pub struct AccessNotes(AtomicI64);
 
@@ -33,48 +33,50 @@ impl Default for AccessNotes {
 impl AccessNotes {
     const NEVER: i64 = i64::MIN;
 
-    /// Returns whether a use at `now_ms`, in milliseconds since the Unix epoch, is to be noted; if so, the next one is not
-    /// before a minute has passed. A clock that was set back is no reason to wait.
+    /// Returns true if the use at `now_ms`, in milliseconds since the Unix epoch, should be
+    /// written. The next one is then due after a minute, or at once if the clock was set back.
     pub fn is_due(&self, now_ms: i64) -> bool {
         let last_ms = self.0.load(Ordering::Acquire);
         let recent = last_ms..last_ms.saturating_add(INTERVAL_MS);
         if last_ms != AccessNotes::NEVER && recent.contains(&now_ms) {
             return false;
         }
-        // Of several at a time, one notes it.
+        // Of several concurrent callers, one writes.
         let (order, failed) = (Ordering::AcqRel, Ordering::Acquire);
         self.0
             .compare_exchange(last_ms, now_ms, order, failed)
             .is_ok()
     }
 
-    /// Forgets the last use: the next one is noted.
+    /// Forgets the last use: the next one is due at once.
     pub fn reset(&self) {
         self.0.store(AccessNotes::NEVER, Ordering::Release);
     }
 }
 
 impl Store {
-    /// Notes that the index with a key was used at `now_ms`, in milliseconds since the Unix epoch. Where that can't be written,
-    /// or there is no index any more, nothing happens: the worst that follows is that the wrong index is removed first.
+    /// Records that the index of `key` was used at `now_ms`, in milliseconds since the Unix epoch.
+    /// A write error or a missing index is ignored: at worst, eviction removes the wrong index
+    /// first.
     ///
     /// Serves `FR-LSI-IDX-RM-02`.
     pub fn note_access(&self, key: &KeyParts, now_ms: i64) {
-        // Not made here: somebody may just be removing the directory, and would find it not empty.
+        // Does not create the file: another process may be removing the directory, and a new file
+        // would keep it from being empty.
         let _unless_impossible = set_time(&self.dir_of(key).join(ACCESSED), now_ms);
     }
 }
 
-/// Notes the first use of an index, whose directory the caller has locked for writing.
+/// Records the first use of an index. The caller has locked the directory for writing.
 pub(super) fn note_first(disk: &dyn Disk, dir: &Path, now_ms: i64) {
     let path = dir.join(ACCESSED);
-    // It may be there; if it can't be made, the time at which the index was built has to do.
+    // The file may exist. If it can't be created, eviction uses the build time.
     let _unless_impossible = disk.create_new(&path).map(drop);
     let _unless_impossible = set_time(&path, now_ms);
 }
 
-/// Returns when the index in a directory was last used, in milliseconds since the Unix epoch; `None` if nobody has noted
-/// that.
+/// Returns the time of the last use of the index in a directory, in milliseconds since the Unix
+/// epoch; `None` if no use was recorded.
 pub(super) fn last(dir: &Path) -> Option<i64> {
     let meta = fs::symlink_metadata(dir.join(ACCESSED)).ok()?;
     let modified = meta.is_file().then(|| meta.modified().ok())??;
@@ -127,7 +129,7 @@ mod tests {
         assert_eq!(last(dir.path()), Some(99_999_999_999));
         let path = dir.path().join(ACCESSED);
         assert_eq!(fs::metadata(&path).unwrap().len(), 0);
-        // Anything else of that name is left as it is.
+        // A directory or a missing file is left alone.
         fs::remove_file(&path).unwrap();
         assert!(set_time(&path, 1).is_err());
         assert!(!path.exists());

@@ -1,4 +1,4 @@
-//! An index in an SQLite database, which is read into memory.
+//! The storage mode `sqlite`: an index in an SQLite database, which is read into memory.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::index::segment::Segment;
 use crate::index::snapshot::StorageMode;
 use crate::index::sqlite::{self, Access};
 
-/// This form.
+/// An index in a database.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Database;
 
@@ -26,7 +26,7 @@ impl Terms {
         }
     }
 
-    /// For what needs no check of the whole file, or does a better one itself.
+    /// For calls that need no check of the whole file, or that verify it themselves.
     fn unchecked(&self) -> Access {
         Access {
             check: false,
@@ -57,7 +57,7 @@ impl Keep for Database {
         let manifest = (to.describe)(&built, DATABASE.to_string());
         publish_path(&*terms.disk, to.lock, DATABASE, |path| {
             sqlite::write(path, &segment, &manifest, to.host, terms.lock_timeout)?;
-            // One that can't be looked at can't be published either.
+            // A file without readable metadata can't be published either; the rename reports it.
             terms.check_size(std::fs::metadata(path).map_or(0, |meta| meta.len()))
         })?;
         to.activating(&built);
@@ -86,7 +86,7 @@ impl Keep for Database {
     }
 
     fn owns(&self, _: &Manifest, name: &str) -> bool {
-        // With what readers keep beside it while they have it open.
+        // Includes the files that SQLite creates next to an open database.
         name.starts_with(DATABASE)
     }
 }

@@ -1,12 +1,13 @@
-//! How much is kept: limits, and what goes when they are exceeded.
+//! Eviction: keeps the store within its limits.
 //!
-//! Owns the order in which indexes go (`FR-LSI-IDX-RM-02`), and that none goes while somebody writes or opens it (`FR-LSI-IDX-RM-03`). How
-//! a directory is emptied is the store's to know.
+//! Owns the order in which indexes are evicted (`FR-LSI-IDX-RM-02`). Guarantees that no index is
+//! evicted while a process writes or opens it (`FR-LSI-IDX-RM-03`). `Store::publish` calls
+//! `Store::make_room`; the store empties the directories.
 //!
-//! An index goes under the locks of writers and of readers, which are not waited for: who holds one is using the index. The file
-//! without which there is none goes first. Whoever opens the index then finds none; whoever has it open keeps it. Where other
-//! files can't be removed, because a system does not let go of mapped ones, what remains is no index, and the next who makes
-//! room tries again.
+//! Evicting an index takes both locks of its directory without waiting: a held lock means that the
+//! index is in use. The manifest or database is removed first, so that a later open finds no index.
+//! Processes that have the index open keep it. Some systems don't remove mapped files; such
+//! leftovers are not an index, and the next eviction tries again.
 
 use std::cmp::Reverse;
 use std::io;
@@ -21,14 +22,14 @@ use crate::format::lock::{DirLock, LockFile};
 use crate::index::builder::{BuildError, Built};
 use crate::index::key::root_of;
 
-/// How much a store keeps (`FR-LSI-IDX-RM-01`).
+/// Size and count limits of a store (`FR-LSI-IDX-RM-01`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of all indexes together (`index_max_db_bytes`).
+    /// The largest total size of all indexes, in bytes (`index_max_db_bytes`).
     pub bytes: u64,
-    /// Bytes of one index (`index_max_store_bytes`).
+    /// The largest size of one index, in bytes (`index_max_store_bytes`).
     pub one: u64,
-    /// Indexes (`index_max_indexes`).
+    /// The largest number of indexes (`index_max_indexes`).
     pub indexes: u64,
 }
 
@@ -40,7 +41,7 @@ impl Limits {
         indexes: u64::MAX,
     };
 
-    /// Checks that an index of so many bytes can be kept at all.
+    /// Checks that an index of `bytes` bytes can be kept at all.
     pub(super) fn check(&self, bytes: u64) -> Result<(), BuildError> {
         let limit = self.bytes.min(self.one);
         match bytes > limit {
@@ -49,7 +50,7 @@ impl Limits {
         }
     }
 
-    /// Says that an index would take more than a limit, and which.
+    /// Returns the error for an index that exceeds `limit`.
     fn over(&self, limit: u64) -> BuildError {
         let key = match self.one < self.bytes {
             true => "index_max_store_bytes",
@@ -59,60 +60,61 @@ impl Limits {
     }
 }
 
-/// What had to go to keep limits, and what could not.
+/// The result of an eviction or a purge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Eviction {
-    /// The indexes that are gone, in this order.
+    /// The evicted indexes, in the order of eviction.
     pub evicted: Vec<Evicted>,
-    /// Those that should have gone before others, or before the limits were kept.
+    /// The indexes that were due for eviction and are still there.
     pub spared: Vec<Spared>,
-    /// Whether more is kept than should be.
+    /// Whether the store still exceeds its limits.
     pub over_limits: bool,
-    /// Those that were removed because they were built under fewer denied patterns.
+    /// The indexes that were purged because they were built under fewer deny patterns.
     pub purged: Vec<Evicted>,
-    /// Those that should have been removed for that.
+    /// The indexes that were due to be purged and are still there.
     pub unpurged: Vec<Spared>,
 }
 
-/// An index that is gone.
+/// An index that was removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evicted {
-    /// The directory that it had.
+    /// The directory of the index.
     pub dir: PathBuf,
-    /// Its tree, if that was known.
+    /// The root of the indexed tree, if known.
     pub root: Option<PathBuf>,
-    /// Its size, in bytes.
+    /// The size of the index, in bytes.
     pub bytes: u64,
-    /// When it was last used, in milliseconds since the Unix epoch, if that was known.
+    /// The last use, in milliseconds since the Unix epoch, if known.
     pub accessed_ms: Option<i64>,
 }
 
-/// An index whose turn it was to go.
+/// An index that was due for removal and is still there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spared {
-    /// Its directory.
+    /// The directory of the index.
     pub dir: PathBuf,
-    /// Its tree, if that is known.
+    /// The root of the indexed tree, if known.
     pub root: Option<PathBuf>,
-    /// Why it is still there; `None` if it is in use.
+    /// Why the removal failed; `None` if the index is in use.
     pub problem: Option<String>,
 }
 
 impl Store {
-    /// Removes indexes until the limits are kept, the one that was not used for longest first, and before it such of which nobody
-    /// knows; of several the largest, then the one whose key has the lowest hash. The one in the directory `but` stays, and so do those that somebody writes or
-    /// opens right now. What an earlier removal had to leave behind goes too.
+    /// Evicts indexes until the limits are kept. The index that was unused for longest goes first,
+    /// an index of unknown last use before it. Among equals, the largest goes first, then the one
+    /// whose key has the lowest hash. The index in the directory `but` stays, and so do indexes
+    /// that a process writes or opens. Also removes leftovers of earlier removals.
     ///
     /// Serves `FR-LSI-IDX-RM-01`, `FR-LSI-IDX-RM-02`, `FR-LSI-IDX-RM-03`.
     pub fn make_room(&self, but: Option<&Path>) -> Eviction {
         self.sweep(but);
-        // What can't be listed can't be removed either; the store's next user will be told.
+        // An unreadable directory can't be emptied either; the next use reports the error.
         let mut kept = self.list_with_unfinished().unwrap_or_default();
         let limits = self.terms.limits;
         let mut bytes = kept
             .iter()
             .fold(0u64, |sum, one| sum.saturating_add(one.bytes));
-        // What remains of others takes space, and could not be removed just now.
+        // Leftovers that `sweep` could not remove take space, but are not indexes.
         kept.retain(|one| has_index(&one.dir));
         let mut indexes = kept.len() as u64;
         kept.sort_by(|a, b| {
@@ -135,11 +137,11 @@ impl Store {
                 done.spared.push(Spared { dir, root, problem });
                 continue;
             }
-            // What could not be removed with it still takes space.
+            // Files that could not be removed still take space.
             bytes = bytes.saturating_sub(one.bytes.saturating_sub(size_of_dir(&dir)));
             indexes -= 1;
             if removed.is_err_and(|error| error.is_not_found()) {
-                // Somebody else was faster.
+                // Another process removed the index first.
                 continue;
             }
             done.evicted.push(Evicted {
@@ -153,7 +155,7 @@ impl Store {
         done
     }
 
-    /// Removes an index, unless it is in use or was since it was looked at.
+    /// Removes an index, unless it is in use or was used since `seen` was read.
     fn evict(&self, seen: &Listed) -> Result<(), FormatError> {
         let disk = &*self.terms.disk;
         let _readers = lock_now(disk, &seen.dir, LockFile::Readers)?;
@@ -165,8 +167,8 @@ impl Store {
         empty(disk, &writers)
     }
 
-    /// Removes directories of this store without an index: what a first build that was killed left behind, or a removal that
-    /// was not allowed to end.
+    /// Removes directories without an index: leftovers of a first build that was killed, or of a
+    /// removal that failed midway.
     fn sweep(&self, but: Option<&Path>) {
         let disk = &*self.terms.disk;
         let names = disk.names(&self.root).unwrap_or_default();
@@ -176,14 +178,15 @@ impl Store {
         let dirs = names.map(|name| self.root.join(name));
         for dir in dirs.filter(|dir| Some(&**dir) != but) {
             if !self.has(&dir) {
-                // The last that a removal leaves. Whoever is making it just now finds it gone, and makes it again.
+                // An empty directory. A writer that is creating it finds it gone and creates it
+                // again.
                 let _unless_not_empty = disk.remove_dir(&dir);
                 continue;
             }
             if has_index(&dir) {
                 continue;
             }
-            // Whoever holds one of the locks is building, or about to find that there is nothing.
+            // A lock holder is building, or is about to find no index.
             let _unless_impossible = lock_now(disk, &dir, LockFile::Readers).and_then(|_readers| {
                 let writers = lock_now(disk, &dir, LockFile::Writers)?;
                 match has_index(&dir) {
@@ -195,14 +198,15 @@ impl Store {
     }
 }
 
-/// Returns whether a directory has an index, whatever its form, also of one that this build can't read.
+/// Returns true if a directory has an index in any storage mode, even one that this build can't
+/// read.
 fn has_index(dir: &Path) -> bool {
     let forms = FORMS.iter().any(|form| is_there(*form, dir));
-    // What a build has left that is to go on is worth as much.
+    // An unfinished build counts too: the next build continues it.
     forms || dir.join(DATABASE).exists() || dir.join(UNFINISHED).exists()
 }
 
-/// Takes a lock that nobody holds.
+/// Takes an exclusive lock, or fails at once if it is held.
 pub(super) fn lock_now(
     disk: &dyn Disk,
     dir: &Path,
@@ -211,7 +215,7 @@ pub(super) fn lock_now(
     DirLock::exclusive_on(disk, dir, which, Duration::ZERO, &mut |_| {})
 }
 
-/// An output that takes no more than an index may be.
+/// An output that refuses more bytes than the limits allow for one index.
 pub(super) struct Bounded<'a> {
     out: &'a mut dyn io::Write,
     left: u64,
@@ -219,7 +223,7 @@ pub(super) struct Bounded<'a> {
 }
 
 impl Bounded<'_> {
-    /// Runs a build, and ends it when it has written too much.
+    /// Runs a build, and stops it when its output exceeds the limit.
     pub(super) fn run(
         terms: &Terms,
         out: &mut dyn io::Write,
@@ -255,6 +259,6 @@ impl io::Write for Bounded<'_> {
     }
 }
 
-// Locks are the filesystem's, which the interpreter keeps from tests.
+// These tests need file locks, which Miri does not provide.
 #[cfg(all(test, not(miri)))]
 mod tests;

@@ -1,5 +1,6 @@
-//! An index in files: a manifest, and the segment that it names, which is mapped, or read as it is looked
-//! at.
+//! The storage mode `mmap`: a manifest, and the segment file that it names.
+//!
+//! The segment is mapped, read on demand, or read into memory, depending on the store's settings.
 
 use std::path::Path;
 
@@ -13,7 +14,7 @@ use crate::index::builder::{BuildError, Built};
 use crate::index::segment::Segment;
 use crate::index::snapshot::StorageMode;
 
-/// This form.
+/// An index in files.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Files;
 
@@ -33,7 +34,7 @@ impl Keep for Files {
         build: Build<'_>,
     ) -> Result<(Built, Manifest, Segment), BuildError> {
         let dir = to.lock.dir();
-        // A name of its own: readers may still be about to open the one before.
+        // A new name: readers may still be about to open the previous segment.
         let name = free_name(dir, to.sequence);
         let built = publish(&*terms.disk, to.lock, &name, |out| {
             build(out).map_err(|error| placed(error, &dir.join(&name)))
@@ -43,7 +44,7 @@ impl Keep for Files {
         let encoded = manifest.encode()?;
         if let Err(error) = terms.check_size(built.summary.len + encoded.len() as u64) {
             if let Some(segment) = manifest.segments.first() {
-                // Else the next publication removes it.
+                // If this fails, the next publication removes the file.
                 let _left_behind = terms.disk.remove(&dir.join(&segment.file.name));
             }
             return Err(error);
@@ -67,7 +68,7 @@ impl Keep for Files {
     fn unfinished(&self, terms: &Terms, dir: &Path, key: &KeyParts) -> Option<Segment> {
         let manifest = read_manifest(terms, &dir.join(UNFINISHED)).ok()?;
         let segment = open_segment(terms, dir, &manifest).ok()?;
-        // All of it is going to be read, and written again as if it were sound.
+        // The next build copies from the whole segment, so it must be sound.
         let sound = manifest.key == *key && segment.verify().is_ok();
         sound.then_some(segment)
     }
@@ -101,9 +102,9 @@ impl Keep for Files {
 }
 
 impl Files {
-    /// Opens the segment that a manifest names. If it is gone and there is another manifest by now, that one's is opened: whoever
-    /// publishes removes what nobody needs any more only afterwards. If there is none, the index is damaged. Each turn more means
-    /// that somebody has published once more.
+    /// Opens the segment that a manifest names. If the segment is missing, reads the manifest
+    /// again: a writer publishes a new manifest before it removes the old segment. An unchanged
+    /// manifest means that the index is damaged. Each further round means another publication.
     fn with_segment(
         &self,
         terms: &Terms,
@@ -126,7 +127,7 @@ impl Files {
     }
 }
 
-/// Says of an output that could not be written which file that was.
+/// Adds the path of the file to an output error.
 fn placed(error: BuildError, path: &Path) -> BuildError {
     match error {
         BuildError::Output(error) => {
@@ -136,7 +137,7 @@ fn placed(error: BuildError, path: &Path) -> BuildError {
     }
 }
 
-/// Returns the key of a build that is not finished, if one has left that.
+/// Returns the key of the unfinished build in a directory, if there is one.
 pub(super) fn unfinished_key(terms: &Terms, dir: &Path) -> Option<KeyParts> {
     let manifest = read_manifest(terms, &dir.join(UNFINISHED)).ok()?;
     Some(manifest.key)
@@ -183,7 +184,7 @@ fn open_segment(terms: &Terms, dir: &Path, manifest: &Manifest) -> Result<Segmen
     Ok(opened)
 }
 
-/// Returns a name that no file has.
+/// Returns a segment name that no file has.
 fn free_name(dir: &Path, sequence: u64) -> String {
     let name = |n: u64| format!("segment-{n}.seg");
     let mut n = sequence;

@@ -1,7 +1,8 @@
-//! How indexes are kept: in files of their own, or in a database.
+//! Storage modes: the interface between the store and the representations of an index on disk.
 //!
-//! Owns the seam between the store, which decides when an index is published, opened and removed, and the forms that
-//! one can have in its directory.
+//! Owns the trait `Keep`, which `files` (a manifest and a segment) and `database` (SQLite)
+//! implement. The store decides when an index is published, opened or removed; an implementation
+//! does it in one directory.
 
 use std::fmt;
 use std::io::Write;
@@ -20,53 +21,53 @@ use crate::index::segment::Segment;
 use crate::index::snapshot::StorageMode;
 use crate::index::store::evict::Limits;
 
-/// What holds for all indexes of a store.
+/// Settings that all indexes of a store share.
 #[derive(Clone, Debug)]
 pub(super) struct Terms {
     /// The filesystem.
     pub(super) disk: Arc<dyn Disk>,
-    /// Who may be able to reach the files.
+    /// Whether other users may have access to the files.
     pub(super) privacy: Privacy,
-    /// How long locks are waited for.
+    /// The longest wait for a lock.
     pub(super) lock_timeout: Duration,
-    /// Whether files are mapped where they can be.
+    /// Whether files are mapped if possible.
     pub(super) map: bool,
-    /// Whether an index is checked as a whole when it is opened, where that says more than opening it.
+    /// Whether opening an index checks all of it, if opening alone does not.
     pub(super) check: bool,
-    /// How much may be kept.
+    /// The limits on size and number.
     pub(super) limits: Limits,
-    /// How many segments are open.
+    /// The limit on open segments.
     pub(super) handles: Handles,
 }
 
 impl Terms {
-    /// Checks that an index of so many bytes can be kept at all.
+    /// Checks that an index of `bytes` bytes can be kept at all.
     ///
     /// # Errors
     ///
-    /// [`BuildError::OverLimit`] if it alone is more than one, or all together, may take.
+    /// [`BuildError::OverLimit`] if the index alone exceeds a limit.
     pub(super) fn check_size(&self, bytes: u64) -> Result<(), BuildError> {
         self.limits.check(bytes)
     }
 }
 
-/// Builds a segment: writes it to an output.
+/// A function that builds a segment and writes it to an output.
 pub(super) type Build<'a> = Box<dyn FnOnce(&mut dyn Write) -> Result<Built, BuildError> + 'a>;
 
-/// An index that is to be published.
+/// A publication in progress.
 pub(super) struct Publishing<'a> {
     /// The lock on the directory.
     pub(super) lock: &'a DirLock,
-    /// The number of the publication.
+    /// The sequence number of the publication.
     pub(super) sequence: u64,
-    /// Whoever wants to know how far it is.
+    /// The receiver of progress.
     pub(super) host: &'a dyn BuildHost,
-    /// What the manifest says of a segment with this name.
+    /// Returns the manifest for a segment with this name.
     pub(super) describe: &'a dyn Fn(&Built, String) -> Manifest,
 }
 
 impl Publishing<'_> {
-    /// Tells that the index is written and comes into use.
+    /// Reports that the index is written and is about to be activated.
     pub(super) fn activating(&self, built: &Built) {
         let files = u64::from(built.meta.files);
         self.host.progress(Progress {
@@ -79,21 +80,23 @@ impl Publishing<'_> {
     }
 }
 
-/// A form in which an index is kept in its directory. Whatever is done to an index, it is whole before and after.
+/// A storage mode: writes and reads the index in one directory. Each operation is atomic: the index
+/// is complete before and after it.
 pub(super) trait Keep: fmt::Debug + Send + Sync {
-    /// Returns its name.
+    /// Returns the storage mode.
     fn mode(&self) -> StorageMode;
 
-    /// Returns the name of the file without which there is no index of this form.
+    /// Returns the name of the file that every index of this mode has.
     fn file(&self) -> &'static str;
 
-    /// Builds an index and puts it in the place of the one before. Returns it as it is used from now on. One that is not
-    /// finished is put beside the one before; a form that does not keep such has none built.
+    /// Builds an index, replaces the previous one, and returns the new one opened. An unfinished
+    /// build is stored next to the previous index, in a mode that supports it; in another mode no
+    /// build ends unfinished.
     ///
     /// # Errors
     ///
-    /// Those of `build`, [`BuildError::Format`] if it can't be written, and [`BuildError::OverLimit`] if it is too large;
-    /// the one before is there then.
+    /// Those of `build`, [`BuildError::Format`] if the index can't be written, and
+    /// [`BuildError::OverLimit`] if it is too large. The previous index then stays.
     fn publish(
         &self,
         terms: &Terms,
@@ -101,18 +104,19 @@ pub(super) trait Keep: fmt::Debug + Send + Sync {
         build: Build<'_>,
     ) -> Result<(Built, Manifest, Segment), BuildError>;
 
-    /// Reads what the index in a directory says about itself.
+    /// Reads the manifest of the index in a directory.
     ///
     /// # Errors
     ///
-    /// [`FormatError`], which [is not found](FormatError::is_not_found) where there is no index of this form.
+    /// [`FormatError`], which [is not found](FormatError::is_not_found) if there is no index of
+    /// this mode.
     fn manifest(&self, terms: &Terms, dir: &Path) -> Result<Manifest, FormatError>;
 
-    /// Opens the index in a directory; nothing if it has another key than it is asked for.
+    /// Opens the index in a directory; `None` if `asked` rejects its key.
     ///
     /// # Errors
     ///
-    /// As [`Keep::manifest`].
+    /// Those of [`Keep::manifest`].
     fn open(
         &self,
         terms: &Terms,
@@ -120,19 +124,20 @@ pub(super) trait Keep: fmt::Debug + Send + Sync {
         asked: &dyn Fn(&KeyParts) -> bool,
     ) -> Result<Option<(Manifest, Segment)>, FormatError>;
 
-    /// Opens what an unfinished build with a key has left in a directory, if this form keeps that and it can be relied on.
+    /// Opens the segment of an unfinished build with this key. `None` if this mode does not store
+    /// such builds, or if the segment is not sound.
     fn unfinished(&self, _terms: &Terms, _dir: &Path, _key: &KeyParts) -> Option<Segment> {
         None
     }
 
-    /// Checks that the index in a directory can be read, or if `deep` everything of it. Returns what it says about
-    /// itself.
+    /// Checks that the index in a directory can be opened, or verifies all of it if `deep`. Returns
+    /// its manifest.
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong.
+    /// [`FormatError`] for the first problem found.
     fn check(&self, terms: &Terms, dir: &Path, deep: bool) -> Result<Manifest, FormatError>;
 
-    /// Returns whether a file of the directory belongs to the index with a manifest.
+    /// Returns true if a file of the directory belongs to the index with this manifest.
     fn owns(&self, manifest: &Manifest, name: &str) -> bool;
 }

@@ -1,7 +1,7 @@
-//! Opening and checking the indexes of a store.
+//! Opens and checks the indexes of a store.
 //!
-//! Owns the locks and the patience of readers, and which form an index has. Nothing here changes an
-//! index.
+//! Owns the readers' side of the locks, and finds the storage mode of an existing index. Nothing
+//! here changes an index.
 
 use std::io;
 use std::path::Path;
@@ -19,13 +19,12 @@ use crate::index::snapshot::Snapshot;
 use crate::index::stamp::Stamp;
 
 impl Store {
-    /// Opens the index with a key; `None` if there is none. That of mapped files takes a time that
-    /// does not depend on its size, but for the list of eligibility inputs; that in a database is
-    /// read.
+    /// Opens the index with a key; `None` if there is no such index. Opening mapped files takes
+    /// constant time, except for the list of eligibility inputs. A database is read into memory.
     ///
     /// # Errors
     ///
-    /// [`FormatError`], which [is corrupt](FormatError::is_corrupt) where the index should be built anew.
+    /// [`FormatError`], which [is corrupt](FormatError::is_corrupt) if the index should be rebuilt.
     pub fn load(
         &self,
         key: &KeyParts,
@@ -34,17 +33,17 @@ impl Store {
         self.load_within(key, Duration::MAX, &mut go_on_after(pause))
     }
 
-    /// Returns how long a lock is waited for (`index_lock_timeout_ms`).
+    /// Returns the longest wait for a lock (`index_lock_timeout_ms`).
     pub fn lock_timeout(&self) -> Duration {
         self.terms.lock_timeout
     }
 
-    /// Opens an index as [`Store::load`] does, and waits no longer than `patience` for a lock, nor
-    /// when `pause` returns false.
+    /// Opens an index like [`Store::load`]. Stops waiting for a lock after `patience`, or when
+    /// `pause` returns false.
     ///
     /// # Errors
     ///
-    /// As [`Store::load`]; [`FormatError::is_locked`] if the lock could not be had in that time.
+    /// Those of [`Store::load`]; [`FormatError::is_locked`] if the wait for the lock ended.
     pub fn load_within(
         &self,
         key: &KeyParts,
@@ -58,8 +57,8 @@ impl Store {
             Err(_) if !dir.exists() => return Ok(None),
             Err(error) => return Err(error),
         };
-        // Another key with the same hash is none: the hash is a name, not an identity
-        // (FR-LSI-IDX-KEY-02).
+        // Two keys may have the same hash: the hash names the directory, but does not identify the
+        // key (FR-LSI-IDX-KEY-02).
         let opened = match self.form.open(terms, &dir, &|found| found == key) {
             Err(error) if error.is_not_found() && !is_there(self.form, &dir) => None,
             opened => opened?,
@@ -75,9 +74,8 @@ impl Store {
         ))
     }
 
-    /// Opens what an earlier build with a key has left that was not finished, for the next one to
-    /// go on from (`FR-LSI-BG-51`). `None` if there is nothing, or nothing that can be relied on:
-    /// the build then begins anew.
+    /// Opens the segment of an unfinished build with this key, so that the next build can continue
+    /// it (`FR-LSI-BG-51`). `None` if there is no sound segment: the build then starts from zero.
     pub fn unfinished(&self, key: &KeyParts, pause: &mut dyn FnMut(Duration)) -> Option<Segment> {
         let dir = self.dir_of(key);
         let lock = self
@@ -88,26 +86,26 @@ impl Store {
         segment
     }
 
-    /// Returns what tells one publication of an index from the next; `None` if there is none. One
-    /// look at one file.
+    /// Returns a stamp that differs between publications of an index; `None` without an index.
+    /// Costs one system call.
     pub fn publication(&self, key: &KeyParts) -> Option<Stamp> {
         let meta = metadata_following(&self.dir_of(key).join(self.form.file())).ok()?;
         Stamp::of(&meta)
     }
 
-    /// Returns true if there is no publication of an index. A directory that can't be looked at may
-    /// have one. One look at one file.
+    /// Returns true if the index certainly does not exist. False if its directory can't be read.
+    /// Costs one system call.
     pub fn is_gone(&self, key: &KeyParts) -> bool {
         let found = metadata_following(&self.dir_of(key).join(self.form.file()));
         found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Opens the index in one of the directories, whatever its key and form, and checks that it is
-    /// in its place.
+    /// Opens the index in `dir`, with any key and storage mode, and checks that its key belongs to
+    /// that directory.
     ///
     /// # Errors
     ///
-    /// [`FormatError`], which says what is wrong with it.
+    /// [`FormatError`] for the problem found.
     pub fn open_at(
         &self,
         dir: &Path,
@@ -128,12 +126,12 @@ impl Store {
         }
     }
 
-    /// Checks the index in one of the directories, whatever its key and form: that it can be read
-    /// and is in its place, or, if `deep`, everything of it.
+    /// Checks the index in `dir`, with any key and storage mode: it can be opened, and its key
+    /// belongs to that directory. Verifies all of it if `deep`.
     ///
     /// # Errors
     ///
-    /// [`FormatError`], which says what is wrong with it.
+    /// [`FormatError`] for the problem found.
     pub fn check(
         &self,
         dir: &Path,
@@ -167,8 +165,8 @@ impl Store {
         self.form_of(dir)?.manifest(&self.terms, dir)
     }
 
-    /// Returns the form of the index in a directory; that of the store where it has several or
-    /// none.
+    /// Returns the storage mode of the index in a directory. With several indexes or without any,
+    /// it is the mode of the store.
     fn form_of(&self, dir: &Path) -> Result<&'static dyn Keep, FormatError> {
         if is_there(self.form, dir) {
             return Ok(self.form);

@@ -1,9 +1,9 @@
-//! Indexes of one tree that were built under different denied patterns.
+//! Purges indexes of a tree that were built under weaker deny patterns.
 //!
-//! The patterns are part of the key, so that an index is never used under others. But an index that
-//! was built under fewer patterns still has the names and n-grams of files that are denied now: it
-//! is removed (SEC-LSI-02). For example, with the new pattern `**/*.secret` the index without it
-//! goes.
+//! The patterns are part of the key, so an index is never used under other patterns. But an index
+//! that was built under fewer patterns still has the names and n-grams of files that are denied
+//! now, and must be removed (SEC-LSI-02). For example, adding the pattern `**/*.secret` removes the
+//! index that was built without it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::format::manifest::KeyParts;
 use crate::index::deny::DEFAULT_DENIES;
 use crate::index::key::root_of;
 
-/// An index of the same tree, built under other denied patterns.
+/// An index of the same tree that was built under other deny patterns.
 struct Other {
     dir: PathBuf,
     key: KeyParts,
@@ -25,18 +25,18 @@ struct Other {
 }
 
 impl Store {
-    /// Returns how the indexes of the tree of `key` that were built under other denied patterns
-    /// compare with it: `None` if there are none, and else whether one of them lacks a pattern of
-    /// `key`. Reads the manifest of each index, and waits for nobody.
+    /// Compares the other indexes of the tree of `key` with its deny patterns. `None` if no index
+    /// has other patterns; `Some(true)` if an index lacks a pattern of `key`. Reads the manifest of
+    /// every index, and does not wait for locks.
     pub fn other_policies(&self, key: &KeyParts) -> Option<bool> {
         let others = self.others(key);
         let is_laxer = others.iter().any(|other| is_laxer(&other.key, key));
         (!others.is_empty()).then_some(is_laxer)
     }
 
-    /// Removes the indexes of the tree of `key` that lack one of its denied patterns, also what
-    /// builds that are not finished have left. Those that somebody writes or opens right now stay
-    /// for the next time. Whoever has one open keeps it until it is closed.
+    /// Removes the indexes and unfinished builds of the tree of `key` that lack one of its deny
+    /// patterns. An index that a process writes or opens stays until the next call. Processes that
+    /// have an index open keep it.
     ///
     /// Serves `SEC-LSI-02`.
     pub fn purge_laxer(&self, key: &KeyParts) -> Eviction {
@@ -51,7 +51,7 @@ impl Store {
                     bytes: other.bytes,
                     accessed_ms: other.accessed_ms,
                 }),
-                // Another process was faster.
+                // Another process removed the index first.
                 Err(error) if error.is_not_found() => {}
                 Err(error) => {
                     let problem = (!error.is_locked()).then(|| error.to_string());
@@ -69,7 +69,7 @@ impl Store {
         empty(disk, &writers)
     }
 
-    /// Finds the indexes of the tree of `key` with other denied patterns.
+    /// Finds the indexes of the tree of `key` with other deny patterns.
     fn others(&self, key: &KeyParts) -> Vec<Other> {
         let store = self.waiting(Duration::ZERO);
         let listed = store.list_with_unfinished().unwrap_or_default();
@@ -96,8 +96,8 @@ fn is_laxer(found: &KeyParts, now: &KeyParts) -> bool {
     own_patterns(now).any(|pattern| !known.contains(&pattern))
 }
 
-/// Returns the denied patterns of a key without the default ones: of what those name, no index has
-/// more than the path.
+/// Returns the deny patterns of a key without the default ones. Of files that a default pattern
+/// denies, every index has at most the path.
 fn own_patterns(key: &KeyParts) -> impl Iterator<Item = &String> {
     let is_default = |pattern: &&String| DEFAULT_DENIES.contains(&pattern.as_str());
     key.deny_patterns

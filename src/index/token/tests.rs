@@ -8,7 +8,7 @@ use super::*;
 use crate::index::bloom::{BloomFilter, BloomParams};
 use crate::index::gram::GramHash;
 
-/// Computed by `tests/golden/tokens.py`, which shares nothing with this crate.
+/// Computed by `tests/golden/tokens.py`, which shares no code with this crate.
 const GOLDEN: &str = include_str!("../../../tests/golden/tokens.json");
 
 fn golden() -> Value {
@@ -39,7 +39,7 @@ fn strategy(name: &str) -> Casefold {
         .unwrap()
 }
 
-/// The sensitive and insensitive n-grams of a text.
+/// Returns the sensitive and insensitive n-grams of a text.
 fn grams_of(bytes: &[u8], casefold: Casefold) -> (Vec<String>, Vec<String>) {
     let mut tokenizer = Tokenizer::new(casefold, 1 << 20);
     let tokens = tokenizer.tokenize(bytes);
@@ -143,7 +143,7 @@ fn t_lsi_tok_03_composed_and_decomposed_text_give_the_same_ngrams() {
             grams_of(decomposed.as_bytes(), fold)
         );
     }
-    // But only the composed one may be left out of a search.
+    // Only the composed form is excludable.
     let mut tokenizer = Tokenizer::new(Casefold::Ascii, 1 << 20);
     assert!(tokenizer.tokenize(composed.as_bytes()).excludable);
     assert!(!tokenizer.tokenize(decomposed.as_bytes()).excludable);
@@ -184,7 +184,7 @@ fn what_can_not_be_tokenized_is_never_left_out() {
     assert!(tokenizer.tokenize(b"\xEF\xBB\xBFabc").excludable);
 }
 
-/// The pipeline as it is written, without any shortcut.
+/// The pipeline as specified, without shortcuts.
 fn plain(bytes: &[u8], casefold: Casefold) -> Option<(Vec<String>, Vec<String>)> {
     let text = String::from_utf8_lossy(bytes);
     let replaced = text.chars().filter(|&c| c == '\u{FFFD}').count();
@@ -223,7 +223,7 @@ proptest! {
         unicode: bool,
     ) {
         let casefold = if unicode { Casefold::UnicodeSimple } else { Casefold::Ascii };
-        // One tokenizer for all of them: nothing of one file may leak into the next.
+        // One tokenizer for all files: n-grams of one file must not leak into the next.
         let mut tokenizer = Tokenizer::new(casefold, 1 << 20);
         for bytes in files {
             let tokens = tokenizer.tokenize(&bytes);
@@ -235,8 +235,8 @@ proptest! {
         }
     }
 
-    /// What makes exclusion safe: in an excludable file, every piece of its text has all of its n-grams in
-    /// the list, in both variants.
+    /// Exclusion is safe: the tokens of an excludable file contain all n-grams of each piece of its
+    /// text, in both variants.
     #[test]
     fn every_piece_of_an_excludable_text_has_its_ngrams_listed(
         bytes in hostile_bytes(),
@@ -297,7 +297,7 @@ fn parts_are_whole_lines_and_together_the_text() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// The n-grams of the parts are those of the whole, without those that cross a border.
+    /// The n-grams of the parts are those of the whole file, except n-grams across a border.
     #[test]
     fn parts_hold_the_ngrams_of_the_whole(text in "[ab\nAé\r\u{301}]{0,80}", part_bytes in 1usize..40) {
         let mut tokenizer = Tokenizer::new(Casefold::Ascii, 1 << 20);
@@ -333,7 +333,7 @@ proptest! {
 #[test]
 fn a_part_with_too_many_ngrams_says_nothing() {
     let mut tokenizer = Tokenizer::new(Casefold::Ascii, 1 << 30);
-    // All different: the digits of a number, each in an alphabet of 128 letters beyond ASCII.
+    // All n-grams differ: the digits of a number, each from an alphabet of 128 non-ASCII letters.
     let text = |letters: u32| -> String {
         let letter = |n: u32| char::from_u32(0x4E00 + n % 128).unwrap();
         let number = |n: u32| [letter(n), letter(n >> 7), letter(n >> 14)];
@@ -344,7 +344,7 @@ fn a_part_with_too_many_ngrams_says_nothing() {
     assert!((100_000..300_000).contains(&count), "{count}");
     let most = MAX_PART_WIDE as u32;
     assert!(tokenizer.part(text(most * 4).as_bytes()).is_none());
-    // Nothing of it is left for the next one.
+    // The next part must not contain n-grams of this one.
     assert_eq!(
         tokenizer.part(small.as_bytes()).unwrap().sensitive.len(),
         count

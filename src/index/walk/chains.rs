@@ -1,8 +1,9 @@
-//! The ignore rules of a directory, for each set of rules that a walk goes by.
+//! The ignore rules of a directory, for each set of rules of a walk.
 //!
-//! A walk by one set of rules has one chain. A walk by two has two, and decides about each entry by each of them: an
-//! entry is found if one leaves it in. Below a directory only those chains go on by which the directory is
-//! eligible itself.
+//! A walk by one set of rules has one chain of rules. A walk by two sets has two chains, for
+//! example one with all ignore files and one with those of git. Each chain decides about each
+//! entry, and an entry is found if one of them keeps it. Below a directory, only the chains that
+//! keep the directory continue.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -13,7 +14,7 @@ use crate::index::rules::{ControlFiles, Rules, Unread, Verdict};
 
 use super::order::bytes;
 
-/// How many chains there can be.
+/// The largest number of chains.
 const MOST: usize = 2;
 
 /// The rules of one set.
@@ -23,15 +24,15 @@ struct Chain {
     rules: Arc<Rules>,
 }
 
-/// The rules that hold in a directory, by each set by which it is eligible.
+/// The rules inside a directory, one chain for each set of rules that keeps the directory.
 #[derive(Clone, Debug)]
 pub(super) struct Chains {
     chains: [Option<Chain>; MOST],
 }
 
 impl Chains {
-    /// Returns the rules of the directory `dir` from what lies above it, as [`Rules::above`] has them. The global
-    /// excludes count for [`IgnoreRules::All`] alone.
+    /// Returns the rules for the directory `dir` from the ignore files above it, as
+    /// [`Rules::above`] does. The global excludes apply only to [`IgnoreRules::All`].
     pub(super) fn above(
         dir: &Path,
         which: IgnoreRules,
@@ -60,8 +61,8 @@ impl Chains {
         Chains { chains }
     }
 
-    /// Returns the rules inside the directory `dir`, whose own name these are about, given the control files in it. Adds
-    /// to `unread` what could not be read.
+    /// Returns the rules inside the directory `dir`, given its control files. `self` has the rules
+    /// for the name of `dir`. Adds unreadable files to `unread`.
     pub(super) fn child(
         &self,
         dir: &Path,
@@ -77,7 +78,7 @@ impl Chains {
         Chains { chains }
     }
 
-    /// Returns the rules of the sets among `sets`.
+    /// Returns the chains of the given sets.
     pub(super) fn of(&self, sets: RuleSets) -> Chains {
         let mut chains = self.chains.clone();
         for own in &mut chains {
@@ -86,15 +87,17 @@ impl Chains {
         Chains { chains }
     }
 
-    /// Returns the sets that these are of.
+    /// Returns the sets that have a chain.
     pub(super) fn sets(&self) -> RuleSets {
         let own = self.chains.iter().flatten();
         own.fold(RuleSets::NONE, |all, chain| all.with(chain.sets))
     }
 
-    /// Returns the sets that leave an entry in, by its name and its absolute path; hidden names count as left out unless
-    /// `hidden`. A rule that keeps an entry keeps it even if it is hidden, as in ripgrep; git knows nothing of hidden
-    /// names, so by its own rules none does.
+    /// Returns the sets of rules that keep an entry, given its name and its absolute path.
+    ///
+    /// Unless `hidden`, entries with hidden names are excluded. A rule that keeps an entry, such as
+    /// `!.ci`, also keeps a hidden one, as in ripgrep. This does not apply to the rules of git,
+    /// which does not treat hidden names specially.
     pub(super) fn keep(
         &self,
         hidden: bool,
@@ -118,7 +121,7 @@ impl Chains {
     }
 }
 
-/// Adds what is not there yet: two sets of rules read the same files.
+/// Adds the items that `unread` lacks, since two sets of rules read the same files.
 fn add_news(unread: &mut Vec<Unread>, found: Vec<Unread>) {
     for one in found {
         if !unread.contains(&one) {

@@ -1,4 +1,4 @@
-//! Where symbolic links lead.
+//! Resolves symbolic links and decides whether a walk follows them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +7,8 @@ use super::{EntryPaths, Member, Walk};
 use crate::index::beneath::{EntryKind, RootDir};
 
 impl Walk {
-    /// Finds out where a link leads. `Ok(None)` leaves it out silently: denied, or neither file nor directory.
+    /// Resolves a link. Returns `Ok(None)` if the target is denied, or is neither a file nor a
+    /// directory; such links are skipped without an error.
     pub(super) fn resolve_link(
         &self,
         member: &Member,

@@ -1,6 +1,7 @@
-//! The order of what a directory has.
+//! The order of the entries of a directory.
 //!
-//! Owns the comparison of entries as their ordering keys compare within paths, and which directories are one node.
+//! This module compares entries by their ordering keys, as these compare within longer paths. It
+//! also decides which sibling directories form one node.
 
 use std::cmp::Ordering;
 use std::ffi::{OsStr, OsString};
@@ -11,11 +12,12 @@ use super::{DirNode, Entry, FoundFile, Member, Place, RuleSets};
 use crate::format::sort_key::component_key;
 use crate::index::beneath::RootDir;
 
-/// Puts entries into emission order. `twins`: they are of several directories whose names sort as equal.
+/// Sorts entries into emission order. `twins` is true if the entries come from several directories
+/// with equal ordering keys.
 pub(super) fn in_order(mut keyed: Vec<Keyed>, twins: bool) -> Vec<Entry> {
     keyed.sort_unstable_by(|a, b| {
         let by_name = a.cmp_key(b).then_with(|| {
-            // Only entries of twin directories, twin names and errors get here.
+            // Only entries of twin directories, twin names and errors reach this comparison.
             if twins {
                 let path = |k: &Keyed| k.logical_dir.logical.join(&k.name);
                 bytes(path(a).as_os_str()).cmp(bytes(path(b).as_os_str()))
@@ -26,7 +28,7 @@ pub(super) fn in_order(mut keyed: Vec<Keyed>, twins: bool) -> Vec<Entry> {
         by_name.then_with(|| a.what.told().cmp(&b.what.told()))
     });
     let mut entries: Vec<Entry> = Vec::with_capacity(keyed.len());
-    // The key of the directory that came last, if nothing came after it.
+    // The last directory, if no file followed it.
     let mut open_dir: Option<Keyed> = None;
     for mut item in keyed {
         match std::mem::replace(&mut item.what, What::Taken) {
@@ -59,9 +61,9 @@ pub(super) fn in_order(mut keyed: Vec<Keyed>, twins: bool) -> Vec<Entry> {
     entries
 }
 
-/// An entry with what it sorts by.
+/// An entry with its sort key.
 pub(super) struct Keyed {
-    /// The entry's part of the ordering key, where it differs from the name's bytes.
+    /// The component of the ordering key, if it differs from the bytes of the name.
     pub(super) key: Option<Box<str>>,
     pub(super) is_dir: bool,
     pub(super) name: OsString,
@@ -73,12 +75,12 @@ pub(super) enum What {
     File(Arc<Place>, Option<Arc<(Arc<RootDir>, PathBuf)>>, RuleSets),
     Dir(Member),
     Error(PathBuf, String),
-    /// Moved out.
+    /// The value was moved out.
     Taken,
 }
 
 impl What {
-    /// Returns what is said of what could not be read.
+    /// Returns the path and the message of an error.
     fn told(&self) -> Option<(&Path, &str)> {
         match self {
             What::Error(path, message) => Some((path, message)),
@@ -88,7 +90,7 @@ impl What {
 }
 
 impl Keyed {
-    /// Returns what is said of a directory before everything else that could come from it.
+    /// Returns an error about a directory that sorts before all entries of the directory.
     pub(super) fn first(dir: &Arc<Place>, path: &Path, message: String) -> Keyed {
         Keyed {
             key: None,
@@ -99,7 +101,7 @@ impl Keyed {
         }
     }
 
-    /// Compares as the keys would compare inside longer paths: a directory's is followed by a slash.
+    /// Compares keys as they compare inside longer paths, where a slash follows a directory.
     fn cmp_key(&self, other: &Keyed) -> Ordering {
         let (a, b) = (self.key_bytes(), other.key_bytes());
         let common = a.len().min(b.len());
@@ -110,7 +112,8 @@ impl Keyed {
             };
             next(a, self.is_dir)
                 .cmp(&next(b, other.is_dir))
-                // Only a directory and a longer name with a slash could tie here, and names have none.
+                // Only a directory and a longer name with a slash could tie here, but names have no
+                // slash.
                 .then(a.len().cmp(&b.len()))
         })
     }
@@ -122,7 +125,7 @@ impl Keyed {
     }
 }
 
-/// Returns the ordering key of a name where it is not the name itself.
+/// Returns the ordering key of a name if it differs from the name.
 pub(super) fn key_of(name: &OsStr) -> Option<Box<str>> {
     let key = component_key(name);
     (key.as_bytes() != bytes(name)).then(|| key.into_owned().into_boxed_str())

@@ -1,6 +1,7 @@
-//! The barrier: proves that everything that happened before a call has been heard.
+//! The barrier: proves that all changes before a call were reported.
 //!
-//! Owns the numbers of the cookies and who touches them. It must not know how a cookie travels.
+//! This module assigns the numbers of cookies and decides which caller touches one. It does not
+//! know how a cookie's event arrives.
 
 use std::io;
 use std::sync::{Condvar, Mutex};
@@ -10,29 +11,30 @@ use thiserror::Error;
 
 use super::{Watcher, lock};
 
-/// Lets callers wait until everything that happened before they came has been heard. Each needs a cookie that was touched
-/// after it came; those who come while one is being touched share the next one.
+/// Lets callers wait until all changes before their call were reported. Each caller needs a cookie
+/// touched after its call began. Callers that arrive while a cookie is being touched share the next
+/// one.
 #[derive(Debug, Default)]
 pub struct Barrier {
     state: Mutex<State>,
     changed: Condvar,
 }
 
-/// What is known of the cookies. Numbers are never used again, not even those whose touch failed.
+/// The state of the cookies. Numbers are never reused, not even after a failed touch.
 #[derive(Debug, Default)]
 struct State {
-    /// The number of the last cookie somebody began to touch.
+    /// The number of the last cookie that a caller began to touch.
     begun: u64,
-    /// Somebody is touching it.
+    /// A caller is touching that cookie.
     is_touching: bool,
-    /// The highest number that was touched without an error.
+    /// The highest number that was touched successfully.
     touched: u64,
-    /// The highest number that was heard.
+    /// The highest number that arrived.
     heard: u64,
     is_down: bool,
 }
 
-/// Why a caller did not get through.
+/// The reason why a caller did not get through.
 #[derive(Debug, Error)]
 pub enum BarrierError {
     /// The cookie did not arrive in time.
@@ -55,7 +57,7 @@ impl Barrier {
         Barrier::default()
     }
 
-    /// Takes note that the cookie with number `n` was heard.
+    /// Records that the event of cookie `n` arrived.
     pub fn heard(&self, n: u64) {
         let mut state = lock(&self.state);
         state.heard = state.heard.max(n);
@@ -63,26 +65,27 @@ impl Barrier {
         self.changed.notify_all();
     }
 
-    /// Takes note that nothing more will be heard. Nobody gets through from now on.
+    /// Records that no more events will arrive. All current and later callers fail.
     pub fn down(&self) {
         lock(&self.state).is_down = true;
         self.changed.notify_all();
     }
 
-    /// Returns when everything that happened before the call has been heard: by the [`Ear`](super::Ear) of `watcher`, which hands the
-    /// numbers to [`heard`](Barrier::heard).
+    /// Returns once all changes before the call were reported to the [`Ear`](super::Ear) of
+    /// `watcher`, which passes the numbers of cookies to [`heard`](Barrier::heard).
     ///
-    /// Waits `budget` for the cookie, and before that no more than `budget` for another caller's system call.
+    /// Waits at most `budget` for the cookie, and before that at most `budget` for another caller's
+    /// system call.
     ///
     /// # Errors
     ///
-    /// [`BarrierError`]; then nothing is proved.
+    /// [`BarrierError`]; nothing is proven then.
     pub fn pass(&self, watcher: &dyn Watcher, budget: Duration) -> Result<(), BarrierError> {
         if !watcher.is_ordered() {
             return Err(BarrierError::Unordered);
         }
         let mut state = lock(&self.state);
-        // Whoever is touching `begun` may have done so before this caller came.
+        // The cookie `begun` may have been touched before this call.
         let needed = state.begun + 1;
         loop {
             if state.is_down {
@@ -102,7 +105,7 @@ impl Barrier {
                 if touched.is_ok() {
                     state.touched = n;
                 }
-                // The next one may touch.
+                // The next caller may touch a cookie.
                 self.changed.notify_all();
                 touched.map_err(BarrierError::Touch)?;
                 continue;
@@ -121,7 +124,7 @@ impl Barrier {
 }
 
 impl State {
-    /// Whether a caller who needs a cookie from this number on is to touch one.
+    /// Returns true if a caller that needs at least cookie `needed` has to touch one.
     fn may_touch(&self, needed: u64) -> bool {
         !self.is_touching && self.touched < needed
     }
@@ -138,7 +141,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// Hands touches to the test, which decides when and how they end.
+    /// Passes touches to the test, which decides when and how they end.
     struct Slow {
         touches: mpsc::SyncSender<u64>,
         answers: Mutex<mpsc::Receiver<io::Result<()>>>,
@@ -178,13 +181,13 @@ mod tests {
         let late = barrier.pass(&watcher, Duration::ZERO);
         assert!(matches!(late, Err(BarrierError::Late)), "{late:?}");
         assert_eq!(touched.recv().unwrap(), 1);
-        // That one arrives now, which proves nothing to those who come after it was touched.
+        // Cookie 1 arrives now. It proves nothing to callers that came after its touch.
         barrier.heard(1);
         answer.send(Ok(())).unwrap();
         let late = barrier.pass(&watcher, Duration::ZERO);
         assert!(matches!(late, Err(BarrierError::Late)), "{late:?}");
         assert_eq!(touched.recv().unwrap(), 2);
-        // A later one will do as well, should one get lost.
+        // A later cookie serves as well, in case one is lost.
         std::thread::scope(|scope| {
             let caller = scope.spawn(|| barrier.pass(&watcher, LONG));
             assert_eq!(touched.recv().unwrap(), 3);
@@ -216,7 +219,8 @@ mod tests {
             answer.send(Ok(())).unwrap();
             barrier.heard(1);
             first.join().unwrap().unwrap();
-            // Those who came in time need one touch, stragglers one each at most.
+            // The callers that came in time share one touch; each late caller needs at most one
+            // more.
             let mut last = 1;
             while others.iter().any(|other| !other.is_finished()) {
                 if let Ok(n) = touched.recv_timeout(Duration::from_millis(1)) {
@@ -267,7 +271,8 @@ mod tests {
         assert!(matches!(error, BarrierError::Down), "{error:?}");
     }
 
-    /// Many callers against a queue that really is one: whatever a caller did before is heard before it gets through.
+    /// Many callers against a real queue: all changes of a caller are reported before it gets
+    /// through.
     #[test]
     fn callers_at_once_each_get_their_proof() {
         struct Queue {

@@ -1,7 +1,7 @@
 //! The private directory of a watcher's cookies.
 //!
-//! Owns the directory and the names in it. Touching a cookie renames the one file that is there to a name with
-//! the number: one system call, and the event carries the number.
+//! This module owns the directory and its file names. Touching a cookie renames the only file to a
+//! name with the number. That takes one system call, and the event carries the number.
 
 use std::fs;
 use std::io;
@@ -12,23 +12,24 @@ use super::lock;
 use crate::format::error::FormatError;
 use crate::format::own_dir::{OwnDir, Purpose};
 
-/// Directories of cookies.
+/// The naming scheme of cookie directories.
 const COOKIES: Purpose = Purpose {
     prefix: "watch-",
     owns: |name| number(Path::new(name)).is_some(),
 };
 
-/// A directory with one cookie file, which nobody else has. It is removed when dropped.
+/// A directory with one cookie file, used by one watcher only. Removed on drop.
 #[derive(Debug)]
 pub(super) struct CookieDir {
     own: OwnDir,
     #[cfg(unix)]
     opened: fs::File,
-    /// The name of the file; `None` before there is one.
+    /// The name of the file; `None` before it exists.
     current: Mutex<Option<Name>>,
 }
 
-/// The name of a cookie file: the number, and a second part that makes two touches with the same number differ.
+/// The name of a cookie file: the number, and a second part that differs between two touches with
+/// the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Name {
     n: u64,
@@ -52,13 +53,13 @@ impl Name {
     }
 }
 
-/// Returns the number of the cookie that a file in the directory of the cookies is.
+/// Returns the number in the name of a cookie file.
 pub(super) fn number(name: &Path) -> Option<u64> {
     Name::parse(name.to_str()?).map(|name| name.n)
 }
 
 impl CookieDir {
-    /// Makes a directory in `parent`, and removes those there that nobody uses any more.
+    /// Creates a directory in `parent`, and removes unused ones there.
     pub(super) fn make(parent: &Path) -> Result<CookieDir, FormatError> {
         let own = OwnDir::make(parent, COOKIES)?;
         Ok(CookieDir {
@@ -84,10 +85,11 @@ impl CookieDir {
             None => Err(io::ErrorKind::NotFound.into()),
         };
         match renamed {
-            // The first one, or somebody cleaned up. Making a file is heard like renaming one.
+            // The file does not exist yet, or another program removed it. Creating a file raises an
+            // event as renaming does.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let mut options = fs::OpenOptions::new();
-                // Nobody else is to write to it, whatever the mask of the process is.
+                // Only this user may write to it, regardless of the process's umask.
                 #[cfg(unix)]
                 std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
                 options
@@ -146,7 +148,7 @@ mod tests {
             assert_ne!(seen.last(), there.first());
             seen.append(&mut there);
         }
-        // As after somebody cleaned up.
+        // As if another program had cleaned up.
         fs::remove_file(cookies.path().join(seen.last().unwrap())).unwrap();
         cookies.touch(7).unwrap();
         assert_eq!(names(cookies.path()).len(), 2);

@@ -1,42 +1,44 @@
-//! Which filesystems tell of every change.
+//! Tells which filesystems report every change.
 //!
-//! Owns what is known of filesystems. Some are changed by other machines, or by programs behind them, of which this
-//! system's kernel hears nothing; some make up their contents as they are read.
+//! Some filesystems are changed by other machines, or by the programs behind them, without the
+//! knowledge of this system's kernel. Others generate file contents while they are read.
 
 use std::path::Path;
 
 /// Whether every change of a filesystem's files raises an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reliability {
-    /// Changes come through this system's kernel only, which tells of them.
+    /// All changes go through this system's kernel, which reports them.
     Reliable,
-    /// Files can change without an event. Names the filesystem.
+    /// Files can change without an event. Holds the filesystem's name.
     Unreliable(&'static str),
-    /// Nothing is known of it.
+    /// The filesystem is unknown.
     Unknown,
 }
 
-/// Returns whether every change on the filesystem at `path` raises an event. Mounts below it are not looked at.
+/// Returns whether every change on the filesystem at `path` raises an event. Mounts below it are
+/// not checked.
 ///
-/// Overlay filesystems count as reliable: what happens when the layers behind a mounted one are changed is undefined anyway. Those of
-/// clusters on shared disks don't: each machine hears of its own changes only.
+/// Overlay filesystems count as reliable, because changing the layers of a mounted one is undefined
+/// anyway. Cluster filesystems on shared disks do not: each machine sees only its own changes.
 #[cfg(target_os = "linux")]
 pub fn reliability(path: &Path) -> Reliability {
     match rustix::fs::statfs(path) {
-        // Numbers are of 32 bits, whatever the type.
+        // Magic numbers have 32 bits on every platform, although the type differs.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         Ok(found) => of_magic(found.f_type as u32),
         Err(_) => Reliability::Unknown,
     }
 }
 
-/// Returns whether every change on the filesystem at `path` raises an event. Not known on this system.
+/// Returns [`Reliability::Unknown`]: filesystems are not distinguished on this system.
 #[cfg(not(target_os = "linux"))]
 pub fn reliability(_path: &Path) -> Reliability {
     Reliability::Unknown
 }
 
-/// The numbers of `statfs(2)`, from the kernel's `magic.h` and the filesystems' own sources.
+/// Classifies a magic number of `statfs(2)`, from the kernel's `magic.h` and the filesystems' own
+/// sources.
 #[cfg(target_os = "linux")]
 fn of_magic(magic: u32) -> Reliability {
     use Reliability::{Reliable, Unknown, Unreliable};
@@ -47,12 +49,13 @@ fn of_magic(magic: u32) -> Reliability {
         | 0x3153_464A | 0x5265_4973 | 0x3434 => Reliable,
         // tmpfs, ramfs, hugetlbfs, overlayfs, eCryptfs.
         0x0102_1994 | 0x8584_58F6 | 0x9584_58F6 | 0x794C_7630 | 0xF15F => Reliable,
-        // FAT, exFAT, NTFS (ntfs3), HFS+, and what can only be read: ISO 9660, UDF, SquashFS, EROFS, cramfs.
+        // FAT, exFAT, NTFS (ntfs3), HFS+, and the read-only ISO 9660, UDF, SquashFS, EROFS and
+        // cramfs.
         0x4D44 | 0x2011_BAB0 | 0x7366_746E | 0x482B | 0x9660 | 0x1501_3346 | 0x7371_7368
         | 0xE0F5_E1E2 | 0x28CD_3D45 => Reliable,
         0x6969 => Unreliable("nfs"),
         0x517B | 0xFF53_4D42 | 0xFE53_4D42 => Unreliable("cifs"),
-        // virtiofs too, and whatever else programs provide.
+        // Also virtiofs, and other filesystems that programs provide.
         0x6573_5546 => Unreliable("fuse"),
         0x0102_1997 => Unreliable("9p"),
         0x00C3_6400 => Unreliable("ceph"),

@@ -1,8 +1,9 @@
-//! The directories that are watched, and whether their watches are still on them.
+//! Tracks the watched directories, and whether their watches are still on them.
 //!
-//! The watching library takes a path that it knows for watched, without looking at what is there now, and drops watches by
-//! itself when it reads that a directory was renamed or removed. So it is noted here what each path was when
-//! it was watched, and what the library has dropped.
+//! The watching library considers a known path watched, without checking the directory that is
+//! there now. It also drops watches itself when it reads that a directory was renamed or removed.
+//! So this module records the identity of each directory when it was watched, and the watches that
+//! the library has dropped.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,8 +11,8 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// What tells one directory from another that has the same path later. Numbers of inodes are used again, so the time at
-/// which it was made counts too, where the filesystem has it.
+/// Distinguishes a directory from a later one with the same path. Inode numbers are reused, so the
+/// creation time counts too if the filesystem records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     #[cfg(unix)]
@@ -22,7 +23,8 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// Looks at the directory at `path`; `None` if there is none. The last component is no symbolic link.
+    /// Returns the identity of the directory at `path`; `None` if there is none. A symbolic link at
+    /// `path` is not followed.
     pub(super) fn of(path: &Path) -> io::Result<Option<Identity>> {
         let meta = match std::fs::symlink_metadata(path) {
             Ok(meta) => meta,
@@ -42,7 +44,7 @@ impl Identity {
     }
 }
 
-/// Whether the error says that a directory is not there, or not one.
+/// Returns true if the error means that the path does not exist or is no directory.
 pub(super) fn is_gone(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -56,17 +58,17 @@ enum State {
     Pending,
     /// The watch is on the directory with this identity.
     Live(Identity),
-    /// There may be a watch, on whatever.
+    /// There may be a watch, on an unknown directory.
     Doubtful,
 }
 
-/// What has to be done to have a path watched.
+/// The step that is needed to watch a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Needed {
     Nothing,
-    /// The library does not know the path.
+    /// Watch the path, which the library does not know.
     Watch,
-    /// The library may know the path, and then has to forget it first.
+    /// Renew the watch: the library may know the path, and must forget it first.
     Renew,
 }
 
@@ -81,8 +83,9 @@ impl Known {
         self.dirs.len()
     }
 
-    /// Begins to watch a directory that was this one a moment ago. [`watched`](Known::watched) or
-    /// [`forget`](Known::forget) follows unless nothing is needed; for one directory at a time.
+    /// Begins to watch a directory that had this identity a moment ago. Unless nothing is needed,
+    /// [`watched`](Known::watched) or [`forget`](Known::forget) must follow before the next
+    /// directory.
     pub(super) fn begin(&mut self, dir: &Path, identity: Identity) -> Needed {
         match self.dirs.get_mut(dir) {
             Some(State::Live(known)) if *known == identity => Needed::Nothing,
@@ -97,8 +100,8 @@ impl Known {
         }
     }
 
-    /// Ends what [`begin`](Known::begin) began. If the path was dropped meanwhile, it is not known whether that was before or
-    /// after the watch came.
+    /// Completes a [`begin`](Known::begin). If the path was dropped meanwhile, the order of drop
+    /// and watch is unknown, so the watch is doubtful.
     pub(super) fn watched(&mut self, dir: &Path, identity: Identity) {
         match self.dirs.get_mut(dir) {
             Some(state @ State::Pending) => *state = State::Live(identity),
@@ -109,18 +112,19 @@ impl Known {
         }
     }
 
-    /// Takes note that a directory is not watched; returns whether the library may think it is.
+    /// Records that a directory is not watched. Returns true if the library may consider it
+    /// watched.
     pub(super) fn forget(&mut self, dir: &Path) -> bool {
         self.dirs.remove(dir).is_some()
     }
 
-    /// Takes note that the library drops the watches at and below `path`, after what it is telling now.
+    /// Records that the library drops the watches at and below `path` after the current event.
     pub(super) fn dropped(&mut self, path: &Path) {
         if path.as_os_str().is_empty() {
             self.dirs.clear();
             return;
         }
-        // What is below a path follows it without a gap: paths are ordered by their components.
+        // Paths are ordered by components, so those below a path follow it without a gap.
         loop {
             let from = (Bound::Included(path), Bound::Unbounded);
             let Some((first, _)) = self.dirs.range::<Path, _>(from).next() else {
@@ -134,7 +138,7 @@ impl Known {
         }
     }
 
-    /// Takes note that the directory that was watched under this path has gone elsewhere, though the watch goes on.
+    /// Records that the directory watched under this path was moved, while its watch continues.
     pub(super) fn moved(&mut self, path: &Path) {
         if let Some(state) = self.dirs.get_mut(path) {
             *state = State::Doubtful;

@@ -11,9 +11,9 @@ use notify::{
 use super::listener::{Listener, Shared};
 use super::source::Source;
 
-/// The crate's own way of watching the system at hand.
+/// The crate's recommended watcher for the current system.
 pub(super) struct ByNotify {
-    /// `None` while it is dropped.
+    /// `None` during the drop.
     inner: Option<RecommendedWatcher>,
     shared: Arc<Shared>,
 }
@@ -21,7 +21,7 @@ pub(super) struct ByNotify {
 impl ByNotify {
     pub(super) fn start(listener: Listener) -> notify::Result<ByNotify> {
         let shared = Arc::clone(&listener.shared);
-        // Only what changes something is asked of the system: one search of another program opens every file of the tree.
+        // Only events about changes: one search by another program opens every file of the tree.
         let config = Config::default()
             .with_event_kinds(EventKindMask::CORE)
             .with_follow_symlinks(false);
@@ -44,7 +44,7 @@ impl Source for ByNotify {
     }
 
     fn renew(&mut self, path: &Path) -> notify::Result<()> {
-        // It may have been dropped already.
+        // The library may have dropped the watch already.
         self.unwatch(path);
         self.watch(path)
     }
@@ -60,7 +60,7 @@ impl Drop for ByNotify {
     fn drop(&mut self) {
         let inner = self.inner.take();
         if self.shared.has_ended.load(Ordering::Acquire) {
-            // The library ends its thread when it is dropped, and panics if there is none.
+            // On drop, the library ends its thread, and panics if the thread has already ended.
             std::mem::forget(inner);
         }
     }

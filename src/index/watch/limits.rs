@@ -1,24 +1,25 @@
-//! Limits of the system for watching: what they are, and how to raise them.
+//! The system's limits for watching, and how to raise them.
 
 use std::path::{Path, PathBuf};
 
 use super::WatchError;
 
-/// The limit for directories that are watched.
+/// The limit of watched directories.
 pub(super) const WATCHES: &str = "max_user_watches";
 
-/// The limit for queues.
+/// The limit of queues.
 pub(super) const INSTANCES: &str = "max_user_instances";
 
-/// A limit of this user, as it is now.
+/// A limit of the user, with its current value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Limit {
-    /// The name by which it is set.
+    /// The name of the setting.
     sysctl: String,
     value: u64,
 }
 
-/// Where limits are said. One of them is for everybody, the other for the user namespace that a process is in, as in a container.
+/// Returns the settings and files of a limit. One applies to the whole system, the other to the
+/// user namespace of the process, as in a container.
 fn places(limit: &str) -> [(String, PathBuf); 2] {
     let own = limit.replace("max_user_", "max_inotify_");
     [
@@ -30,25 +31,25 @@ fn places(limit: &str) -> [(String, PathBuf); 2] {
     ]
 }
 
-/// Returns the one that is reached first; `None` where the system does not say.
+/// Returns the lower of both limits; `None` if the system does not report them.
 fn lowest(limit: &str) -> Option<Limit> {
     let said = places(limit).into_iter().filter_map(|(sysctl, path)| {
         let value = std::fs::read_to_string(path).ok()?.trim().parse().ok()?;
         Some(Limit { sysctl, value })
     });
-    // Of equal ones the first.
+    // Of equal limits, this returns the first.
     said.min_by_key(|limit| limit.value)
 }
 
-/// Says that a limit is reached, and how to raise it.
+/// Returns an error that says that a limit is reached, and how to raise it.
 pub(super) fn reached(limit: &str) -> WatchError {
     WatchError::Limit(remedy(limit, lowest(limit).as_ref()))
 }
 
-/// Says why a tree of so many directories can't be watched, and what to do, if the limit is lower than that. Of what else
-/// takes of the limit nothing is known.
+/// Returns why a tree with `dirs` directories can't be watched, and a remedy; `None` if the limit
+/// suffices. Watches of other programs are unknown, so the limit may still be reached.
 pub fn too_many(root: &Path, dirs: u64) -> Option<String> {
-    // Those above, and that of the cookies.
+    // The directories above the root, and that of the cookies.
     let others = root.ancestors().count() as u64;
     let watches = dirs.saturating_add(others);
     let lowest = lowest(WATCHES).filter(|lowest| lowest.value < watches)?;
@@ -58,7 +59,7 @@ pub fn too_many(root: &Path, dirs: u64) -> Option<String> {
     ))
 }
 
-/// Says which limit is reached and how to raise it.
+/// Returns the message that a limit is reached, and how to raise it.
 fn remedy(limit: &str, now: Option<&Limit>) -> String {
     let (what, least, other) = match limit {
         WATCHES => ("inotify watches", 524_288, ""),

@@ -1,6 +1,7 @@
-//! What the watching library tells, in our own words.
+//! Translates the watching library's events to [`Heard`].
 //!
-//! Runs on the library's thread. Whatever is not understood is taken for more than it says, never for less.
+//! Runs on the library's thread. An event that is not understood is reported as a larger change,
+//! never as a smaller one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -13,24 +14,24 @@ use notify::{Event, EventHandler};
 use super::known::Known;
 use super::{Ear, Heard, cookie, lock};
 
-/// So many errors without an event between them: reading has no end.
+/// The number of errors in a row, without an event between them, after which the watcher is down.
 const MAX_FAILURES: u32 = 8;
 
-/// What the watcher and its thread both know.
+/// The state that the watcher shares with its thread.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) known: Mutex<Known>,
-    /// Nothing more will be heard.
+    /// No more events will be reported.
     pub(super) is_down: AtomicBool,
     /// The library's thread has ended.
     pub(super) has_ended: AtomicBool,
-    /// The watcher was started and is not being dropped: its end is news.
+    /// The watcher is started and not being dropped, so its end has to be reported.
     pub(super) is_open: AtomicBool,
 }
 
-/// Takes the library's events.
+/// Handles the library's events.
 pub(super) struct Listener {
-    /// Canonical, as it was given to the library.
+    /// The canonical root, as passed to the library.
     pub(super) root: PathBuf,
     pub(super) cookies: PathBuf,
     pub(super) shared: Arc<Shared>,
@@ -69,7 +70,7 @@ impl Drop for Listener {
     }
 }
 
-/// Where a path belongs.
+/// The location of an event's path.
 enum Place {
     Tree(PathBuf),
     Cookies(PathBuf),
@@ -77,18 +78,19 @@ enum Place {
 }
 
 impl Listener {
-    /// Nothing more will be heard.
+    /// Records and reports that no more events will follow.
     pub(super) fn down(&self, why: String) {
         self.shared.is_down.store(true, Ordering::Release);
         if self.shared.is_open.load(Ordering::Acquire) {
-            // Nobody is left to be told of a second panic.
+            // After a second panic, there is no handler left to inform.
             let _panicked = self.attempt(Heard::Down(why));
         }
     }
 
-    /// Has the ear hear something. One that panics has not taken it, so nothing after it proves anything: that is the end.
+    /// Passes an event to the handler. If the handler panics, it has not recorded the event, so
+    /// later events prove nothing and the watcher goes down.
     fn tell(&self, heard: Heard) {
-        // Also the rest of an event that has several parts.
+        // Also drops the remaining parts of an event.
         if self.shared.is_down.load(Ordering::Acquire) {
             return;
         }
@@ -97,10 +99,11 @@ impl Listener {
         }
     }
 
-    /// Keeps a panic of the ear from going further: it could come while this is being dropped because of another one, which
-    /// would end the process.
+    /// Catches a panic of the handler. It could happen while this is dropped because of another
+    /// panic, which would abort the process.
     fn attempt(&self, heard: Heard) -> std::thread::Result<()> {
-        // Ears lock what may be left half done, and hear next that they are down.
+        // Unwind safe: handlers protect their state by locks, and are told next that the watcher is
+        // down.
         catch_unwind(AssertUnwindSafe(|| self.ear.hear(heard)))
     }
 
@@ -115,14 +118,14 @@ impl Listener {
     }
 
     fn take(&self, event: Event) {
-        // First of all: an overflow has no paths.
+        // First, because an overflow has no paths.
         if event.need_rescan() {
             self.tell(Heard::Overflow);
             return;
         }
         match event.kind {
             EventKind::Access(_) => return,
-            // Both names were heard one by one.
+            // Both names were reported one by one.
             EventKind::Modify(ModifyKind::Name(RenameMode::Both)) if cfg!(target_os = "linux") => {
                 return;
             }
@@ -131,8 +134,8 @@ impl Listener {
         if event.paths.is_empty() {
             self.tell(Heard::Overflow);
         }
-        // The library gives names that left a directory a number by which they are matched with those that came. It says
-        // the same of a directory that was watched and has moved, without the number.
+        // The library numbers a name that left a directory, to match it with the name that
+        // appeared. It reports the move of a watched directory the same way, but without a number.
         let is_numbered = event.tracker().is_some();
         for path in &event.paths {
             match self.place(path) {
@@ -143,7 +146,7 @@ impl Listener {
                 {
                     self.tell(Heard::Moved);
                 }
-                // Not one of the paths that were watched, so it stands for any of them.
+                // The path is not a watched one, so it may stand for any of them.
                 Place::Elsewhere => self.tell(Heard::Subtree(PathBuf::new())),
             }
         }
@@ -164,7 +167,8 @@ impl Listener {
                 self.down("the root was renamed".to_owned());
                 return;
             }
-            // Noted before it is heard: whoever hears it watches again.
+            // Before the event is reported, since its handler may cause the path to be watched
+            // again.
             EventKind::Modify(ModifyKind::Name(RenameMode::From)) if !is_numbered => {
                 lock(&self.shared.known).moved(&path);
             }
@@ -321,7 +325,7 @@ mod tests {
         assert!(lock(&notes.0).is_empty());
     }
 
-    /// Panics when it hears of a file, and maybe when it hears of the end.
+    /// Panics on a file event, and optionally on the final event.
     struct Panics {
         at_the_end: bool,
         heard: Mutex<Vec<Heard>>,

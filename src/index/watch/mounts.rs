@@ -1,21 +1,21 @@
-//! The mounts that a tree is made of.
+//! Tracks the mounts of a tree.
 //!
-//! A filesystem that is mounted over a watched directory hides it, and nothing is heard of that. Owns the comparison of the
-//! system's table with what it was, and the question which directories can be seen under two paths: events of those
-//! come under one path only.
+//! A filesystem mounted over a watched directory hides it, and no event reports that. This module
+//! compares the system's mount table with its earlier state. It also finds directories that are
+//! visible under two paths, because their events arrive under one path only.
 
 #[cfg(any(target_os = "linux", test))]
 use std::path::{Path, PathBuf};
 
-/// One line of the table, as far as it matters.
+/// The relevant fields of one line of the mount table.
 #[cfg(any(target_os = "linux", test))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mount {
     id: String,
     device: String,
-    /// The directory of the filesystem that is mounted.
+    /// The mounted directory of the filesystem.
     source: PathBuf,
-    /// Where it is mounted.
+    /// The mount point.
     target: PathBuf,
 }
 
@@ -28,8 +28,8 @@ struct Table {
 
 #[cfg(any(target_os = "linux", test))]
 impl Table {
-    /// Reads the system's table (`proc_pid_mountinfo(5)`), of which lines that make no sense are kept as they are: a difference
-    /// counts anyway.
+    /// Parses the mount table (`proc_pid_mountinfo(5)`) and keeps the mounts related to `root`.
+    /// Lines that can't be parsed are skipped.
     fn parse(text: &[u8], root: &Path) -> Table {
         let lines = text.split(|&byte| byte == b'\n');
         let mounts = lines.filter_map(Mount::parse);
@@ -40,9 +40,10 @@ impl Table {
         }
     }
 
-    /// Returns the mounts below the root, of which something can also be seen elsewhere in the tree.
+    /// Returns the mounts below the root that share a directory with another part of the tree.
     fn seen_twice(&self, root: &Path) -> Vec<PathBuf> {
-        // The tree itself, in terms of its filesystem: of several mounts above it, the lowest and last one counts.
+        // The tree itself, as a path in its filesystem. Of several mounts above it, the lowest and
+        // last one counts.
         let above = self
             .mounts
             .iter()
@@ -100,7 +101,7 @@ impl Mount {
     }
 }
 
-/// Undoes the escapes of the table: a backslash and three octal digits.
+/// Decodes the escapes of the table: a backslash and three octal digits.
 #[cfg(any(target_os = "linux", test))]
 fn unescaped(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
@@ -145,10 +146,10 @@ mod linux {
     use super::super::lock;
     use super::Table;
 
-    /// Where the kernel shows the mounts.
+    /// The kernel's mount table.
     const TABLE: &str = "/proc/self/mountinfo";
 
-    /// The mounts of a tree, as they were last seen.
+    /// The mounts of a tree, as last seen.
     #[derive(Debug)]
     pub(in super::super) struct Mounts {
         root: PathBuf,
@@ -157,14 +158,14 @@ mod linux {
 
     #[derive(Debug)]
     struct Seen {
-        /// Stays open: the kernel tells each holder once that the table changed.
+        /// Kept open: the kernel signals each open file once when the table changes.
         file: File,
         table: Table,
         twice: Vec<PathBuf>,
     }
 
     impl Mounts {
-        /// Looks at the mounts of the tree at `root`, which is canonical.
+        /// Reads the mounts of the tree at `root`, which is canonical.
         pub(in super::super) fn open(root: &Path) -> io::Result<Mounts> {
             let name = |error: io::Error| io::Error::new(error.kind(), format!("{TABLE}: {error}"));
             let mut file = File::open(TABLE).map_err(name)?;
@@ -176,7 +177,8 @@ mod linux {
             })
         }
 
-        /// Returns whether they changed since the last call. A table that can't be read counts as changed.
+        /// Returns true if the mounts changed since the last call. An unreadable table counts as
+        /// changed.
         pub(in super::super) fn changed(&self) -> bool {
             let mut seen = lock(&self.seen);
             let mut polled = [PollFd::new(&seen.file, PollFlags::PRI)];
@@ -200,7 +202,7 @@ mod linux {
             true
         }
 
-        /// Returns the mount below which `path` is, if it can also be seen elsewhere in the tree.
+        /// Returns the mount that contains `path`, if it is also visible elsewhere in the tree.
         pub(in super::super) fn seen_twice(&self, path: &Path) -> Option<PathBuf> {
             let seen = lock(&self.seen);
             let found = seen.twice.iter().find(|target| path.starts_with(target));
@@ -219,7 +221,7 @@ mod linux {
 #[cfg(not(target_os = "linux"))]
 pub(super) use elsewhere::Mounts;
 
-/// Nothing is known of mounts. Nothing is proved by cookies either.
+/// Mounts are not tracked on these systems, where cookies prove nothing either.
 #[cfg(not(target_os = "linux"))]
 mod elsewhere {
     use std::io;
@@ -303,7 +305,7 @@ mod tests {
     fn what_is_mounted_twice_is_noticed() {
         check_twice("", &[]);
         check_twice("40 27 0:40 / /home/tree/a rw - tmpfs x rw", &[]);
-        // Directories of the tree, of one above it, and of one elsewhere.
+        // Mounted directories: one of the tree, one above the tree, and one elsewhere.
         check_twice(
             "40 27 254:0 /home/tree/b /home/tree/a rw - ext4 x rw",
             &["/home/tree/a"],
@@ -314,11 +316,11 @@ mod tests {
         );
         check_twice("40 27 254:0 /var /home/tree/a rw - ext4 x rw", &[]);
         check_twice("40 27 254:0 /home/tree2 /home/tree/a rw - ext4 x rw", &[]);
-        // One from elsewhere, at two places.
+        // The same filesystem at two places.
         let two =
             "40 27 0:40 / /home/tree/a rw - tmpfs x rw\n41 27 0:40 /d /home/tree/b rw - tmpfs x rw";
         check_twice(two, &["/home/tree/a", "/home/tree/b"]);
-        // The tree is itself on what was mounted over another one.
+        // The tree itself is on a filesystem that is mounted over another one.
         let over = "40 27 0:40 /t /home/tree rw - tmpfs x rw\n41 40 254:0 /home/tree /home/tree/a rw - ext4 x rw";
         check_twice(over, &[]);
         let over =

@@ -15,7 +15,8 @@ use super::mounts::Mounts;
 use super::source::{self, Source};
 use super::{Ear, WatchError, Watcher, WatcherFactory, lock};
 
-/// Makes watchers of the operating system: inotify on Linux, FSEvents on macOS, `ReadDirectoryChangesW` on Windows.
+/// Creates watchers of the operating system: inotify on Linux, FSEvents on macOS,
+/// `ReadDirectoryChangesW` on Windows.
 ///
 /// Serves `FR-LSI-TRK-04`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,12 +39,12 @@ impl WatcherFactory for NativeWatchers {
 }
 
 pub(super) struct NativeWatcher {
-    /// Canonical.
+    /// The canonical root.
     root: PathBuf,
-    /// What the root's path led to at the start.
+    /// The identity of the root directory at the start.
     identity: Identity,
     shared: Arc<Shared>,
-    /// `None` while it is dropped.
+    /// `None` during the drop.
     inner: Mutex<Option<Box<dyn Source>>>,
     mounts: Mounts,
     cookies: CookieDir,
@@ -69,7 +70,7 @@ impl NativeWatcher {
                 "the directory of the cookies, {inside}, is inside the tree {root}; choose one outside"
             )));
         }
-        // Where a directory can be made, there need not be room for a file.
+        // Creating a directory may work although there is no room for a file.
         let first = cookies.touch(0);
         first.map_err(|error| WatchError::Other(format!("no cookie could be made: {error}")))?;
         let shared = Arc::new(Shared::default());
@@ -93,7 +94,7 @@ impl NativeWatcher {
             cookies,
         };
         watcher.shared.is_open.store(true, Ordering::Release);
-        // What ended before was not heard.
+        // A failure before `is_open` was not reported.
         if watcher.is_down() {
             return Err(WatchError::Other(
                 "the watcher went down at once".to_owned(),
@@ -130,7 +131,8 @@ impl Watcher for NativeWatcher {
             return Err(WatchError::Other("the watcher is down".to_owned()));
         };
         let known = || lock(&self.shared.known);
-        // Looked at before: what the path becomes later is never taken for what is watched.
+        // Read before the watch: if the path becomes another directory later, the identities
+        // differ.
         let identity = match Identity::of(&path) {
             Ok(Some(identity)) => identity,
             gone_or_hidden => {
@@ -170,7 +172,8 @@ impl Watcher for NativeWatcher {
         if self.is_down() {
             return Err(io::Error::other("the watcher is down"));
         }
-        // Renames above the root, and a root that is removed while somebody has it open, are not heard of.
+        // No event reports renames above the root, or the removal of a root that a process has
+        // open.
         if !self.is_in_place() {
             let root = self.root.display();
             return Err(io::Error::new(
@@ -201,7 +204,7 @@ impl Drop for NativeWatcher {
     }
 }
 
-/// What an error of the system means.
+/// Converts an operating system error.
 fn failed(error: &io::Error) -> WatchError {
     if is_gone(error) {
         return WatchError::Gone;
@@ -212,7 +215,7 @@ fn failed(error: &io::Error) -> WatchError {
     }
 }
 
-/// What an error of the library means; `limit` is the one of inotify that applies if the system says so.
+/// Converts an error of the watching library.
 fn refused(error: &notify::Error) -> WatchError {
     match &error.kind {
         ErrorKind::MaxFilesWatch => limits::reached(WATCHES),

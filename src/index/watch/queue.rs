@@ -1,9 +1,10 @@
-//! The queue of inotify.
+//! Reads the inotify queue.
 //!
-//! Owns the queue, the thread that reads it, and which path each watch is on. It tells what the crate `notify` would tell,
-//! and drops watches as that does; but whenever a directory goes, `notify` looks at all watches of the tree, so that removing
-//! 10,000 of 30,000 directories keeps a processor busy for minutes and overflows the queue meanwhile. Here that costs the
-//! logarithm of their number, and what is below the directory.
+//! This module owns the queue, the thread that reads it, and the mapping from watches to paths. Its
+//! events and its handling of watches equal those of the crate `notify`. It exists for speed:
+//! whenever a directory is removed, `notify` checks all watches of the tree. Removing 10,000 of
+//! 30,000 directories keeps a processor busy for minutes, and the queue overflows. Here a removal
+//! costs logarithmic time in the number of watches, plus the watches below the directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -29,11 +30,11 @@ use super::listener::Listener;
 use super::lock;
 use super::source::Source;
 
-/// Bytes that are read at once: some hundred events.
+/// The size of the read buffer in bytes: room for some hundred events.
 const BUFFER: usize = 64 << 10;
 
-/// What is asked of the kernel: all that changes something. That a file is closed to which could be written is the only sign of what was
-/// written through a mapping, or by the kernel's older way to write without waiting.
+/// The requested events: everything that changes a file or directory. `CLOSE_WRITE` is the only
+/// event for writes through a mapping, or by the kernel's older asynchronous I/O.
 const MASK: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DELETE)
     .union(WatchFlags::DELETE_SELF)
@@ -46,29 +47,31 @@ const MASK: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::ONLYDIR)
     .union(WatchFlags::DONT_FOLLOW);
 
-/// What is asked about a directory above the root: whether its name stays, and the root thereby where it is. That of its entries
-/// is no matter. It may be watched otherwise too, by another path.
+/// The requested events for a directory above the root: renames of the directory, which move the
+/// root. Events about its entries don't matter. `MASK_ADD` because the directory may also be
+/// watched under another path.
 const MASK_ABOVE: WatchFlags = WatchFlags::MOVE_SELF
     .union(WatchFlags::ONLYDIR)
     .union(WatchFlags::DONT_FOLLOW)
     .union(WatchFlags::MASK_ADD);
 
-/// A queue, and the thread that reads it. Dropping it ends the thread, which is not waited for.
+/// A queue, and the thread that reads it. Dropping it ends the thread, without waiting for it.
 pub(super) struct Queue {
     watches: Arc<Mutex<Watches>>,
     end: Arc<OwnedFd>,
 }
 
-/// Which paths each watch is on. A directory that is renamed keeps its watch, and may have been watched under the new name
-/// before the rename is read. Or one of its paths leads there by a symbolic link that took the place of a directory. Which path
-/// is right is not known here, so events are told of under each.
+/// The paths of each watch. A renamed directory keeps its watch, and may be watched under the new
+/// name before the rename event is read. A path may also lead to another directory by a symbolic
+/// link that replaced a directory. The right path is unknown here, so events are reported under
+/// each.
 struct Watches {
     queue: Arc<OwnedFd>,
     dirs: BTreeMap<PathBuf, i32>,
     paths: BTreeMap<i32, Vec<PathBuf>>,
-    /// Canonical.
+    /// The canonical root.
     root: PathBuf,
-    /// Those of the directories above the root, and of such that were above it until now.
+    /// Watches of the directories that are above the root now, or were above it until now.
     above: BTreeSet<i32>,
 }
 
@@ -101,7 +104,7 @@ impl Queue {
     }
 }
 
-/// The library's words for why something can't be watched.
+/// Returns the error that the library would return.
 fn told(errno: Errno) -> notify::Error {
     match errno {
         Errno::NOSPC => notify::Error::new(ErrorKind::MaxFilesWatch),
@@ -121,8 +124,8 @@ impl Source for Queue {
     }
 
     fn renew(&mut self, path: &Path) -> notify::Result<()> {
-        // The kernel knows by itself what is watched. A watch that stays loses no event, such as tell which watches below have
-        // moved elsewhere.
+        // The kernel knows which directories are watched. Keeping a watch loses no events, for
+        // example about watches below that moved elsewhere.
         self.watch(path)
     }
 
@@ -133,13 +136,14 @@ impl Source for Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        // It can't be full: nobody else writes to it.
+        // The counter can't overflow: nothing else writes to it.
         let _always_room = rustix::io::write(&*self.end, &1u64.to_ne_bytes());
     }
 }
 
 impl Watches {
-    /// The lock is held until the watch has its path: its first event may be read before this returns.
+    /// The lock is held until the watch has its path, because its first event may be read before
+    /// this returns.
     fn watch(&mut self, path: &Path) -> Result<(), Errno> {
         let id = inotify::add_watch(&*self.queue, path, MASK)?;
         self.add(path, id);
@@ -149,7 +153,8 @@ impl Watches {
         }
     }
 
-    /// Watches the directories that are above the root now, as far as this user may. Fails where a limit is reached.
+    /// Watches the directories that are above the root now, as far as the user may. Fails if a
+    /// limit is reached.
     fn watch_above(&mut self) -> Result<(), Errno> {
         let mut now = BTreeSet::new();
         let mut are_all_there = true;
@@ -158,19 +163,20 @@ impl Watches {
                 Ok(id) => {
                     now.insert(id);
                 }
-                // Who may not list one can't watch it. The root is looked at before each search all the same, so that what goes
-                // unnoticed is only that it was away in between.
+                // Unreadable directories can't be watched. The root is checked before each search
+                // anyway, so only a temporary move of the root goes unnoticed.
                 Err(Errno::ACCESS) => {}
                 Err(Errno::NOSPC) => return Err(Errno::NOSPC),
                 Err(_) => are_all_there = false,
             }
         }
         self.above.extend(&now);
-        // Until the root is where it was, those from before tell of what brings it back.
+        // Until the root is back in place, the old watches report the rename that brings it back.
         if are_all_there {
             for &id in self.above.difference(&now) {
                 if !self.paths.contains_key(&id) {
-                    // What it has told until now still counts: it stays in the set until the kernel says that it has ended.
+                    // Its queued events still count, so the watch stays in the set until the kernel
+                    // reports its end.
                     let _may_be_gone = inotify::remove_watch(&*self.queue, id);
                 }
             }
@@ -183,29 +189,30 @@ impl Watches {
             Some(before) if before != id => self.release(before, path),
             _ => {}
         }
-        // Nearly all have one.
+        // Nearly all watches have one path.
         let paths = self.paths.entry(id);
         let paths = paths.or_insert_with(|| Vec::with_capacity(1));
         paths.retain(|other| other != path);
         paths.push(path.to_path_buf());
     }
 
-    /// The paths that a watch is on; none of one that was dropped.
+    /// Returns the paths of a watch; empty for a dropped one.
     fn paths(&self, id: i32) -> Vec<PathBuf> {
         self.paths.get(&id).cloned().unwrap_or_default()
     }
 
-    /// Ends the watch of a path, unless it is on another path too.
+    /// Ends the watch of a path, unless the watch has another path too.
     fn drop_one(&mut self, path: &Path) {
         if let Some(id) = self.dirs.remove(path) {
             self.release(id, path);
         }
     }
 
-    /// Ends the watches of a path and of all below it. Logarithmic in all watches, linear in those.
+    /// Ends the watches at and below a path. Takes logarithmic time in the number of all watches,
+    /// and linear time in the ended ones.
     fn drop_below(&mut self, path: &Path) {
         loop {
-            // What is below a path follows it without a gap: paths are ordered by their components.
+            // Paths are ordered by components, so those below a path follow it without a gap.
             let from = (Bound::Included(path), Bound::Unbounded);
             let first = self.dirs.range::<Path, _>(from).next();
             let Some((first, _)) = first.filter(|(first, _)| first.starts_with(path)) else {
@@ -223,12 +230,12 @@ impl Watches {
         paths.retain(|other| other != path);
         if paths.is_empty() {
             self.paths.remove(&id);
-            // The kernel drops those of directories that are gone by itself.
+            // The kernel itself drops the watches of removed directories.
             let _may_be_gone = inotify::remove_watch(&*self.queue, id);
         }
     }
 
-    /// Takes note that the kernel has dropped a watch.
+    /// Handles the kernel's report that it dropped a watch.
     fn ended(&mut self, id: i32) {
         self.above.remove(&id);
         for path in self.paths.remove(&id).unwrap_or_default() {
@@ -239,7 +246,7 @@ impl Watches {
     }
 }
 
-/// The thread that reads.
+/// The thread that reads the queue.
 struct Reader {
     queue: Arc<OwnedFd>,
     end: Arc<OwnedFd>,
@@ -265,7 +272,7 @@ impl Reader {
                     Err(Errno::INTR) => {}
                     Err(errno) => self.fail(errno),
                 }
-                // Whether to end is asked again even if there is always more to be read.
+                // Check for the end regularly, also if there is always more to read.
                 if self.is_down() || events.is_buffer_empty() {
                     break;
                 }
@@ -273,7 +280,7 @@ impl Reader {
         }
     }
 
-    /// Waits for something to read; returns true if there will be nothing more.
+    /// Waits for events; returns true if the thread has to end.
     fn is_over(&mut self) -> bool {
         let mut both = [
             PollFd::new(&*self.queue, PollFlags::IN),
@@ -299,9 +306,9 @@ impl Reader {
         self.listener.handle_event(Err(error));
     }
 
-    /// Tells that events were lost. Among them may have been such that say which path a watch is on, or that it has ended,
-    /// so no watch is of use any more: another queue takes the place of this one. (Ending the watches one by one would
-    /// fill the queue again, with an event each.)
+    /// Handles a queue overflow. The lost events may have been about the paths or the end of any
+    /// watch, so all watches are useless. A new queue replaces this one. (Ending the watches one by
+    /// one would fill the queue again with an event each.)
     fn lost(&mut self) {
         if let Err(errno) = self.begin_anew() {
             let why = io::Error::from(errno);
@@ -310,10 +317,12 @@ impl Reader {
             ));
             return;
         }
-        // Before it is heard: whoever hears it watches again.
+        // Before the event is reported, since its handler may cause directories to be watched
+        // again.
         lock(&self.listener.shared.known).dropped(Path::new(""));
-        // A cookie that was touched before the queue was there is not in it, and whoever waits for it may know now. Not one that is
-        // touched after the loss was heard: what happened before that one may be in the queue.
+        // Cookies touched before the new queue existed raise no event in it, so they are reported
+        // here. Cookies touched after the loss was reported must not be: earlier changes may still
+        // be in the queue.
         let cookies = std::fs::read_dir(&self.listener.cookies);
         let cookies: Vec<PathBuf> = cookies
             .into_iter()
@@ -328,19 +337,20 @@ impl Reader {
         }
     }
 
-    /// Tells that anything may have changed.
+    /// Reports that anything may have changed.
     fn rescan(&mut self) {
         let anything = Event::new(EventKind::Other).set_flag(Flag::Rescan);
         self.listener.handle_event(Ok(anything));
     }
 
-    /// Watches nothing but the cookies, and what is above the root, by an empty queue.
+    /// Starts with an empty queue that watches only the cookies and the directories above the root.
     fn begin_anew(&mut self) -> Result<(), Errno> {
         let queue = Arc::new(open()?);
         let mut watches = lock(&self.watches);
         watches.dirs.clear();
         watches.paths.clear();
-        // That closes the other one, with its watches, before there are new ones: their number is limited.
+        // Closes the old queue with its watches before new ones are added, because their number is
+        // limited.
         watches.queue = Arc::clone(&queue);
         self.queue = queue;
         watches.above.clear();
@@ -348,7 +358,7 @@ impl Reader {
         watches.watch(&self.listener.cookies)
     }
 
-    /// Tells of an event, after what follows from it for the watches.
+    /// Updates the watches for an event, then reports it.
     fn take(&mut self, event: &inotify::Event<'_>) {
         let (id, what) = (event.wd(), event.events());
         let mut watches = lock(&self.watches);
@@ -357,7 +367,7 @@ impl Reader {
             return;
         }
         if watches.above.contains(&id) && what.contains(ReadFlags::MOVE_SELF) {
-            // Others may be above the root now.
+            // Other directories may be above the root now.
             let watched = watches.watch_above();
             let dir = watches.root.parent().map(Path::to_path_buf);
             drop(watches);
@@ -377,14 +387,15 @@ impl Reader {
         let name = event
             .file_name()
             .map(|name| OsStr::from_bytes(name.to_bytes()));
-        // Of a watch that was dropped: whoever did that has told of all below its path.
+        // A dropped watch has no paths. A change at or above its path was reported when it was
+        // dropped.
         let mut paths = watches.paths(id);
         for path in &mut paths {
             if let Some(name) = name {
                 path.push(name);
             }
             match kind {
-                // The directory itself is gone, and need not be the one that has the path now.
+                // The watched directory is gone; another one may have its path now.
                 EventKind::Remove(_) if name.is_none() && watches.dirs.get(path) != Some(&id) => {}
                 EventKind::Remove(_) => watches.drop_below(path),
                 EventKind::Modify(ModifyKind::Name(RenameMode::From)) if name.is_some() => {
@@ -404,7 +415,7 @@ impl Reader {
     }
 }
 
-/// What an event is of; `None` for what changes nothing.
+/// Returns the kind of an event; `None` if the event changes nothing.
 fn kind_of(what: ReadFlags) -> Option<EventKind> {
     let is_dir = what.contains(ReadFlags::ISDIR);
     let rename = |mode| EventKind::Modify(ModifyKind::Name(mode));

@@ -1,25 +1,25 @@
-//! Where events come from.
+//! The sources of events.
 //!
-//! Owns the choice between the systems' ways of watching. What is told is told in the words of the crate `notify`, whoever
-//! tells it.
+//! This module selects the operating system's way of watching. Every source reports events in the
+//! types of the crate `notify`.
 
 use std::path::Path;
 
 use super::listener::Listener;
 
-/// Watches directories, and tells a [`Listener`] of what happens in them.
+/// Watches directories, and reports their events to a [`Listener`].
 pub(super) trait Source: Send {
-    /// Watches a directory by itself: neither what is below it, nor what a symbolic link leads to.
+    /// Watches a directory itself: no subdirectories, and no target of a symbolic link.
     fn watch(&mut self, path: &Path) -> notify::Result<()>;
 
-    /// Watches a directory whose path may be watched already, but maybe as that of another directory.
+    /// Watches a directory at a path that may be watched already, possibly for another directory.
     fn renew(&mut self, path: &Path) -> notify::Result<()>;
 
-    /// Does not watch it any more, if it did.
+    /// Ends the watch of a directory, if there is one.
     fn unwatch(&mut self, path: &Path);
 }
 
-/// Starts what watches best on this system.
+/// Starts the best source for this operating system.
 pub(super) fn start(listener: Listener) -> notify::Result<Box<dyn Source>> {
     #[cfg(target_os = "linux")]
     return Ok(Box::new(super::queue::Queue::start(listener)?));

@@ -1,4 +1,5 @@
-//! Watchers on the real filesystem. Nothing here sleeps: a barrier says when everything has been heard.
+//! Tests watchers on the real filesystem. Nothing here sleeps: a barrier proves that all events
+//! were reported.
 
 mod cost;
 mod follower;
@@ -10,18 +11,18 @@ use std::time::Duration;
 
 use super::*;
 
-/// Longer than anything takes.
+/// A timeout that no test reaches.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Starts where events come from.
+/// Starts a source of events.
 type Start = fn(listener::Listener) -> notify::Result<Box<dyn source::Source>>;
 
 std::thread_local! {
-    /// Where the scenes of a test have their events from.
+    /// The source of events for the scenes of a test.
     static START: std::cell::Cell<Start> = const { std::cell::Cell::new(source::start) };
 }
 
-/// Has everything that is tested here of this system's source be tested of the crate `notify` too.
+/// Runs the tests of this system's source also with the crate `notify`.
 #[cfg(target_os = "linux")]
 #[test]
 fn the_crate_that_other_systems_watch_with_does_as_well() {
@@ -43,7 +44,7 @@ fn the_crate_that_other_systems_watch_with_does_as_well() {
     a_root_behind_a_link_is_watched();
 }
 
-/// Writes down what it hears.
+/// Records the events that it handles.
 #[derive(Default)]
 pub(super) struct Notes {
     heard: Mutex<Vec<Heard>>,
@@ -72,7 +73,7 @@ impl Ear for Notes {
     }
 }
 
-/// A tree, a watcher of it, and what was heard.
+/// A tree, a watcher of it, and the recorded events.
 pub(super) struct Scene {
     base: tempfile::TempDir,
     cookies: tempfile::TempDir,
@@ -81,7 +82,7 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// Watches nothing yet.
+    /// Creates a scene without watched directories.
     fn new() -> Scene {
         let base = tempfile::tempdir().unwrap();
         fs::create_dir_all(base.path().join("above/root")).unwrap();
@@ -99,7 +100,7 @@ impl Scene {
         }
     }
 
-    /// Makes directories and watches them, and the root.
+    /// Creates directories, and watches them and the root.
     fn watching(dirs: &[&str]) -> Scene {
         let scene = Scene::new();
         scene.watcher.watch(Path::new("")).unwrap();
@@ -128,7 +129,7 @@ impl Scene {
         fs::rename(self.at(from), self.at(to)).unwrap();
     }
 
-    /// Returns what was heard of what happened since the last call, without cookies.
+    /// Returns the events since the last call, without cookies.
     #[track_caller]
     fn heard(&self) -> Vec<Heard> {
         self.notes.barrier.pass(&*self.watcher, LONG).unwrap();
@@ -137,7 +138,7 @@ impl Scene {
         heard
     }
 
-    /// Checks that a write to a file in the directory is heard.
+    /// Checks that a write to a file in the directory is reported.
     #[track_caller]
     fn check_live(&self, dir: &str) {
         self.heard();
@@ -152,7 +153,7 @@ impl Scene {
         self.notes.released.notify_all();
     }
 
-    /// Waits until the watcher says that it is down.
+    /// Waits until the watcher reports that it is down.
     fn wait_for_down(&self) {
         while !matches!(lock(&self.notes.heard).last(), Some(Heard::Down(_))) {
             std::thread::yield_now();
@@ -212,7 +213,7 @@ fn attributes_are_heard_of_and_reading_is_not() {
     assert!(scene.heard().contains(&subtree("d/f")));
 }
 
-/// What is written through a mapping is heard of by nothing else.
+/// No other event reports a write through a mapping.
 #[cfg(target_os = "linux")]
 #[test]
 fn closing_a_file_that_could_be_written_to_is_heard_of() {
@@ -261,14 +262,14 @@ fn watching_again_changes_nothing_while_the_directory_is_the_same() {
     scene.check_live("d");
 }
 
-/// The library drops the watch of the old name and of all below it some time after the rename: whoever watched the new name
-/// before must find it alive after watching it again.
+/// Some time after a rename, the library drops the watches at and below the old name. If the new
+/// name was watched before, watching it again must restore it.
 #[test]
 fn a_renamed_directory_is_watched_again_under_its_new_name() {
     let scene = Scene::watching(&["a", "a/s"]);
     for _ in 0..200 {
         scene.rename("a", "b");
-        // It depends on luck whether this comes before the events of the rename are read.
+        // This may or may not happen before the events of the rename are read.
         scene.watch("b");
         scene.watch("b/s");
         let heard = scene.heard();
@@ -314,7 +315,7 @@ fn a_directory_replaced_by_another_is_watched_again() {
             0 => fs::remove_dir_all(scene.at("a")).unwrap(),
             1 => scene.rename("a", "old"),
             _ => {
-                // Over an empty one, in one step.
+                // Replaces an empty directory, in one step.
                 for entry in fs::read_dir(scene.at("a")).unwrap() {
                     fs::remove_file(entry.unwrap().path()).unwrap();
                 }
@@ -357,11 +358,11 @@ fn lost_events_are_heard_of_and_everything_can_be_watched_again() {
     let (one, other) = (scene.at("a/1"), scene.at("a/2"));
     fs::write(&one, "").unwrap();
     for _ in 0..queue / 2 {
-        // Two events there, two back: twice what there is room for.
+        // Two events for each rename: twice as many as the queue can hold.
         fs::rename(&one, &other).unwrap();
         fs::rename(&other, &one).unwrap();
     }
-    // Of this nothing is heard: the queue is full.
+    // The queue is full, so this is not reported.
     fs::remove_dir_all(scene.at("b")).unwrap();
     fs::create_dir_all(scene.at("b/s")).unwrap();
     scene.hold(false);
@@ -388,7 +389,7 @@ fn a_root_that_is_removed_or_renamed_ends_it() {
                 fs::rename(&above, scene.base.path().join("elsewhere")).unwrap();
             }
         }
-        // Nothing is heard of the last, but nobody gets through.
+        // The move of a parent is not reported, but no barrier can be passed.
         if way != "above" {
             scene.wait_for_down();
             let refused = scene.watcher.watch(Path::new("d"));
@@ -399,7 +400,7 @@ fn a_root_that_is_removed_or_renamed_ends_it() {
     }
 }
 
-/// As long as somebody has a directory open, its removal is not heard of.
+/// As long as a process has a directory open, no event reports its removal.
 #[test]
 fn a_root_removed_while_it_is_open_lets_nobody_through() {
     let scene = Scene::watching(&[]);
@@ -428,7 +429,7 @@ fn a_dropped_watcher_leaves_nothing_behind_and_says_nothing() {
     assert_eq!(left(), 1);
     drop(watcher);
     assert_eq!(left(), 0);
-    // The library's thread has the other one until it ends.
+    // The library's thread holds the other one until it ends.
     while Arc::strong_count(&notes) > 1 {
         std::thread::yield_now();
     }
@@ -443,7 +444,7 @@ fn a_dropped_watcher_leaves_nothing_behind_and_says_nothing() {
 fn a_watcher_whose_cookies_are_removed_is_down() {
     let scene = Scene::watching(&[]);
     fs::remove_dir_all(scene.cookies.path().join("cookies")).unwrap();
-    // Somebody has the directory open, so touching is what shows it.
+    // The directory is still open, so only touching a cookie shows the removal.
     scene.notes.barrier.pass(&*scene.watcher, LONG).unwrap_err();
 }
 
@@ -473,7 +474,7 @@ fn trees_and_cookies_that_will_not_do_are_refused() {
     assert_eq!(start("root", "cookies"), None);
 }
 
-/// Events have the paths of what was watched; the root may be given by way of a symbolic link.
+/// Events have the paths that were watched; the root may be given through a symbolic link.
 #[cfg(unix)]
 #[test]
 fn a_root_behind_a_link_is_watched() {
@@ -492,7 +493,7 @@ fn a_root_behind_a_link_is_watched() {
     assert!(lock(&notes.heard).contains(&file("d/f")));
 }
 
-/// Has something happen of which nothing is heard but that events were lost.
+/// Runs `happens` while the queue is full, so that the only event is the loss.
 #[cfg(target_os = "linux")]
 fn unheard(scene: &Scene, happens: impl FnOnce()) {
     const LOST: u64 = 0;
@@ -503,7 +504,7 @@ fn unheard(scene: &Scene, happens: impl FnOnce()) {
     fs::write(&one, "").unwrap();
     scene.hold(true);
     for _ in 0..queue / 2 {
-        // Two events there, two back: twice what there is room for.
+        // Two events for each rename: twice as many as the queue can hold.
         fs::rename(&one, &other).unwrap();
         fs::rename(&other, &one).unwrap();
     }
@@ -511,7 +512,7 @@ fn unheard(scene: &Scene, happens: impl FnOnce()) {
     scene.watcher.touch(LOST).unwrap();
     scene.hold(false);
     let is_cookie = |heard: &Heard| *heard == Heard::Cookie(LOST);
-    // Whoever waits for a cookie that was lost as well does not wait in vain.
+    // A caller that waits for a lost cookie must not wait forever.
     while !lock(&scene.notes.heard).iter().any(is_cookie) {
         std::thread::yield_now();
     }
@@ -519,7 +520,7 @@ fn unheard(scene: &Scene, happens: impl FnOnce()) {
     assert!(heard.contains(&Heard::Overflow));
 }
 
-/// The watch of a directory goes with it wherever it is renamed to, so that it has been on every name that it had.
+/// A directory keeps its watch when it is renamed, so the watch has been on all its names.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_directory_renamed_there_and_back_unheard_is_heard_under_its_name() {
@@ -556,8 +557,8 @@ fn a_directory_that_went_unheard_is_not_watched_any_more() {
     assert_eq!(scene.heard(), []);
 }
 
-/// What is above a directory may become a symbolic link after it was listed, and the path then leads to another directory of the
-/// tree, which may be watched already.
+/// A parent of a directory may be replaced by a symbolic link after it was listed. The path then
+/// leads to another directory of the tree, which may be watched already.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_directory_reached_by_a_link_too_is_heard_under_its_own_name() {
@@ -565,10 +566,10 @@ fn a_directory_reached_by_a_link_too_is_heard_under_its_own_name() {
     scene.rename("d", "../elsewhere");
     std::os::unix::fs::symlink("e", scene.at("d")).unwrap();
     scene.heard();
-    // Whoever listed `d` before does this.
+    // A user that listed `d` before would do this.
     let _either_way = scene.watcher.watch(Path::new("d/s"));
     scene.check_live("e/s");
-    // And the other way round.
+    // The same in the opposite direction.
     fs::remove_file(scene.at("d")).unwrap();
     fs::create_dir_all(scene.at("d/s")).unwrap();
     scene.heard();
@@ -617,7 +618,7 @@ fn directories_that_change_places_are_watched_again() {
     }
 }
 
-/// Whoever looks for something while the root is away takes it for gone, so that it has to be looked for again.
+/// A look at the tree while the root is away finds nothing, so it has to be repeated.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_root_that_is_away_for_a_moment_is_heard_of() {
@@ -634,19 +635,19 @@ fn a_root_that_is_away_for_a_moment_is_heard_of() {
         let heard = scene.heard();
         assert!(heard.contains(&Heard::Moved), "{round}: {heard:?}");
         scene.check_live("d");
-        // By the next queue, too.
+        // The next queue reports it too.
         unheard(&scene, || {});
         ["", "noise", "d"].iter().for_each(|dir| scene.watch(dir));
     }
     assert_eq!(scene.heard(), []);
-    // What happens beside it is nobody's business.
+    // Changes next to the root are not reported.
     fs::create_dir(scene.base.path().join("beside")).unwrap();
     fs::write(above.join("beside"), "x").unwrap();
     fs::rename(scene.base.path().join("beside"), above.join("other")).unwrap();
     assert_eq!(scene.heard(), []);
 }
 
-/// Directories above the root are others than at the start when some were renamed and others made in their places.
+/// The directories above the root change when some are renamed and others created in their places.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_root_is_heard_of_that_is_away_because_of_a_directory_that_came_later() {
@@ -660,7 +661,7 @@ fn a_root_is_heard_of_that_is_away_because_of_a_directory_that_came_later() {
     };
     assert!(there_and_back().contains(&Heard::Moved));
     for round in 0..3 {
-        // Another directory takes the place of the one that the root was in.
+        // Another directory replaces the parent of the root.
         fs::rename(base, &away).unwrap();
         fs::create_dir(base).unwrap();
         fs::rename(away.join("above"), base.join("above")).unwrap();
@@ -672,6 +673,6 @@ fn a_root_is_heard_of_that_is_away_because_of_a_directory_that_came_later() {
         assert!(heard.contains(&Heard::Moved), "{round}: {heard:?}");
         scene.check_live("d");
     }
-    // The one that is elsewhere now is nobody's business.
+    // The directory that was moved away is not watched any more.
     assert_eq!(scene.heard(), []);
 }

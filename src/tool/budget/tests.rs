@@ -13,7 +13,7 @@ use crate::tool::sandbox::Sandbox;
 use crate::tool::search::{SearchTool, ToolContext};
 use crate::tool::search_files::FilesTool;
 
-/// Texts of a made-up answer, each with the bytes around it.
+/// An artificial answer: the length of each text, and the bytes around it.
 #[derive(Debug)]
 struct Made {
     texts: Vec<(usize, usize)>,
@@ -22,7 +22,7 @@ struct Made {
 }
 
 impl Made {
-    /// Counts the bytes of an answer without a formula.
+    /// Writes the answer, so that its bytes can be counted without a formula.
     fn written(&self, extent: Extent) -> String {
         let most = extent.line.unwrap_or(usize::MAX);
         let mut text = String::new();
@@ -120,7 +120,7 @@ proptest! {
     }
 }
 
-/// The bytes that an error says would do.
+/// Returns the sufficient budget that the error message names.
 fn needed(message: &str) -> usize {
     let (_, number) = message.split_once("it needs ").unwrap();
     number.split_once('.').unwrap().0.parse().unwrap()
@@ -135,7 +135,7 @@ impl Clock for Still {
     }
 }
 
-/// The ways to ask, and to write an answer.
+/// The tools, and the forms of their answers.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Search,
@@ -155,7 +155,7 @@ const WAYS: [Way; 6] = [
     Way::FindText,
 ];
 
-/// Names of links that lead nowhere.
+/// Names of links with missing targets.
 const BROKEN: [&str; 3] = ["a", "n2", "z"];
 
 struct World {
@@ -166,7 +166,7 @@ struct World {
 }
 
 impl World {
-    /// Lines of all lengths below 400 bytes, in files of which the first has a long one.
+    /// Creates files with lines of many lengths below 400 bytes; the first file has a long line.
     fn new(max_line_bytes: u64) -> World {
         let dir = tempfile::tempdir().unwrap();
         for (n, lens) in [&[380, 12][..], &[70], &[31, 120, 260], &[11], &[33]]
@@ -201,7 +201,7 @@ impl World {
         }
     }
 
-    /// Links that lead nowhere, which are errors where links are followed.
+    /// Adds broken links, which are errors if links are followed.
     fn with_errors(self) -> World {
         for name in BROKEN {
             std::os::unix::fs::symlink("nowhere", self.dir.path().join(name)).unwrap();
@@ -209,7 +209,7 @@ impl World {
         self
     }
 
-    /// Answers as JSON. Where there is a text, only that counts.
+    /// Returns the answer as JSON, or only its text if it has one.
     fn ask(&self, way: Way, limit: Option<usize>) -> Result<String, String> {
         let mut context = self.context.clone();
         context.max_output_bytes = limit;
@@ -249,16 +249,16 @@ impl World {
 struct Seen {
     /// The file and line of each result, in order.
     results: Vec<(String, u64)>,
-    /// Errors that are listed, and those that are only counted.
+    /// The numbers of listed errors and of errors that are only counted.
     errors: (u64, u64),
-    /// Lines that are said to be shown in part.
+    /// The number of shortened lines according to the note.
     shortened: u64,
-    /// Lines of which a part is missing.
+    /// The number of lines that are shortened.
     parts: u64,
     says_cut: bool,
 }
 
-/// Reads the number before a word of a note.
+/// Returns the number before `words` in a note.
 fn number_before(text: &str, words: &str) -> u64 {
     let Some((before, _)) = text.split_once(words) else {
         return 0;
@@ -321,7 +321,7 @@ fn seen(way: Way, answer: &str) -> Seen {
     seen
 }
 
-/// Reads the lines of a text.
+/// Parses the lines of a text.
 fn read_lines(way: Way, text: &str, seen: &mut Seen) {
     let mut path = String::new();
     for line in text.lines() {
@@ -343,7 +343,8 @@ fn read_lines(way: Way, text: &str, seen: &mut Seen) {
     }
 }
 
-/// Every limit is tried in the long proofs, with `FORGE_SEARCH_TEST_SEEDS=all`, else every fifth.
+/// The long proofs, with `FORGE_SEARCH_TEST_SEEDS=all`, try every limit; other runs try every
+/// fifth.
 fn step() -> usize {
     match std::env::var("FORGE_SEARCH_TEST_SEEDS").as_deref() {
         Ok("all") => 1,
@@ -352,7 +353,7 @@ fn step() -> usize {
     }
 }
 
-/// Asks with each `step`th limit, up to that of the whole answer.
+/// Asks with every `step`th limit, up to the size of the whole answer.
 fn with_limits(world: &World, way: Way, step: usize) {
     let unlimited = world.ask(way, None).unwrap();
     let all = seen(way, &unlimited);
@@ -392,12 +393,13 @@ fn with_limits(world: &World, way: Way, step: usize) {
     let mut counts = BTreeSet::new();
     for (len, seen) in by_limit.values() {
         counts.insert(seen.results.len());
-        // An answer of so many bytes fits so many.
+        // An answer with exactly this many bytes fits this limit.
         if let Some((_, exact)) = by_limit.get(len) {
             assert_eq!(exact.results, seen.results, "{way:?}: {len}");
         }
     }
-    // All of them in a shorter form may take no more than some and the words that some are missing.
+    // All results in a shorter form may take no more space than some results and the note about the
+    // missing ones.
     assert!(
         counts.len() > 2 && counts.contains(&0),
         "{way:?}: {counts:?}"
@@ -429,8 +431,7 @@ fn d120_errors_are_counted_where_they_do_not_fit() {
     }
 }
 
-/// An answer holds each result for which there is room next to those before it, in its shortest
-/// form.
+/// An answer holds each result that, in its shortest form, fits after the results before it.
 #[test]
 fn d120_a_long_line_is_no_reason_to_drop_later_files() {
     let short = World::new(32).ask(Way::Search, None).unwrap();
@@ -446,7 +447,7 @@ fn d120_a_long_line_is_no_reason_to_drop_later_files() {
         .collect();
     let world = World::new(200);
     let message = world.ask(Way::Search, Some(1)).unwrap_err();
-    // The note about lines that are shown in part, and the digits of numbers.
+    // Room for the note about shortened lines, and for the digits of numbers.
     let base = needed(&message) + 120;
     let limits = needed(&message)..base + pieces.iter().sum::<usize>();
     for limit in limits.step_by(step()) {

@@ -1,6 +1,7 @@
-//! Files that were found, looked into once more.
+//! Reopening files that a search found, for example for a preview.
 //!
-//! Owns that only the file is opened that was meant: what has come to its place since may lead anywhere.
+//! Owns the check that the opened file is the one that was found. Another file or a link may have
+//! replaced it since, so paths are opened below a root without following links.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -11,17 +12,18 @@ use encoding_rs_io::DecodeReaderBytesBuilder;
 
 use crate::index::beneath::RootDir;
 
-/// What the paths of an answer are relative to, and where all of it is.
+/// The directories that contain the files of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Roots {
-    /// Relative paths start here.
+    /// The start of relative paths.
     first: PathBuf,
-    /// Absolute paths are in one of these.
+    /// Further directories, for absolute paths.
     others: Vec<PathBuf>,
 }
 
 impl Roots {
-    /// Relative paths start at `first`; absolute ones are there or in one of `others`.
+    /// Creates the roots. Relative paths start at `first`; absolute paths lie in `first` or in one
+    /// of `others`.
     pub(super) fn new(first: &Path, others: &[PathBuf]) -> Roots {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         let first = real(first);
@@ -32,11 +34,11 @@ impl Roots {
         }
     }
 
-    /// Opens a file that was found. Only with `follow` a link may lead there, within a root.
+    /// Opens a file of an answer. Links are followed only with `follow`, and only within a root.
     ///
     /// # Errors
     ///
-    /// It is none any more.
+    /// The file does not exist any more, or lies outside of the roots.
     pub(super) fn open(&self, path: &Path, follow: bool) -> io::Result<File> {
         let whole = self.first.join(path);
         let real = match follow {
@@ -57,11 +59,11 @@ impl Roots {
         RootDir::open(&root)?.open_file(&rel)
     }
 
-    /// Opens a file by what its name is shown as, and returns the name, too.
+    /// Opens a file by its displayed name, and returns its real name too.
     ///
     /// # Errors
     ///
-    /// It is none any more, or it can't be told which one was meant.
+    /// The file does not exist any more, or several files have the same displayed name.
     pub(super) fn find(&self, shown: &str) -> io::Result<(PathBuf, File)> {
         let name = name(&self.first, shown)?;
         let file = self.open(&name, false)?;
@@ -69,7 +71,7 @@ impl Roots {
     }
 }
 
-/// Returns what is searched of a file: its text, decoded if it begins with a byte order mark.
+/// Returns a reader of the text that a search sees. A file with a byte order mark is decoded.
 pub(super) fn text(file: File) -> impl Read {
     DecodeReaderBytesBuilder::new()
         .utf8_passthru(true)
@@ -77,11 +79,12 @@ pub(super) fn text(file: File) -> impl Read {
         .build(file)
 }
 
-/// Returns the name, relative to `root`, that is shown as `path`; it is another one if it is not UTF-8. Costs a look into each directory of such a name.
+/// Returns the real name, relative to `root`, for a displayed path. They differ for names that are
+/// not UTF-8, which are displayed with U+FFFD. For each such component, reads its directory.
 ///
 /// # Errors
 ///
-/// There is none any more, or there are several.
+/// No file has this displayed name any more, or several have it.
 fn name(root: &Path, path: &str) -> io::Result<PathBuf> {
     let mut whole = PathBuf::new();
     if !path.contains(char::REPLACEMENT_CHARACTER) {

@@ -1,7 +1,7 @@
-//! The command line's arguments.
+//! The arguments of the command line.
 //!
-//! Owns names, help texts and examples; flags carry ripgrep's names where they mean the same. What is done
-//! with them is decided elsewhere.
+//! Owns the names, help texts and examples. Flags have ripgrep's names if they have ripgrep's
+//! meaning. Other modules act on the arguments.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -63,11 +63,11 @@ pub(super) struct Cli {
 }
 
 impl Cli {
-    /// Reads parsed arguments; those whose order counts in that order.
+    /// Converts parsed arguments. Reads flags that depend on their order in that order.
     ///
     /// # Errors
     ///
-    /// Those of clap.
+    /// Errors of clap.
     pub(super) fn of_matches(matches: &ArgMatches) -> Result<Cli, clap::Error> {
         let mut cli = Cli::from_arg_matches(matches)?;
         match (&mut cli.command, matches.subcommand()) {
@@ -320,7 +320,7 @@ fn at_least_one() -> clap::builder::RangedU64ValueParser<u64> {
     clap::value_parser!(u64).range(1..)
 }
 
-/// Reads a number of bytes.
+/// Parses a number of bytes, such as `64M`.
 fn size(text: &str) -> Result<u64, String> {
     let (digits, unit) = match text.strip_suffix(['k', 'K', 'm', 'M', 'g', 'G']) {
         None => (text, 1),
@@ -446,8 +446,8 @@ const OUTPUT: &str = "Output";
 const LIMITS: &str = "Limits";
 const HOW: &str = "Index and configuration";
 
-/// Modes, of which the last flag wins. As in ripgrep, -o and --vimgrep are no modes: they say how
-/// lines are printed.
+/// The output modes; the last flag wins. As in ripgrep, `-o` and `--vimgrep` are no modes: they
+/// select how lines are printed.
 const MODES: [&str; 8] = [
     "files_with_matches",
     "count",
@@ -471,7 +471,7 @@ pub(super) enum DaemonWhen {
 }
 
 impl DaemonWhen {
-    /// Returns the setting that it stands for.
+    /// Returns the configuration setting for the flag's value.
     fn setting(self) -> String {
         let value = match self {
             DaemonWhen::Off => DaemonUse::Off,
@@ -494,7 +494,7 @@ pub(super) enum IndexUsage {
 }
 
 impl QueryArgs {
-    /// Returns the setup with the flags that are configuration keys.
+    /// Returns the setup arguments, with the settings that flags stand for.
     pub(super) fn setup(&self, setup: &SetupArgs) -> SetupArgs {
         let mode = self.index.map(|usage| match usage {
             IndexUsage::Off => "index_mode=off".to_string(),
@@ -510,7 +510,8 @@ impl QueryArgs {
         setup
     }
 
-    /// Returns true if flags name settings of which no answer depends, so that a daemon without them can answer.
+    /// Returns whether flags set keys that don't affect answers, so that a daemon without those
+    /// settings can answer.
     pub(super) fn has_settings_of_a_process(&self) -> bool {
         self.threads.is_some() || matches!(self.index, Some(IndexUsage::Auto | IndexUsage::On))
     }
@@ -722,7 +723,7 @@ pub(super) struct CallArgs {
 }
 
 impl CallArgs {
-    /// Returns the setup with the flag that is a configuration key.
+    /// Returns the setup arguments, with the setting that `--daemon` stands for.
     pub(super) fn setup(&self) -> SetupArgs {
         let mut setup = self.setup.clone();
         setup.set.extend(self.daemon.map(DaemonWhen::setting));

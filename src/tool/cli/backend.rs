@@ -1,8 +1,12 @@
-//! Who answers for a tree: its daemon, or this process.
+//! The decision who answers a request about a tree: its daemon, or this process.
 //!
-//! Owns that choice for every surface. A [`Backend`] answers agents' servers, the page, the
-//! interactive search and `call`; [`question`] answers a person's search, and [`by_this_process`] a
-//! question of `ggrep` that no daemon can answer. All of them ask daemons through the one [`Client`].
+//! Every surface asks through this module. A [`Backend`] answers for MCP servers, the web page, the
+//! interactive search and `call`. [`question`] answers a person's search. [`by_this_process`]
+//! answers a question of `ggrep` that no daemon can answer. All of them use the one daemon client
+//! ([`Client`]).
+//!
+//! If no daemon answers, a [`Backend`] sets up a service in this process and keeps it for later
+//! calls.
 
 pub(super) mod question;
 
@@ -35,59 +39,63 @@ use crate::tool::indexing::BuildReport;
 use crate::tool::request::SearchRequest;
 use crate::tool::search_files::FILES_NAME;
 
-/// How much longer than a search may take its answer is waited for.
+/// Extra time to wait for an answer, beyond the time limit of the search itself.
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// How long a daemon that is there may take to greet; never longer than half of the call's time. One that does not is not waited for.
+/// Maximum time for a running daemon to greet; for a call also at most half of the call's time. A
+/// daemon that is later than that is not asked.
 const GREETING: Duration = Duration::from_secs(5);
 
-/// How long one that did not greet in time counts as one that does not, and how long it has for it meanwhile.
+/// How long a daemon counts as late after it failed to greet in time. Meanwhile calls wait for its
+/// greeting only for `GLANCE`.
 const LATE: Duration = Duration::from_secs(30);
 const GLANCE: Duration = Duration::from_millis(250);
 
-/// How long one must have had to greet, to count as one that does not.
+/// Minimum time that a daemon must have had to greet before it counts as late.
 const ENOUGH: Duration = Duration::from_secs(1);
 
-/// How often the configuration is read, while a file that nobody has named is coming or going.
+/// How often to try reading the configuration, if the usual file appears or disappears meanwhile.
 const LOOKS: u32 = 3;
 
-/// What this process itself does for its trees; a signal ends it in order.
+/// The services of this process. A signal shuts them down in order.
 static LINGERING: Mutex<Vec<Weak<Mutex<Own>>>> = Mutex::new(Vec::new());
 
-/// How long it may take until a daemon answers how it is.
+/// How long to wait for a daemon's `status` or `health`.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A tree, asked by its daemon, which is started if need be, or by this process itself.
+/// The answering side for one tree: its daemon, started if necessary, or this process.
 pub(super) struct Backend {
     root: PathBuf,
     setup: SetupArgs,
     environment: Environment,
-    /// The one daemon that is asked, if it is not whichever answers for the configuration as it is now.
+    /// The only daemon to ask. Absent: the daemon for the configuration in effect.
     only: Option<Meant>,
-    /// What the daemon is told of who asks, if not the program that started this one.
+    /// The client name to send to the daemon. Absent: a name for the program that started this
+    /// process.
     client_id: Option<String>,
-    /// Whether its daemon is asked, and started. As the configuration says, and not started, if absent.
+    /// Whether to ask a daemon, and to start one. Absent: as configured, without starting one.
     daemon_use: Option<DaemonUse>,
-    /// For what is about the index and not about searching.
+    /// The setup for `explain` and `building`, with the store that it belongs to.
     beside: Mutex<Option<(Store, Arc<Setup>)>>,
-    /// This process's own, where no daemon answers.
+    /// The service of this process, used while no daemon answers.
     own: Arc<Mutex<Own>>,
-    /// Nobody asks it any more but who did before.
+    /// [`Backend::let_go`] was called: this process keeps no service any more.
     gone: AtomicBool,
-    /// The daemon that did not greet in time last, and when.
+    /// The daemon that failed to greet in time most recently, and the time of that.
     late: Mutex<Option<(Store, Instant)>>,
-    /// A daemon was started for it.
+    /// A daemon was started for this backend.
     started: AtomicBool,
-    /// Said that no daemon can be started.
+    /// Set once the message that no daemon can be started was printed, or must not be printed.
     told: OnceLock<()>,
 }
 
-/// A service of this process itself, and what it answers for.
+/// A service of this process, and the store that it answers for.
 type Own = Option<(Store, Arc<Service>)>;
 
 impl Backend {
-    /// A tree with a canonical root, which `setup` names too. `daemon_use` says whether its daemon is
-    /// asked, and started; if absent, the configuration says whether one that runs is asked.
+    /// Creates a backend for a canonical root, which must also be the root in `setup`. `daemon_use`
+    /// says whether to ask a daemon, and to start one. If it is absent, the configuration decides
+    /// whether to ask a running daemon.
     pub(super) fn new(
         root: PathBuf,
         setup: SetupArgs,
@@ -110,7 +118,7 @@ impl Backend {
         }
     }
 
-    /// The same, asking this daemon and no other, and starting none.
+    /// Restricts the backend to one daemon, and starts none.
     pub(super) fn only(self, daemon: Meant) -> Backend {
         Backend {
             only: Some(daemon),
@@ -118,7 +126,8 @@ impl Backend {
         }
     }
 
-    /// The same, with turns of its own beside those of whatever else was started by the same program.
+    /// Gives the backend a client name of its own. The daemon then schedules its requests
+    /// separately from those of other processes that the same program started.
     pub(super) fn named(self, client: &str) -> Backend {
         Backend {
             client_id: Some(format!("{client}-{}", std::process::id())),
@@ -126,7 +135,7 @@ impl Backend {
         }
     }
 
-    /// The same, saying nothing of who answers: the screen is taken.
+    /// Suppresses messages about who answers, for a surface that owns the screen.
     pub(super) fn quiet(self) -> Backend {
         Backend {
             told: OnceLock::from(()),
@@ -134,12 +143,13 @@ impl Backend {
         }
     }
 
-    /// Returns whether a daemon was started for it, which goes on.
+    /// Returns whether a daemon was started for this backend. That daemon goes on running.
     pub(super) fn has_started(&self) -> bool {
         self.started.load(Ordering::SeqCst)
     }
 
-    /// Ends what this process itself does for it, while others may still be answered: it is not asked any more.
+    /// Stops the background work of this process's service. Running calls go on without an index,
+    /// and later calls get a one-shot service.
     pub(super) fn let_go(&self) {
         self.gone.store(true, Ordering::SeqCst);
         let own = self.own().take();
@@ -148,7 +158,7 @@ impl Backend {
         }
     }
 
-    /// Ends what this process itself does for it.
+    /// Shuts down the service of this process.
     pub(super) fn shut_down(&self) {
         shut_down(&self.own);
     }
@@ -161,7 +171,8 @@ impl Backend {
         self.late.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns this process's own service, if it has one that answers for the configuration as it is now. One that does not is let go.
+    /// Returns the service of this process if it matches the configuration in effect. Drops an
+    /// outdated one.
     fn own_for(&self, store: &Store) -> Option<Arc<Service>> {
         let mut own = self.own();
         let outdated = match &*own {
@@ -175,7 +186,7 @@ impl Backend {
         None
     }
 
-    /// Finds the daemon, by the configuration as it is now.
+    /// Finds the daemon for the configuration in effect.
     fn meant(&self) -> Result<Meant, ToolError> {
         match &self.only {
             Some(daemon) => Ok(daemon.clone()),
@@ -183,7 +194,8 @@ impl Backend {
         }
     }
 
-    /// Does what reads the configuration; again, if that fails where no file is named: there may have been one, and is none any more.
+    /// Runs `read`, which reads the configuration, and retries errors if no file was named. The
+    /// usual file may have been removed between looking and reading.
     fn looked<T>(&self, read: impl Fn() -> Result<T, ToolError>) -> Result<T, ToolError> {
         let mut done = read();
         for _ in 1..LOOKS {
@@ -195,7 +207,7 @@ impl Backend {
         done
     }
 
-    /// Asks the daemon, which may take what `time` says of its configuration.
+    /// Asks the daemon. `time` computes the time limit from the daemon's configuration.
     fn ask(
         &self,
         request: &Request,
@@ -209,7 +221,7 @@ impl Backend {
         if self.daemon_use.is_none() && meant.config.daemon.searches == DaemonUse::Off {
             return Ok(Reply::NoDaemon);
         }
-        // Programs are found by the environment, which is the daemon's there.
+        // External engines are found by `PATH`, and the daemon may have another one.
         if meant.config.search.backend != SearchBackend::Embedded {
             return Ok(Reply::NoDaemon);
         }
@@ -221,7 +233,8 @@ impl Backend {
         let is_late = self.late().as_ref().is_some_and(|(of, at)| {
             *of == meant.store && now.saturating_duration_since(*at) < LATE
         });
-        // A call has time of its own; how a daemon is, is worth the wait.
+        // A call has a time limit, and this process can answer it instead. `status` can afford the
+        // full wait.
         let greeting = match given_up {
             None => meant.patience(GREETING),
             Some(_) if is_late => GLANCE,
@@ -249,7 +262,7 @@ impl Backend {
                     .fetch_or(answering.is_started, Ordering::SeqCst);
                 Ok(Reply::Answered(answering.first))
             }
-            // There is no other one that could be asked.
+            // No other daemon can be asked.
             Err(Unanswered::NotRunning(error)) if self.only.is_some() => {
                 Ok(Reply::Answered(failure(ClientError::Unreachable(error))))
             }
@@ -261,7 +274,7 @@ impl Backend {
                 Ok(Reply::NoDaemon)
             }
             Err(Unanswered::LateGreeting(_)) => {
-                // One that had no time to speak of is not known to be late.
+                // After a very short wait, a missing greeting proves nothing.
                 if greeting >= ENOUGH {
                     *self.late() = Some((meant.store, now));
                 }
@@ -274,7 +287,7 @@ impl Backend {
         }
     }
 
-    /// Returns this process's own service, which it becomes by the first call that no daemon answers.
+    /// Returns the service of this process. The first call that no daemon answers creates it.
     fn service(&self) -> Result<Arc<Service>, ToolError> {
         let meant = self.meant()?;
         if let Some(service) = self.own_for(&meant.store) {
@@ -295,13 +308,13 @@ impl Backend {
         Ok(service)
     }
 
-    /// Sets up what a command that ends has, as it is now.
+    /// Prepares a setup for a one-shot command, with the configuration in effect.
     fn prepared(&self) -> Result<Setup, ToolError> {
         let args = self.anywhere()?;
         self.looked(|| prepare(&args, &self.environment, &[]))
     }
 
-    /// Returns the arguments with the root as theirs, wherever they came from.
+    /// Returns the arguments with this backend's root and with absolute paths.
     fn anywhere(&self) -> Result<SetupArgs, ToolError> {
         self.setup.anywhere(Some(&self.root), &self.environment)
     }
@@ -317,7 +330,7 @@ impl Backend {
         Ok(setup)
     }
 
-    /// Says how the daemon is, or else this process itself.
+    /// Returns the status or health of the daemon, or else of this process.
     fn inspected<T: Serialize>(
         &self,
         asked: Asked,
@@ -334,7 +347,7 @@ impl Backend {
         }
     }
 
-    /// Calls a tool of the daemon; `None` if this process has to answer.
+    /// Calls a tool of the daemon. Returns `None` if this process has to answer.
     ///
     /// # Errors
     ///
@@ -346,7 +359,7 @@ impl Backend {
         })
     }
 
-    /// Asks the daemon to call a tool.
+    /// Sends a tool call to the daemon.
     fn ask_tool(&self, call: &ToolCall, given_up: &GivenUp) -> Result<Reply, ToolError> {
         let request = Request {
             id: None,
@@ -355,14 +368,15 @@ impl Backend {
         self.ask(&request, |config| time_of(call, config), Some(given_up))
     }
 
-    /// Calls a tool: the daemon's, or else this process's own.
+    /// Calls a tool of the daemon, or else of this process.
     fn called(&self, call: &ToolCall, given_up: &GivenUp) -> Result<Value, ToolError> {
         let came = SystemClock.now();
         let (service, came) = match self.ask_tool(call, given_up)? {
             Reply::Answered(answer) => return read(&answer),
-            // Its time has begun.
+            // The time that was spent on the daemon counts for the call.
             Reply::Late => (self.once()?, Some(came)),
-            // What would be kept for it, nobody would end.
+            // After `let_go` nobody would shut down a service that is kept, so use a one-shot
+            // service.
             Reply::NoDaemon if self.gone.load(Ordering::SeqCst) => (self.once()?, Some(came)),
             Reply::NoDaemon => (self.service()?, None),
         };
@@ -375,7 +389,8 @@ impl Backend {
         Ok(serde_json::from_slice(&answer).unwrap_or_default())
     }
 
-    /// Sets up a service that has what a command has that ends with its search: for a call whose daemon does not greet in time, which the next one may.
+    /// Creates a service for one call only. It serves calls whose daemon fails to greet in time; a
+    /// later call may reach the daemon.
     fn once(&self) -> Result<Arc<Service>, ToolError> {
         let setup = self.prepared()?.for_files(&self.environment);
         let service = service(setup, None, serve::Own::default());
@@ -383,7 +398,7 @@ impl Backend {
     }
 }
 
-/// Answers a question of `ggrep` without a daemon. The time for looking for one counts.
+/// Answers a question of `ggrep` without a daemon. The time spent on looking for a daemon counts.
 ///
 /// # Errors
 ///
@@ -408,7 +423,7 @@ pub(super) fn by_this_process(
     Ok(service.answer(query, admitted).payload)
 }
 
-/// Returns how a surface that stays uses the daemon of its tree.
+/// Returns how a long-running surface uses the daemon of its tree.
 pub(super) fn start_unless(no_daemon: bool) -> Option<DaemonUse> {
     Some(if no_daemon {
         DaemonUse::Off
@@ -419,15 +434,15 @@ pub(super) fn start_unless(no_daemon: bool) -> Option<DaemonUse> {
 
 /// The outcome of asking a daemon.
 enum Reply {
-    /// Its answer.
+    /// The daemon's answer.
     Answered(Vec<u8>),
-    /// There is none, or this process is not to ask it.
+    /// No daemon is running, or this process must not ask it.
     NoDaemon,
-    /// There is one, which does not greet in time or ends before it answers.
+    /// A daemon is running, but fails to greet in time or ends before it answers.
     Late,
 }
 
-/// Has a signal end in order what this process itself does for a tree.
+/// Registers a service of this process, so that a signal shuts it down in order.
 fn linger(own: &Arc<Mutex<Own>>, signals: &Signals) {
     static LINGERS: OnceLock<()> = OnceLock::new();
     let all = || LINGERING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -438,7 +453,7 @@ fn linger(own: &Arc<Mutex<Own>>, signals: &Signals) {
     }
     drop(lingering);
     if LINGERS.set(()).is_ok() {
-        // Where that is refused, a signal ends the process at once.
+        // If the system refuses, a signal ends the process at once.
         let _ = signals.linger(move || {
             let lingering = all().clone();
             for own in lingering.iter().filter_map(Weak::upgrade) {
@@ -448,7 +463,7 @@ fn linger(own: &Arc<Mutex<Own>>, signals: &Signals) {
     }
 }
 
-/// Ends what a process itself does for a tree.
+/// Shuts down the service of this process for a tree.
 fn shut_down(own: &Mutex<Own>) {
     let own = own.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, service)) = &*own {
@@ -456,7 +471,8 @@ fn shut_down(own: &Mutex<Own>) {
     }
 }
 
-/// Returns how long a daemon's answer to a call may take. It gives no call more than it is configured to.
+/// Returns how long to wait for a daemon's answer to a call. The daemon limits each call to its
+/// configured time.
 fn time_of(call: &ToolCall, config: &Config) -> Duration {
     let asked = call.request.get("timeout_ms").and_then(Value::as_u64);
     let configured = match call.tool == FILES_NAME {
@@ -489,7 +505,7 @@ impl Tree for Backend {
         match own {
             Some((_, service)) => service.building(),
             None => {
-                // What the daemon says of itself to everybody.
+                // A daemon publishes the status of its live index in a file, for all processes.
                 let beside = self.beside().ok()?;
                 let indexes = beside.indexes()?;
                 let living = indexes.living(&self.root)?;
@@ -499,7 +515,7 @@ impl Tree for Backend {
     }
 }
 
-/// Makes of why nothing could be set up what agents are told.
+/// Converts a setup failure into the error that agents see.
 fn told(failure: Failure) -> ToolError {
     match failure {
         Failure::Tool(error) => error,
@@ -507,7 +523,7 @@ fn told(failure: Failure) -> ToolError {
     }
 }
 
-/// Makes of what a client of a daemon meets what agents are told.
+/// Converts an error of the daemon client into the JSON that agents see.
 fn failure(error: ClientError) -> Vec<u8> {
     let refusal = match error {
         ClientError::Refused(refusal) => refusal,
@@ -524,7 +540,7 @@ fn cancelled() -> Vec<u8> {
     ToolError::Cancelled.to_json().to_string().into_bytes()
 }
 
-/// Reads the answer of a daemon.
+/// Parses the answer of a daemon.
 fn read(answer: &[u8]) -> Result<Value, ToolError> {
     serde_json::from_slice(answer).map_err(|error| ToolError::ExecutionFailed {
         tool: "daemon".to_string(),

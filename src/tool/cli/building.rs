@@ -1,4 +1,7 @@
-//! Building indexes while somebody waits.
+//! Index builds for which the user waits, and the start of live indexes.
+//!
+//! Owns the progress display, the interruption of builds by signals, and the messages about evicted
+//! indexes. `tool::indexing` and `index` do the builds.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,14 +23,15 @@ use crate::tool::config::{IndexMode, SearchConfig};
 use crate::tool::error::ToolError;
 use crate::tool::indexing::{Condition, Foreground, Indexes, Surroundings};
 
-/// How long to wait for another process that builds before looking again.
+/// Time between two attempts while another process builds the index.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// How often a tree may change while its index is built, before requests are answered without it.
+/// How often to rebuild an index whose tree changes during the build. After that, requests are
+/// answered without the index.
 const ROUNDS: u32 = 3;
 
-/// Runs `build` with a host that a signal stops, and with a bar where there is a terminal. Elsewhere it
-/// says once that another process is waited for.
+/// Runs `build` with a host that reports progress and stops on signals. On a terminal the host
+/// shows a bar. Elsewhere it prints one message if it has to wait for another process.
 pub(super) fn with_host<T>(
     setup: &Setup,
     environment: &Environment,
@@ -49,8 +53,8 @@ pub(super) fn with_host<T>(
     setup.signals.while_calling(|| build(&host))
 }
 
-/// Builds the index that a search would use, if index_mode asks for that and it can't be used as it is. Where it
-/// can't be built, says so and leaves the search to do without (FR-LSI-IDX-05).
+/// Builds the index for a search if `index_mode` is `on` and no usable index exists. If the build
+/// fails, prints a message, and the search goes on without the index (FR-LSI-IDX-05).
 ///
 /// # Errors
 ///
@@ -64,7 +68,7 @@ pub(super) fn before_search(
     if setup.config.search.index_mode != IndexMode::On {
         return Ok(());
     }
-    // What is wrong with a question is said before anything is built.
+    // Report an invalid question before building anything.
     question.check().map_err(|error| refused(error, question))?;
     let root = setup.tool.index_root_of(question, &setup.context)?;
     let (Some(root), Some(indexes)) = (root, setup.tool.indexes()) else {
@@ -94,8 +98,8 @@ pub(super) fn before_search(
     }
 }
 
-/// Refuses to index everything there is, or the whole home directory, unless somebody named that root:
-/// who types a command there rarely means it.
+/// Refuses to index the home directory, or a directory above it such as `/`, unless the user named
+/// it. A user who starts a command there rarely intends that.
 ///
 /// # Errors
 ///
@@ -118,7 +122,8 @@ pub(super) fn refuse_wide(
     )))
 }
 
-/// Says on standard error which indexes a new one has cost, and whether there are still too many.
+/// Prints to standard error which indexes were evicted for the new one, and whether the store still
+/// exceeds its limits.
 pub(super) fn report_eviction(eviction: &Eviction) {
     let tree = |root: &Option<PathBuf>| match root {
         Some(root) => show::path(root),
@@ -167,13 +172,13 @@ pub(super) fn report_eviction(eviction: &Eviction) {
     }
 }
 
-/// Waits until the index of every root can be used, building those that can't; another process that is building one
-/// is waited for.
+/// Waits until every root has a usable index, and builds missing ones. Waits for other processes
+/// that build.
 ///
 /// # Errors
 ///
-/// No index could ever be used, or a signal came. One that can't be built is said on standard error, and no error: answers
-/// don't depend on it.
+/// Indexing is disabled, no root can be indexed, or a signal arrived. A failed build is only
+/// printed to standard error, because answers don't depend on indexes.
 pub(super) fn wait(setup: &Setup, environment: &Environment) -> Result<(), ToolError> {
     let Some(indexes) = setup.indexes() else {
         return Err(ToolError::bad_args(
@@ -188,7 +193,8 @@ pub(super) fn wait(setup: &Setup, environment: &Environment) -> Result<(), ToolE
     Ok(())
 }
 
-/// Has indexes follow the tree from now on. Where that can't be, calls do without, and it is said.
+/// Starts live indexes, which follow their trees. If that fails, prints a message, and calls go on
+/// without indexes.
 pub(super) fn follow(indexes: Option<&Arc<Indexes>>, config: &SearchConfig, setup: &Setup) {
     let Some(indexes) = indexes else {
         return;
@@ -199,8 +205,9 @@ pub(super) fn follow(indexes: Option<&Arc<Indexes>>, config: &SearchConfig, setu
     }
 }
 
-/// Has the indexes live from now on, beside the calls. Where that can't be, calls do without, and it is said. If `wait`, returns when
-/// each can be used, or will not come to that by itself, or that takes longer than a build may, or a signal came.
+/// Starts live indexes for a long-running process. If that fails, prints a message, and calls go on
+/// without indexes. With `wait`, returns once each index is usable or can't become usable. The wait
+/// also ends after `index_build_timeout_ms`, or with a signal.
 pub(super) fn live(setup: &Setup, wait: bool) {
     let Some(indexes) = setup.indexes() else {
         return;
@@ -231,7 +238,7 @@ pub(super) fn live(setup: &Setup, wait: bool) {
                     return;
                 }
                 if deadline.remaining().is_zero() {
-                    // Answers don't depend on it.
+                    // Not an error: answers don't depend on the index.
                     let why = indexes.live_report(root).and_then(|report| report.why);
                     complain(&format!(
                         "the index of {} is not there after {most:?} (index_build_timeout_ms), and is not waited for: {}",
@@ -245,11 +252,11 @@ pub(super) fn live(setup: &Setup, wait: bool) {
     });
 }
 
-/// Returns the index roots.
+/// Returns the roots of the indexes.
 ///
 /// # Errors
 ///
-/// There are none: why.
+/// No root can be indexed; the message has the reasons.
 pub(super) fn roots(indexes: &Indexes) -> Result<Vec<PathBuf>, ToolError> {
     let roots: Vec<PathBuf> = indexes.roots().map(PathBuf::from).collect();
     if roots.is_empty() {
@@ -293,7 +300,7 @@ fn wait_for(
             }
             Err(BuildError::Stopped) => return Err(ToolError::Cancelled),
             Err(error) => {
-                // Answers don't depend on it.
+                // Not an error: answers don't depend on the index.
                 complain(&format!(
                     "the index of {} could not be built, and is not waited for: {error}",
                     root.display()
@@ -308,7 +315,7 @@ fn wait_for(
             Some(_) => break,
         }
     }
-    // Answers don't depend on it.
+    // Not an error: answers don't depend on the index.
     let why = indexes
         .condition(root, sandbox)
         .and_then(|condition| condition.why());
@@ -320,7 +327,7 @@ fn wait_for(
     Ok(())
 }
 
-/// Turns the failure of a build into that of a command.
+/// Converts a build error into the error of the command.
 pub(super) fn failed(error: BuildError) -> ToolError {
     match error {
         BuildError::Stopped => ToolError::Cancelled,

@@ -1,4 +1,7 @@
-//! `forge-search call`: JSON requests in, JSON responses out.
+//! `forge-search call`: reads JSON requests, and prints JSON responses.
+//!
+//! Answers one request, or one request per line of standard input. The daemon of the tree answers a
+//! single request if it is running; otherwise this process does.
 
 use std::io::{self, BufRead, Read, Write};
 use std::path::Path;
@@ -18,10 +21,10 @@ use crate::tool::daemon::request::ToolCall;
 use crate::tool::error::ToolError;
 use crate::tool::tools::ToolName;
 
-/// The longest request in bytes; a longer one is refused before it is parsed.
+/// Maximum bytes of a request. Longer ones are rejected before they are parsed.
 const REQUEST_LIMIT: u64 = 16 << 20;
 
-/// Answers one request, or every line of standard input.
+/// Answers one request, or each line of standard input.
 pub(super) fn run(args: &CallArgs, environment: &Environment) -> Result<u8, Failure> {
     let mut out = io::stdout().lock();
     let tool = match ToolName::of(&args.tool.tool) {
@@ -42,7 +45,7 @@ pub(super) fn run(args: &CallArgs, environment: &Environment) -> Result<u8, Fail
         return Ok(setup.signals.status().unwrap_or(FAILED));
     }
     if args.jsonl {
-        // The process stays, so the index is worth following the tree.
+        // The process runs for long, so live indexes pay off.
         building::live(&setup, args.wait_index);
         let answered = answer_lines(&mut setup, tool, environment, &mut out);
         if let Some(indexes) = setup.indexes() {
@@ -56,14 +59,14 @@ pub(super) fn run(args: &CallArgs, environment: &Environment) -> Result<u8, Fail
     finish(answer, setup.signals.status(), &mut out)
 }
 
-/// Answers one request: by the daemon of the tree if one runs, else in this process.
+/// Answers one request: by the daemon of the tree if it is running, else in this process.
 fn answer_one(
     tool: ToolName,
     args: &CallArgs,
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<u8, Failure> {
-    // A signal also ends one that waits for its request.
+    // Take over signals first, so that they also end a wait for input.
     let request = Signals::take_over()
         .and_then(|_| request_of(args))
         .and_then(|text| json(tool, &text));
@@ -86,7 +89,7 @@ fn answer_one(
     finish(answer, setup.signals.status(), out)
 }
 
-/// Returns what the daemon of the tree answers; `None` if this process has to.
+/// Returns the answer of the tree's daemon, or `None` if this process has to answer.
 #[cfg(unix)]
 fn by_daemon(
     tool: ToolName,
@@ -94,7 +97,7 @@ fn by_daemon(
     args: &CallArgs,
     environment: &Environment,
 ) -> Option<Vec<u8>> {
-    // What is wrong with any of it is said by this process.
+    // On errors return `None`: this process then reports them.
     let Value::Object(request) = request else {
         return None;
     };
@@ -127,7 +130,7 @@ fn refused(error: &ToolError, out: &mut dyn Write) -> Result<u8, Failure> {
     Ok(FAILED)
 }
 
-/// Prints an answer, and returns the exit status.
+/// Prints an answer and returns the exit status.
 fn finish(
     answer: Result<String, ToolError>,
     signal: Option<u8>,
@@ -150,7 +153,7 @@ fn request_of(args: &CallArgs) -> Result<String, ToolError> {
     }
 }
 
-/// Reads standard input to its end.
+/// Reads a request from standard input, up to its end.
 fn read_request(input: &mut dyn Read) -> Result<String, ToolError> {
     let mut bytes = Vec::new();
     input
@@ -174,7 +177,7 @@ fn into_text(bytes: Vec<u8>) -> Result<String, ToolError> {
         .map_err(|error| ToolError::bad_args(format!("the request is not valid UTF-8: {error}")))
 }
 
-/// Answers each line with one line, in order, until the input ends or the process is told to stop.
+/// Answers each line with one line, in order, until the input ends or a signal arrives.
 fn answer_lines(
     setup: &mut Setup,
     tool: ToolName,
@@ -208,7 +211,8 @@ fn answer_lines(
         if too_long && !whole {
             skip_line(&mut input)?;
         }
-        // Also what is ignored everywhere may have been edited. An index of what it was before is of no use then.
+        // The global ignore file may have changed since the last request. Indexes built with the
+        // old one are then not used.
         setup.context.global_excludes = environment.excludes_at(&setup.root);
         let answer = into_text(std::mem::take(&mut line))
             .and_then(|text| answer(setup, tool, &json(tool, &text)?))
@@ -221,7 +225,7 @@ fn answer_lines(
     }
 }
 
-/// Passes over the rest of a line that is too long to be a request.
+/// Skips the rest of a line that is too long.
 fn skip_line(input: &mut dyn BufRead) -> Result<(), Failure> {
     loop {
         let available = input.fill_buf()?;
@@ -239,7 +243,7 @@ fn skip_line(input: &mut dyn BufRead) -> Result<(), Failure> {
     }
 }
 
-/// Answers a request of a tool.
+/// Answers a request with one of the tools.
 fn answer(setup: &Setup, tool: ToolName, request: &Value) -> Result<String, ToolError> {
     let request = request.clone();
     setup.signals.while_calling(|| match &setup.files {

@@ -1,4 +1,4 @@
-//! `forge-search doctor`: what is in effect here, where it came from, and what needs doing.
+//! `forge-search doctor`: reports the settings in effect, their origins, and problems to fix.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -22,18 +22,18 @@ use crate::tool::engines::{EngineReport, Engines};
 use crate::tool::indexing::{Condition, LivingIndex};
 use crate::tool::render::{escape_controls, escape_json};
 
-/// Directories that are looked at for ignore files; beyond them the report says so.
+/// Maximum number of directories to inspect for ignore files. The report says if there are more.
 const DIRECTORY_LIMIT: usize = 50_000;
 
-/// The report.
+/// The whole report.
 #[derive(Debug, Serialize)]
 struct Report {
     version: &'static str,
     root: String,
     sandbox_roots: Vec<String>,
-    /// The patterns that hold for agents.
+    /// The denied patterns for agents.
     denied_patterns: Vec<String>,
-    /// Those that hold for a person's own search, too.
+    /// The denied patterns that also apply to a person's own search.
     denied_to_people: Vec<String>,
     global_excludes: Option<String>,
     config_file: Option<String>,
@@ -49,33 +49,34 @@ struct Report {
     problems: Vec<Problem>,
 }
 
-/// Whether and where indexes are used.
+/// The report about indexes.
 #[derive(Debug, Default, Serialize)]
 struct IndexReport {
     mode: &'static str,
-    /// Where indexes are kept: `none`, `memory`, `mmap` or `sqlite`.
+    /// The storage of indexes: `none`, `memory`, `mmap` or `sqlite`.
     storage: &'static str,
-    /// The directory they are kept in, or would be.
+    /// The directory of stored indexes, which need not exist.
     directory: Option<String>,
-    /// Why they are not kept there.
+    /// The reason why indexes are not stored there.
     fallback: Option<String>,
-    /// Why other users may be able to read them, where that is allowed.
+    /// The reason why other users may be able to read the indexes, if the configuration allows
+    /// that.
     #[serde(skip_serializing_if = "Option::is_none")]
     exposed: Option<String>,
     roots: Vec<IndexRootReport>,
-    /// Configured roots that can't be indexed, and why.
+    /// Configured roots that can't be indexed, with reasons.
     rejected: Vec<String>,
 }
 
-/// The index of a root.
+/// The report about the index of one root.
 #[derive(Debug, Serialize)]
 struct IndexRootReport {
     root: String,
     state: &'static str,
     uncertain_reason: Option<&'static str>,
-    /// Why it is not used.
+    /// The reason why the index is not used.
     why: Option<String>,
-    /// Why a process that stays could not follow the tree.
+    /// The reason why a long-running process could not watch the tree.
     unwatchable: Option<String>,
 }
 
@@ -87,16 +88,16 @@ struct Setting {
     origin: String,
 }
 
-/// Something that needs doing.
+/// A problem to fix.
 #[derive(Debug, Serialize)]
 struct Problem {
-    /// Where.
+    /// The place of the problem.
     place: String,
-    /// What is wrong, and the remedy.
+    /// The problem and its remedy.
     message: String,
 }
 
-/// Examines and prints; the exit status is 2 when something needs doing.
+/// Prints the report. The exit status is 2 if there are problems.
 pub(super) fn run(args: &DoctorArgs, environment: &Environment) -> Result<u8, Failure> {
     let setup = prepare(&args.setup, environment, &[])?;
     let report = examine(args, environment, &setup);
@@ -187,7 +188,7 @@ fn examine(args: &DoctorArgs, environment: &Environment, setup: &Setup) -> Repor
     }
 }
 
-/// Finds out about indexes. With index_mode off, nothing is looked at.
+/// Inspects the indexes. With `index_mode = "off"`, inspects nothing.
 fn index_report(
     environment: &Environment,
     setup: &Setup,
@@ -258,7 +259,8 @@ fn index_report(
     report
 }
 
-/// Says which processes could not follow a tree, and what to do: a limit may be reached only after the first directories.
+/// Returns messages about processes that could not watch the tree. The system's limit may be
+/// reached only after the first directories.
 fn unwatched(living: &[LivingIndex]) -> impl Iterator<Item = String> {
     let down = Standing::Uncertain(UncertainReason::WatcherDown);
     let down = living.iter().filter(move |living| living.standing == down);
@@ -271,13 +273,13 @@ fn unwatched(living: &[LivingIndex]) -> impl Iterator<Item = String> {
     })
 }
 
-/// Looks at every engine there is, also at those that the configuration leaves alone.
+/// Inspects every engine, including those that the configuration does not use.
 fn survey(environment: &Environment, setup: &Setup) -> Vec<EngineReport> {
     let place = environment.programs(&setup.root);
     Engines::survey(&setup.config.search, place, &setup.context.clock).1
 }
 
-/// Finds malformed lines in the ignore files of the tree.
+/// Finds invalid lines in the ignore files of the tree.
 fn ignore_problems(setup: &Setup) -> Vec<Problem> {
     let mut problems = Vec::new();
     let Some((root, real)) = setup.context.sandbox.reach().locate(&setup.root) else {

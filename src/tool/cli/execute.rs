@@ -1,6 +1,7 @@
-//! `forge-search execute` and `forge-search lease`: the executor for operators and schedulers.
+//! `forge-search execute` and `forge-search lease`: the executor, for operators and schedulers.
 //!
-//! Owns where manifests, leases and keys are read from. Everything that is decided about them is [`crate::tool::executor`]'s.
+//! Owns where manifests, leases and keys are read from. [`crate::tool::executor`] checks them and
+//! runs the task.
 
 use std::fmt::Display;
 use std::io::{self, Read, Write};
@@ -27,7 +28,7 @@ use crate::tool::executor::worker::{Answer, Told};
 use crate::tool::executor::{Executor, now};
 use crate::tool::render::escape_controls;
 
-/// Bytes of a file with a lease or a key.
+/// Maximum bytes of a file with a lease or a key.
 const MOST: u64 = 1 << 16;
 
 /// Executes one task.
@@ -43,7 +44,7 @@ pub(super) fn run(args: &ExecuteArgs, environment: &Environment) -> Result<u8, F
         (None, Some(file)) => lease_text(file, environment)?,
         (None, None) => return Err(wrong("a lease is missing; give it with --lease-file")),
     };
-    // One byte more than there may be, so that too long a manifest is seen as one.
+    // Read one byte more than allowed, so that the executor notices a manifest that is too long.
     let manifest = bytes(&args.manifest, MAX_MANIFEST as u64 + 1, environment)?;
     let executor = executor(&config, environment)?;
     let execution = executor.execute(&manifest, lease.trim());
@@ -85,18 +86,19 @@ fn executor(config: &Config, environment: &Environment) -> Result<Executor, Fail
         .map_err(|error| wrong(&format!("keys of [executor]: one {error}")))
 }
 
-/// What `doctor` tells of the executor.
+/// The report about the executor in `doctor`.
 #[derive(Debug, Serialize)]
 pub(super) struct ExecutorReport {
-    /// PASERK ids of the keys that leases are checked with.
+    /// PASERK ids of the keys that verify leases.
     keys: Vec<String>,
-    /// The scopes: name, kind, and `ok` or why it can't be searched.
+    /// The name and kind of each scope, with `ok` or the reason why it can't be searched.
     scopes: Vec<(String, ScopeKind, String)>,
-    /// How workers are confined, if that could be found out.
+    /// The confinement of workers, if it could be determined.
     confined: Option<Confined>,
 }
 
-/// Looks at the executor, if there is anything of it in the configuration; says what needs doing.
+/// Inspects the executor, and returns its report with all problems. Returns `None` if it is not
+/// configured.
 pub(super) fn examine(config: &Config) -> Option<(ExecutorReport, Vec<String>)> {
     let executor = &config.executor;
     if executor.keys.is_empty() && executor.scopes.is_empty() {
@@ -113,7 +115,7 @@ pub(super) fn examine(config: &Config) -> Option<(ExecutorReport, Vec<String>)> 
         problems.push("no lease is accepted: keys of [executor] is empty; `forge-search lease keygen` prints one".to_string());
     }
     for (name, scope) in &executor.scopes {
-        // As far as that shows without reading all of it.
+        // Only open the source: reading all of it would take too long.
         let state = match source::open(scope) {
             Ok(_) => "ok",
             Err(reason) => reason.message(),
@@ -157,7 +159,7 @@ pub(super) fn examine(config: &Config) -> Option<(ExecutorReport, Vec<String>)> 
 }
 
 impl ExecutorReport {
-    /// Prints it as a section of the report.
+    /// Prints the executor's section of the report.
     pub(super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "\nexecutor")?;
         for key in &self.keys {
@@ -189,7 +191,7 @@ impl ExecutorReport {
     }
 }
 
-/// Returns the worker: this program.
+/// Returns the worker command, which is this program.
 fn worker() -> Result<Worker, Failure> {
     let program = std::env::current_exe()
         .map_err(|error| wrong(&format!("this program can't find itself: {error}")))?;
@@ -204,7 +206,7 @@ fn configured(file: Option<&Path>, environment: &Environment) -> Result<Config, 
     Ok(load_config(&setup, environment)?)
 }
 
-/// Makes, issues and inspects leases.
+/// Runs one of the `lease` commands.
 pub(super) fn lease(command: &LeaseCommand, environment: &Environment) -> Result<u8, Failure> {
     match command {
         LeaseCommand::Keygen { file } => keygen(file, environment),
@@ -267,7 +269,7 @@ fn issue(args: &IssueArgs, environment: &Environment) -> Result<u8, Failure> {
     let token = key
         .sign(&lease)
         .map_err(|error| wrong(&error.to_string()))?;
-    // One that nobody would accept is of no use to anybody.
+    // Reject a lease that no executor would accept.
     let public = key.public().map_err(|error| wrong(&error.to_string()))?;
     KeyRing::new(vec![public]).verify(&token).map_err(|_| {
         wrong("no executor would accept this lease: --task and --scope have to be of 1 to 1,024 bytes, and the time before the end of the year 9999")
@@ -276,7 +278,7 @@ fn issue(args: &IssueArgs, environment: &Environment) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Prints what a lease says. Fails if its signature does not hold with any key that is configured.
+/// Prints the contents of a lease. Fails if no configured key verifies its signature.
 fn inspect(token: &str, config: &Config) -> Result<u8, Failure> {
     let token = match token {
         "-" => {
@@ -315,7 +317,8 @@ fn inspect(token: &str, config: &Config) -> Result<u8, Failure> {
     Ok(u8::from(verified.is_err()))
 }
 
-/// Reads a lease. One that is too long is none: the answer says that as of every other text.
+/// Reads a lease. A text that is too long becomes an empty one, so that it fails like any invalid
+/// lease.
 fn lease_text(path: &Path, environment: &Environment) -> Result<String, Failure> {
     let bytes = bytes(path, MOST + 1, environment)?;
     match bytes.len() as u64 > MOST {
@@ -324,7 +327,7 @@ fn lease_text(path: &Path, environment: &Environment) -> Result<String, Failure>
     }
 }
 
-/// Reads a secret key, which nobody else may have put there.
+/// Reads a secret key. Rejects a file that another user may have put there.
 fn key_text(path: &Path, environment: &Environment) -> Result<String, Failure> {
     let wrong_at = |why: &dyn Display| wrong(&format!("{}: {why}", path.display()));
     let mut bytes = Vec::new();
@@ -355,7 +358,7 @@ fn utf8(bytes: Vec<u8>, path: &Path) -> Result<String, Failure> {
         .map_err(|_| wrong(&format!("{} is not a text in UTF-8", path.display())))
 }
 
-/// Reads a file, or standard input.
+/// Reads a file, or standard input for `-`.
 fn bytes(path: &Path, most: u64, environment: &Environment) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     let read = match path == Path::new("-") {

@@ -1,4 +1,4 @@
-//! `forge-search explain`: what an index does for a search.
+//! `forge-search explain`: reports how an index narrows a search.
 
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
@@ -24,10 +24,10 @@ use crate::tool::request::SearchRequest;
 use crate::tool::response::Stats;
 use crate::tool::searcher::slashed;
 
-/// N-grams of a text that are shown to people.
+/// Maximum n-grams of a text that the output shows.
 const SHOWN_NGRAMS: usize = 12;
 
-/// Explains a search, for which it is carried out.
+/// Explains a search. Carries the search out, to count its files.
 pub(super) fn run(args: &ExplainArgs, environment: &Environment) -> Result<u8, Failure> {
     let paths = searched_paths(&args.query, false, &args.setup, environment)?;
     let Some(paths) = paths.filter(|paths| paths.len() == 1) else {
@@ -61,32 +61,32 @@ pub(super) fn run(args: &ExplainArgs, environment: &Environment) -> Result<u8, F
     Ok(0)
 }
 
-/// Explains a request of the tool `Search` to a program.
+/// Explains a request of the tool `Search`, as JSON.
 ///
 /// # Errors
 ///
-/// Those of the search.
+/// Errors of the search.
 #[cfg(unix)]
 pub(super) fn to_program(setup: &Setup, request: &SearchRequest) -> Result<Value, ToolError> {
     Ok(Explained::of(setup, setup.tool.question(request)?)?.to_json())
 }
 
-/// A search, and what an index had to do with it.
+/// A search, with the effects of the index on it.
 struct Explained {
     question: Question,
     fold: Fold,
     explanation: Explanation,
-    /// The numbers of the search, which add up.
+    /// The counters of the search, which are consistent with each other.
     stats: Stats,
     summary: Summary,
 }
 
 impl Explained {
-    /// Carries a search out, which looks for one match in each file.
+    /// Carries out a search that looks for one match per file.
     ///
     /// # Errors
     ///
-    /// Those of the search.
+    /// Errors of the search.
     fn of(setup: &Setup, mut question: Question) -> Result<Explained, ToolError> {
         let explanation = setup.tool.explain_question(&question, &setup.context)?;
         question.shown = Shown {
@@ -142,15 +142,15 @@ impl Explained {
         self.summary.run.totals.matched_files
     }
 
-    /// Returns whether the search looked everywhere.
+    /// Returns whether the search covered all files.
     fn is_complete(&self) -> bool {
         !self.summary.run.cuts.any() && !self.summary.timed_out()
     }
 
-    /// Returns why nothing was left out, if nothing was.
+    /// Returns the reason why the index excluded no files, if it excluded none.
     fn reason(&self) -> Option<&str> {
         if self.stats.files_too_large > 0 && self.searched_files() == 0 {
-            // Nothing was left to leave out.
+            // All files were too large to be searched, so the index had nothing to exclude.
             return None;
         }
         let known = self.explanation.reason.as_deref();
@@ -188,7 +188,7 @@ impl Explained {
                 "candidates_by_index": explanation.candidates,
                 "confirmed": self.confirmed(),
             },
-            // Whether standard output is a file, which is not searched.
+            // Whether standard output is a file, which is then not searched.
             "leaves_out_own_output": question.scope.own_output.is_some(),
             "complete": self.is_complete(),
             "reason": self.reason(),
@@ -285,7 +285,7 @@ impl Explained {
         self.stats.candidates_scanned - self.stats.files_too_large
     }
 
-    /// Says how many files were searched, how many of them the index has as candidates, and why there are more.
+    /// Describes the number of searched files and of candidates, and the reason for the difference.
     fn searched(&self) -> String {
         let searched = self.searched_files();
         let Some(candidates) = self.explanation.candidates else {
@@ -306,11 +306,11 @@ impl Explained {
     }
 }
 
-/// Why nothing was left out although the index has files that are no candidates.
+/// The reason if the index had files to exclude, but excluded none.
 const NONE_LEFT: &str = "the files that the index could leave out changed since it was built, or the search ended \
      before it came to them";
 
-/// Says which parts of an expression are not used, of which the rest is.
+/// Returns the parts of an expression that the plan does not use.
 fn unused(plan: &PlanDescription) -> Vec<String> {
     let mut said: Vec<String> = plan.unused.iter().map(|why| why.of_part().into()).collect();
     if let Some(wide) = plan
@@ -332,7 +332,7 @@ fn unused(plan: &PlanDescription) -> Vec<String> {
     said
 }
 
-/// Shows the texts of which all n-grams are tested.
+/// Prints the texts of a requirement. The index tests all n-grams of each text.
 fn literals(requirement: &Requirement, out: &mut dyn Write) -> io::Result<()> {
     match requirement {
         Requirement::All(parts) | Requirement::Any(parts) => {

@@ -1,12 +1,12 @@
-//! Flags of other search tools that this command line does not have, and their replacements.
+//! Hints for flags of other search tools that this command line does not have.
 //!
-//! Owns the table of ripgrep's flags. An unknown flag is answered from it, or by a flag that
-//! differs in a slip of the finger. It is never answered by one that may mean the opposite:
-//! `--files-without-match` is not `--files-with-matches`.
+//! Owns the table of ripgrep's flags. An unknown flag gets a hint from the table, or a suggestion
+//! of a flag with a similar spelling. A suggestion is never a possible opposite: for
+//! `--files-without-match` the suggestion is not `--files-with-matches`.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Flags of ripgrep and grep, and what takes their place here.
+/// Flags of ripgrep and grep, with their replacements.
 const ELSEWHERE: &[(&[&str], &str)] = &[
     (
         &[
@@ -181,15 +181,15 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// Returns what takes the place of a flag of other tools.
+/// Returns the replacement of another tool's flag.
 pub(super) fn hint(flag: &str) -> Option<&'static str> {
     let name = flag.split(['=', ' ']).next().unwrap_or(flag);
     let found = ELSEWHERE.iter().find(|(names, _)| names.contains(&name));
     found.map(|(_, hint)| *hint)
 }
 
-/// Corrects the flag that the parser suggests in place of an unknown one. The parser takes any name
-/// that is somewhat like it, be it the opposite.
+/// Replaces clap's suggestion for an unknown flag. clap suggests any similar name, even one with
+/// the opposite meaning.
 pub(super) fn corrected(mut error: clap::Error, mut program: clap::Command) -> clap::Error {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else {
         return error;
@@ -203,7 +203,7 @@ pub(super) fn corrected(mut error: clap::Error, mut program: clap::Command) -> c
     let command = command_of(&program, words);
     let mut meant = nearest(typed, command);
     error.remove(ContextKind::SuggestedArg);
-    // clap's line of usage names the flag that it guessed.
+    // clap's usage line names the flag that it guessed.
     let usage = command.clone().render_usage();
     error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
     if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
@@ -220,7 +220,7 @@ pub(super) fn corrected(mut error: clap::Error, mut program: clap::Command) -> c
     error
 }
 
-/// Returns the command that is named by the first words that are no flags.
+/// Returns the command that the first words without a dash name.
 fn command_of(program: &clap::Command, words: impl Iterator<Item = String>) -> &clap::Command {
     let mut command = program;
     for word in words.filter(|word| !word.starts_with('-')) {
@@ -232,8 +232,8 @@ fn command_of(program: &clap::Command, words: impl Iterator<Item = String>) -> &
     command
 }
 
-/// Returns the flags of a command that a typed one may have been meant for: those with the fewest
-/// typing errors, at most two and at most one in three characters.
+/// Returns the flags of a command with the fewest typing errors relative to `typed`: at most two
+/// errors, and at most one per three characters.
 fn nearest(typed: &str, command: &clap::Command) -> Vec<String> {
     let Some(typed) = typed.strip_prefix("--") else {
         return Vec::new();
@@ -250,7 +250,8 @@ fn nearest(typed: &str, command: &clap::Command) -> Vec<String> {
     nearest.map(|(_, flag)| format!("--{flag}")).collect()
 }
 
-/// Returns true if one name is the other one with a syllable that negates.
+/// Returns whether one name is the other one with a negating syllable, such as `ignore` and
+/// `no-ignore`.
 fn are_opposites(one: &str, other: &str) -> bool {
     const NEGATIONS: [&str; 9] = ["no-", "no", "-no", "not-", "not", "-not", "un", "in", "dis"];
     let (short, long) = match one.len() < other.len() {
@@ -275,7 +276,7 @@ mod tests {
     use super::*;
     use crate::tool::cli::args::Cli;
 
-    /// Every flag of ripgrep 15 by its long name, and the names that negate one.
+    /// All long flags of ripgrep 15, including negations.
     const RIPGREP: &str = "after-context auto-hybrid-regex before-context binary block-buffered byte-offset \
         case-sensitive color colors column context context-separator count count-matches crlf dfa-size-limit \
         encoding engine field-context-separator field-match-separator file files files-with-matches \
@@ -295,7 +296,7 @@ mod tests {
         threads trace trim type type-add type-clear type-list type-not unicode unrestricted version vimgrep \
         with-filename word-regexp";
 
-    /// The checks of clap itself are left out of most builds: they take as long as a small search.
+    /// Most builds skip clap's own checks, which take as long as a small search.
     #[test]
     fn no_flag_has_two_meanings() {
         fn check(command: &clap::Command) {

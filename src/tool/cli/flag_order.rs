@@ -1,4 +1,5 @@
-//! Flags whose order on the command line counts, and flags that mean something else together.
+//! Flags that depend on their order on the command line, and flags that have a meaning in
+//! combination.
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
@@ -7,19 +8,19 @@ use super::args::{SearchArgs, When};
 use crate::exec::types::TypeRule;
 
 impl SearchArgs {
-    /// Returns true if matches are counted, not lines. As in ripgrep, `-c -o` counts matches.
+    /// Returns whether to count matches instead of lines. As in ripgrep, `-c -o` counts matches.
     pub(super) fn counts_matches(&self) -> bool {
         self.count_matches || (self.count && self.only_matching)
     }
 
-    /// Reads the flags whose order counts.
+    /// Reads the flags that depend on their order.
     pub(super) fn read_order(&mut self, matches: &ArgMatches) {
         self.query.type_rules = type_rules(matches);
         self.apply_pretty(matches);
     }
 
-    /// Carries out -p: it stands for `--color always --heading -n` in its place, so that a later flag
-    /// wins over it, and it wins over an earlier one.
+    /// Applies `-p`, which stands for `--color always --heading -n`. A later flag overrides it, and
+    /// it overrides earlier flags.
     fn apply_pretty(&mut self, matches: &ArgMatches) {
         let last = |id: &str| {
             let typed = matches.value_source(id) == Some(ValueSource::CommandLine);
@@ -39,7 +40,7 @@ impl SearchArgs {
     }
 }
 
-/// Returns the values of -t and -T in the order given.
+/// Returns the values of `-t` and `-T` in their order on the command line.
 pub(super) fn type_rules(matches: &ArgMatches) -> Vec<TypeRule> {
     let mut rules = Vec::new();
     for (id, negated) in [("types", false), ("types_not", true)] {

@@ -1,12 +1,12 @@
-//! How a file is named to somebody who stands in a directory.
+//! Paths of files relative to the user's directory.
 
 use std::path::{Component, Path, PathBuf};
 
-/// Returns the path by which a file of a tree can be opened from the directory `here`: relative where
-/// the file lies below `here`, over `..` where `here` lies in the tree, else absolute. `here` and the
-/// root of the tree are absolute, without links; `path` is relative to the root.
+/// Returns a path that opens a file of a tree from the directory `here`. The path is relative if
+/// the file lies below `here`, starts with `..` if `here` lies in the tree, and is absolute
+/// otherwise. `here` and `root` must be absolute and without links; `path` is relative to `root`.
 ///
-/// From `/home/me/tree/src`, `a.rs` of the tree `/home/me/tree` is `../a.rs`.
+/// For example, the file `a.rs` of the tree `/home/me/tree` is `../a.rs` from `/home/me/tree/src`.
 pub(super) fn seen_from(here: &Path, root: &Path, path: &Path) -> PathBuf {
     let there = root.join(path);
     if !here.starts_with(root) && !there.starts_with(here) {
@@ -29,7 +29,7 @@ mod tests {
             ("/t/a", "a/b.rs", "b.rs"),
             ("/t/a", "c/b.rs", "../c/b.rs"),
             ("/t/a/d", "b.rs", "../../b.rs"),
-            // The directory lies above the tree, or beside it.
+            // The directory lies above the tree or outside of it.
             ("/", "a/b.rs", "t/a/b.rs"),
             ("/other", "a/b.rs", "/t/a/b.rs"),
             ("/tt", "a/b.rs", "/t/a/b.rs"),

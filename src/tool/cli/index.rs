@@ -1,4 +1,4 @@
-//! `forge-search index`: building, looking at and removing indexes.
+//! `forge-search index`: commands that build, inspect and remove indexes.
 
 mod kept;
 mod living;
@@ -31,10 +31,10 @@ use crate::tool::render::escape_controls;
 /// Exit status of `status` when no index can be used.
 const NOT_USABLE: u8 = 1;
 
-/// Paths that could not be read, of which people are told.
+/// Maximum number of unreadable paths in the messages of a build.
 const SHOWN_PATHS: usize = 20;
 
-/// Carries out a command.
+/// Runs one of the `index` commands.
 pub(super) fn run(command: &IndexCommand, environment: &Environment) -> Result<u8, Failure> {
     match command {
         IndexCommand::Build(args) => build(args, environment),
@@ -60,7 +60,7 @@ fn is_off() -> ToolError {
     )
 }
 
-/// A tree whose index was built.
+/// The result of building one root.
 struct BuiltRoot {
     root: PathBuf,
     dir: Option<PathBuf>,
@@ -70,11 +70,11 @@ struct BuiltRoot {
     time: Duration,
 }
 
-/// The milliseconds for which a person's build waits for another process that builds: a day.
+/// How long a user's build waits for another process that builds: one day, in milliseconds.
 const UNHURRIED_MS: u64 = 86_400_000;
 
-/// Returns the setup of a build that a person asks for: it waits until another build has ended, and
-/// shows that it waits, unless `index_lock_timeout_ms` is set.
+/// Returns the setup of a build that a user starts. Unless `index_lock_timeout_ms` is configured,
+/// such a build waits for other builds to end, with a message.
 fn patient(mut args: SetupArgs, environment: &Environment) -> Result<SetupArgs, ToolError> {
     let configured = load_config(&args, environment)?
         .search
@@ -125,7 +125,7 @@ fn build(args: &IndexArgs, environment: &Environment) -> Result<u8, Failure> {
     out.flush()?;
     drop(out);
     all.iter().for_each(BuiltRoot::report);
-    // With something unlisted, the index is of no use yet.
+    // A listing error makes the index unusable.
     let whole = all.iter().all(|one| one.built.errors.is_empty());
     Ok(if whole { 0 } else { FAILED })
 }
@@ -155,19 +155,19 @@ fn build_root(
     })
 }
 
-/// Why a file was listed, but nothing of it is indexed.
+/// The reason why a listed file is not indexed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unread {
     /// The system refused.
     Refused,
-    /// It was not the same at the end as at the beginning.
+    /// The file changed while it was read.
     Changing,
-    /// Its times are beyond what an index can hold.
+    /// Its timestamps are out of the index's range.
     Untimed,
 }
 
 impl Unread {
-    /// In the order in which they are shown.
+    /// All reasons, in the order of the output.
     const ALL: [Unread; 3] = [Unread::Refused, Unread::Changing, Unread::Untimed];
 
     fn of(file: &FileRecord) -> Option<Unread> {
@@ -181,7 +181,7 @@ impl Unread {
         }
     }
 
-    /// Says what is so of some files.
+    /// Describes several files with this reason.
     fn of_files(self) -> &'static str {
         match self {
             Unread::Refused => "unreadable",
@@ -190,7 +190,7 @@ impl Unread {
         }
     }
 
-    /// Says what is so of one file.
+    /// Describes one file with this reason.
     fn of_file(self) -> String {
         match self {
             Unread::Refused => "could not be read; it is always searched".to_string(),
@@ -205,7 +205,7 @@ impl Unread {
     }
 }
 
-/// Finds the files that could be listed but not indexed.
+/// Returns the files that were listed but not indexed.
 fn unread(snapshot: &Snapshot) -> Result<Vec<(PathBuf, Unread)>, FormatError> {
     let segment = snapshot.segment();
     let mut found = Vec::new();
@@ -302,7 +302,8 @@ impl BuiltRoot {
                 always.push(format!("{} {what}", show::count(files)));
             }
         }
-        // Without three characters there is no n-gram, and after normalization there would be others.
+        // Files with fewer than three characters have no n-grams. Normalization would change the
+        // n-grams of others.
         let other = full.saturating_sub(built.excludable);
         if other > 0 {
             let what = "short, not normalized, with too many n-grams or only just changed";
@@ -346,7 +347,7 @@ impl BuiltRoot {
         )
     }
 
-    /// Says on standard error what could not be read.
+    /// Prints to standard error which paths could not be read.
     fn report(&self) {
         let some = |lines: Vec<String>| {
             let more = lines.len().saturating_sub(SHOWN_PATHS);

@@ -1,66 +1,67 @@
-//! Standard input: whether a search without a path is of it, or of the working directory.
+//! Standard input: the decision whether a search without a path reads it, or searches the working
+//! directory.
 //!
 //! | standard input | searched |
 //! | --- | --- |
 //! | a terminal, `/dev/null`, closed | the working directory |
 //! | a file | the file |
-//! | a pipe that a shell made, as in `cmd \| forge-search x` | the pipe, which is waited for |
+//! | a pipe that a shell made, as in `cmd \| forge-search x` | the pipe, even if data comes late |
 //! | a pipe or socket that the starting program made, with data | the pipe |
-//! | such a one without data | the working directory, and a message says so |
-//! | anything, and `--root` is given | the root; a message says that input made for this command is not searched |
-//! | one that the starting shell or script has as its own standard input | it, if it has data or somebody else than an agent above may still write; else the working directory, and where it has ended a message says so |
+//! | a pipe or socket that the starting program made, without data | the working directory, with a message |
+//! | a pipe that the starting program, not a shell, made between two of its processes | the pipe; if it has ended, the working directory, with a message |
+//! | the inherited standard input of the starting shell or script, and an agent above holds the other end | the pipe if it has data; else the working directory, with a message if the pipe has ended |
+//! | the inherited standard input of the starting shell or script, otherwise | the pipe; if it has ended, the working directory, with a message |
+//! | anything, and `--root` is given | the root, with a message if standard input may have data for this command |
 //!
 //! A shell makes a pipe for a command and keeps no end of it. A program that starts a command may
-//! keep the other end open without ever writing; so does an agent, whose shell hands its own
-//! standard input down. Both are told from a shell's pipe by the open files of the processes above
-//! this one. Where the system does not show those, a pipe counts only if it has data.
+//! keep the other end open without ever writing. So may an agent, whose shell passes its own
+//! standard input on. This module distinguishes the cases by the open files of the ancestor
+//! processes, in `/proc`. If the system hides those, a pipe counts only if it has data.
 
-/// The source of a search without a path.
+/// The source that a search without a path reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Input {
     /// The working directory.
     Tree,
-    /// The root that was named.
+    /// The root that the caller named.
     Root,
-    /// The working directory, although standard input is an open pipe.
+    /// The working directory, although standard input is a pipe. The caller prints a message.
     TreeBesideSilentPipe,
     /// Standard input.
     Stdin,
 }
 
-/// Decides what a search without a path is of.
+/// Decides which source a search without a path reads.
 #[cfg(unix)]
 pub(super) fn decide() -> Input {
     unix::decide()
 }
 
-/// Returns true if standard input is a pipe that was made for this command.
+/// Returns whether standard input is a pipe that a shell made for this command.
 #[cfg(unix)]
 pub(super) fn is_piped() -> bool {
     unix::is_piped()
 }
 
-/// Returns true if standard input was made for this command, and has data that nobody reads, or may
-/// get some.
+/// Returns whether standard input was made for this command and has unread data, or may get some.
 #[cfg(unix)]
 pub(super) fn is_unread() -> bool {
     unix::is_unread()
 }
 
-/// Returns true if standard input was made for this command, and has data that nobody reads, or may
-/// get some.
+/// Returns whether standard input was made for this command and has unread data, or may get some.
 #[cfg(not(unix))]
 pub(super) fn is_unread() -> bool {
     false
 }
 
-/// Decides what a search without a path is of: never of standard input where it can't be looked at.
+/// Decides which source a search without a path reads. On this system it is never standard input.
 #[cfg(not(unix))]
 pub(super) fn decide() -> Input {
     Input::Tree
 }
 
-/// Returns true if standard input is a pipe that was made for this command.
+/// Returns whether standard input is a pipe that a shell made for this command.
 #[cfg(not(unix))]
 pub(super) fn is_piped() -> bool {
     false
@@ -79,7 +80,7 @@ mod unix {
 
     use super::Input;
 
-    /// How long a pipe that the starting program holds may take until it has data.
+    /// How long to wait for data in a pipe whose other end the starting program holds.
     const PATIENCE: Timespec = Timespec {
         tv_sec: 0,
         tv_nsec: 50_000_000,
@@ -90,34 +91,35 @@ mod unix {
         tv_nsec: 0,
     };
 
-    /// Programs that make pipes between the commands that they start.
+    /// Programs that make pipes between the commands they start.
     const SHELLS: [&str; 14] = [
         "sh", "bash", "dash", "zsh", "ksh", "mksh", "fish", "ash", "busybox", "tcsh", "csh", "nu",
         "xonsh", "pwsh",
     ];
 
-    /// Where the pipe that is standard input comes from.
+    /// The origin of the pipe that is standard input.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum Origin {
-        /// A shell made it for this command.
+        /// A shell made the pipe for this command.
         Shell,
-        /// The starting program made it, and holds its other end.
+        /// The starting program made the pipe, and holds its other end.
         Program,
-        /// The starting program made it, and another process holds its other end, or none does.
+        /// The starting program made the pipe, and no ancestor process holds its other end.
         BetweenPrograms,
-        /// It is the standard input of the starting shell, and a process above that holds its other
-        /// end.
+        /// The pipe is the standard input of the starting shell, and an ancestor of that shell
+        /// holds the other end.
         Agent,
-        /// It is the standard input of the starting shell, and no process above holds its other end.
+        /// The pipe is the standard input of the starting shell, and no ancestor process holds the
+        /// other end.
         Inherited,
     }
 
-    /// What a pipe has to read.
+    /// The state of a pipe.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum Waiting {
         Data,
         Nothing,
-        /// It ended without data.
+        /// The pipe has ended, and has no data left.
         End,
     }
 
@@ -128,14 +130,14 @@ mod unix {
         };
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Input::Stdin,
-            // The two ends of a socket have nothing in common that could be compared.
+            // The two ends of a socket have different names in `/proc`, so they can't be compared.
             FileType::Socket => decide_of(Origin::Program, waiting),
             FileType::Fifo => decide_of(origin(), waiting),
             _ => Input::Tree,
         }
     }
 
-    /// Decides about a pipe.
+    /// Decides whether to read a pipe.
     fn decide_of(origin: Origin, waiting: impl Fn(Timespec) -> Waiting) -> Input {
         match origin {
             Origin::Shell => Input::Stdin,
@@ -147,7 +149,8 @@ mod unix {
                 Waiting::End => Input::TreeBesideSilentPipe,
                 _ => Input::Stdin,
             },
-            // An agent keeps its own standard input open for as long as it lives: of that nothing is said.
+            // An agent never closes its own standard input, so an open pipe without data needs no
+            // message.
             Origin::Agent => match waiting(AT_ONCE) {
                 Waiting::Data => Input::Stdin,
                 Waiting::Nothing => Input::Tree,
@@ -177,15 +180,15 @@ mod unix {
             FileType::Fifo => match origin() {
                 Origin::Shell => waiting(AT_ONCE) != Waiting::End,
                 Origin::Program | Origin::BetweenPrograms => waiting(AT_ONCE) == Waiting::Data,
-                // It is that of a script, which may read it later.
+                // The input belongs to a script, which may read it later.
                 Origin::Agent | Origin::Inherited => false,
             },
             _ => false,
         }
     }
 
-    /// Returns true if a file is the standard input of the starting process, too, or nobody can
-    /// tell.
+    /// Returns whether a file is also the standard input of the parent process. Returns true if the
+    /// system hides that.
     fn is_of_parent(own: &rustix::fs::Stat) -> bool {
         let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
         let stdin = fs::metadata(format!("/proc/{parent}/fd/0"));
@@ -194,7 +197,7 @@ mod unix {
         })
     }
 
-    /// Looks whether standard input has data, and waits a little for some.
+    /// Checks whether standard input has data, and waits for data for up to `patience`.
     fn waiting(patience: Timespec) -> Waiting {
         let stdin = io::stdin();
         let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
@@ -207,7 +210,7 @@ mod unix {
         }
     }
 
-    /// Finds out where standard input, a pipe, comes from.
+    /// Determines the origin of standard input, which must be a pipe.
     fn origin() -> Origin {
         let Ok(own) = fs::read_link("/proc/self/fd/0") else {
             return Origin::Program;
@@ -241,7 +244,7 @@ mod unix {
         }
     }
 
-    /// Returns true if a process runs a shell.
+    /// Returns whether a process runs a shell.
     fn is_shell(pid: i32) -> bool {
         let name = fs::read_to_string(format!("/proc/{pid}/comm"));
         name.is_ok_and(|name| SHELLS.contains(&name.trim()))

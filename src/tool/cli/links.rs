@@ -1,11 +1,11 @@
-//! Hyperlinks on terminals: what they lead to.
+//! Hyperlinks on terminals: their URL formats.
 //!
-//! Owns the formats and how they are filled in. When there are links is the printer's caller's to say.
+//! Owns the formats and their fields. The caller of the output decides whether there are links.
 
 use std::path::Path;
 use std::str::FromStr;
 
-/// Formats with a name.
+/// Formats that have a name.
 const NAMED: [(&str, &str); 8] = [
     ("none", ""),
     ("file", "file://{path}"),
@@ -23,13 +23,13 @@ const NAMED: [(&str, &str); 8] = [
     ),
 ];
 
-/// What can be filled in.
+/// The fields of a format, as in `{path}`.
 const FIELDS: [&str; 4] = ["path", "host", "line", "column"];
 
-/// A URL with places for what differs; empty for no links.
+/// A URL with fields; empty for no links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HyperlinkFormat {
-    /// Text, and the field after it.
+    /// Literal text, each with the field that follows.
     parts: Vec<(String, Option<usize>)>,
 }
 
@@ -77,12 +77,12 @@ impl FromStr for HyperlinkFormat {
 }
 
 impl HyperlinkFormat {
-    /// Returns true if there are to be links.
+    /// Returns whether the output has links.
     pub(super) fn is_some(&self) -> bool {
         self.parts.len() > 1
     }
 
-    /// Returns the URL of a place.
+    /// Returns the URL of a line in a file.
     pub(super) fn url(&self, path: &Path, host: &str, line: u64, column: u64) -> String {
         let mut url = String::new();
         for (text, field) in &self.parts {
@@ -99,7 +99,7 @@ impl HyperlinkFormat {
     }
 }
 
-/// Encodes for a URL: everything but unreserved characters and slashes.
+/// Percent-encodes all bytes except unreserved characters and slashes.
 fn percent_encoded(bytes: &[u8]) -> String {
     let mut url = String::new();
     for &byte in bytes {

@@ -1,7 +1,7 @@
-//! Events of the program, on standard error.
+//! Events of the program on standard error.
 //!
-//! Owns which events are printed: warnings, unless `--debug` or `RUST_LOG` asks for others. An equal
-//! warning is printed once in a process, since the tools set up their indexes one by one.
+//! Owns which events are printed: warnings, unless `--debug` or `RUST_LOG` asks for others. A
+//! process prints equal warnings only once, because each tool sets up its indexes separately.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,10 +16,10 @@ use tracing_subscriber::util::SubscriberInitExt;
 use super::complain_as;
 use super::setup::event_filter;
 
-/// The most different warnings that are remembered.
+/// Maximum number of distinct warnings to remember.
 const REMEMBERED: usize = 1_000;
 
-/// Prints the events of this process from now on. `debug` asks for those of this program in full.
+/// Prints the events of this process from now on. With `debug`, prints all events of this program.
 pub(super) fn start(program: &'static str, debug: bool) {
     let wanted = event_filter();
     let targets = match (debug, wanted.as_str()) {
@@ -37,7 +37,7 @@ pub(super) fn start(program: &'static str, debug: bool) {
         program,
         printed: Mutex::default(),
     };
-    // Another one is there already where a test calls this twice.
+    // In tests, a subscriber may already be installed.
     let _ = tracing_subscriber::registry()
         .with(printer.with_filter(targets))
         .try_init();
@@ -47,10 +47,10 @@ fn warnings() -> Targets {
     Targets::new().with_target("forge_search", LevelFilter::WARN)
 }
 
-/// Prints events as lines.
+/// A layer that prints events as lines.
 struct Printer {
     program: &'static str,
-    /// The warnings that were printed.
+    /// The warnings that were already printed.
     printed: Mutex<BTreeSet<String>>,
 }
 

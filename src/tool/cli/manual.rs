@@ -1,4 +1,4 @@
-//! What the program says of itself: one screen for `-h`, and manual pages.
+//! The program's help: the short screen for `-h`, and manual pages.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use super::Failure;
 use super::args::Cli;
 use crate::tool::error::ToolError;
 
-/// The program on one screen.
+/// The help that fits on one screen.
 pub(super) const SCREEN: &str = "\
 forge-search: exact, ordered, bounded search over a live source tree
 
@@ -45,14 +45,15 @@ A search that is cut off says so on its last line. Exit status: 0 a match,
 COMMAND --help` a command, and `forge-search man --dir DIR` writes the manual.
 ";
 
-/// Returns true where the short help of the program itself is asked for: the screen takes its place.
+/// Returns whether the user asked for the short help of the program itself, which [`SCREEN`]
+/// replaces.
 pub(super) fn is_short(error: &clap::Error) -> bool {
     error.kind() == ErrorKind::DisplayHelp
         && error.render().to_string() == Cli::command().render_help().to_string()
 }
 
-/// Prints a manual page: of the program, or of a command, which may be written as in the names of
-/// pages.
+/// Prints the manual page of the program or of a command. `index build` and `index-build` name the
+/// same page.
 pub(super) fn print(words: &[String]) -> Result<(), Failure> {
     let mut page = Cli::command();
     page.build();
@@ -74,8 +75,8 @@ pub(super) fn print(words: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes the pages of the program, of each command and of `ggrep` into a directory, as
-/// `forge-search-index-build.1`; makes the directory where it is missing. Returns how many.
+/// Writes the pages of the program, of each command and of `ggrep` into a directory, and creates
+/// the directory. File names are like `forge-search-index-build.1`. Returns the number of pages.
 pub(super) fn write_all(dir: &Path) -> Result<usize, Failure> {
     let failed = |error: io::Error| {
         Failure::Tool(ToolError::bad_args(format!(

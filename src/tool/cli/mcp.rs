@@ -1,6 +1,8 @@
-//! `forge-search mcp`: a server for agents.
+//! `forge-search mcp`: a Model Context Protocol server on standard input and output.
 //!
-//! Owns which trees there are for a client.
+//! Owns the trees that a client can search. Clients may name roots, which restrict the allowed
+//! roots of the configuration. Each restriction has a [`Backend`] of its own, which answers the
+//! calls. `tool::mcp` implements the protocol.
 
 use std::io::{self, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -21,19 +23,19 @@ use crate::tool::mcp::roots::{Trees, within};
 use crate::tool::mcp::server::Server;
 use crate::tool::mcp::transport::{LineTransport, watch_output};
 
-/// How long the end waits for threads that still search.
+/// How long shutdown waits for threads that are still searching.
 const LAST: Duration = Duration::from_millis(200);
 
-/// How long what a client that is gone has asked for last may take to be written.
+/// How long the last answers may take to be written after the client has closed its input.
 const GONE: Duration = Duration::from_secs(6);
 
-/// Trees that are open at once: those that were asked last.
+/// Maximum number of open backends; the least recently used one is closed first.
 const TREES: usize = 4;
 
 /// Serves until the client closes standard input.
 pub(super) fn run(args: &McpArgs, environment: &Environment) -> Result<u8, Failure> {
     let forest = Arc::new(Forest::new(args, environment)?);
-    // Mistakes in it are told before a client asks anything.
+    // Report configuration errors before a client sends a request.
     forest.config()?;
     let server = Server::new(forest.clone(), args.max_output_bytes, args.structured);
     if io::stdin().is_terminal() {
@@ -66,7 +68,7 @@ pub(super) fn run(args: &McpArgs, environment: &Environment) -> Result<u8, Failu
             Ok(running) => {
                 let mut ended = client.ended.subscribe();
                 let gone = async {
-                    // Nobody but the server itself drops what it waits for.
+                    // The server drops its sender only when it ends.
                     let _ = ended.wait_for(|ended| *ended).await;
                     tokio::time::sleep(GONE).await;
                 };
@@ -74,12 +76,13 @@ pub(super) fn run(args: &McpArgs, environment: &Environment) -> Result<u8, Failu
                     ended = running.waiting() => ended.map(|_| ()).map_err(|error| {
                         failed(format!("the server ended in an unexpected way: {error}"))
                     }),
-                    // It may have kept open what it does not read.
+                    // The client may keep its output pipe open without reading it.
                     () = gone => Ok(()),
                     _ = closed.wait_for(|closed| *closed) => Ok(()),
                 }
             }
-            // A client that says nothing is one that only looks whether there is a program.
+            // Some clients start the program and close the connection at once, to check that it
+            // exists.
             Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
             Err(error) => Err(failed(format!(
                 "the client does not speak the Model Context Protocol: {error}"
@@ -91,18 +94,18 @@ pub(super) fn run(args: &McpArgs, environment: &Environment) -> Result<u8, Failu
     served.map(|()| 0)
 }
 
-/// The trees of the clients of one server.
+/// The trees of one server's clients.
 struct Forest {
-    /// The canonical root, unless a client's roots leave another one.
+    /// The canonical root. A client whose roots exclude it gets another one.
     root: PathBuf,
     setup: SetupArgs,
     environment: Environment,
     daemon_use: Option<DaemonUse>,
-    /// By what is left of the allowed roots; what was asked last comes last.
+    /// The open backends, by restriction. The most recently used one comes last.
     opened: Mutex<Vec<(Left, Arc<Backend>)>>,
 }
 
-/// What a client's roots leave of the allowed ones, where that is not all.
+/// The allowed roots that the client's roots leave; `None` if they leave all of them.
 type Left = Option<Vec<PathBuf>>;
 
 impl Forest {
@@ -130,11 +133,11 @@ impl Forest {
         load_config(&self.setup, &self.environment)
     }
 
-    /// Sets up what is left of the allowed roots: all of them, or these.
+    /// Creates the backend for a restriction of the allowed roots.
     fn one(&self, left: Option<&[PathBuf]>) -> Result<Backend, ToolError> {
         let mut setup = self.setup.clone();
         let mut root = self.root.clone();
-        // What a client's paths are relative to.
+        // Relative paths of a client start at the root.
         let allowed = self.allowed()?;
         let roots = left.unwrap_or(&allowed);
         let moves = !self.has_root(roots);
@@ -142,7 +145,7 @@ impl Forest {
             root.clone_from(first);
         }
         if left.is_some() || moves {
-            // As they are, since what is relative in the configuration is so to another root.
+            // Write absolute paths: relative ones in the configuration start at the original root.
             let list = toml_list(roots)?;
             let indexed = self.config()?.search.index_roots;
             let indexed = match indexed.is_empty() {
@@ -168,7 +171,7 @@ impl Forest {
         ))
     }
 
-    /// Returns the canonical directories that may be searched.
+    /// Returns the allowed roots of the configuration, as canonical directories.
     fn allowed(&self) -> Result<Vec<PathBuf>, ToolError> {
         let mut allowed = Vec::new();
         for configured in &self.config()?.sandbox.allowed_roots {
@@ -180,7 +183,7 @@ impl Forest {
         Ok(allowed)
     }
 
-    /// Returns whether the root is in one of these.
+    /// Returns whether the root lies in one of the directories.
     fn has_root(&self, roots: &[PathBuf]) -> bool {
         roots.iter().any(|one| self.root.starts_with(one))
     }
@@ -199,7 +202,7 @@ impl Trees for Forest {
             None => None,
             Some(named) => {
                 let mut allowed = self.allowed()?;
-                // One that is not there, or is no directory, has nothing.
+                // Ignore client roots that do not exist or are no directories.
                 let named: Vec<PathBuf> = named
                     .iter()
                     .filter_map(|root| root.canonicalize().ok())
@@ -221,7 +224,7 @@ impl Trees for Forest {
                 allowed.sort();
                 let mut sorted = left.clone();
                 sorted.sort();
-                // In which order they come counts only where paths are relative to the first.
+                // The order of roots only matters if relative paths start at the first one.
                 (sorted != allowed || !self.has_root(&left)).then_some(left)
             }
         };
@@ -243,7 +246,7 @@ impl Trees for Forest {
     }
 }
 
-/// Writes paths as a list for `--set`.
+/// Formats paths as a TOML list for `--set`.
 fn toml_list(paths: &[PathBuf]) -> Result<String, ToolError> {
     let texts: Result<Vec<_>, _> = paths
         .iter()

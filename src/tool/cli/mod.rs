@@ -1,6 +1,10 @@
-//! The command line: a thin surface over the tool.
+//! The command line: arguments, output and exit codes of `forge-search` and `ggrep`.
 //!
-//! Owns arguments, output and exit codes. Every answer comes from [`crate::tool::search::SearchTool`].
+//! [`main`] parses the arguments and calls the `run` function of one command's module, such as
+//! `search` or `index`. `setup` reads the environment and loads the configuration. `backend`
+//! decides whether the daemon of the tree or this process answers. The answers come from the layers
+//! below (`tool::answering`, `tool::daemon`), and `output` prints them. Every failure ends as a
+//! message on standard error and an exit status.
 
 mod again;
 mod args;
@@ -37,8 +41,8 @@ mod tui;
 
 #[cfg(unix)]
 pub use daemon::ggrep::main as ggrep;
-/// The allocator of the programs. It returns memory that is unused for half a second to the system,
-/// also while no thread allocates, so a daemon doesn't keep the memory of a finished build.
+/// The allocator of the programs. It returns unused memory to the system after half a second, even
+/// while no thread allocates. A daemon thus doesn't keep the memory of a finished build.
 #[cfg(all(target_os = "linux", feature = "allocator"))]
 pub use tikv_jemallocator::Jemalloc as Allocator;
 
@@ -60,15 +64,18 @@ use crate::tool::error::ToolError;
 use crate::tool::render::escape_controls;
 use crate::tool::tools::ToolName;
 
-/// Exit status when something went wrong.
+/// Exit status after an error.
 const FAILED: u8 = 2;
 
-/// Runs the program and returns its exit status: 0 if a line matched or a command succeeded, 1 if no line
-/// matched or there is no index that can be used, 2 if something went wrong or the search ended early without a
-/// match, 130 after an interrupt and 143 after a termination, as shells have it.
+/// Runs the program and returns its exit status.
+///
+/// - 0: a line matched, or a command succeeded.
+/// - 1: no line matched, or no index can be used.
+/// - 2: an error occurred, or the search ended early without a match.
+/// - 130 after an interrupt, and 143 after a termination, as in shells.
 pub fn main() -> u8 {
     if std::env::args_os().len() <= 1 && io::stdout().is_terminal() {
-        // Whoever types nothing but the name wants to know what it is.
+        // A user who types only the program's name needs an introduction.
         return match io::stdout().write_all(manual::SCREEN.as_bytes()) {
             Err(error) if !is_closed(&error) => FAILED,
             _ => 0,
@@ -88,7 +95,7 @@ pub fn main() -> u8 {
                 complain(&format!("{flag} is not offered: {hint}"));
                 return FAILED;
             }
-            // Help and version are no failures.
+            // Help and version are not errors.
             let printed = match manual::is_short(&error) {
                 true => io::stdout().write_all(manual::SCREEN.as_bytes()),
                 false => error.print(),
@@ -131,7 +138,7 @@ pub fn main() -> u8 {
             complain(&error.message());
             FAILED
         }
-        // Whoever read the output has seen enough.
+        // The reader of the output has closed the pipe, such as `head`. That is not an error.
         Err(Failure::Output(error)) if is_closed(&error) => 0,
         Err(Failure::Output(error)) => {
             complain(&format!("the output can't be written: {error}"));
@@ -140,7 +147,8 @@ pub fn main() -> u8 {
     }
 }
 
-/// Returns whether the command writes its events to a log file, as a daemon does.
+/// Returns whether the command writes its events to a log file. Only a daemon does; with `--detach`
+/// the command starts a daemon in another process.
 fn keeps_log(cli: &Cli) -> bool {
     #[cfg(unix)]
     if let Some(Command::Serve(args)) = &cli.command {
@@ -153,7 +161,7 @@ fn keeps_log(cli: &Cli) -> bool {
 /// The commands that read standard input.
 const READERS: [&str; 5] = ["search", "call", "mcp", "execute", "lease"];
 
-/// Returns the command that was named, if one was.
+/// Returns the name of the subcommand, if the user typed one.
 fn named(matches: &clap::ArgMatches) -> Option<String> {
     matches.subcommand_name().map(str::to_string)
 }
@@ -162,7 +170,7 @@ fn is_command(name: &str) -> bool {
     Cli::command().find_subcommand(name).is_some()
 }
 
-/// Says how to search for the name of a command.
+/// Returns a hint on how to search for the name of a command.
 fn as_pattern(name: &str) -> String {
     format!("to search for the word: forge-search -e {name}")
 }
@@ -171,13 +179,13 @@ fn is_closed(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::BrokenPipe
 }
 
-/// Writes a message to standard error, its control characters escaped: it may name what a file or a caller
-/// made up. Where it can't be written, there is nobody left to tell.
+/// Writes a message to standard error, with control characters escaped. A message may quote names
+/// from files or callers. Write errors are ignored: there is no other place to report them.
 fn complain(message: &str) {
     complain_as("forge-search", message);
 }
 
-/// The same for a program of another name.
+/// Writes a message to standard error in the name of another program, as [`complain`] does.
 fn complain_as(program: &str, message: &str) {
     let mut err = io::stderr().lock();
     for (n, line) in message.split('\n').enumerate() {
@@ -186,11 +194,11 @@ fn complain_as(program: &str, message: &str) {
     }
 }
 
-/// Why a command did not succeed.
+/// The reason why a command did not succeed.
 enum Failure {
     Tool(ToolError),
     Output(io::Error),
-    /// A signal ended it; the exit status says which.
+    /// A signal ended the command; the exit status names the signal.
     Signal(u8),
 }
 
@@ -212,7 +220,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
             let query = &cli.search.query;
             let status = search::run(&cli.search, &Environment::read())
                 .map_err(|failure| hinted(failure, query))?;
-            // Whoever sits there may have meant another thing than to search for that.
+            // The user may have mistyped a command: `forge-search statsu` searches for `statsu`.
             if status == 1
                 && query.paths.is_empty()
                 && io::stderr().is_terminal()
@@ -270,7 +278,8 @@ fn run(cli: Cli) -> Result<u8, Failure> {
     }
 }
 
-/// Adds the command that may have been meant to the failure of a search for a word like it, in a path that is not there.
+/// Adds a hint to a failed search in paths. For example, `forge-search indx build` searches for
+/// `indx` in a path `build` that does not exist; the user meant the command `index`.
 fn hinted(failure: Failure, query: &args::QueryArgs) -> Failure {
     let Failure::Tool(ToolError::ExecutionFailed { tool, message }) = failure else {
         return failure;
@@ -284,7 +293,7 @@ fn hinted(failure: Failure, query: &args::QueryArgs) -> Failure {
     Failure::Tool(ToolError::ExecutionFailed { tool, message })
 }
 
-/// Returns the command that is nearly what is searched for.
+/// Returns the command whose name differs from the pattern by at most two edits.
 fn mistyped(query: &args::QueryArgs) -> Option<String> {
     let typed = query.pattern.as_deref()?.to_str()?;
     let program = Cli::command();
@@ -296,14 +305,15 @@ fn mistyped(query: &args::QueryArgs) -> Option<String> {
     (apart(near) <= 2 && near.len() > 3).then(|| near.to_string())
 }
 
-/// Returns what completes this program in a shell.
+/// Returns the completion script for a shell.
 fn completions(shell: clap_complete::Shell) -> String {
     let mut script = Vec::new();
     let mut program = completed_by(shell, &Cli::command());
     clap_complete::generate(shell, &mut program, "forge-search", &mut script);
     let script = String::from_utf8_lossy(&script);
-    // For a program with a hyphen in its name the library writes the states of bash's commands in two ways. And in fish, a flag whose value is being typed
-    // is not complete, so that nothing would be completed.
+    // Two defects of clap_complete. In bash, it writes state names in two ways if the program's
+    // name has a hyphen. In fish, a flag whose value is being typed fails to parse, so nothing
+    // would be completed; retry without the last word.
     let parse = "argparse -s (__fish_forge_search_global_optspecs) --";
     script
         .replace("forge__subcmd__search", "forge__search")
@@ -313,8 +323,9 @@ fn completions(shell: clap_complete::Shell) -> String {
         )
 }
 
-/// Returns a command as a shell can complete it: without what is hidden. Fish takes no full stop for a flag, and completes none at all where one is; zsh takes
-/// what stands before commands for them.
+/// Returns a command reduced to the visible parts that a shell completes. Fish completes nothing at
+/// all if a flag is `.`, so that flag is left out. Zsh mistakes positional arguments before
+/// subcommands for subcommands, so those are left out.
 fn completed_by(shell: clap_complete::Shell, command: &clap::Command) -> clap::Command {
     use clap_complete::Shell;
     let commands = command.get_subcommands().filter(|sub| !sub.is_hide_set());
@@ -323,7 +334,7 @@ fn completed_by(shell: clap_complete::Shell, command: &clap::Command) -> clap::C
         let in_the_way = shell == Shell::Zsh && arg.is_positional() && !commands.is_empty();
         !arg.is_hide_set() && !in_the_way
     });
-    // Only what completing is about, without what may be together, which names what is hidden.
+    // Copy only the properties that completion uses. Conflict lists would name hidden arguments.
     let args = args.map(|arg| {
         let short = arg
             .get_short()

@@ -1,7 +1,7 @@
-//! Printing the answer of a search: one [`Output`] for each form that flags can ask for.
+//! Output modes of a search: one [`Output`] for each mode that flags select.
 //!
-//! Owns the forms. An output gets the files of an answer one after the other, while the search goes
-//! on, and decides nothing about what matched.
+//! The search passes files to the output as it finds them. The output formats them, and decides
+//! nothing about matches.
 
 mod json;
 mod lines;
@@ -27,19 +27,19 @@ pub(super) use lines::{Lines, Matches};
 pub(super) use names::{Counts, Names};
 pub(super) use rg_json::RgJson;
 
-/// A file of an answer, with the path that it is shown with.
+/// A file of an answer, with its path in the output.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ShownFile<'a> {
     /// The path; empty for standard input.
     pub(super) path: &'a Path,
-    /// The searched path that it lies in; none for standard input.
+    /// The searched path that contains the file; `None` for standard input.
     pub(super) searched: Option<&'a SearchedPath>,
-    /// The answer.
+    /// The results of the file.
     pub(super) file: &'a FileAnswer,
 }
 
 impl ShownFile<'_> {
-    /// Returns the real path, for links.
+    /// Returns the canonical path, for links.
     fn absolute(&self) -> PathBuf {
         self.searched.map_or_else(PathBuf::new, |searched| {
             joined(&searched.absolute, &self.file.path, searched.is_file)
@@ -47,46 +47,46 @@ impl ShownFile<'_> {
     }
 }
 
-/// The end of an answer.
+/// The data for the end of the output.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct End<'a> {
-    /// How the search ended.
+    /// The outcome of the search.
     pub(super) run: &'a Run,
-    /// The deadline passed.
+    /// Whether the deadline passed.
     pub(super) timed_out: bool,
-    /// The errors of single files, in order.
+    /// The errors about single files, in order.
     pub(super) errors: &'a [ErrorEntry],
-    /// Diagnostics, if they are asked for.
+    /// Diagnostics, if the user asked for them.
     pub(super) stats: Option<&'a Stats>,
-    /// How long the search took.
+    /// The duration of the search.
     pub(super) took: Duration,
     /// The exit status.
     pub(super) status: u8,
 }
 
-/// Prints an answer.
+/// An output mode of a search.
 pub(super) trait Output {
-    /// Prints a file of the answer. The parts of one file may come one after the other.
+    /// Prints a file. Large files arrive in several consecutive parts.
     fn file(&mut self, shown: &ShownFile<'_>, out: &mut dyn Write) -> io::Result<()>;
 
-    /// Prints something that the reader has to know about the answer as a whole, behind the last
-    /// file and before the end. Returns false if this form has no place for it.
+    /// Prints a note about the answer as a whole, after the last file and before the end. Returns
+    /// false if the mode has no place for notes.
     fn note(&mut self, _: &str, _: &mut dyn Write) -> io::Result<bool> {
         Ok(false)
     }
 
-    /// Prints what follows the last file.
+    /// Prints the end of the output, after the last file.
     fn end(&mut self, _: &End<'_>, _: &mut dyn Write) -> io::Result<()> {
         Ok(())
     }
 
-    /// Returns true if it says of a binary file with a match that there is one.
+    /// Returns whether the mode reports binary files with matches itself.
     fn tells_of_binary(&self) -> bool {
         false
     }
 }
 
-/// Prints nothing.
+/// The output mode that prints nothing.
 pub(super) struct Quiet;
 
 impl Output for Quiet {
@@ -99,32 +99,32 @@ impl Output for Quiet {
     }
 }
 
-/// How text looks.
+/// Options for the appearance of text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Style {
-    /// Colours.
+    /// Whether to print colours.
     pub(super) color: bool,
-    /// The path stands on a line of its own above the lines of a file.
+    /// Whether to print the path on a line of its own, above the lines of the file.
     pub(super) headings: bool,
-    /// Paths are hyperlinks of this format, on a machine of this name.
+    /// The format of hyperlinks and the name of this machine, if paths are hyperlinks.
     pub(super) links: Option<(HyperlinkFormat, String)>,
-    /// Control characters are printed as they are.
+    /// Whether to print control characters unescaped.
     pub(super) raw: bool,
-    /// The output is a terminal, on which invalid bytes are printed as U+FFFD.
+    /// Whether the output is a terminal, on which invalid bytes become U+FFFD.
     pub(super) terminal: bool,
-    /// Lines have no path.
+    /// Whether to omit paths.
     pub(super) no_paths: bool,
-    /// Lines have neither numbers nor columns.
+    /// Whether to omit line numbers and columns.
     pub(super) no_numbers: bool,
-    /// Lines have no columns.
+    /// Whether to omit columns.
     pub(super) no_columns: bool,
-    /// A zero byte ends each path.
+    /// Whether to end each path with a zero byte.
     pub(super) null: bool,
-    /// The most bytes of a line that are shown.
+    /// Maximum bytes of a line to print.
     pub(super) max_line_bytes: Option<usize>,
-    /// White space at the start of a line is left out.
+    /// Whether to omit leading white space.
     pub(super) trim: bool,
-    /// Context is shown, so that a line parts groups of lines.
+    /// Whether context lines are shown, so that a separator goes between groups.
     pub(super) has_context: bool,
 }
 
@@ -133,8 +133,8 @@ const NUMBER: Ansi = AnsiColor::Green.on_default();
 const MATCH: Ansi = AnsiColor::Red.on_default().bold();
 
 impl Style {
-    /// Writes bytes as text: control characters are escaped unless they are wanted as they are, and
-    /// invalid bytes are replaced on a terminal only.
+    /// Writes bytes as text. Escapes control characters unless `raw`. Replaces invalid bytes only
+    /// on a terminal.
     pub(super) fn text(&self, bytes: &[u8], out: &mut (impl Write + ?Sized)) -> io::Result<()> {
         if self.raw || is_plain(bytes) {
             return out.write_all(bytes);
@@ -177,7 +177,7 @@ impl Style {
         }
     }
 
-    /// Writes the path of a file, as a link to a place in it where links are wanted.
+    /// Writes the path of a file, with a hyperlink if enabled.
     pub(super) fn path(
         &self,
         shown: &ShownFile<'_>,
@@ -196,11 +196,11 @@ impl Style {
     }
 }
 
-/// Returns true for text that is printed as it is everywhere: printable ASCII and tabs. Nearly all lines
-/// of sources are, and this is the cheapest look at them.
+/// Returns whether a text consists of printable ASCII and tabs, which need no escaping. Nearly all
+/// source lines do, and this check is the cheapest one.
 fn is_plain(bytes: &[u8]) -> bool {
     let is_printable = |byte: &u8| matches!(byte, b' '..=b'~' | b'\t');
-    // Without a branch for each byte, so that many are looked at at once.
+    // Avoid a branch per byte, so that the compiler vectorizes the loop.
     let all = |chunk: &[u8]| {
         chunk
             .iter()
@@ -210,7 +210,7 @@ fn is_plain(bytes: &[u8]) -> bool {
     chunks.iter().all(|chunk| all(chunk)) && all(rest)
 }
 
-/// Returns the bytes of a path with forward slashes; those of standard input are `<stdin>`.
+/// Returns the bytes of a path with forward slashes; standard input becomes `<stdin>`.
 pub(super) fn shown_bytes(path: &Path) -> Cow<'_, [u8]> {
     let bytes = path.as_os_str().as_encoded_bytes();
     if bytes.is_empty() {
@@ -222,7 +222,7 @@ pub(super) fn shown_bytes(path: &Path) -> Cow<'_, [u8]> {
     }
 }
 
-/// Returns the path that a file of an answer is shown with.
+/// Returns the path of a file in the output.
 pub(super) fn joined(prefix: &Path, path: &Path, is_file: bool) -> PathBuf {
     match is_file || path.as_os_str().is_empty() {
         true => prefix.to_path_buf(),

@@ -1,7 +1,6 @@
-//! How far a build is, on a terminal.
+//! The progress bar of a build, on standard error.
 //!
-//! Owns the bar on standard error. Where standard error is no terminal there is no bar: a program
-//! that reads it has no use for one.
+//! Without a terminal there is no bar, since programs can't use it.
 
 use std::io::{self, IsTerminal};
 use std::sync::{Mutex, PoisonError};
@@ -13,17 +12,17 @@ use super::setup::Environment;
 use super::show::{bytes, count, things};
 use crate::index::builder::{Phase, Progress};
 
-/// How often the bar moves while a build says nothing.
+/// How often the bar moves without news from the build.
 const TICK: Duration = Duration::from_millis(100);
 
-/// A bar on the terminal, gone when it is dropped.
+/// A progress bar, which disappears when it is dropped.
 #[derive(Debug)]
 pub(super) struct Bar {
     bar: ProgressBar,
     shown: Mutex<Option<Shown>>,
 }
 
-/// What a bar shows.
+/// The state that the bar shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
     /// Another process has the index locked.
@@ -32,7 +31,7 @@ enum Shown {
 }
 
 impl Bar {
-    /// Makes a bar if standard error is a terminal that can move its cursor.
+    /// Creates a bar if standard error is a terminal that can move its cursor.
     pub(super) fn on_terminal(environment: &Environment) -> Option<Bar> {
         if environment.dumb || !io::stderr().is_terminal() {
             return None;
@@ -43,16 +42,16 @@ impl Bar {
         })
     }
 
-    /// Shows that another process is waited for.
+    /// Shows that the build waits for another process.
     pub(super) fn show_waiting(&self) {
         self.begin(Shown::Waiting, WAITING.to_string());
     }
 
-    /// Shows something with a message, anew if it is not what was shown before.
+    /// Shows a state with a message. Resets the bar if the state has changed.
     fn begin(&self, new: Shown, message: String) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = shown.replace(new) != Some(new);
-        // Each of these but the style draws, so that comes first.
+        // All calls below draw the bar, so set the style first.
         if is_new {
             self.bar.set_style(style(new));
         }
@@ -63,7 +62,7 @@ impl Bar {
         }
     }
 
-    /// Shows how far the build is.
+    /// Shows the progress of the build.
     pub(super) fn show(&self, progress: Progress) {
         self.begin(Shown::Phase(progress.phase), what(progress));
         if progress.phase == Phase::Tokenize {
@@ -77,7 +76,7 @@ impl Bar {
 /// The message while another process has the index locked.
 pub(super) const WAITING: &str = "waiting for another process that has the index locked";
 
-/// Says what is being done.
+/// Returns a description of the current phase.
 fn what(progress: Progress) -> String {
     let files = things(progress.files_total, "file");
     match progress.phase {
@@ -87,8 +86,8 @@ fn what(progress: Progress) -> String {
     }
 }
 
-/// Says how much was read, how fast, and how long the rest will take. The rate is that since the beginning: files
-/// are read in batches, between which nothing is heard.
+/// Returns the bytes read, the rate, and the remaining time. Uses the average rate: files are read
+/// in batches, without news in between.
 fn how_much(progress: Progress, elapsed: Duration) -> String {
     let (done, total) = (progress.bytes_done, progress.bytes_total);
     let amount = format!("{} of {}", bytes(done), bytes(total));
@@ -114,7 +113,7 @@ fn style(shown: Shown) -> ProgressStyle {
         }
     };
     let style = ProgressStyle::with_template(template);
-    // The templates are right, and if one were not, a plain bar would be no harm.
+    // The templates are constant and valid. A default bar would do as well.
     let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
     style.progress_chars("=> ")
 }

@@ -1,8 +1,8 @@
-//! From the arguments of a search to a [`Question`], and to the paths that its answer is shown with.
+//! Conversion of a search's arguments into a [`Question`], and into the paths that the output
+//! shows.
 //!
-//! Owns the meaning of positional arguments, of patterns in files and of paths outside the working
-//! directory. Flags are checked here, too: a combination that can't mean anything is refused with
-//! the names of both.
+//! Owns the meaning of positional arguments, of pattern files, and of paths outside the working
+//! directory. Also rejects contradicting flags, with a message that names both.
 
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Read};
@@ -19,22 +19,22 @@ use crate::tool::config::{Config, Origin};
 use crate::tool::error::ToolError;
 use crate::tool::searcher::fallback_plan;
 
-/// The most bytes that a file of patterns may have.
+/// Maximum bytes of a pattern file.
 const MOST_PATTERN_BYTES: u64 = 32 << 20;
 
-/// The number of paths up to which ripgrep maps files.
+/// The maximum number of paths for which ripgrep maps files into memory.
 const MAPPED_AT_MOST: usize = 10;
 
-/// An expression that matches nothing: a character that is `a` and `b`.
+/// An expression that never matches: a character that is both `a` and `b`.
 const NEVER: &str = "[a&&b]";
 
-/// Positional arguments, told apart.
+/// The positional arguments, split into pattern and paths.
 struct Positional<'a> {
     pattern: Option<&'a OsStr>,
     paths: Vec<&'a Path>,
 }
 
-/// Tells a pattern from paths; `lists` if nothing is looked for.
+/// Splits the positional arguments. With `lists` there is no pattern.
 fn positional(args: &QueryArgs, lists: bool) -> Positional<'_> {
     let first = args.pattern.as_deref();
     let rest = args.paths.iter().map(PathBuf::as_path);
@@ -50,11 +50,11 @@ fn positional(args: &QueryArgs, lists: bool) -> Positional<'_> {
     }
 }
 
-/// Returns the patterns of a search; none if a file of patterns has none.
+/// Returns the patterns of a search. The list is empty if all patterns come from empty files.
 ///
 /// # Errors
 ///
-/// There is no pattern, or one can't be read.
+/// There is no pattern, or a pattern file can't be read.
 fn patterns(args: &QueryArgs, environment: &Environment) -> Result<Vec<String>, ToolError> {
     let mut all = args.regexp.clone();
     for file in &args.file {
@@ -74,7 +74,7 @@ fn patterns(args: &QueryArgs, environment: &Environment) -> Result<Vec<String>, 
     Ok(all)
 }
 
-/// Reads patterns, one a line.
+/// Reads a pattern file, with one pattern per line.
 fn lines_of(file: &Path, environment: &Environment) -> Result<Vec<String>, ToolError> {
     let wrong = |why: &str| ToolError::bad_args(format!("-f {}: {why}", file.display()));
     let mut bytes = Vec::new();
@@ -97,27 +97,27 @@ fn lines_of(file: &Path, environment: &Environment) -> Result<Vec<String>, ToolE
     Ok(text.lines().map(str::to_string).collect())
 }
 
-/// One searched path.
+/// A path to search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SearchedPath {
-    /// The path as the sandbox is asked for it.
+    /// The path in the question, which the sandbox checks.
     pub(super) asked: PathBuf,
-    /// The path that a person can use: as it was typed, or relative to the shell's directory where an
-    /// absolute one lies in that. Empty where no path was typed.
+    /// The path in the output: as the user typed it. An absolute path inside the working directory
+    /// becomes relative. Empty if the user typed no path.
     pub(super) shown: PathBuf,
-    /// The real path; the typed one if there is none.
+    /// The canonical path, or the typed path if it does not exist.
     pub(super) absolute: PathBuf,
-    /// It is a file, so that the paths below it are its own name.
+    /// Whether the path is a file. Results then have no path below it.
     pub(super) is_file: bool,
-    /// A directory outside of the root that has to be allowed, if there is one.
+    /// A directory outside of the root that the sandbox must allow for this path.
     pub(super) extra_root: Option<PathBuf>,
 }
 
-/// Returns the searched paths; `None` stands for standard input, which was named as `-`.
+/// Returns the paths to search, or `None` for standard input (`-`).
 ///
 /// # Errors
 ///
-/// There is no working directory, or `-` stands beside other paths.
+/// There is no working directory, or `-` is combined with other paths.
 pub(super) fn searched_paths(
     args: &QueryArgs,
     lists: bool,
@@ -145,7 +145,7 @@ pub(super) fn searched_paths(
         let asked = PathBuf::from(".");
         let mut path = searched(asked, top, None, environment, here.as_deref())?;
         if top == Path::new(".") {
-            // Nobody typed it.
+            // The user typed no path, so the output shows no prefix.
             path.shown = PathBuf::new();
         }
         return Ok(Some(vec![path]));
@@ -168,11 +168,11 @@ fn searched_path(
         return searched(typed.to_path_buf(), &whole, None, environment, here);
     }
     let Ok(canonical) = environment.absolute(typed)?.canonicalize() else {
-        // The search says what is wrong with it.
+        // The search itself reports the missing path.
         return searched(typed.to_path_buf(), typed, None, environment, here);
     };
     if let Some(inside) = here.and_then(|here| canonical.strip_prefix(here).ok()) {
-        // As a path that holds where absolute ones are not allowed.
+        // Use a relative path, which works even if absolute paths are not allowed.
         let inside = match inside.as_os_str().is_empty() {
             true => PathBuf::from("."),
             false => inside.to_path_buf(),
@@ -200,7 +200,7 @@ fn searched(
         asked,
         shown: match inside {
             Some(inside) if typed.is_absolute() && !typed.is_symlink() => inside.to_path_buf(),
-            // With `./` or `../` in front, as ripgrep shows it.
+            // Keep `./` or `../` in front, as ripgrep does.
             _ => typed.to_path_buf(),
         },
         is_file: absolute.is_file(),
@@ -209,11 +209,11 @@ fn searched(
     })
 }
 
-/// Makes a question without limits of what is looked for and where.
+/// Creates a question with patterns and scope. [`add_output`] adds the output options.
 ///
 /// # Errors
 ///
-/// Patterns that can't be read, and flags that can't mean anything together.
+/// Patterns that can't be read, and contradicting flags.
 pub(super) fn query_question(
     args: &QueryArgs,
     paths: &[SearchedPath],
@@ -225,7 +225,7 @@ pub(super) fn query_question(
         true => None,
         false => Some(patterns(args, environment)?),
     };
-    // A file of patterns that has none matches nothing, as in ripgrep.
+    // An empty pattern file matches nothing, as in ripgrep.
     let has_none = patterns.as_ref().is_some_and(Vec::is_empty);
     let patterns = match has_none {
         true => Some(vec![NEVER.to_string()]),
@@ -276,7 +276,7 @@ pub(super) fn query_question(
                 },
                 recursive: !args.no_recursive && depth != Some(1),
             },
-            // A person who names a depth asks for no more, so nothing is cut off by it.
+            // A depth limit that the user chose is not reported as a cut.
             max_depth: depth,
             depth_cuts: false,
             include: Vec::new(),
@@ -294,8 +294,8 @@ pub(super) fn query_question(
     })
 }
 
-/// Returns the file that standard output is written to, if it is one. Where the system does not tell
-/// which file that is, none is left out.
+/// Returns the identity of the file that standard output is redirected to, if there is one. That
+/// file is not searched. If the system hides the identity, the file is searched.
 fn own_output() -> Option<FileIdentity> {
     #[cfg(unix)]
     {
@@ -318,18 +318,18 @@ fn own_output() -> Option<FileIdentity> {
     None
 }
 
-/// Returns ripgrep's rule for binary files. It maps files where it is given nothing but a few of
-/// them.
+/// Returns ripgrep's rule for binary files. The rule depends on whether ripgrep would map files
+/// into memory, which it does if all paths are files and there are few of them.
 pub(super) fn ripgreps_rule(paths: &[SearchedPath]) -> BinaryRule {
     let maps = paths.len() <= MAPPED_AT_MOST && paths.iter().all(|path| path.is_file);
     BinaryRule::AsRipgrep { maps }
 }
 
-/// Adds to a question what of the answer is printed, and its limits.
+/// Adds the output options and limits to a question.
 ///
 /// # Errors
 ///
-/// Flags that can't mean anything together.
+/// Contradicting flags.
 pub(super) fn add_output(
     question: &mut Question,
     args: &SearchArgs,
@@ -378,15 +378,15 @@ pub(super) fn add_output(
     Ok(())
 }
 
-/// Returns whether lines end after `default_max_results`: on a terminal, where nobody reads more, and
-/// where that key is configured. A script gets all lines.
+/// Returns whether text output ends after `default_max_results` lines. It does on a terminal, where
+/// nobody reads more, and if the user configured that key. Other output has all lines.
 fn has_cap(config: &Config) -> bool {
     let origin = config.origin("tools.search.default_max_results");
     *origin != Origin::Default || io::stdout().is_terminal()
 }
 
-/// Returns the limits of a search. A limit that nobody configured is for agents; a person's search
-/// has none.
+/// Returns the limits of a search. The default limits are for agents: a person's search applies
+/// only configured ones.
 fn limits_of(args: &QueryArgs, config: &Config) -> QuestionLimits {
     let configured = |key: &str, value: u64| match config.origin(key) {
         Origin::Default => u64::MAX,
@@ -409,7 +409,7 @@ fn limits_of(args: &QueryArgs, config: &Config) -> QuestionLimits {
     }
 }
 
-/// Returns the approximate searches that follow when nothing matches.
+/// Returns the approximate searches to try if nothing matches.
 pub(super) fn fallback_of(question: &Question, config: &Config) -> FallbackPlan {
     let looked_for = &question.looked_for;
     match looked_for.patterns.as_deref() {
@@ -438,7 +438,7 @@ fn spans_of(args: &SearchArgs) -> Spans {
     }
 }
 
-/// Refuses flags that would have no effect.
+/// Rejects flags that would have no effect.
 fn check(args: &SearchArgs) -> Result<(), ToolError> {
     let has_context = [args.context, args.before_context, args.after_context];
     let prints_matches = report_of(args) == Report::Lines && (args.only_matching || args.vimgrep);
@@ -462,8 +462,8 @@ fn check(args: &SearchArgs) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Returns the error of a question that can't be asked, in the words of the command line: with the
-/// place in the pattern marked.
+/// Converts the error of an invalid question into a message of the command line, which marks the
+/// place in the pattern.
 pub(super) fn refused(error: QuestionError, question: &Question) -> ToolError {
     let error = match error {
         QuestionError::Pattern(error) => error,
@@ -487,7 +487,7 @@ pub(super) fn refused(error: QuestionError, question: &Question) -> ToolError {
     ToolError::bad_args(message)
 }
 
-/// Shows a pattern with a mark under the part that is at fault, if it fits on a line.
+/// Shows a pattern with a mark under the faulty part, if the pattern is short enough for one line.
 fn marked(pattern: &str, span: std::ops::Range<usize>) -> String {
     const WIDEST: usize = 200;
     let is_plain = !pattern.contains(|c: char| c.is_control());

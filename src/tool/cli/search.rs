@@ -1,4 +1,8 @@
-//! `forge-search PATTERN`: a search for people.
+//! `forge-search PATTERN`: a person's search.
+//!
+//! Converts the arguments to a question (`question`), decides about standard input (`input`), asks
+//! the daemon or this process (`backend::question`), and prints the results in an output mode
+//! (`output`). Owns the notes about missing results and the exit status.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::ops::ControlFlow;
@@ -33,7 +37,7 @@ use crate::tool::notes::{Note, Reader};
 use crate::tool::render::escape_controls;
 use crate::tool::response::{ErrorEntry, Stats};
 
-/// Searches and prints.
+/// Searches and prints the results.
 pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Failure> {
     if args.type_list {
         let mut out = BufWriter::new(io::stdout().lock());
@@ -55,7 +59,7 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
     add_output(&mut question, args, &config)?;
     match args.rg_json {
         true => question.scope.binary = ripgreps_rule(&paths),
-        // ripgrep has no words for a match that is near.
+        // ripgrep's messages can't express approximate matches.
         false => question.fallback = fallback_of(&question, &config),
     }
     let style = style_of(args, &config, environment);
@@ -63,7 +67,7 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
     let most = question.limits.max_results;
     let mut printer = Printer::new(args, style, paths, most);
     if printer.order.is_some() && !args.quiet {
-        // The files that another order puts first may be any.
+        // Sorting may put any file first, so all results are needed.
         question.limits.max_results = u64::MAX;
     }
     if input == Input::Stdin {
@@ -81,7 +85,7 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
             "standard input is a pipe without data, so the working directory is searched; give - to search standard input",
         );
     }
-    // No answer depends on settings of this process alone.
+    // Flags such as `--threads` don't change answers, so a daemon without them can answer.
     let without_flags = if args.query.has_settings_of_a_process() {
         Some(load_config(&args.setup, environment)?)
     } else {
@@ -102,7 +106,7 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
         && let [path] = &printer.paths[..]
         && std::fs::metadata(&path.absolute).is_err()
     {
-        // The only path is not there, which is the failure.
+        // The only path does not exist. `--no-messages` suppresses the message.
         return Ok(super::FAILED);
     }
     let summary = summary.map_err(|error| match error {
@@ -110,7 +114,7 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
         other => other,
     })?;
     let status = printer.end(&question, &summary, args, clock.now() - began)?;
-    // Who writes to it has begun by now.
+    // Check at the end, when a writer has had time to write.
     if input == Input::Root && !args.no_messages && input::is_unread() {
         complain(
             "standard input is not searched, since --root names a directory; give - to search standard input",
@@ -119,7 +123,7 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
     Ok(status)
 }
 
-/// Decides whether the search is of standard input.
+/// Decides which source the search reads.
 fn input_of(args: &SearchArgs, paths: Option<&[SearchedPath]>) -> Input {
     let Some(paths) = paths else {
         return Input::Stdin;
@@ -136,13 +140,13 @@ fn input_of(args: &SearchArgs, paths: Option<&[SearchedPath]>) -> Input {
     }
 }
 
-/// Returns true if the first positional argument is a path.
+/// Returns whether the first positional argument is a path.
 fn names_a_path(args: &SearchArgs) -> bool {
     let has_pattern = !args.query.regexp.is_empty() || !args.query.file.is_empty();
     has_pattern && args.query.pattern.is_some()
 }
 
-/// Says what is wrong with a question in the words of the command line.
+/// Converts the error of a question into a message of the command line.
 pub(super) fn in_flags(error: ToolError, question: &Question) -> Failure {
     let again = match &error {
         ToolError::BadArgs { .. } => question.check(),
@@ -154,7 +158,7 @@ pub(super) fn in_flags(error: ToolError, question: &Question) -> Failure {
     }
 }
 
-/// Returns the time that the search may take: a person's has no end unless one is asked for.
+/// Returns the time limit of the search. A person's search has no limit by default.
 fn timeout_of(args: &SearchArgs, config: &Config) -> Option<Duration> {
     let configured = || match config.origin("tools.search.default_timeout_ms") {
         Origin::Default => None,
@@ -173,7 +177,7 @@ fn style_of(args: &SearchArgs, config: &Config, environment: &Environment) -> St
         When::Auto => terminal && !environment.plain,
     };
     let headings = terminal || args.color == When::Always;
-    // A limit that nobody configured is for agents.
+    // The default limit is for agents only.
     let configured = match config.origin("tools.search.max_line_bytes") {
         Origin::Default => None,
         _ => Some(config.search.max_line_bytes),
@@ -213,7 +217,7 @@ fn host() -> String {
 }
 
 fn output_of(args: &SearchArgs, style: Style) -> Box<dyn Output> {
-    // Editors take whole plain lines.
+    // Editors need whole lines without colours and links.
     let plain = Style {
         color: false,
         links: None,
@@ -238,20 +242,20 @@ fn output_of(args: &SearchArgs, style: Style) -> Box<dyn Output> {
     }
 }
 
-/// Prints the parts of an answer as they come, or at the end where another order is asked for.
+/// Prints the results as they arrive, or sorted at the end.
 struct Printer<'a> {
     output: Box<dyn Output>,
     out: BufWriter<io::StdoutLock<'a>>,
     paths: Vec<SearchedPath>,
     order: Option<(SortBy, bool)>,
-    /// The files, where they are printed at the end, and how many results of them.
+    /// The results that are still to be sorted, and the maximum number of results.
     kept: Vec<FileAnswer>,
     most: u64,
     errors: Vec<ErrorEntry>,
     messages: bool,
-    /// The output could not be written.
+    /// The error that made writing fail.
     failure: Option<io::Error>,
-    /// The first lines are written out, so that their reader sees them before the search has ended.
+    /// Whether the first lines were flushed, so that a reader sees them early.
     has_begun: bool,
 }
 
@@ -280,7 +284,7 @@ impl<'a> Printer<'a> {
         roots.filter_map(|path| path.extra_root.clone()).collect()
     }
 
-    /// Takes a part of the answer. `Break` if nobody reads the output any more.
+    /// Takes a part of the answer. Returns `Break` once writing has failed.
     fn take(&mut self, found: Found) -> ControlFlow<()> {
         match found {
             Found::Error(error) => {
@@ -300,13 +304,13 @@ impl<'a> Printer<'a> {
 
     fn error(&mut self, path: String, error: String) {
         if self.messages {
-            // A name is one line.
+            // Escape the path, so that it stays on one line.
             complain(&format!("{}: {error}", escape_controls(&path)));
         }
         self.errors.push(ErrorEntry { path, error });
     }
 
-    /// Returns the path that a file of a searched path is shown with.
+    /// Returns the path of a file in the output.
     fn shown(&self, target: usize, path: &std::path::Path) -> PathBuf {
         match self.paths.get(target) {
             Some(searched) => joined(&searched.shown, path, searched.is_file),
@@ -330,7 +334,7 @@ impl<'a> Printer<'a> {
         Ok(())
     }
 
-    /// Says which lines of a file are missing, where the output does not.
+    /// Reports lines that are missing from a file, unless the output mode does so itself.
     fn gaps(&mut self, path: &std::path::Path, gaps: Gaps) {
         let name = || lossy(&shown_bytes(path));
         let is_named = || self.paths.iter().any(|one| one.shown == path);
@@ -349,7 +353,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Prints what follows the last part, and the notes; returns the exit status.
+    /// Prints the end of the output and the notes, and returns the exit status.
     fn end(
         mut self,
         question: &Question,
@@ -391,7 +395,7 @@ impl<'a> Printer<'a> {
         Ok(status)
     }
 
-    /// Returns what the reader has to know about the answer as a whole.
+    /// Returns the notes about the answer as a whole.
     fn notes(
         &self,
         question: &Question,
@@ -409,8 +413,7 @@ impl<'a> Printer<'a> {
         cut.into_iter().chain(all).collect()
     }
 
-    /// Prints the files that were kept, in the order that is asked for. Returns true if some results
-    /// are more than there may be.
+    /// Prints the kept results in sorted order. Returns true if some results exceed the maximum.
     fn print_sorted(&mut self, question: &Question) -> io::Result<bool> {
         let Some((by, reversed)) = self.order else {
             return Ok(false);
@@ -419,7 +422,7 @@ impl<'a> Printer<'a> {
         if by == SortBy::Modified {
             let modified = |file: &FileAnswer| -> Option<SystemTime> {
                 let searched = self.paths.get(file.target)?;
-                // A file that is gone by now comes first.
+                // A file that no longer exists sorts first.
                 let path = joined(&searched.absolute, &file.path, searched.is_file);
                 path.metadata().and_then(|meta| meta.modified()).ok()
             };
@@ -449,10 +452,10 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// Returns true for a limit that a person set on purpose, of which nothing has to be said.
+/// Returns whether the user set this limit on purpose, so that no note is necessary.
 fn is_asked_for(note: &Note, args: &SearchArgs) -> bool {
     match note {
-        // Readers of fields are told in a field; everybody else gets ripgrep's lines.
+        // JSON has a field for the limit. Text output omits the note, as ripgrep does.
         Note::MaxMatchesPerFile(_) => args.max_count.is_some() && !args.json,
         Note::MaxDepth(_) => true,
         Note::MaxResults(_) => args.quiet,
@@ -460,17 +463,17 @@ fn is_asked_for(note: &Note, args: &SearchArgs) -> bool {
     }
 }
 
-/// Prints a remark about an answer that is no failure, without the name of the program in front.
+/// Prints a note to standard error in brackets, without the program's name: it is no error.
 fn remark(text: &str) {
-    // Where it can't be written, there is nobody left to tell.
+    // Write errors are ignored: there is no other place to report them.
     let _ = writeln!(io::stderr(), "[{}]", escape_controls(text));
 }
 
-/// Returns the exit status, like ripgrep's: an error wins over matches. "No match" is only said by a
-/// search that looked everywhere.
+/// Returns the exit status, by ripgrep's rules: errors take precedence over matches. The status "no
+/// match" requires a complete search.
 fn status(summary: &Summary, errors: &[ErrorEntry], args: &SearchArgs) -> u8 {
     let run = &summary.run;
-    // A line behind a zero byte matches for nobody who asks as ripgrep is asked.
+    // With `--rg-json`, a match after a zero byte does not count, as in ripgrep.
     let has_match = match args.rg_json {
         true => run.totals.results > 0,
         false => run.totals.matched_files > 0,
@@ -478,7 +481,7 @@ fn status(summary: &Summary, errors: &[ErrorEntry], args: &SearchArgs) -> u8 {
     let is_cut = run.cuts.max_results || run.cuts.max_files || summary.timed_out();
     let hides = run.totals.files_too_large > 0 && args.query.max_filesize.is_none();
     if args.quiet && has_match {
-        // One match is all that is asked for.
+        // With `--quiet`, one match decides.
         return 0;
     }
     if !errors.is_empty() || run.failure.is_some() {

@@ -1,6 +1,8 @@
-//! From arguments, environment and files to a tool that is ready to answer.
+//! Setup: reads the arguments, the environment and the configuration, and creates the tools.
 //!
-//! The one place of the command line that looks at the environment.
+//! This is the only module of the command line that reads environment variables. [`Environment`]
+//! holds their values, and [`prepare`] returns a [`Setup`]: the tools, the context of calls, and
+//! the configuration.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +24,7 @@ use crate::tool::sandbox::Sandbox;
 use crate::tool::search::{SearchTool, ToolContext};
 use crate::tool::search_files::FilesTool;
 
-/// Where git looks for what the user, and whoever manages the machine, have configured.
+/// Environment variables that locate git's user and system configuration.
 #[cfg(unix)]
 const GIT_SETTINGS: [&str; 5] = [
     "HOME",
@@ -32,50 +34,51 @@ const GIT_SETTINGS: [&str; 5] = [
     "GIT_CONFIG_NOSYSTEM",
 ];
 
-/// What the process was started with.
+/// The environment of the process at its start.
 #[derive(Clone, Debug)]
 pub(super) struct Environment {
-    /// The working directory, or why there is none; with --root it need not be there.
+    /// The working directory, or the reason why there is none. With an absolute `--root` it may be
+    /// missing.
     pub(super) working_dir: Result<PathBuf, ToolError>,
     /// `PATH`, for finding external engines.
     pub(super) path: Option<std::ffi::OsString>,
-    /// The configuration file that the environment names.
+    /// The configuration file that `FORGE_SEARCH_CONFIG` names.
     pub(super) named_config: Option<PathBuf>,
-    /// Where one is looked for otherwise.
+    /// The usual configuration file, which need not exist.
     pub(super) usual_config: Option<PathBuf>,
-    /// Where git looks for settings.
+    /// The files in which git looks for settings.
     pub(super) git_files: SettingFiles,
-    /// Where indexes may be kept.
+    /// Places where indexes may be stored.
     pub(super) cache: CachePlaces,
     /// The user's home directory.
     pub(super) home: Option<PathBuf>,
-    /// Where sockets, notes and logs of daemons may be.
+    /// Places for the sockets, notes and logs of daemons.
     #[cfg(unix)]
     pub(super) sockets: SocketPlaces,
-    /// What of it leads git to the user's own configuration.
+    /// The environment variables that lead git to the user's configuration.
     #[cfg(unix)]
     pub(super) git_settings: Vec<(std::ffi::OsString, std::ffi::OsString)>,
     /// The user's editor.
     #[cfg(unix)]
     pub(super) editor: Option<std::ffi::OsString>,
-    /// `NO_COLOR` is set, or `TERM` is `dumb`.
+    /// `NO_COLOR` is set, or `TERM` is `dumb`: print no colours.
     pub(super) plain: bool,
-    /// The least time that daemons and git are waited for, of those limits that are usually short. It
-    /// is not documented: tests set it, so that a busy machine changes no answer.
+    /// The minimum for short timeouts of daemons and git. Undocumented: tests set it, so that a
+    /// busy machine does not change answers.
     #[cfg(unix)]
     pub(super) least_patience: Option<Duration>,
     /// `TERM` is `dumb`: the terminal can't move its cursor.
     pub(super) dumb: bool,
 }
 
-/// Returns which events are printed, as `RUST_LOG` says; empty for the default.
+/// Returns the event filter from `RUST_LOG`; empty for the default.
 #[allow(clippy::disallowed_methods)]
 pub(super) fn event_filter() -> String {
     std::env::var("RUST_LOG").unwrap_or_default()
 }
 
 impl Environment {
-    /// Reads it.
+    /// Reads the environment of the process.
     #[allow(clippy::disallowed_methods)]
     pub(super) fn read() -> Environment {
         let working_dir = std::env::current_dir().map_err(|error| {
@@ -122,25 +125,27 @@ impl Environment {
         }
     }
 
-    /// Returns how long something is waited for that usually is for `usual`.
+    /// Returns a timeout: `usual`, or the minimum from the environment if that is longer.
     #[cfg(unix)]
     pub(super) fn patience(&self, usual: Duration) -> Duration {
         self.least_patience.map_or(usual, |least| usual.max(least))
     }
 
-    /// Returns git's file of what is to be ignored everywhere, if it is there now, by the settings as they are now, those of
-    /// the repository that `root` is in among them.
+    /// Returns git's global ignore file (`core.excludesFile`), if it exists now. Reads git's
+    /// settings each time, including those of the repository around `root`.
     pub(super) fn excludes_at(&self, root: &Path) -> Option<PathBuf> {
         excludes_file(&self.git_files, root).filter(|file| file.exists())
     }
 
-    /// Returns the configuration file that counts when no argument names one. The usual one need not be there, and may come to be while a process lives.
+    /// Returns the configuration file if no argument names one. The usual file may be created while
+    /// a process runs.
     pub(super) fn config_file(&self) -> Option<PathBuf> {
         let usual = || self.usual_config.clone().filter(|file| file.exists());
         self.named_config.clone().or_else(usual)
     }
 
-    /// Returns where programs are looked for; a configured relative path starts at `root`.
+    /// Returns the search path for external programs. Relative paths in the configuration start at
+    /// `root`.
     pub(super) fn programs<'a>(&'a self, root: &'a Path) -> SearchPath<'a> {
         SearchPath {
             path: self.path.as_deref(),
@@ -148,11 +153,11 @@ impl Environment {
         }
     }
 
-    /// Makes a path absolute.
+    /// Makes a path absolute, starting at the working directory.
     ///
     /// # Errors
     ///
-    /// A relative path, and no working directory that it could start from.
+    /// A relative path without a working directory.
     pub(super) fn absolute(&self, path: &Path) -> Result<PathBuf, ToolError> {
         if path.is_absolute() {
             return Ok(path.to_path_buf());
@@ -161,7 +166,8 @@ impl Environment {
     }
 }
 
-/// Finds out where git looks for settings, as its own manual has it. Relative names start at the working directory.
+/// Determines git's configuration files by git's own rules. Relative names start at the working
+/// directory.
 #[allow(clippy::disallowed_methods)]
 fn git_files(working_dir: Option<&Path>) -> SettingFiles {
     let set = |name: &str| std::env::var_os(name);
@@ -193,12 +199,12 @@ fn git_files(working_dir: Option<&Path>) -> SettingFiles {
     }
 }
 
-/// Returns a path of the environment; a relative one says nothing.
+/// Returns a path from the environment. Relative paths are ignored.
 fn absolute(value: Option<std::ffi::OsString>) -> Option<PathBuf> {
     value.map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// Finds the directories in which indexes may be kept (FR-LSI-CACHE-ROOT-01).
+/// Determines the directories in which indexes may be stored (FR-LSI-CACHE-ROOT-01).
 fn cache_places(set: &dyn Fn(&str) -> Option<std::ffi::OsString>) -> CachePlaces {
     let path = |name: &str| absolute(set(name));
     let home = path("HOME");
@@ -209,7 +215,8 @@ fn cache_places(set: &dyn Fn(&str) -> Option<std::ffi::OsString>) -> CachePlaces
     } else {
         path("XDG_CACHE_HOME").or_else(|| home.map(|home| home.join(".cache")))
     };
-    // Root in the environment of a user would make directories there that the user can't use.
+    // With `sudo`, root may have a user's environment. Directories that root creates there would be
+    // unusable for that user.
     #[cfg(unix)]
     let user_cache = user_cache.filter(|dir| !is_foreign(dir));
     #[cfg(unix)]
@@ -226,35 +233,36 @@ fn cache_places(set: &dyn Fn(&str) -> Option<std::ffi::OsString>) -> CachePlaces
     }
 }
 
-/// A tool, the context of its calls, and how they came about.
+/// The tools, the context of their calls, and the configuration.
 #[derive(Debug)]
 pub(super) struct Setup {
     /// The tool `Search`.
     pub(super) tool: SearchTool,
-    /// The tool `search_files`, where it is the one that is called.
+    /// The tool `search_files`, if it is to be called.
     pub(super) files: Option<FilesTool>,
-    /// Whether the indexes of `Search` are those of `search_files` too.
+    /// Whether both tools use the same indexes.
     is_shared: bool,
     /// The context of every call.
     pub(super) context: ToolContext,
-    /// Where a person's own search may read.
+    /// The sandbox for a person's own search.
     pub(super) people: Arc<Sandbox>,
-    /// What cancels them.
+    /// The signal state, which cancels calls.
     pub(super) signals: Signals,
     /// The configuration in effect.
     pub(super) config: Config,
-    /// The sandbox root and working directory of the calls.
+    /// The root of the sandbox, and the working directory of calls.
     pub(super) root: PathBuf,
-    /// The roots that somebody named, by --root or in the configuration.
+    /// The roots that `--root` or the configuration names.
     pub(super) named_roots: Vec<PathBuf>,
 }
 
 impl SetupArgs {
-    /// Returns the same for a root, holding wherever a process goes.
+    /// Returns the arguments with another root and an absolute configuration path. They hold in any
+    /// working directory.
     ///
     /// # Errors
     ///
-    /// As [`Environment::absolute`].
+    /// A relative configuration path without a working directory.
     pub(super) fn anywhere(
         &self,
         root: Option<&Path>,
@@ -273,7 +281,7 @@ impl SetupArgs {
 ///
 /// # Errors
 ///
-/// Every problem of it.
+/// All problems of the configuration.
 pub(super) fn load_config(
     args: &SetupArgs,
     environment: &Environment,
@@ -290,8 +298,8 @@ pub(super) fn load_config(
     Ok(loader.build()?)
 }
 
-/// Prepares the tool. `extra_roots` are further directories that may be searched: a person may name
-/// any path.
+/// Creates the setup. `extra_roots` are further directories that may be searched, since a person
+/// may name any path.
 ///
 /// # Errors
 ///
@@ -318,7 +326,7 @@ pub(super) fn prepare(
     if !extra_roots.is_empty() && config.sandbox.allowed_roots.is_empty() {
         let roots = [std::slice::from_ref(&root), extra_roots].concat();
         config.sandbox.allowed_roots = roots.clone();
-        // A tree that was indexed from within is used from without.
+        // A search from outside can then use an index that was built inside the tree.
         if config.search.index_roots.is_empty() {
             config.search.index_roots = roots;
         }
@@ -353,12 +361,12 @@ pub(super) fn prepare(
     })
 }
 
-/// Makes the sandbox of agents, and that of people: the default denied patterns hold for people only
-/// where the configuration says so. Both use the same indexes.
+/// Creates the sandboxes for agents and for people. The default denied patterns apply to people
+/// only if the configuration sets them explicitly. Both sandboxes use the same indexes.
 ///
 /// # Errors
 ///
-/// Those of [`Sandbox::new`].
+/// Errors of [`Sandbox::new`].
 fn sandboxes(config: &Config, root: &Path) -> Result<(Arc<Sandbox>, Arc<Sandbox>), ToolError> {
     let of_agents = config.sandbox.include_default_denies;
     let is_set = *config.origin("tools.sandbox.include_default_denies") != Origin::Default;
@@ -376,13 +384,13 @@ fn sandboxes(config: &Config, root: &Path) -> Result<(Arc<Sandbox>, Arc<Sandbox>
 }
 
 impl Setup {
-    /// Searches as a person does: only configured denied patterns hold.
+    /// Switches to the sandbox for people, which applies only configured denied patterns.
     pub(super) fn for_people(mut self) -> Setup {
         self.context.sandbox = self.people.clone();
         self
     }
 
-    /// Sets up the tool `search_files` as the one that is called.
+    /// Adds the tool `search_files`, as the tool that is called.
     pub(super) fn for_files(self, environment: &Environment) -> Setup {
         let search = FilesTool::search_config(&self.config);
         let programs = environment.programs(&self.root);
@@ -414,7 +422,7 @@ impl Setup {
         }
     }
 
-    /// Returns the configuration of these indexes.
+    /// Returns the configuration of [`Setup::indexes`].
     pub(super) fn indexing(&self) -> SearchConfig {
         match &self.files {
             Some(_) if !self.is_shared => self.indexing_files(),
@@ -422,8 +430,8 @@ impl Setup {
         }
     }
 
-    /// Returns the configuration of the indexes of `Search`. An index of both tools is built where it would be built for one
-    /// of them.
+    /// Returns the configuration of the indexes of `Search`. If both tools share an index, the
+    /// index is built as soon as either tool would need it.
     pub(super) fn indexing_search(&self) -> SearchConfig {
         let mut config = self.config.search.clone();
         if !self.is_shared {

@@ -1,4 +1,4 @@
-//! Numbers, sizes and times for people, and JSON that terminals show as it is.
+//! Formatting of numbers, sizes, times and paths, and JSON that is safe for terminals.
 
 use indicatif::{DecimalBytes, HumanCount, HumanDuration};
 use jiff::Timestamp;
@@ -11,12 +11,12 @@ use std::time::Duration;
 use crate::tool::indexing::{Elsewhere, wall_clock_ns};
 use crate::tool::render::{escape_controls, escape_json};
 
-/// Writes a number with separators: `78,495`.
+/// Formats a number with separators: `78,495`.
 pub(super) fn count(n: u64) -> String {
     HumanCount(n).to_string()
 }
 
-/// Writes a number of things: `1 file`, `78,495 files`.
+/// Formats a number with a noun: `1 file`, `78,495 files`.
 pub(super) fn things(n: u64, thing: &str) -> String {
     let ending = match (n, thing.strip_suffix('y')) {
         (1, _) => return format!("1 {thing}"),
@@ -26,12 +26,12 @@ pub(super) fn things(n: u64, thing: &str) -> String {
     format!("{} {thing}{ending}", count(n))
 }
 
-/// Writes a number of bytes: `98.20 MB`.
+/// Formats a number of bytes: `98.20 MB`.
 pub(super) fn bytes(n: u64) -> String {
     DecimalBytes(n).to_string()
 }
 
-/// Writes a share: `10.4 %`.
+/// Formats a percentage: `10.4 %`.
 pub(super) fn share(part: u64, whole: u64) -> String {
     match whole {
         0 => "-".to_string(),
@@ -39,19 +39,19 @@ pub(super) fn share(part: u64, whole: u64) -> String {
     }
 }
 
-/// Writes how long something took: `5.3 s`.
+/// Formats a duration: `5.3 s`.
 pub(super) fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
 
-/// Writes a time, in milliseconds since the Unix epoch, for programs, always with three digits of a second's fraction:
-/// `2025-11-22T03:44:22.500Z`.
+/// Formats a time for programs, from milliseconds since the Unix epoch. Always has three fractional
+/// digits: `2025-11-22T03:44:22.500Z`.
 pub(super) fn timestamp(ms: i64) -> Option<String> {
     let time = Timestamp::from_millisecond(ms).ok()?;
     Some(format!("{time:.3}"))
 }
 
-/// Writes a time, in milliseconds since the Unix epoch, and how long ago that was.
+/// Formats a time with its age, from milliseconds since the Unix epoch.
 pub(super) fn time(ms: i64) -> String {
     let Ok(time) = Timestamp::from_millisecond(ms) else {
         return "at an unknown time".to_string();
@@ -64,17 +64,17 @@ pub(super) fn time(ms: i64) -> String {
     }
 }
 
-/// Prints a line of JSON in which nothing is a command to a terminal. It means the same.
+/// Prints a value as one line of JSON, with control characters escaped. Its meaning stays the same.
 pub(super) fn print_json(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", escape_json(&serde_json::to_string(value)?))
 }
 
-/// Writes a path on one line, whatever it holds.
+/// Formats a path on one line, with control characters escaped.
 pub(super) fn path(path: &Path) -> String {
     escape_controls(&path.display().to_string()).into_owned()
 }
 
-/// Writes a path as an argument for a shell, on one line.
+/// Formats a path as a shell argument, on one line.
 pub(super) fn argument(path: &Path) -> String {
     let shown = self::path(path);
     let plain = |c: char| c.is_alphanumeric() || "/._-+,:@%".contains(c);
@@ -84,7 +84,7 @@ pub(super) fn argument(path: &Path) -> String {
     }
 }
 
-/// Says how an index of another root is used.
+/// Describes how to use an index of another root.
 pub(super) fn elsewhere(found: &Elsewhere) -> String {
     let (root, argument) = (path(&found.root), argument(&found.root));
     let how = match (found.contains, found.as_root) {
@@ -101,7 +101,7 @@ pub(super) fn elsewhere(found: &Elsewhere) -> String {
     format!("{root}, which {how}")
 }
 
-/// Describes an index of another root for programs.
+/// Describes an index of another root as JSON.
 pub(super) fn elsewhere_json(found: &Elsewhere) -> Value {
     json!({
         "root": found.root.to_string_lossy(),
@@ -144,7 +144,7 @@ mod tests {
             timestamp(1_700_000_000_620).as_deref(),
             Some("2023-11-14T22:13:20.620Z")
         );
-        // A clock that was set back is no reason to count backwards.
+        // If the clock was set back, the age is omitted.
         let later = wall_clock_ns() / 1_000_000 + 100_000_000;
         assert!(time(later).ends_with("UTC"));
         assert_eq!(time(i64::MAX), "at an unknown time");

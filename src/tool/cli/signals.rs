@@ -1,7 +1,9 @@
-//! Interrupts and terminations.
+//! Handling of interrupts (SIGINT) and terminations (SIGTERM).
 //!
-//! Owns what a signal does: a call that is under way is cancelled, so that its engines end with it, and
-//! whatever else the process may be doing ends at once. A second signal always ends it.
+//! Owns the effect of a signal. A signal cancels the running call, so that external engines end
+//! with it. If no call is running, the signal ends the process at once. A second signal always ends
+//! the process at once. Long-running processes register a function that shuts them down in order
+//! first ([`Signals::linger`]).
 
 use std::ffi::c_int;
 use std::io;
@@ -20,42 +22,44 @@ use super::{FAILED, Failure};
 use crate::exec::stop::CancelHandle;
 use crate::tool::error::ToolError;
 
-/// How often it is looked whether a call has ended that a signal cancelled.
+/// How often to check whether a cancelled call has ended.
 const NAP: Duration = Duration::from_millis(10);
 
-/// Has the system keep how children end until that is asked for, also where whoever started this program ignores the end of children, which is
-/// inherited. A handler is enough for that: what it does is nothing.
+/// Installs an empty SIGCHLD handler. The parent process may have set SIGCHLD to be ignored, which
+/// is inherited, and the kernel then discards the exit statuses of children. Any handler reverts
+/// that.
 pub(super) fn wait_for_children() {
-    // Where the system refuses, what is not known of a program is treated as such.
+    // If the system refuses, callers treat missing exit statuses as unknown.
     #[cfg(unix)]
     let _ = flag::register(SIGCHLD, Arc::default());
 }
 
-/// The signals that end the process, from now on under its own control.
+/// The state of the signals that end the process. All clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Signals {
-    /// Nothing is under way that would have to be cancelled first.
+    /// No call is running, so a signal ends the process at once.
     idle: Arc<AtomicBool>,
-    /// A signal came while a call was under way.
+    /// A signal arrived during a call, or it has to end the process in order.
     cancelled: Arc<AtomicBool>,
     /// The number of that signal.
     number: Arc<AtomicUsize>,
-    /// A call is under way.
+    /// A call is running.
     calling: Arc<AtomicBool>,
-    /// Something has to be ended in order when a signal comes, also between calls.
+    /// [`Signals::linger`] was called: a signal between calls must not end the process at once.
     lingers: Arc<AtomicBool>,
-    /// What an interrupt does.
+    /// The registered actions for SIGINT.
     interrupt: Arc<Mutex<Vec<SigId>>>,
 }
 
 impl Signals {
-    /// Takes over the signals.
+    /// Installs the signal handlers.
     ///
     /// # Errors
     ///
     /// [`ToolError::ExecutionFailed`] if the system refuses.
     pub(super) fn take_over() -> Result<Signals, ToolError> {
-        // What several parts of one process set up is ended by the same signals, in one way.
+        // Several parts of one process may call this, such as the trees of one MCP server. All
+        // share one state.
         static TAKEN: Mutex<Option<Signals>> = Mutex::new(None);
         let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(signals) = &*taken {
@@ -79,10 +83,10 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Has a signal end what is under way, or else the process.
+    /// Registers the actions of a signal: cancel the running call, or end the process.
     fn register(&self, signal: c_int) -> io::Result<Vec<SigId>> {
         let number = usize::try_from(signal).unwrap_or_default();
-        // They take effect in this order, so the first signal finds `cancelled` not yet raised.
+        // The actions run in this order. The first signal must not find `cancelled` set by itself.
         Ok(vec![
             flag::register_conditional_shutdown(signal, 128 + signal, self.idle.clone())?,
             flag::register_conditional_shutdown(signal, 128 + signal, self.cancelled.clone())?,
@@ -97,15 +101,17 @@ impl Signals {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs what has the terminal meanwhile, so that interrupts typed there are its own: this process does not notice them.
+    /// Runs `work`, such as an editor that owns the terminal. This process ignores interrupts typed
+    /// meanwhile.
     ///
     /// # Errors
     ///
-    /// The system refuses to have it as before; interrupts then go on without effect.
+    /// The system refuses to restore the interrupt handler. Interrupts then have no effect.
     #[cfg(unix)]
     pub(super) fn without_interrupts<T>(&self, work: impl FnOnce() -> T) -> io::Result<T> {
         let mut interrupts = self.interrupts();
-        // What nothing is to be done for is not left to the system either, which would end the process.
+        // `signal-hook` keeps its handler after `unregister`, so the signal has no effect. The
+        // default action would end the process.
         for id in interrupts.drain(..) {
             unregister(id);
         }
@@ -116,12 +122,12 @@ impl Signals {
         Ok(done)
     }
 
-    /// Returns the handle of calls that a signal cancels.
+    /// Returns the cancel handle for calls. A signal sets it.
     pub(super) fn cancel_handle(&self) -> CancelHandle {
         CancelHandle::from_flag(self.cancelled.clone())
     }
 
-    /// Runs a call, which a signal cancels instead of ending the process.
+    /// Runs a call. A signal meanwhile cancels the call and does not end the process.
     pub(super) fn while_calling<T>(&self, call: impl FnOnce() -> T) -> T {
         self.idle.store(false, Ordering::SeqCst);
         self.calling.store(true, Ordering::SeqCst);
@@ -132,19 +138,21 @@ impl Signals {
         answer
     }
 
-    /// Has a signal between calls run `end` before it ends the process (FR-LSI-BG-40). A call that is under way is cancelled as
-    /// ever, and whoever made it ends the process. A second signal ends it at once.
+    /// Makes a signal between calls run `end` before the process ends (FR-LSI-BG-40). A signal
+    /// during a call cancels the call, and the caller ends the process. A second signal ends the
+    /// process at once.
     ///
     /// # Errors
     ///
-    /// Those of the system; signals then end the process as before.
+    /// Errors of the system. Signals then end the process at once, as before.
     pub(super) fn linger(&self, end: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
         let (calling, cancelled) = (self.calling.clone(), self.cancelled.clone());
         std::thread::Builder::new()
             .name("forge-search-signals".to_string())
             .spawn(move || {
-                // Not one that was somebody else's; what says so may be noticed a little later.
+                // Skip interrupts for the editor (`without_interrupts`): they don't set
+                // `cancelled`. Wait first, because the flag may be set slightly later.
                 let mut own = signals.forever().filter(|_| {
                     std::thread::sleep(NAP);
                     cancelled.load(Ordering::SeqCst)
@@ -155,7 +163,7 @@ impl Signals {
                 while calling.load(Ordering::SeqCst) {
                     std::thread::sleep(NAP);
                 }
-                // Whoever made a call has a moment to end in order.
+                // Give the caller of the call time to end the process itself.
                 std::thread::sleep(NAP);
                 end();
                 std::process::exit(128 + signal);
@@ -165,14 +173,15 @@ impl Signals {
         Ok(())
     }
 
-    /// Returns the exit status that tells of the signal which cancelled a call, if one did.
+    /// Returns the exit status for the signal that cancelled a call, if there was one.
     pub(super) fn status(&self) -> Option<u8> {
         let cancelled = self.cancelled.load(Ordering::SeqCst);
         let status = 128 + self.number.load(Ordering::SeqCst);
         cancelled.then(|| u8::try_from(status).unwrap_or(FAILED))
     }
 
-    /// Turns the failure of a call into that of the process.
+    /// Converts the error of a call into the failure of the process. A cancelled call becomes
+    /// [`Failure::Signal`].
     pub(super) fn failure(&self, error: ToolError) -> Failure {
         match (self.status(), error) {
             (Some(status), ToolError::Cancelled) => Failure::Signal(status),

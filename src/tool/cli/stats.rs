@@ -1,4 +1,4 @@
-//! `--stats`: how an answer came about, for people.
+//! `--stats`: prints diagnostics of a search.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use super::show::{count, things};
 use crate::tool::answering::Summary;
 use crate::tool::response::Stats;
 
-/// Prints with --stats how the answer came about.
+/// Prints the diagnostics of an answer to standard error.
 pub(super) fn report(summary: &Summary, errors: usize, stats: &Stats) {
     let totals = &summary.run.totals;
     complain(&format!(
@@ -16,11 +16,11 @@ pub(super) fn report(summary: &Summary, errors: usize, stats: &Stats) {
         things(totals.files_scanned, "file"),
         things(errors as u64, "error")
     ));
-    // Where they can't be written, there is nobody left to tell.
+    // Write errors are ignored: there is no other place to report them.
     print_stats(stats, &mut io::stderr().lock());
 }
 
-/// Prints every field of the diagnostics, one a line.
+/// Prints every field of the diagnostics, one per line.
 fn print_stats(stats: &Stats, out: &mut dyn Write) {
     let or_none = |text: &Option<String>| text.clone().unwrap_or("-".to_string());
     let yes = |yes: bool| if yes { "yes" } else { "no" }.to_string();

@@ -1,4 +1,7 @@
-//! Searching standard input: one text, line by line as it comes.
+//! Search of standard input: one text, read line by line as it arrives.
+//!
+//! A thread reads and searches the input, and sends matching lines to the caller's thread. The
+//! caller can thus stop at its deadline while the input is still open.
 
 use std::io::{self, Read};
 use std::ops::ControlFlow;
@@ -21,16 +24,16 @@ use crate::tool::answering::{Fallback, Summary, Target};
 use crate::tool::error::ToolError;
 use crate::tool::response::IndexUse;
 
-/// Lines that wait to be printed while more of the input is searched.
+/// Maximum matching lines in the channel between the threads.
 const WAITING_LINES: usize = 1024;
 
-/// What the searching thread sends.
+/// A message of the searching thread.
 enum Sent {
     Line(Line),
     End(FileOutcome),
 }
 
-/// A reader that notes whether anything came.
+/// A reader that records whether any input arrived.
 struct Noting<R> {
     from: R,
     came: Arc<AtomicBool>,
@@ -46,12 +49,12 @@ impl<R: Read> Read for Noting<R> {
     }
 }
 
-/// Searches standard input, and hands its lines to `taker` as they are found. Signals end the process
-/// as they end any program that reads its input. Returns besides whether anything came.
+/// Searches standard input, and hands its lines to `taker` as they are found. A signal ends the
+/// process. The flag says whether any input arrived.
 ///
 /// # Errors
 ///
-/// [`ToolError::BadArgs`] for a question that can't be asked.
+/// [`ToolError::BadArgs`] for an invalid question.
 pub(super) fn search(
     question: &Question,
     timeout: Option<Duration>,
@@ -76,7 +79,7 @@ pub(super) fn search(
             came: noted,
         };
         let outcome = searcher.search_input(input, &mut take);
-        // Nobody waits for it any more where the deadline has passed.
+        // The receiver is gone if the deadline has passed.
         let _ = send.send(Sent::End(outcome));
     });
     started.map_err(|error| ToolError::ExecutionFailed {
@@ -93,7 +96,7 @@ pub(super) fn search(
                 }
             }
             Ok(Sent::End(outcome)) => {
-                // Nothing comes after it.
+                // This is the last message.
                 let _ = input.end(outcome, taker);
                 break;
             }
@@ -121,7 +124,7 @@ pub(super) fn search(
     Ok((summary, came.load(Ordering::Relaxed)))
 }
 
-/// The lines of standard input, as they are taken.
+/// The state of the search on the receiving side.
 struct Taken<'a> {
     query: &'a Query,
     totals: Totals,
@@ -141,7 +144,7 @@ impl Taken<'_> {
     }
 
     fn line(&mut self, line: Line, taker: &mut Taker<'_>) -> ControlFlow<()> {
-        // The query reports one more line than the answer holds.
+        // The query reports one line more than the maximum.
         if self.totals.results + 1 >= self.query.max_results_per_file {
             self.cuts.max_results = true;
             return ControlFlow::Break(());
@@ -160,7 +163,7 @@ impl Taken<'_> {
         self.totals.matched_files |= u64::from(outcome.has_match());
         self.cuts.max_matches_per_file = outcome.gaps.more_matches;
         if matches!(self.query.report, Report::Lines | Report::Matches) {
-            // Its lines are handed out and counted.
+            // Lines were already handed out and counted one by one.
             (outcome.matched_lines, outcome.matches) = (0, 0);
         } else {
             self.totals.results = usize::from(outcome.has_match());
@@ -177,7 +180,7 @@ impl Taken<'_> {
     }
 }
 
-/// Makes a part of the answer. Standard input has no path.
+/// Converts an outcome to a part of the answer. Standard input has no path.
 fn part(outcome: FileOutcome) -> Found {
     Found::File(FileAnswer {
         target: 0,

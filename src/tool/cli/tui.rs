@@ -1,7 +1,8 @@
-//! `forge-search tui`: results as one types.
+//! `forge-search tui`: an interactive search that updates its results while the user types.
 //!
-//! Owns the terminal and the loop that brings keys, answers and the screen together. What keys mean is decided in [`state`], what the screen shows in
-//! [`view`], and both know no terminal; asking happens on threads of its own in [`asker`].
+//! Owns the terminal and the event loop. The loop passes keys and answers to [`state`], which
+//! decides what to do next. [`view`] draws the state. [`asker`] runs searches and reads previews on
+//! threads of its own. Neither `state` nor `view` accesses the terminal.
 
 mod asker;
 mod editor;
@@ -32,16 +33,16 @@ use crate::tool::error::ToolError;
 use self::asker::Asker;
 use self::state::{Action, State};
 
-/// How long it may take until a key, or an answer, is noticed.
+/// How long the loop waits for a key before it checks for answers.
 const TICK: Duration = Duration::from_millis(15);
 
-/// How often it is looked how the index is.
+/// How often to refresh the status of the index.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// How many events are taken before the screen is drawn again.
+/// How many events to handle before the screen is drawn again.
 const AT_ONCE: usize = 256;
 
-/// Runs until it is told to quit.
+/// Runs the interactive search until the user quits or a signal arrives.
 pub(super) fn run(args: &TuiArgs, environment: &Environment) -> Result<u8, Failure> {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         return Err(ToolError::bad_args(
@@ -52,7 +53,7 @@ pub(super) fn run(args: &TuiArgs, environment: &Environment) -> Result<u8, Failu
     let named = args.setup.root.as_deref().unwrap_or(Path::new("."));
     let root = canonical(named, environment)?;
     let setup = args.setup.anywhere(Some(&root), environment)?;
-    // What is wrong with it is said before the screen is taken.
+    // Report configuration errors before taking over the screen.
     super::setup::load_config(&setup, environment)?;
     let tree = Backend::new(
         root.clone(),
@@ -79,7 +80,7 @@ pub(super) fn run(args: &TuiArgs, environment: &Environment) -> Result<u8, Failu
             environment,
             signals: &signals,
         };
-        // Without it, what is pasted comes as keys.
+        // Without bracketed paste, pasted text arrives as keys.
         let _ = execute!(io::stdout(), EnableBracketedPaste);
         let done = screen.run(&|| signals.status().is_some());
         let _ = execute!(io::stdout(), DisableBracketedPaste);
@@ -101,7 +102,7 @@ pub(super) fn run(args: &TuiArgs, environment: &Environment) -> Result<u8, Failu
     }
 }
 
-/// What is shown, and by what.
+/// The terminal, with everything that the event loop needs.
 struct Screen<'a> {
     terminal: &'a mut DefaultTerminal,
     state: State,
@@ -112,7 +113,7 @@ struct Screen<'a> {
 }
 
 impl Screen<'_> {
-    /// Goes on until somebody quits, or a signal has come.
+    /// Runs the event loop until the user quits or `is_over` returns true.
     fn run(&mut self, is_over: &dyn Fn() -> bool) -> io::Result<()> {
         let clock = SystemClock;
         let mut looked = None;
@@ -166,7 +167,7 @@ impl Screen<'_> {
         Ok(())
     }
 
-    /// Gives the terminal to an editor until that ends.
+    /// Lends the terminal to an editor until the editor exits.
     fn edit(&mut self, path: &str, line: u64) -> io::Result<()> {
         let path = match Roots::new(self.root, &[]).find(path) {
             Ok((path, _)) => self.root.join(path),
@@ -186,7 +187,7 @@ impl Screen<'_> {
         if let Err(why) = ran? {
             self.state.complain(why);
         }
-        // What was edited may match no more.
+        // The edited file may not match any more.
         self.act(Action::Ask)
     }
 }

@@ -1,93 +1,94 @@
-//! Caps of the query daemon: what holds where nothing is configured, and what no configuration can exceed.
+//! Caps of the query daemon: the default of each limit, and the largest value that a user can
+//! configure.
 
-/// A cap: what it is by default, and what it is at most.
+/// A limit of the daemon, with its default and its upper bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cap {
-    /// The value that holds where nothing is configured.
+    /// The value without configuration.
     pub default: u64,
     /// The largest value that can be configured.
     pub most: u64,
 }
 
-/// Bytes of a request.
+/// Maximum bytes of a request.
 pub const MAX_REQUEST_BYTES: Cap = Cap {
     default: 1_048_576,
     most: 16 << 20,
 };
 
-/// Bytes of a response.
+/// Maximum bytes of a response.
 pub const MAX_RESPONSE_BYTES: Cap = Cap {
     default: 10_485_760,
     most: 64 << 20,
 };
 
-/// Files that are ranked.
+/// Maximum files that one question ranks.
 pub const MAX_CANDIDATES: Cap = Cap {
     default: 2_000,
     most: 20_000,
 };
 
-/// Bytes of all snippets of a response.
+/// Maximum bytes of all snippets in a response.
 pub const MAX_TOTAL_SNIPPET_BYTES: Cap = Cap {
     default: 256 << 10,
     most: 4 << 20,
 };
 
-/// Bytes of one snippet.
+/// Maximum bytes of one snippet.
 pub const MAX_SNIPPET_BYTES_PER_RESULT: Cap = Cap {
     default: 4 << 10,
     most: 64 << 10,
 };
 
-/// Segments that one query opens.
+/// Maximum segments that one query opens.
 pub const MAX_OPEN_SEGMENTS_PER_QUERY: Cap = Cap {
     default: 64,
     most: 256,
 };
 
-/// Segments that a daemon has open (`IPC.MUST.005`).
+/// Maximum segments that one daemon keeps open (`IPC.MUST.005`).
 pub const MAX_OPEN_SEGMENTS_GLOBAL: Cap = Cap {
     default: 512,
     most: 4_096,
 };
 
-/// Results of one query.
+/// Maximum results of one query.
 pub const MAX_RESULTS: Cap = Cap {
     default: 20,
     most: 1_000,
 };
 
-/// Results of one file.
+/// Maximum results from one file.
 pub const MAX_PER_FILE: Cap = Cap {
     default: 3,
     most: 50,
 };
 
-/// Queries that run at once.
+/// Maximum queries that run at once.
 pub const MAX_CONCURRENT_QUERIES: Cap = Cap {
     default: 8,
     most: 64,
 };
 
-/// Queries that wait.
+/// Maximum queries that wait in the queue.
 pub const MAX_QUERY_QUEUE_DEPTH: Cap = Cap {
     default: 32,
     most: 1_024,
 };
 
-/// Milliseconds that a query may take, the wait included.
+/// Maximum milliseconds that a query may take, including its wait in the queue.
 pub const QUERY_TIMEOUT_MS: Cap = Cap {
     default: 60_000,
     most: 600_000,
 };
 
-/// Milliseconds from which a query counts as a slow one.
+/// Minimum milliseconds of a query that counts as slow.
 pub const SLOW_QUERY_MS: Cap = Cap {
     default: 2_000,
     most: 600_000,
 };
 
-/// Bytes of the logs of one daemon.
+/// Maximum bytes of one daemon's logs.
 pub const MAX_LOG_BYTES: Cap = Cap {
     default: 10 << 20,
     most: 1 << 30,

@@ -1,11 +1,11 @@
-//! The values of keys that take one of a few words.
+//! Enums for the keys that take one of a few words.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Defines an enum with its words, so that no list of them can fall behind.
+/// Defines an enum with its words, so that `ALL` and `WORDS` are always complete.
 macro_rules! choices {
     ($(
         $(#[$about:meta])+
@@ -18,20 +18,20 @@ macro_rules! choices {
         }
 
         impl $name {
-            /// All values, in the order they are documented.
+            /// All values, in the order of their documentation.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The words of all values, in the same order.
+            /// The words of all values, in the order of `ALL`.
             pub const WORDS: &'static [&'static str] = &[$($word),+];
 
-            /// Returns the word that stands for the value in a configuration.
+            /// Returns the word for the value in a configuration.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word,)+
                 }
             }
 
-            /// Returns the value that a word stands for.
+            /// Returns the value for a word.
             pub fn from_word(word: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|value| value.as_str() == word)
             }
@@ -46,9 +46,9 @@ macro_rules! choices {
 }
 
 choices! {
-    /// Which engine looks into the files (`backend`).
+    /// The engine that searches the files (`backend`).
     Backend {
-        /// The built-in engine, on every machine the same.
+        /// The built-in engine, which is the same on every machine.
         Embedded = "embedded",
         /// The first of `binary` and `fallback_binary` that can answer (`FR-LS-EXE-01`).
         Auto = "auto",
@@ -58,24 +58,24 @@ choices! {
         Rg = "rg",
     }
 
-    /// Whether a search of the command line is answered by the daemon of its tree (`searches`).
+    /// Whether the daemon of a tree answers searches of the command line (`searches`).
     DaemonUse {
-        /// Never: the process that was called searches.
+        /// Never: the called process searches itself.
         Off = "off",
-        /// If it runs.
+        /// If a daemon is running.
         Use = "use",
-        /// If it runs; where none does and the tree is large enough for an index, one is started for
-        /// the searches that follow.
+        /// If a daemon is running. If not, and the tree is large enough for an index, the search
+        /// starts a daemon for later searches.
         Start = "start",
     }
 
-    /// Which engine looks into the files for `search_files` (`backend`).
+    /// The engine that searches the files for `search_files` (`backend`).
     FilesBackend {
-        /// The built-in engine, on every machine the same.
+        /// The built-in engine, which is the same on every machine.
         Native = "native",
-        /// ripgrep; what is similar is looked for by the built-in engine.
+        /// ripgrep for exact and regular-expression searches; the built-in engine for fuzzy ones.
         Rg = "rg",
-        /// ugrep; what is similar is looked for by the built-in engine.
+        /// ugrep for exact and regular-expression searches; the built-in engine for fuzzy ones.
         Ugrep = "ugrep",
     }
 
@@ -117,27 +117,27 @@ choices! {
         On = "on",
     }
 
-    /// Where an index lives (`index_storage`, `FR-LSI-IDX-STOR-01`).
+    /// The storage of an index (`index_storage`, `FR-LSI-IDX-STOR-01`).
     IndexStorage {
-        /// In memory only; it ends with the process.
+        /// Memory only; the index ends with the process.
         Memory = "memory",
-        /// In files that are mapped into memory.
+        /// Files that are mapped into memory.
         Mmap = "mmap",
-        /// In an SQLite database.
+        /// An SQLite database.
         Sqlite = "sqlite",
     }
 
-    /// Which regular expressions may exclude files by the index (`index_regex_strategy`).
+    /// The regular expressions that may exclude files by the index (`index_regex_strategy`).
     RegexStrategy {
-        /// Those with a literal that every match must contain (`FR-LSI-CAND-RE-02`).
+        /// Expressions with a literal that every match must contain (`FR-LSI-CAND-RE-02`).
         RequiredLiteral = "required_literal",
-        /// All from which a combination of n-grams can be proven to be required.
+        /// All expressions for which a required combination of n-grams can be proven.
         Boolean = "boolean",
     }
 
     /// When a stored index is checked for damage (`index_integrity_check`).
     IntegrityCheck {
-        /// Never as a whole; what is read is still validated.
+        /// Never as a whole. Readers still validate the parts that they read.
         Off = "off",
         /// When it is opened.
         OnOpen = "on_open",

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration.
+//! Errors of a configuration: every problem, with its place.
 
 use std::fmt;
 
@@ -7,29 +7,30 @@ use thiserror::Error;
 use super::Origin;
 use crate::tool::error::ToolError;
 
-/// A configuration that can't be used, with everything that is wrong with it.
+/// A configuration that can't be used, with all its problems.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}", listed(.problems))]
 pub struct ConfigError {
-    /// What is wrong, in the order of the sources and of their lines; never empty.
+    /// The problems, in the order of the sources and of their lines; never empty.
     problems: Vec<Problem>,
 }
 
-/// One thing that is wrong with a configuration.
+/// One problem of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The full key concerned, such as `tools.search.max_files`; `None` if it is not about a key.
+    /// The full key concerned, such as `tools.search.max_files`; `None` if the problem concerns no
+    /// key.
     pub key: Option<String>,
-    /// Where it is written.
+    /// The source that has the problem.
     pub origin: Origin,
-    /// The line and the column there, from 1, the column in characters.
+    /// The line and column in the source, both 1-based. The column counts characters.
     pub position: Option<(usize, usize)>,
-    /// What is wrong and what is allowed.
+    /// The problem, and the values that are allowed.
     pub message: String,
 }
 
 impl ConfigError {
-    /// Returns what is wrong, in the order of the sources and of their lines.
+    /// Returns the problems, in the order of the sources and of their lines.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }

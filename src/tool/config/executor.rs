@@ -1,6 +1,9 @@
-//! The table `[executor]`: keys that leases are checked with, where results are kept, and the scopes that tasks may search.
+//! The table `[executor]`: keys that verify leases, the result store, and the scopes that tasks may
+//! search.
 //!
-//! Owns what may stand there. It is no table of [`KEYS`](super::KEYS): scopes have names of the operator's choice.
+//! Owns the keys and values of that table. The table is not part of [`KEYS`](super::KEYS), because
+//! the operator chooses the names of scopes, such as `[executor.scopes.docs]`. `Loader` calls
+//! `ExecutorConfig::read`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,7 +26,7 @@ pub(super) const EXECUTOR_KEYS: [&str; 5] = [
     "store",
 ];
 
-/// The values of the keys that are no tables.
+/// The keys of the table except `scopes`, with the values that each key takes.
 const KEYS: [(&str, Takes); 4] = [
     ("keys", Takes::PublicKeys),
     ("require_confinement", Takes::Kind(Kind::Boolean)),
@@ -37,7 +40,7 @@ const KEYS: [(&str, Takes); 4] = [
     ("store", Takes::Path),
 ];
 
-/// The values of the keys of a scope.
+/// The keys of a scope, with the values that each key takes.
 const SCOPE_KEYS: [(&str, Takes); 4] = [
     ("kind", Takes::Kind(Kind::choice(ScopeKind::WORDS))),
     ("location", Takes::Path),
@@ -49,15 +52,15 @@ const SCOPE_KEYS: [(&str, Takes); 4] = [
 #[derive(Clone, Copy, Debug)]
 enum Takes {
     Kind(Kind),
-    /// A path that is not empty.
+    /// A non-empty path.
     Path,
     Text,
-    /// A list of texts, of which nothing is repeated: one may be a secret key.
+    /// A list of strings. Messages never quote them: the user may have pasted a secret key.
     PublicKeys,
 }
 
 impl Takes {
-    /// Reads a value, or says why it is not allowed and which one is.
+    /// Reads a value. The error says why the value is not allowed, and which value is.
     fn read(self, value: &DeValue<'_>) -> Result<Value, String> {
         let texts = |items: &DeArray<'_>| {
             let texts = items.iter().map(|item| item.get_ref().as_str());
@@ -82,21 +85,21 @@ impl Takes {
     }
 }
 
-/// How long results are kept where nothing else is said, in days.
+/// Default for the days that results are kept.
 const RETENTION_DAYS: u32 = 30;
 
-/// `[executor]`.
+/// The configuration of `[executor]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecutorConfig {
-    /// Public keys that leases are checked with, in PASERK format.
+    /// Public keys that verify leases, in PASERK format.
     pub keys: Vec<String>,
-    /// The database that results are kept in; the user's state directory has one where none is named.
+    /// The database of results; `None` for a database in the user's state directory.
     pub store: Option<PathBuf>,
-    /// How long a result is kept, in days.
+    /// The days that a result is kept.
     pub retention_days: u32,
-    /// Whether a task fails where the system lacks a way of confining its worker.
+    /// Whether a task fails if the system can't confine its worker.
     pub require_confinement: bool,
-    /// The scopes, by name: no task searches anything else (EXEC §3, allow list).
+    /// The scopes, by name. Tasks can search only these (EXEC §3, allow list).
     pub scopes: BTreeMap<String, ScopeConfig>,
 }
 
@@ -116,33 +119,33 @@ impl Default for ExecutorConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScopeConfig {
-    /// What kind of data it is.
+    /// The kind of the data.
     pub kind: ScopeKind,
-    /// The file or directory; a relative path starts at the configuration file's directory.
+    /// The file or directory. A relative path starts at the configuration file's directory.
     pub location: PathBuf,
     /// The table of a database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<String>,
-    /// The column or field that tells records apart.
+    /// The column or field that identifies a record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub primary_key: Option<String>,
 }
 
-/// A kind of data.
+/// The kind of a scope's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ScopeKind {
     /// A directory tree.
     Files,
-    /// A directory of e-mails, one a file.
+    /// A directory with one e-mail per file.
     Maildir,
-    /// A file of e-mails.
+    /// An mbox file, with all e-mails in one file.
     Mbox,
     /// A table of an SQLite database.
     Sqlite,
-    /// A file of comma-separated values, with a line of names.
+    /// A file of comma-separated values, with a header line.
     Csv,
-    /// A file of JSON objects, one a line.
+    /// A file with one JSON object per line.
     Jsonl,
 }
 
@@ -161,12 +164,12 @@ impl ScopeKind {
     }
 }
 
-/// A mistake, and its byte offset in the text.
+/// A problem, and its byte offset in the text.
 pub(super) type Wrong = (usize, Problem);
 
 impl ExecutorConfig {
-    /// Takes over the keys of the table, which is named at a byte offset; relative paths start at
-    /// `place`.
+    /// Reads the keys of the table into `self`, and returns the problems. `at` is the byte offset
+    /// of the table's name. Relative paths start at `place`.
     pub(super) fn read(
         &mut self,
         at: usize,
@@ -198,7 +201,7 @@ impl ExecutorConfig {
         wrong
     }
 
-    /// Sets a key that is no table to a value of its kind.
+    /// Assigns a value to any key except `scopes`.
     fn assign(&mut self, name: &str, value: Value, place: Option<&Path>) {
         match (name, value) {
             ("keys", Value::Texts(keys)) => self.keys = keys,
@@ -241,7 +244,7 @@ impl ExecutorConfig {
     }
 }
 
-/// Reads the keys of a scope. A mistake that is about none of them has no place of its own.
+/// Reads the keys of a scope. A problem that concerns the whole scope has no offset of its own.
 fn read_scope(
     name: &str,
     keys: &DeTable<'_>,
@@ -298,7 +301,7 @@ fn absolute(path: &str, place: Option<&Path>) -> PathBuf {
     place.map_or_else(|| path.into(), |place| place.join(path))
 }
 
-/// Says that something has to be a table, and how that is written.
+/// Returns the problem of a value that must be a table, with the correct notation.
 fn no_table(key: &str, written: &str, value: &DeValue<'_>) -> Problem {
     let message = format!(
         "is {}, but must be a table; write `[{written}]`",
@@ -307,7 +310,7 @@ fn no_table(key: &str, written: &str, value: &DeValue<'_>) -> Problem {
     Problem::new(Some(key), message)
 }
 
-/// Writes a name as a key of TOML.
+/// Writes a name as a TOML key, quoted if necessary.
 fn as_key(name: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     match !name.is_empty() && name.chars().all(is_bare) {

@@ -1,8 +1,8 @@
-//! The table of all keys.
+//! The table of all configuration keys.
 //!
-//! Each key is written down once, below: name, type, default, allowed values, and what it is for.
-//! The typed structs, their defaults, [`KEYS`] and with it reading, checking, listing and
-//! documenting are made from that.
+//! Each key is declared once, in `tables!` below: its name, type, default, allowed values and
+//! purpose. The macro generates the typed structs, their defaults and [`KEYS`]. Reading, checking,
+//! listing and documenting use [`KEYS`].
 
 use std::path::PathBuf;
 
@@ -14,22 +14,22 @@ use super::choice::{
 use super::value::{Field, Kind, Value};
 use super::{Config, Profile};
 
-/// The longest time that can be configured, in milliseconds: one day.
+/// The longest duration that can be configured, in milliseconds: one day.
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 const MINUTE_MS: u64 = 60 * 1000;
 const MIB: u64 = 1024 * 1024;
 
-/// A length of time in milliseconds that must not be zero.
+/// A duration in milliseconds, at least 1.
 const TIMEOUT: Kind = Kind::Integer {
     min: 1,
     max: DAY_MS,
 };
-/// A length of time in milliseconds.
+/// A duration in milliseconds; 0 is allowed.
 const DELAY: Kind = Kind::Integer {
     min: 0,
     max: DAY_MS,
 };
-/// A pause in milliseconds.
+/// A pause in milliseconds, at most one minute.
 const PAUSE: Kind = Kind::Integer {
     min: 0,
     max: MINUTE_MS,
@@ -47,12 +47,12 @@ const STORAGE: Kind = Kind::Choice {
     },
 };
 
-/// A cap of the daemon.
+/// Allows values from 1 to the bound of a daemon's cap.
 const fn up_to(cap: Cap) -> Kind {
     no_less(1, cap)
 }
 
-/// A cap below which nothing would work.
+/// Allows values from `min` to the bound of a daemon's cap.
 const fn no_less(min: u64, cap: Cap) -> Kind {
     Kind::Integer { min, max: cap.most }
 }
@@ -60,13 +60,14 @@ const fn no_less(min: u64, cap: Cap) -> Kind {
 /// One configuration key.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// The table below `tools` that holds it: `search`, `search_files`, `daemon` or `sandbox`.
+    /// The name of the table below `tools` that has the key: `search`, `search_files`, `daemon` or
+    /// `sandbox`.
     pub table: &'static str,
-    /// Its name in that table.
+    /// The key's name in that table.
     pub name: &'static str,
-    /// Its full name, such as `tools.search.max_files`.
+    /// The key's full name, such as `tools.search.max_files`.
     pub full: &'static str,
-    /// What it allows.
+    /// The values that the key allows.
     pub kind: Kind,
     about: &'static str,
     read: fn(&Config) -> Value,
@@ -74,7 +75,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// Returns what the key is for, in a sentence or two of Markdown.
+    /// Returns the purpose of the key, in a sentence or two of Markdown.
     pub fn about(&self) -> &'static str {
         self.about.trim()
     }
@@ -89,7 +90,7 @@ impl Key {
         (self.read)(config)
     }
 
-    /// Sets the key to a value that its kind allows.
+    /// Sets the key to a value. The caller must have checked the value against the key's kind.
     pub(super) fn write(&self, config: &mut Config, value: &Value) {
         (self.write)(config, value);
     }
@@ -103,7 +104,7 @@ impl PartialEq for Key {
 
 macro_rules! default_for {
     ($profile:ident, $everywhere:expr) => {{
-        // A table may have no key whose default differs.
+        // A table may have no key whose default depends on the profile.
         let _ = $profile;
         $everywhere
     }};
@@ -115,8 +116,8 @@ macro_rules! default_for {
     };
 }
 
-/// A key reads `name: type = default; kind;`, or `name: type = default, command_line default; kind;`
-/// where the command line's default differs.
+/// Declares tables of keys. A key reads `name: type = default; kind;`. If the command line has
+/// another default, the key reads `name: type = default, command_line default; kind;`.
 macro_rules! tables {
     ($(
         $(#[doc = $table_about:literal])+
@@ -135,7 +136,7 @@ macro_rules! tables {
             }
 
             impl Default for $config {
-                /// Returns the defaults of a program that links the library.
+                /// Returns the defaults for a program that links the library.
                 fn default() -> Self {
                     $defaults(Profile::Library)
                 }
@@ -146,7 +147,7 @@ macro_rules! tables {
             }
         )+
 
-        /// All configuration keys, those of a table together and in the order of reading.
+        /// All configuration keys, grouped by table, in the order of declaration.
         pub static KEYS: &[Key] = &[
             $($( Key {
                 table: stringify!($table),
@@ -162,7 +163,7 @@ macro_rules! tables {
 }
 
 tables! {
-    /// What `[tools.search]` configures.
+    /// The configuration of `[tools.search]`.
     search: SearchConfig, search_defaults {
         /// Whether the tool answers at all; a call to a disabled tool is refused.
         enabled: bool = false, command_line true; Kind::Boolean;
@@ -194,8 +195,9 @@ tables! {
             Kind::choice(IndexMode::WORDS);
         /// Where an index lives. `sqlite` needs a build with the feature of that name.
         index_storage: IndexStorage = IndexStorage::Mmap; STORAGE;
-        /// With `index_storage = "mmap"`, whether files are really mapped. Else they are read as they are looked
-        /// at: a little slower, but a program that cuts off such a file can't end the process.
+        /// With `index_storage = "mmap"`, whether files are really mapped. Else they are read as
+        /// they are looked at: a little slower, but a program that cuts off such a file can't end
+        /// the process.
         index_map: bool = true, command_line false; Kind::Boolean;
         /// The directory of stored indexes; empty for the user's cache directory. It must not lie
         /// inside a searched tree.
@@ -221,27 +223,28 @@ tables! {
         /// on` and `call --wait-index` build for as long as it takes; the last one waits no longer
         /// than this for a build of another process.
         index_build_timeout_ms: u64 = 300_000; TIMEOUT;
-        /// The number of files that a build in the background may index; it stops where there are more.
-        /// 0 means unlimited. A build that somebody waits for has no such limit.
+        /// The number of files that a build in the background may index; it stops where there are
+        /// more. 0 means unlimited. A build that somebody waits for has no such limit.
         index_build_max_files: u64 = 0; Kind::COUNT;
-        /// The number of bytes that a build in the background may read; it stops where there are more.
-        /// 0 means unlimited. A build that somebody waits for has no such limit.
+        /// The number of bytes that a build in the background may read; it stops where there are
+        /// more. 0 means unlimited. A build that somebody waits for has no such limit.
         index_build_max_bytes: u64 = 0; Kind::COUNT;
         /// The share of all processors that building in the background takes at most, in percent.
         index_build_max_cpu_percent: u8 = 50; Kind::Integer { min: 1, max: 100 };
         /// The pause between batches of files while an index is built in the background, in
         /// milliseconds.
         index_build_throttle_ms: u64 = 10; PAUSE;
-        /// After this long without a search building in the background makes no pauses and takes all
-        /// processors, in milliseconds.
+        /// After this long without a search building in the background makes no pauses and takes
+        /// all processors, in milliseconds.
         index_idle_boost_ms: u64 = 1_000; DELAY;
         /// Whether a build that failed for a passing reason is tried again by itself.
         index_retry_on_failure: bool = false; Kind::Boolean;
-        /// How long indexing stays disabled after it took more memory than `index_max_memory_bytes`, until it is tried again,
-        /// in milliseconds. 0 means as long as the process lives.
+        /// How long indexing stays disabled after it took more memory than
+        /// `index_max_memory_bytes`, until it is tried again, in milliseconds. 0 means as long as
+        /// the process lives.
         index_cooldown_ms: u64 = 3_600_000; Kind::COUNT;
-        /// Whether what a build in the background has done is kept when it is ended or runs out of its time, for the next
-        /// one to go on from; with `index_storage = "mmap"`.
+        /// Whether what a build in the background has done is kept when it is ended or runs out of
+        /// its time, for the next one to go on from; with `index_storage = "mmap"`.
         index_checkpoint_on_shutdown: bool = true; Kind::Boolean;
         /// How long shutdown waits for the indexer, in milliseconds.
         index_shutdown_timeout_ms: u64 = 5_000; DELAY;
@@ -253,21 +256,23 @@ tables! {
         /// The space that stored indexes may take together, in bytes. Those that were not used for
         /// longest make room for a new one; one that takes more by itself is not kept.
         index_max_db_bytes: u64 = 1024 * MIB; Kind::POSITIVE;
-        /// The space that one stored index may take, in bytes. A larger one is not kept; what was there before stays.
+        /// The space that one stored index may take, in bytes. A larger one is not kept; what was
+        /// there before stays.
         index_max_store_bytes: u64 = 1024 * MIB; Kind::POSITIVE;
-        /// The memory that indexing may take, in bytes. Files of more than a quarter of it are always
-        /// searched, and such that would take more than half of it together with their n-grams.
+        /// The memory that indexing may take, in bytes. Files of more than a quarter of it are
+        /// always searched, and such that would take more than half of it together with their
+        /// n-grams.
         index_max_memory_bytes: u64 = 512 * MIB; Kind::POSITIVE;
-        /// The number of indexes that are kept. Those that were not used for longest make room for a
-        /// new one.
+        /// The number of indexes that are kept. Those that were not used for longest make room for
+        /// a new one.
         index_max_indexes: u64 = 10; Kind::POSITIVE;
         /// How long an index that another process has locked is waited for, in milliseconds. A
         /// search waits no longer than `index_maint_budget_fraction` allows; then it goes on
         /// without.
         index_lock_timeout_ms: u64 = 250; DELAY;
-        /// When a stored index is checked for damage as a whole: `off`, `on_open` for one in an SQLite database (that of
-        /// mapped files is checked page by page when it is read, whatever this says), or `periodic`: also after some searches
-        /// of a process that follows the tree.
+        /// When a stored index is checked for damage as a whole: `off`, `on_open` for one in an
+        /// SQLite database (that of mapped files is checked page by page when it is read, whatever
+        /// this says), or `periodic`: also after some searches of a process that follows the tree.
         index_integrity_check: IntegrityCheck = IntegrityCheck::OnOpen;
             Kind::choice(IntegrityCheck::WORDS);
         /// With `index_integrity_check = "periodic"`, the number of searches between two checks.
@@ -302,10 +307,11 @@ tables! {
         index_maint_budget_fraction: f64 = 0.25;
             Kind::Number { min: 0.0, max: 1.0, inclusive: true };
 
-        /// The bytes of JSON that a response has at most, zero for any number. The ends of long lines go first, then events at
-        /// the end. Callers can ask for less.
+        /// The bytes of JSON that a response has at most, zero for any number. The ends of long
+        /// lines go first, then events at the end. Callers can ask for less.
         max_output_bytes: u64 = 0; Kind::COUNT;
-        /// The bytes of a line that a response shows at most, zero for all of them. A longer one is shown in part, around its match.
+        /// The bytes of a line that a response shows at most, zero for all of them. A longer one is
+        /// shown in part, around its match.
         max_line_bytes: u64 = 0, command_line 2_000; Kind::COUNT;
         /// Whether responses carry a `stats` block.
         emit_stats: bool = false; Kind::Boolean;
@@ -318,35 +324,41 @@ tables! {
         fuzzy_min_pattern_len: usize = 4; Kind::POSITIVE;
     }
 
-    /// What `[tools.search_files]` configures. What is not here about engines and indexes is as in `[tools.search]`.
+    /// The configuration of `[tools.search_files]`. `[tools.search]` provides all settings of
+    /// engines and indexes that are missing here.
     search_files: FilesConfig, files_defaults {
         /// Whether the tool answers at all; a call to a disabled tool is refused.
         enabled: bool = false, command_line true; Kind::Boolean;
-        /// Which engine looks into the files: the built-in one, or a named program, which is found as `[tools.search]` says. What is
-        /// similar is always looked for by the built-in one: no program finds all of it.
+        /// Which engine looks into the files: the built-in one, or a named program, which is found
+        /// as `[tools.search]` says. What is similar is always looked for by the built-in one: no
+        /// program finds all of it.
         backend: FilesBackend = FilesBackend::Native; Kind::choice(FilesBackend::WORDS);
-        /// How a request that does not say it looks for its query: as it is, as an expression, or for what is similar.
+        /// How a request that does not say it looks for its query: as it is, as an expression, or
+        /// for what is similar.
         mode: Mode = Mode::Exact; Kind::choice(Mode::WORDS);
         /// How letters compare for a request that does not say it.
         case: Case = Case::Smart; Kind::choice(Case::WORDS);
         /// Whether ignore files of git count for a request that does not say it, and for the index.
         respect_gitignore: bool = true; Kind::Boolean;
-        /// Whether hidden files are searched for a request that does not say it, and are in the index.
+        /// Whether hidden files are searched for a request that does not say it, and are in the
+        /// index.
         include_hidden: bool = false; Kind::Boolean;
-        /// Whether symbolic links to files are followed for a request that does not say it. No index serves requests that do.
+        /// Whether symbolic links to files are followed for a request that does not say it. No
+        /// index serves requests that do.
         follow_symlinks: bool = false; Kind::Boolean;
         /// Hard cap on the matches of a response, and the limit of a request that names none.
         max_results: u64 = 200; Kind::POSITIVE;
         /// Hard cap on the matches taken from one file, and the limit of a request that names none.
         max_matches_per_file: u64 = 20; Kind::POSITIVE;
-        /// Hard cap on the size of a searched file in bytes, and the limit of a request that names none; larger files are
-        /// reported as errors.
+        /// Hard cap on the size of a searched file in bytes, and the limit of a request that names
+        /// none; larger files are reported as errors.
         max_file_size_bytes: u64 = 2_000_000, command_line 64 * MIB;
             Kind::Integer { min: 1, max: 256 * MIB };
-        /// Hard cap on the files searched by one request, and the limit of a request that names none.
+        /// Hard cap on the files searched by one request, and the limit of a request that names
+        /// none.
         max_files: u64 = 5_000, command_line 5_000_000; Kind::POSITIVE;
-        /// Hard cap on the depth of searched files, and the limit of a request that names none; files directly in the searched
-        /// directory have a depth of 1.
+        /// Hard cap on the depth of searched files, and the limit of a request that names none;
+        /// files directly in the searched directory have a depth of 1.
         max_depth: u64 = 12, command_line 100; Kind::POSITIVE;
         /// The time limit of a call to which the host gives none, in milliseconds.
         default_timeout_ms: u64 = 20_000; TIMEOUT;
@@ -363,13 +375,15 @@ tables! {
         index_auto_threshold_files: u64 = 2_000; Kind::COUNT;
         /// With `index_mode = "auto"`, a tree with more bytes than this is indexed.
         index_auto_threshold_bytes: u64 = 500_000_000; Kind::COUNT;
-        /// Whether indexed trees are watched for changes. Of an index that both tools use, `[tools.search]` says so.
+        /// Whether indexed trees are watched for changes. Of an index that both tools use,
+        /// `[tools.search]` says so.
         index_watch: bool = true; Kind::Boolean;
         /// How long changes are collected before they are indexed, in milliseconds. A changed file
-        /// is searched at once all the same. Of an index that both tools use, `[tools.search]` says so.
+        /// is searched at once all the same. Of an index that both tools use, `[tools.search]` says
+        /// so.
         index_watch_debounce_ms: u64 = 250; PAUSE;
-        /// Whether git may be asked which files there are. The tree is always listed, because git does not know of new files before
-        /// they are added.
+        /// Whether git may be asked which files there are. The tree is always listed, because git
+        /// does not know of new files before they are added.
         /// Has no effect.
         index_use_git: bool = true; Kind::Boolean;
 
@@ -379,23 +393,26 @@ tables! {
         fuzzy_passes: u64 = 3; Kind::Integer { min: 1, max: 100 };
         /// How much lower the least score is each time, never below 0.
         fuzzy_threshold_step: f64 = 0.1; Kind::Number { min: 0.0, max: 1.0, inclusive: true };
-        /// The least score of a match of a fuzzy search: the share of its characters, or of the query's if those are more, that need no edit.
+        /// The least score of a match of a fuzzy search: the share of its characters, or of the
+        /// query's if those are more, that need no edit.
         fuzzy_threshold: f64 = 0.8; Kind::Number { min: 0.0, max: 1.0, inclusive: true };
 
-        /// The bytes of JSON that a response has at most, zero for any number. The ends of long lines go first, then matches at
-        /// the end. Callers can ask for less.
+        /// The bytes of JSON that a response has at most, zero for any number. The ends of long
+        /// lines go first, then matches at the end. Callers can ask for less.
         max_output_bytes: u64 = 0; Kind::COUNT;
-        /// The bytes of a line that a response shows at most, zero for all of them. A longer one is shown in part, around its match.
+        /// The bytes of a line that a response shows at most, zero for all of them. A longer one is
+        /// shown in part, around its match.
         max_line_bytes: u64 = 0, command_line 2_000; Kind::COUNT;
         /// Whether `stats` say what an index had to do with a response.
         emit_stats: bool = false; Kind::Boolean;
     }
 
-    /// What `[tools.daemon]` configures: the query daemon, which `serve` starts. No value can be above the bound that the program was
-    /// built with.
+    /// The configuration of `[tools.daemon]`: the query daemon, which `serve` starts. Each limit
+    /// has an upper bound that is fixed at compile time.
     daemon: DaemonConfig, daemon_defaults {
-        /// Whether the searches and calls of the command line are answered by the daemon of their tree: never, if it runs, or
-        /// so that one is started where none runs and the tree has more than index_auto_threshold_files files.
+        /// Whether the searches and calls of the command line are answered by the daemon of their
+        /// tree: never, if it runs, or so that one is started where none runs and the tree has more
+        /// than index_auto_threshold_files files.
         searches: DaemonUse = DaemonUse::Use;
             Kind::choice(DaemonUse::WORDS);
         /// The queries that run at once.
@@ -410,34 +427,39 @@ tables! {
         max_request_bytes: u64 = caps::MAX_REQUEST_BYTES.default; no_less(4096, caps::MAX_REQUEST_BYTES);
         /// The bytes of a response, which is cut to that length and says so.
         max_response_bytes: u64 = caps::MAX_RESPONSE_BYTES.default; no_less(4096, caps::MAX_RESPONSE_BYTES);
-        /// The files that a question ranks; where more hold its words, those that hold most of them count.
+        /// The files that a question ranks; where more hold its words, those that hold most of them
+        /// count.
         max_candidates: u64 = caps::MAX_CANDIDATES.default; up_to(caps::MAX_CANDIDATES);
         /// The bytes of all snippets of an answer.
         max_total_snippet_bytes: u64 = caps::MAX_TOTAL_SNIPPET_BYTES.default; up_to(caps::MAX_TOTAL_SNIPPET_BYTES);
         /// The bytes of one snippet.
         max_snippet_bytes_per_result: u64 = caps::MAX_SNIPPET_BYTES_PER_RESULT.default;
             up_to(caps::MAX_SNIPPET_BYTES_PER_RESULT);
-        /// The segments of indexes that a query may have open. It needs one, so every value is enough.
+        /// The segments of indexes that a query may have open. It needs one, so every value is
+        /// enough.
         max_open_segments_per_query: u64 = caps::MAX_OPEN_SEGMENTS_PER_QUERY.default;
             up_to(caps::MAX_OPEN_SEGMENTS_PER_QUERY);
-        /// The segments that a daemon has open. One that would be more is not opened, so that searches go on with the last one, or
-        /// without.
+        /// The segments that a daemon has open. One that would be more is not opened, so that
+        /// searches go on with the last one, or without.
         max_open_segments_global: u64 = caps::MAX_OPEN_SEGMENTS_GLOBAL.default; up_to(caps::MAX_OPEN_SEGMENTS_GLOBAL);
         /// The bytes of the log of a daemon, the one before included.
         max_log_bytes: u64 = caps::MAX_LOG_BYTES.default; no_less(65_536, caps::MAX_LOG_BYTES);
-        /// How long a daemon that was started by a client may be without requests until it ends, in milliseconds. 0 means for ever.
+        /// How long a daemon that was started by a client may be without requests until it ends, in
+        /// milliseconds. 0 means for ever.
         idle_exit_ms: u64 = 4 * 60 * MINUTE_MS; DELAY;
-        /// Whether a daemon takes less of the machine: a quarter of the queries at once, building with at most a fifth of the
-        /// processors and never faster, and changes read after a second at the earliest.
+        /// Whether a daemon takes less of the machine: a quarter of the queries at once, building
+        /// with at most a fifth of the processors and never faster, and changes read after a second
+        /// at the earliest.
         low_impact: bool = false; Kind::Boolean;
-        /// Whether users of the group that the directory of the socket has can use a daemon. That directory then has the mode 0770;
-        /// give it with --socket.
+        /// Whether users of the group that the directory of the socket has can use a daemon. That
+        /// directory then has the mode 0770; give it with --socket.
         group_access: bool = false; Kind::Boolean;
-        /// How long changes of the configuration are collected before a daemon takes note of them, in milliseconds.
+        /// How long changes of the configuration are collected before a daemon takes note of them,
+        /// in milliseconds.
         config_debounce_ms: u64 = 2_000; PAUSE;
     }
 
-    /// What `[tools.sandbox]` configures.
+    /// The configuration of `[tools.sandbox]`.
     sandbox: SandboxConfig, sandbox_defaults {
         /// The directories that calls may search, with everything in them; relative ones start at
         /// the working directory. Where there are none, the working directory is the only one.
@@ -456,7 +478,8 @@ tables! {
 }
 
 impl DaemonConfig {
-    /// Returns how many queries run at once: a quarter of those that may, where the daemon is to take less of the machine.
+    /// Returns how many queries run at once. In low-impact mode this is a quarter of the configured
+    /// number.
     pub fn concurrent_queries(&self) -> u64 {
         match self.low_impact {
             true => self.max_concurrent_queries.div_ceil(4),
@@ -466,7 +489,8 @@ impl DaemonConfig {
 }
 
 impl FilesConfig {
-    /// Returns the configuration of engines and indexes: what this one says, and everything else as in `[tools.search]`.
+    /// Returns the configuration of engines and indexes for `search_files`. The fields of `self`
+    /// override those of `search`.
     pub fn as_search(&self, search: &SearchConfig) -> SearchConfig {
         SearchConfig {
             enabled: self.enabled,

@@ -1,4 +1,4 @@
-//! Reading a configuration from files, texts and single settings.
+//! Loads a configuration from files, texts and single settings.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,12 @@ use super::keys::{KEYS, Key};
 use super::value::shown;
 use super::{Config, ConfigError, Origin, Problem, Profile};
 
-/// The tables that are ours; all others belong to somebody else and are left alone.
+/// The tables below `tools` that this program reads. Other tables belong to other programs, and are
+/// ignored.
 const TABLES: [&str; 4] = ["search", "search_files", "daemon", "sandbox"];
 
-/// Builds a [`Config`] from defaults and sources. Where several set a key, the last one wins.
+/// Builds a [`Config`] from defaults and sources. If several sources set a key, the last source
+/// wins.
 #[derive(Clone, Debug)]
 pub struct Loader {
     profile: Profile,
@@ -37,7 +39,7 @@ impl Loader {
         }
     }
 
-    /// Adds a TOML file, which is read by [`build`](Self::build).
+    /// Adds a TOML file. [`build`](Self::build) reads it.
     #[must_use]
     pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
         self.sources.push(Source::File(path.into()));
@@ -54,8 +56,8 @@ impl Loader {
         self
     }
 
-    /// Adds one setting `KEY=VALUE`. The key is one of `[tools.search]`, or a full one such as
-    /// `tools.sandbox.allow_absolute`; the value is TOML, or a bare word that stands for a string.
+    /// Adds one setting `KEY=VALUE`. `KEY` is a key of `[tools.search]`, or a full key such as
+    /// `tools.sandbox.allow_absolute`. `VALUE` is TOML; a bare word means a string.
     #[must_use]
     pub fn set(mut self, setting: impl Into<String>) -> Self {
         self.sources.push(Source::Setting(setting.into()));
@@ -66,7 +68,7 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// Everything that is wrong in any of them.
+    /// All problems of all sources, as one [`ConfigError`].
     pub fn build(self) -> Result<Config, ConfigError> {
         let mut load = Load {
             config: Config::defaults(self.profile),
@@ -84,7 +86,7 @@ impl Loader {
     }
 }
 
-/// The configuration so far, and what was found wrong on the way.
+/// The configuration so far, and the problems found so far.
 struct Load {
     config: Config,
     problems: Vec<Problem>,
@@ -122,7 +124,8 @@ impl Load {
             let message = format!("is not valid TOML: {}", error.message());
             found.push((at, Problem::new(None, message)));
         }
-        // What the parser makes of a broken line may be wrong in ways that nobody wrote.
+        // The recovering parser may produce wrong values for a broken line. Report only its syntax
+        // error.
         let line = |at: usize| position(text, at).0;
         let broken: Vec<usize> = found.iter().map(|(at, _)| line(*at)).collect();
         let mut wrong = |at: usize, problem: Problem| {
@@ -229,7 +232,8 @@ impl Load {
     }
 }
 
-/// Tells whether a value was meant as TOML, so that it is not taken for a word when it is broken.
+/// Returns whether a value looks like TOML. A broken value of that kind is an error, and no bare
+/// word.
 fn starts_like_toml(text: &str) -> bool {
     text.starts_with(['"', '\'', '[', '{'])
 }
@@ -266,7 +270,8 @@ fn find_setting(name: &str) -> Result<&'static Key, Problem> {
             }
         },
         None => {
-            // A misspelt table says more about the key than the letters of the whole.
+            // If the table is misspelt, the hint about the table is better than the nearest full
+            // key.
             let of_table = name.strip_prefix("tools.").and_then(|rest| {
                 let (table, key) = rest.split_once('.')?;
                 let table = TABLES.into_iter().find(|known| is_nearly(known, table))?;
@@ -287,7 +292,7 @@ fn find_setting(name: &str) -> Result<&'static Key, Problem> {
     }
 }
 
-/// Finds a key of a table, or says which one was probably meant.
+/// Finds a key of a table. The error names the key that the user probably meant.
 fn find(table: &str, name: &str) -> Result<&'static Key, Problem> {
     if let Some(key) = KEYS
         .iter()
@@ -312,7 +317,7 @@ fn find(table: &str, name: &str) -> Result<&'static Key, Problem> {
     Err(Problem::new(Some(&full), message))
 }
 
-/// Says that a name is no key of a table, and which one was probably meant.
+/// Returns the message for an unknown key of a table, with the nearest known key.
 pub(super) fn unknown(
     table: &str,
     known: impl IntoIterator<Item = &'static str>,
@@ -322,11 +327,12 @@ pub(super) fn unknown(
     format!("is not a key of `[{table}]`; the nearest one is `{nearest}`")
 }
 
-/// Returns the known name that a name resembles most. Case and separators count for nothing, and
-/// a name that is part of a known one is like it even if much is missing.
+/// Returns the known name that is most similar to `name`. Case and separators don't count. A name
+/// that is part of a known one is similar even if the rest is missing: `bytes` resembles
+/// `max_bytes`.
 pub(super) fn nearest(known: impl Iterator<Item = &'static str>, name: &str) -> &'static str {
     let letters = |name: &str| -> String {
-        // Nobody means a key by a name many times as long, and comparing takes the length squared.
+        // Comparing takes quadratic time. No key is nearly that long.
         let letters = name.chars().filter(|c| c.is_alphanumeric()).take(100);
         letters.flat_map(char::to_lowercase).collect()
     };
@@ -345,8 +351,9 @@ pub(super) fn nearest(known: impl Iterator<Item = &'static str>, name: &str) -> 
         .unwrap_or_default()
 }
 
-/// Recognizes a table below `tools` that is all but one of ours, and `[tools.executor]`, which stands at the
-/// top of a file. Passed over in silence, denied patterns in a `[tools.sandbx]` would protect nothing.
+/// Finds a misspelt table below `tools`, such as `[tools.sandbx]`, and `[tools.executor]`, which
+/// belongs at the top of a file. Ignoring them would be unsafe: denied patterns in `[tools.sandbx]`
+/// would protect nothing.
 fn misspelt(name: &str, value: &DeValue<'_>) -> Option<Problem> {
     if TABLES.contains(&name) {
         return None;
@@ -364,7 +371,8 @@ fn no_table(name: &str, meant: &str) -> Problem {
     Problem::new(Some(name), message)
 }
 
-/// Returns true for a name that is another one but for one slip, the case of letters and what is no letter.
+/// Returns whether two names differ by at most one edit. Case and characters that are no letters or
+/// digits don't count.
 fn is_nearly(known: &str, name: &str) -> bool {
     let letters = |name: &str| -> String {
         let letters = name.chars().filter(|c| c.is_alphanumeric()).take(20);
@@ -373,8 +381,8 @@ fn is_nearly(known: &str, name: &str) -> bool {
     strsim::damerau_levenshtein(&letters(known), &letters(name)) <= 1
 }
 
-/// Recognizes what stands at the top of a file and was meant to be below `tools`, such as `[tool.sandbox]`, `[sandbox]`
-/// or `max_files` above any table. What has none of our names in it is somebody else's.
+/// Finds a table or key at the top of a file that belongs below `tools`, such as `[tool.sandbox]`,
+/// `[sandbox]` or `max_files`. A table without any of our names belongs to another program.
 fn misplaced(name: &str, value: &DeValue<'_>) -> Option<Problem> {
     let known = |table: &str, key: &str| {
         let full = format!("tools.{table}.{key}");
@@ -397,7 +405,7 @@ fn misplaced(name: &str, value: &DeValue<'_>) -> Option<Problem> {
             } else if is_executors {
                 "`[executor]`".to_string()
             } else {
-                // A key of one word may be anybody's.
+                // A key without `_`, such as `enabled`, may belong to another program.
                 let is_ours = |table: &str, key: &str| key.contains('_') && known(table, key);
                 let ours = |table: &&str| is_nearly(table, name) && has(&|key| is_ours(table, key));
                 format!("`[tools.{}]`", TABLES.into_iter().find(ours)?)
@@ -408,8 +416,8 @@ fn misplaced(name: &str, value: &DeValue<'_>) -> Option<Problem> {
     Some(no_table(name, &meant))
 }
 
-/// Recognizes a key that stands outside of its table, at the top of a file or right below `tools`. A
-/// key of one word may be another program's.
+/// Finds a key outside of its table: at the top of a file or right below `tools`. A key without `_`
+/// may belong to another program, and is ignored.
 fn loose(name: &str, value: &DeValue<'_>) -> Option<Problem> {
     if matches!(value, DeValue::Table(_)) || !name.contains('_') {
         return None;
@@ -427,7 +435,7 @@ fn loose(name: &str, value: &DeValue<'_>) -> Option<Problem> {
     Some(Problem::new(Some(name), message))
 }
 
-/// Returns true for a table with a name like `executor` and a key of it.
+/// Returns whether a table has a name like `executor` and at least one key of that table.
 fn has_executor_keys(name: &str, value: &DeValue<'_>) -> bool {
     let DeValue::Table(keys) = value else {
         return false;
@@ -454,7 +462,7 @@ fn not_allowed(key: &Key, value: &DeValue<'_>, why: &str) -> Problem {
     )
 }
 
-/// Returns the line and the column of a byte offset, both from 1, the column in characters.
+/// Returns the line and column of a byte offset, both 1-based. The column counts characters.
 fn position(text: &str, at: usize) -> (usize, usize) {
     let before = text.get(..at).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

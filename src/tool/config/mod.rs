@@ -1,12 +1,16 @@
-//! The configuration: `[tools.search]`, `[tools.search_files]`, `[tools.daemon]`, `[tools.sandbox]` and `[executor]`.
+//! The configuration: `[tools.search]`, `[tools.search_files]`, `[tools.daemon]`, `[tools.sandbox]`
+//! and `[executor]`.
 //!
-//! This module owns every configuration key: one table ([`KEYS`]) says for each its type, its
-//! defaults, its allowed values and what it is for, and everything else follows from that table:
-//! reading TOML, checking it, the typed [`SearchConfig`], [`FilesConfig`], [`DaemonConfig`] and [`SandboxConfig`], and the listing of
-//! what is in effect and where it came from. It must not know what the values are used for.
+//! This module owns every configuration key of the `tools` tables. One table ([`KEYS`]) declares
+//! the type, the defaults, the allowed values and the purpose of each key. Everything else follows
+//! from [`KEYS`]: reading and checking TOML, the typed structs such as [`SearchConfig`] and
+//! [`DaemonConfig`], and the list of values in effect with their origins. The module must not know
+//! how the values are used. `[executor]` has operator-defined names, so [`ExecutorConfig`] reads
+//! that table without [`KEYS`].
 //!
-//! There are two sets of defaults. A library that embeds the search gets the specified ones, where
-//! everything is off until it is asked for; the command line, called by its user, gets wider ones.
+//! Callers build a [`Config`] with a [`Loader`]. There are two sets of defaults ([`Profile`]).
+//! Programs that link the library get the specified defaults, which leave every tool disabled. The
+//! command line gets wider limits and enabled tools.
 //!
 //! ```
 //! use forge_search::tool::config::{Loader, Origin, Profile};
@@ -43,24 +47,24 @@ pub use keys::{DaemonConfig, FilesConfig, KEYS, Key, SandboxConfig, SearchConfig
 pub use load::Loader;
 pub use value::{Kind, Value};
 
-/// Whose defaults apply.
+/// The set of defaults that applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Profile {
-    /// A program that links the library: the specified defaults.
+    /// A program that links the library: gets the specified defaults.
     Library,
-    /// A user at the command line, and the servers that a user starts there.
+    /// A user at the command line, and the servers that the user starts there.
     CommandLine,
 }
 
-/// Where a value in effect came from.
+/// The source of a value in effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
-    /// Nothing set it.
+    /// The default: no source set the value.
     #[default]
     Default,
-    /// This configuration file set it.
+    /// A configuration file set the value.
     File(PathBuf),
-    /// The caller set it: `--set` on the command line.
+    /// The caller set the value, with `--set` on the command line.
     Set,
 }
 
@@ -87,28 +91,28 @@ pub struct Config {
     pub sandbox: SandboxConfig,
     /// `[executor]`.
     pub executor: ExecutorConfig,
-    /// Origins of the values that something set, by full key.
+    /// The origin of every value that a source set, by full key.
     origins: BTreeMap<&'static str, Origin>,
 }
 
 /// One key of the configuration in effect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry<'a> {
-    /// The key.
+    /// The key itself.
     pub key: &'static Key,
     /// Its value in effect.
     pub value: Value,
-    /// Where the value came from.
+    /// The source of the value.
     pub origin: &'a Origin,
 }
 
 impl Config {
-    /// Returns the defaults of a program that links the library.
+    /// Returns the defaults for a program that links the library.
     pub fn library_default() -> Self {
         Self::defaults(Profile::Library)
     }
 
-    /// Returns the defaults of the command line.
+    /// Returns the defaults for the command line.
     pub fn command_line_default() -> Self {
         Self::defaults(Profile::CommandLine)
     }
@@ -125,7 +129,7 @@ impl Config {
         }
     }
 
-    /// Returns where the value of a full key (`tools.search.max_files`) came from.
+    /// Returns the source of a key's value, for a full key such as `tools.search.max_files`.
     pub fn origin(&self, full_key: &str) -> &Origin {
         self.origins.get(full_key).unwrap_or(&Origin::Default)
     }
@@ -141,12 +145,12 @@ impl Config {
             .collect()
     }
 
-    /// Checks every value against what its key allows (`CFG-LSI-VAL-01`). Loading does this by
-    /// itself; a program that sets fields on its own calls it.
+    /// Checks every value against the kind of its key (`CFG-LSI-VAL-01`). [`Loader::build`] checks
+    /// loaded values. A program that sets fields itself calls this method.
     ///
     /// # Errors
     ///
-    /// All values that are not allowed.
+    /// All values that are not allowed, as one [`ConfigError`].
     pub fn check(&self) -> Result<(), ConfigError> {
         let problems = self
             .entries()

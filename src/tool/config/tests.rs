@@ -17,7 +17,7 @@ fn set(setting: &str) -> Result<Config, ConfigError> {
     Loader::new(Profile::Library).set(setting).build()
 }
 
-/// The one thing that is wrong.
+/// Returns the only problem of a configuration.
 #[track_caller]
 fn problem(result: Result<Config, ConfigError>) -> String {
     let error = result.unwrap_err();
@@ -33,7 +33,7 @@ fn assert_problem(result: Result<Config, ConfigError>, parts: &[&str]) {
     }
 }
 
-/// For a key, values that it allows, as TOML, apart from its default.
+/// Returns values that a key allows, as TOML, other than its default.
 fn others(key: &Key) -> Vec<String> {
     match key.kind {
         Kind::Boolean => vec!["true".into(), "false".into()],
@@ -140,7 +140,7 @@ fn the_listing_is_a_configuration_that_means_the_same() {
     }
 }
 
-/// The specified example, with the storage that it was written for replaced.
+/// The example from the specification, with another storage.
 #[test]
 fn the_specified_keys_and_defaults_are_known() {
     let example = r#"
@@ -201,7 +201,8 @@ fn the_specified_keys_and_defaults_are_known() {
     assert_eq!(read.sandbox, Config::library_default().sandbox);
 }
 
-/// The specified example of the other tool, and its caps and defaults; with `index_mode` as it is in the library, and the storage replaced.
+/// The example from the specification of `search_files`, with its caps and defaults. `index_mode`
+/// and the storage are replaced.
 #[test]
 fn cfg_sfi_01_the_specified_keys_and_defaults_are_known() {
     let example = r#"

@@ -1,4 +1,5 @@
-//! Untyped configuration values: what a key allows, and reading it from TOML.
+//! Untyped configuration values, the kinds of values that keys allow, and their conversion from
+//! TOML.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use crate::index::deny::DenySet;
 /// The largest integer that TOML can write.
 const LARGEST: u64 = i64::MAX as u64;
 
-/// The value of a key, whatever its type. Displays as TOML.
+/// The value of a key, of any type. Displays as TOML.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// `true` or `false`.
@@ -24,15 +25,15 @@ pub enum Value {
     Integer(u64),
     /// A number with a fraction.
     Number(f64),
-    /// A text.
+    /// A string.
     Text(String),
-    /// Whole numbers in order.
+    /// A list of whole numbers.
     Integers(Vec<u64>),
-    /// Texts in order.
+    /// A list of strings.
     Texts(Vec<String>),
 }
 
-/// What a key allows.
+/// The kind of values that a key allows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     /// `true` or `false`.
@@ -50,7 +51,7 @@ pub enum Kind {
         min: f64,
         /// The upper end of the range.
         max: f64,
-        /// Whether the ends themselves are allowed.
+        /// Whether `min` and `max` themselves are allowed.
         inclusive: bool,
     },
     /// One of a few words.
@@ -62,18 +63,18 @@ pub enum Kind {
     },
     /// The name or path of a program; not empty.
     Program,
-    /// A path; empty if there is none.
+    /// A path, or an empty string for no path.
     OptionalPath,
-    /// Distinct whole numbers in a range, at least one.
+    /// A list of distinct whole numbers in a range, with at least one.
     Integers {
         /// The smallest value allowed.
         min: u64,
         /// The largest value allowed.
         max: u64,
     },
-    /// Paths, none of them empty.
+    /// A list of non-empty paths.
     Paths,
-    /// Globs, as denied patterns are written.
+    /// A list of globs, in the notation of denied patterns.
     Globs,
 }
 
@@ -92,7 +93,7 @@ impl Kind {
         }
     }
 
-    /// Returns what is allowed, to be read after "must be".
+    /// Returns the allowed values in words, to follow "must be".
     pub fn allowed(&self) -> String {
         match self {
             Self::Boolean => "`true` or `false`".into(),
@@ -138,7 +139,7 @@ impl Kind {
     ///
     /// # Errors
     ///
-    /// Why the value is not allowed, and what is.
+    /// The reason why the value is not allowed, with the allowed values.
     pub fn check(&self, value: &Value) -> Result<(), String> {
         let must = || Err(format!("must be {}", self.allowed()));
         match (self, value) {
@@ -215,8 +216,7 @@ impl Kind {
 
     /// Reads and checks a TOML value.
     pub(super) fn read(&self, toml: &DeValue<'_>) -> Result<Value, String> {
-        // Without a value of the right type there is nothing to check: `check` then says what is
-        // allowed, which is all there is to say.
+        // For a value of the wrong type the list of allowed values is the whole message.
         let Some(value) = self.convert(toml) else {
             return Err(format!("must be {}", self.allowed()));
         };
@@ -231,7 +231,7 @@ impl Kind {
             (Self::Number { .. }, DeValue::Float(value)) => {
                 value.as_str().parse().ok().map(Value::Number)
             }
-            // Whoever writes `1` for a fraction means `1.0`.
+            // Accept `1` where a fraction is expected, as `1.0`.
             (Self::Number { .. }, DeValue::Integer(value)) => {
                 let value = u32::try_from(integer(value)?).ok()?;
                 Some(Value::Number(f64::from(value)))
@@ -257,7 +257,7 @@ impl Kind {
     }
 }
 
-/// Reads an integer, `None` if it is negative or larger than TOML allows.
+/// Reads an integer. Returns `None` if it is negative or too large for TOML.
 fn integer(value: &DeInteger<'_>) -> Option<u64> {
     let number = i64::from_str_radix(value.as_str(), value.radix()).ok()?;
     u64::try_from(number).ok()
@@ -300,14 +300,14 @@ impl Serialize for Value {
     }
 }
 
-/// Writes a text as a TOML string of one line. JSON's strings are that, but for one character.
+/// Writes a text as a one-line TOML string. JSON strings have the same syntax, except for DEL.
 pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text)
         .to_string()
         .replace('\u{7f}', "\\u007f")
 }
 
-/// Shows a TOML value in a message: as it was written if it is short.
+/// Formats a TOML value for a message: as written if it is short.
 pub(super) fn shown(toml: &DeValue<'_>) -> String {
     const LONGEST: usize = 60;
     match toml {
@@ -344,7 +344,7 @@ pub(super) trait Field {
     /// Returns the field's value.
     fn to_value(&self) -> Value;
 
-    /// Sets the field. A value that its key's kind does not allow leaves the field as it is.
+    /// Sets the field. Leaves it unchanged if the value has the wrong type.
     fn assign(&mut self, value: &Value);
 }
 
@@ -380,7 +380,7 @@ macro_rules! integer_fields {
             }
 
             fn assign(&mut self, value: &Value) {
-                // An integer that is too large for this machine means as many as it can have.
+                // An integer that is too large for this machine's `usize` means the maximum.
                 if let Value::Integer(value) = value {
                     *self = <$type>::try_from(*value).unwrap_or(<$type>::MAX);
                 }

@@ -1,51 +1,53 @@
-//! Who is let in when.
+//! Admission: decides which query runs, waits or is refused.
 //!
-//! Owns the bounds on queries that run and that wait, and fairness between clients. It knows neither threads nor sockets nor clocks:
-//! whoever uses it says what happens when, and is told who may go on.
+//! Owns the limits on running and waiting queries, and fairness between clients. It knows neither
+//! threads nor sockets nor clocks: the gate reports arrivals and ends, and gets back which queries
+//! run next.
 //!
-//! Clients take turns by *weighted fair queueing*: each query of a client starts, in a time of its
-//! own, where the one before it ends, and the earliest end goes first. How long a query is in that
-//! time is the mean of what queries of its kind took, so that a short one does not wait behind all
-//! the long ones. A client that asks for much waits behind itself; others pass. Kinds that take long
-//! leave one place to the others, and each second turn to clients with one short query. A request
-//! for a place takes time in proportion to the number of waiting clients, at most the depth of the
-//! queue.
+//! Clients take turns by *weighted fair queueing*. Each query has a start and an end in virtual
+//! time: it starts where its client's previous query ends, and the earliest end runs first. The
+//! length of a query is the mean duration of its kind, so a short query does not wait behind all
+//! long ones. A client with many queries waits behind itself; others pass.
+//!
+//! Long kinds leave one place to the others. Every second time, the only query of a client passes a
+//! long one if it is short. A decision takes time in proportion to the number of waiting clients,
+//! which is at most the depth of the queue.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::limits::{MAX_CONCURRENT_QUERIES, MAX_QUERY_QUEUE_DEPTH};
 
-/// The time of the queue that one microsecond of a client is whose share is one.
+/// The virtual time of one microsecond of a client with weight one.
 const UNIT: u64 = 720;
 
-/// What a query takes as long as none of its kind was measured, in microseconds.
+/// The assumed duration of a kind that was not measured yet, in microseconds.
 const UNKNOWN_US: u64 = 50_000;
 
-/// What a query costs at least and at most, in microseconds.
+/// The shortest and the longest duration that a query is expected to take, in microseconds.
 const COST_US: (u64, u64) = (100, 60_000_000);
 
-/// A kind takes long that takes so many times as long as the shortest one.
+/// A kind is long if it takes more than this many times as long as the shortest one.
 const LONG: u64 = 4;
 
-/// The shortest and the longest time after which a client is told to try again, in milliseconds.
+/// The shortest and the longest retry delay, in milliseconds.
 const RETRY_MS: (u64, u64) = (25, 5_000);
 
-/// Who asks. Clients that don't say share one name for each user.
+/// The client that a query belongs to. Unnamed clients of a user count as one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Client {
-    /// One that gave itself a name.
+    /// A client with a name that it chose.
     Named(String),
-    /// One of a user, by number.
+    /// All unnamed clients of a user, by user id.
     OfUser(u32),
 }
 
-/// How large the share of a client is beside others.
+/// The share that a client gets in proportion to others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Share {
-    /// Somebody waits for each answer.
+    /// A person or program waits for each answer.
     #[default]
     Interactive,
-    /// Nobody does.
+    /// Background work that can wait.
     Batch,
 }
 
@@ -58,14 +60,14 @@ impl Share {
     }
 }
 
-/// What is asked for. Queries of one kind take about as long as each other.
+/// The kind of a query. Queries of one kind take about the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The call of a tool.
+    /// A call of a tool.
     Tool,
-    /// The search of a person, answered whole.
+    /// A search of a person, answered in full.
     Person,
-    /// A question with ranked results.
+    /// A search with ranked results.
     Search,
 }
 
@@ -73,32 +75,33 @@ impl Kind {
     const ALL: [Kind; 3] = [Kind::Tool, Kind::Person, Kind::Search];
 }
 
-/// A query that runs or waits.
+/// Identifies a query that runs or waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(u64);
 
-/// What becomes of a query that comes.
+/// The decision about a query that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// It runs.
+    /// The query runs.
     Admitted(Ticket),
-    /// It waits; if `instead_of` says so, in place of another one, which is now [busy](Arrival::Busy).
+    /// The query waits. It may displace another one, which is now [busy](Arrival::Busy).
     Queued {
-        /// The query.
+        /// The query that waits.
         ticket: Ticket,
-        /// The last one of the client that has most waiting.
+        /// The displaced query. It is the last one of the client with the most waiting queries, or
+        /// the long query that ends last.
         instead_of: Option<Ticket>,
     },
-    /// It can neither run nor wait.
+    /// The query is refused: it can neither run nor wait.
     Busy,
 }
 
-/// The bounds.
+/// The limits on queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Queries that run at once.
     pub concurrent: usize,
-    /// Of these, queries of one client.
+    /// Queries of one client that run at once.
     pub per_client: usize,
     /// Queries that wait.
     pub depth: usize,
@@ -115,7 +118,7 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// Lets one client run half of all queries, but one at least.
+    /// Builds limits that let one client run half of all queries, but at least one.
     pub fn new(concurrent: usize, depth: usize) -> Bounds {
         let concurrent = concurrent.max(1);
         Bounds {
@@ -129,10 +132,10 @@ impl Bounds {
 /// A query that waits.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
-    /// Where it starts, in the time of the queue.
+    /// The start, in virtual time.
     start: u64,
     ticket: Ticket,
-    /// How long it is, in that time.
+    /// The length, in virtual time.
     cost: u64,
     kind: Kind,
 }
@@ -147,11 +150,11 @@ impl Waiting {
 struct Lane {
     running: usize,
     waiting: VecDeque<Waiting>,
-    /// Where the last query of this client ends, in the time of the queue.
+    /// The end of the client's last query, in virtual time.
     end: u64,
 }
 
-/// Lets queries in.
+/// Decides which queries run.
 ///
 /// # Examples
 ///
@@ -172,19 +175,19 @@ pub struct Admission {
     lanes: BTreeMap<Client, Lane>,
     running: BTreeMap<Ticket, (Client, Kind)>,
     waiting: BTreeMap<Ticket, Client>,
-    /// The time of the queue: what each client that asks for something has got so far.
+    /// The virtual time: the service that each active client has received so far.
     now: u64,
     next: u64,
-    /// Whether the query that was let in last went before one whose turn it was.
+    /// Whether the query that was admitted last passed one that was due.
     passed: bool,
-    /// What a query takes, in microseconds: a mean that forgets.
+    /// The mean duration of a query in microseconds, weighted towards recent ones.
     service_us: u64,
-    /// The same for each kind, once one was measured.
+    /// The mean duration of each kind, once one was measured.
     kind_us: [Option<u64>; Kind::ALL.len()],
 }
 
 impl Admission {
-    /// Begins with nobody.
+    /// Builds an admission without any clients.
     pub fn new(bounds: Bounds) -> Admission {
         Admission {
             bounds,
@@ -199,7 +202,7 @@ impl Admission {
         }
     }
 
-    /// Returns the bounds.
+    /// Returns the limits.
     pub fn bounds(&self) -> Bounds {
         self.bounds
     }
@@ -214,12 +217,13 @@ impl Admission {
         self.waiting.len()
     }
 
-    /// Returns how many clients are known: those that have something running or waiting, or just had.
+    /// Returns how many clients are remembered: those with running or waiting queries, and recent
+    /// ones.
     pub fn clients(&self) -> usize {
         self.lanes.len()
     }
 
-    /// Decides about a query that comes.
+    /// Decides whether a new query runs, waits or is refused.
     pub fn arrive(&mut self, client: &Client, share: Share, kind: Kind) -> Arrival {
         let mut instead_of = None;
         let may_run = self.running.len() < self.bounds.concurrent
@@ -262,8 +266,8 @@ impl Admission {
         Arrival::Queued { ticket, instead_of }
     }
 
-    /// Notes that a query has ended that ran, after so many microseconds, zero if it did nothing;
-    /// returns those that run from now on.
+    /// Records that a running query has ended after `took_us` microseconds, zero if it did nothing;
+    /// returns the queries that run from now on.
     pub fn leave(&mut self, ticket: Ticket, took_us: u64) -> Vec<Ticket> {
         let Some((client, kind)) = self.running.remove(&ticket) else {
             return Vec::new();
@@ -280,7 +284,7 @@ impl Admission {
         admitted
     }
 
-    /// Lets in all that may run.
+    /// Admits every query that may run.
     fn admit_all(&mut self) -> Vec<Ticket> {
         let mut admitted = Vec::new();
         while self.running.len() < self.bounds.concurrent {
@@ -290,7 +294,7 @@ impl Admission {
         admitted
     }
 
-    /// Returns what a query of a kind is expected to take, in microseconds.
+    /// Returns the expected duration of a query of a kind, in microseconds.
     fn expected_us(&self, kind: Kind) -> u64 {
         let measured = self.kind_us[kind as usize].unwrap_or(UNKNOWN_US);
         measured.clamp(COST_US.0, COST_US.1)
@@ -304,7 +308,7 @@ impl Admission {
             .is_some_and(|(own, shortest)| own > shortest.saturating_mul(LONG))
     }
 
-    /// Returns whether queries of a kind may take one more place: those that take long leave one.
+    /// Returns whether one more query of a kind may run. Long kinds always leave one place.
     fn has_place_for(&self, kind: Kind) -> bool {
         let most = self.bounds.concurrent.saturating_sub(1).max(1);
         let long = |kind: Kind| self.takes_long(kind);
@@ -317,8 +321,8 @@ impl Admission {
                 < most
     }
 
-    /// Notes that a query does not wait any more. Returns false if it did not. It has cost nothing, so those that its client asked after it
-    /// come that much earlier.
+    /// Removes a waiting query; returns false if it did not wait. It has cost nothing, so later
+    /// queries of its client move forward by its length.
     pub fn give_up(&mut self, ticket: Ticket) -> bool {
         let Some(client) = self.waiting.remove(&ticket) else {
             return false;
@@ -335,13 +339,13 @@ impl Admission {
         true
     }
 
-    /// Returns whether the queries of a client give way to those of others: it has several here.
+    /// Returns whether the queries of a client get low priority, since it has several here.
     pub fn stands_back(&self, client: &Client) -> bool {
         let lane = self.lanes.get(client);
         lane.is_some_and(|lane| lane.running + lane.waiting.len() > 1)
     }
 
-    /// Returns in how many milliseconds it is worth trying again.
+    /// Returns the delay before a retry is worthwhile, in milliseconds.
     pub fn retry_after_ms(&self) -> u64 {
         let ahead = (self.waiting.len() + 1) as u64;
         let all = self.service_us.saturating_mul(ahead) / self.bounds.concurrent as u64;
@@ -349,18 +353,18 @@ impl Admission {
     }
 
     fn lane(&mut self, client: &Client) -> &mut Lane {
-        // Not `entry`, which needs a key of its own each time.
+        // Not `entry` alone, which needs an owned key each time.
         if !self.lanes.contains_key(client) {
             self.lanes.insert(client.clone(), Lane::default());
         }
         self.lanes.entry(client.clone()).or_default()
     }
 
-    /// Lets in whoever is next: the earliest end, of those who may run another one.
+    /// Admits the next query: the one with the earliest end, of the clients below their limit.
     fn next_one(&mut self) -> Option<Ticket> {
         let most = self.bounds.per_client;
         let has_place = Kind::ALL.map(|kind| self.has_place_for(kind));
-        // Of a client only the first one that has a place: its queries keep their order.
+        // Only the first query of a client that has a place is a candidate.
         let first = |lane: &Lane| {
             let mut queries = lane.waiting.iter().enumerate();
             let (at, query) = queries.find(|(_, one)| has_place[one.kind as usize])?;
@@ -369,7 +373,7 @@ impl Admission {
         let may = self.lanes.iter().filter(|(_, lane)| lane.running < most);
         let all = may.filter_map(|(client, lane)| Some((first(lane)?, client, lane)));
         let by_turn = all.clone().min_by_key(|(query, ..)| *query)?;
-        // The one short query of a client goes before a long one, each second time.
+        // Every second time, the only query of a client passes a long one if it is short.
         let is_long = |(&(_, _, at), lane): (&(u64, Ticket, usize), &Lane)| {
             let query = lane.waiting.get(at);
             query.is_some_and(|query| self.takes_long(query.kind))
@@ -390,8 +394,8 @@ impl Admission {
         Some(ticket)
     }
 
-    /// Lets a query run, and goes on in the time of the queue: by its cost, divided among all who
-    /// ask for something, and at least to where the first of them starts.
+    /// Runs a query and advances the virtual time. It advances by the query's length divided by the
+    /// number of active clients, and at least to the start of the first waiting query.
     fn admit(&mut self, client: Client, query: Waiting) {
         self.lane(&client).running += 1;
         self.running.insert(query.ticket, (client, query.kind));
@@ -403,8 +407,8 @@ impl Admission {
         self.now = now.max(first.unwrap_or(0));
     }
 
-    /// Returns the waiting query that takes long and ends last, if one of a kind that does not is
-    /// to take its place, whose client has none waiting yet.
+    /// Returns the long query that a new one may displace: the one that ends last. Only short
+    /// queries of clients without waiting queries displace another one.
     fn costlier(&self, client: &Client, kind: Kind) -> Option<Ticket> {
         let has_none = self
             .lanes
@@ -419,8 +423,8 @@ impl Admission {
             .map(|one| one.ticket)
     }
 
-    /// Returns the last waiting query of the client that has most of them, if that is more than this one would have: so nobody fills the
-    /// queue alone.
+    /// Returns the last waiting query of the client with the most waiting ones, if that client has
+    /// more than this one would have. So no client fills the queue alone.
     fn longest_but(&self, client: &Client) -> Option<Ticket> {
         let own = self.lanes.get(client).map_or(0, |lane| lane.waiting.len());
         let (_, longest) = self
@@ -435,7 +439,7 @@ impl Admission {
             .map(|one| one.ticket)
     }
 
-    /// Forgets clients that have nothing here and whose turn would not come later for what they had.
+    /// Forgets inactive clients that would not have to wait longer for their past queries.
     fn forget(&mut self) {
         let (now, idle) = (self.now, self.running.is_empty() && self.waiting.is_empty());
         self.lanes.retain(|_, lane| {
@@ -444,7 +448,7 @@ impl Admission {
     }
 }
 
-/// Returns a mean with one more value, of which each counts less the older it is.
+/// Returns a running mean with one more value. Older values count less.
 fn mean(so_far: u64, value: u64) -> u64 {
     so_far.saturating_mul(15).saturating_add(value) / 16
 }

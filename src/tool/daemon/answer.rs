@@ -1,7 +1,7 @@
-//! Answering a question: pin, retrieve, rank, write.
+//! Answers a ranked search in four stages: pin, retrieve, rank, write.
 //!
-//! Owns the stages and what is said of them. Which files there are and which may be left out is decided as for every search; how they
-//! compare is [`rank`](crate::exec::rank)'s to say.
+//! Owns the stages and the report about them. The set of files is chosen as for every search; their
+//! scores come from [`rank`](crate::exec::rank).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ use crate::tool::search::{SearchTool, ToolContext};
 /// that one file does not crowd out others.
 const FURTHER: u64 = 3;
 
-/// Caps that are in force.
+/// The caps in force.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Caps {
     /// Files that are ranked.
@@ -58,37 +58,37 @@ impl From<&DaemonConfig> for Caps {
     }
 }
 
-/// What a question is answered with.
+/// The context of a ranked search.
 pub(super) struct Answering<'a> {
     /// The tool whose engines and indexes are used.
     pub tool: &'a SearchTool,
-    /// Where it may read, and its clock.
+    /// The sandbox and the clock.
     pub context: &'a ToolContext,
     /// The canonical root.
     pub root: &'a Path,
-    /// The store.
+    /// The id of the store.
     pub store_id: &'a str,
-    /// The configuration in force.
+    /// The fingerprint of the configuration in force.
     pub config_fingerprint: &'a str,
-    /// Names snapshots.
+    /// Returns the id of a snapshot.
     pub name_of: &'a (dyn Fn(&Snapshot) -> String + Sync),
-    /// Tells what decides about eligibility apart.
+    /// Returns the ignore fingerprint of a snapshot, or of the tree without one.
     pub ignores: &'a (dyn Fn(Option<&Snapshot>) -> String + Sync),
     /// The caps in force.
     pub caps: Caps,
-    /// The threads that read and compare.
+    /// The threads that read and rank.
     pub pool: &'a ThreadPool,
-    /// Raised when the answer is not wanted any more, or its time is over.
+    /// Raised on cancellation and timeout.
     pub stop: &'a Stop,
-    /// When it has to be there.
+    /// When the answer is due.
     pub deadline: Deadline,
-    /// How long the question waited to be let in.
+    /// How long the query waited for admission.
     pub waited: Duration,
-    /// Whether that was for other questions.
+    /// Whether it waited for other queries.
     pub queued: bool,
-    /// Whether the configuration has changed since the daemon began.
+    /// Whether the configuration has changed since the daemon started.
     pub stale: bool,
-    /// Whether it gives way to other questions.
+    /// Whether the query runs with low priority.
     pub stands_back: bool,
 }
 
@@ -97,7 +97,7 @@ struct Place {
     path: String,
     lossy: bool,
     text: String,
-    /// Where the first hit is in the text.
+    /// The offset of the first hit in the text.
     at: usize,
     start_line: u64,
     end_line: u64,
@@ -106,7 +106,7 @@ struct Place {
 }
 
 impl Place {
-    /// Escapes what a terminal could take for a command in the path and the text.
+    /// Escapes control characters in the path and the text.
     fn escaped(self) -> Place {
         let at = self
             .text
@@ -122,12 +122,13 @@ impl Place {
 }
 
 impl Answering<'_> {
-    /// Answers a question, and tells how long each stage took.
+    /// Answers a query, and returns how long each stage took.
     ///
     /// # Errors
     ///
-    /// [`ErrorCode::InvalidRequest`] for a path outside of the root and for questions that hold nothing, [`ErrorCode::Timeout`] and
-    /// [`ErrorCode::Cancelled`] once `stop` was raised, [`ErrorCode::Internal`] if the tree can't be read.
+    /// [`ErrorCode::InvalidRequest`] for a path outside of the root and for queries without a word.
+    /// [`ErrorCode::Timeout`] and [`ErrorCode::Cancelled`] once `stop` was raised.
+    /// [`ErrorCode::Internal`] if the tree can't be read.
     pub(super) fn answer(
         &self,
         query: &SearchQuery,
@@ -175,7 +176,7 @@ impl Answering<'_> {
             deadline: self.deadline.clone(),
             cancel: &self.context.cancel,
         };
-        // One that compares meanings would be another one here.
+        // A dense retriever would be added here.
         let retrievers: [&dyn Retriever; 1] = [&lexical];
         let Hits {
             retrieved,
@@ -243,7 +244,7 @@ impl Answering<'_> {
                 &mut remarks,
             );
             let (all, quota) = (places.len() as u64, profile.quota());
-            // Of files that can't be among the best no places were looked for.
+            // The places of files that can't be among the best were not counted.
             let whole = best.len() == retrieved.candidates.len();
             if all > limit || !whole {
                 remarks.limit("max_results", limit, whole.then_some(all), None);
@@ -261,7 +262,7 @@ impl Answering<'_> {
 
         let mix = chosen.iter().map(|one| one.bucket).collect::<Vec<_>>();
         let results = self.written(chosen, query.raw, &mut remarks);
-        // A commit changes no file, and so no snapshot: equal bytes can't tell of it.
+        // A commit does not change a snapshot, so deterministic answers can't depend on it.
         let head_sha = match query.deterministic {
             true => None,
             false => super::git::head_sha(self.root),
@@ -298,7 +299,8 @@ impl Answering<'_> {
                     "queued": self.queued,
                     "waited_ms": millis(self.waited),
                     "stands_back": self.stands_back,
-                    // Who is told to come again is told so instead of an answer.
+                    // Always `null`: a client with a retry delay gets a refusal instead of an
+                    // answer.
                     "retry_after_ms": null,
                 });
                 explain.insert("admission".to_string(), admission);
@@ -353,11 +355,11 @@ impl Answering<'_> {
     }
 
     fn now(&self) -> Duration {
-        // As a time that is left, which is what a deadline can tell.
+        // Computed from the deadline's remaining time, since a deadline does not expose its clock.
         FAR.saturating_sub(self.deadline.remaining())
     }
 
-    /// Goes on unless the time is over.
+    /// Fails if the time is over or the query was cancelled.
     fn go_on(&self, snapshot_id: &Option<String>) -> Result<(), Failure> {
         if self.deadline.remaining().is_zero() {
             self.stop.raise(StopReason::TimedOut);
@@ -370,7 +372,7 @@ impl Answering<'_> {
         Err(failure)
     }
 
-    /// Says what is searched: which files, and for what.
+    /// Builds the question: the files and words to search for.
     fn question(&self, query: &SearchQuery, terms: &Terms) -> Result<Question, Failure> {
         let config = self.tool.config();
         let sandbox = &self.context.sandbox;
@@ -382,11 +384,11 @@ impl Answering<'_> {
             .resolve(relative.as_deref().or(Some(".")))
             .map_err(|error| match relative {
                 Some(_) => invalid(format!("path: {}", error.message())),
-                // The root itself, which nobody asked for in particular.
+                // The path is the root itself, which the client did not name.
                 None => internal(error.message()),
             })?;
         if !target.canonical.starts_with(self.root) {
-            // A link may lead to another place that may be searched, but that is not of this tree.
+            // A link may lead to an allowed place outside of this tree.
             return Err(invalid("path: it leads out of the root of this daemon"));
         }
         let options = QueryOptions {
@@ -414,7 +416,7 @@ impl Answering<'_> {
         })
     }
 
-    /// Reads the best files again, for what is shown of them.
+    /// Reads the best files again, for their snippets.
     fn places(
         &self,
         best: &[(&Candidate, u64, u64)],
@@ -477,8 +479,8 @@ impl Answering<'_> {
         places
     }
 
-    /// Writes results, within the caps on what is shown. Unless they are to be `raw`, nothing in
-    /// them can be a command to a terminal.
+    /// Builds the results within the caps on snippets. Unless `raw` is set, control characters are
+    /// escaped.
     fn written(&self, chosen: Vec<Ranked<Place>>, raw: bool, remarks: &mut Remarks) -> Vec<Found> {
         let most = chosen.first().map_or(1, |one| one.score.max(1));
         let mut left = to_usize(self.caps.max_total_snippet_bytes);
@@ -502,7 +504,7 @@ impl Answering<'_> {
             let shown = around(&item.text, item.at, each.min(left));
             let feeds = |text: &str| text.matches('\n').count() as u64;
             let start_line = item.start_line + feeds(&item.text[..shown.start]);
-            // Without any text the lines are those that would be shown.
+            // Without a snippet the lines are those of the whole place.
             let end_line = match shown.is_empty() {
                 true => item.end_line,
                 false => item.end_line - feeds(&item.text[shown.end..]),
@@ -531,7 +533,7 @@ impl Answering<'_> {
 /// Longer than any deadline.
 const FAR: Duration = Duration::from_secs(1 << 40);
 
-/// Takes the best files: of each kind as many as an answer can have, since a quota may want them.
+/// Returns the best files: `limit` of each bucket, since a quota may need as many.
 fn best<'a>(
     candidates: &'a [Candidate],
     scorer: &Scorer,
@@ -544,7 +546,7 @@ fn best<'a>(
             (candidate, score, lexical)
         })
         .collect();
-    // Stable: they come in the order of the tree.
+    // The sort is stable, so equal files keep the order of the tree.
     scored.sort_by_key(|(_, score, lexical)| std::cmp::Reverse((*score, *lexical)));
     let mut taken = [0; Bucket::ALL.len()];
     scored.retain(|(candidate, ..)| {
@@ -555,7 +557,7 @@ fn best<'a>(
     scored
 }
 
-/// Returns the searched directory, or that of a searched file, relative to the root.
+/// Returns the searched directory, or the parent of a searched file, relative to the root.
 fn scope(canonical: &Path, root: &Path) -> std::path::PathBuf {
     let dir = match canonical.is_dir() {
         true => canonical,
@@ -566,7 +568,7 @@ fn scope(canonical: &Path, root: &Path) -> std::path::PathBuf {
         .to_path_buf()
 }
 
-/// Makes a path relative to the root.
+/// Converts an absolute path to one relative to the root.
 pub(super) fn inside(path: &Path, root: &Path) -> Result<String, Failure> {
     let refused = || {
         invalid(format!(
@@ -585,7 +587,7 @@ pub(super) fn inside(path: &Path, root: &Path) -> Result<String, Failure> {
     Ok(if text.is_empty() { "." } else { text }.to_string())
 }
 
-/// What `--explain` tells. Numbers and names, no text of files.
+/// The explanation of an answer: numbers and names, no text of files.
 struct Explained<'a> {
     terms: &'a Terms,
     profile: Profile,
@@ -641,7 +643,7 @@ impl Explained<'_> {
     }
 }
 
-/// Tells which retrievers there are, and of which kinds there are none.
+/// Returns the method of each kind of retriever, or that it is not configured.
 fn told_of(retrievers: &[&dyn Retriever]) -> Value {
     let mut told = json!({ "lexical": "not configured", "dense": "not configured" });
     for retriever in retrievers {
@@ -655,8 +657,8 @@ fn warn_changed(remarks: &mut Remarks, path: &str) {
     remarks.warn("changed_since_snapshot", message, Some(path));
 }
 
-/// Returns the part of a text of at most so many bytes that shows what stands at a place, with a quarter of the room before it. It begins and
-/// ends between two characters.
+/// Returns a range of at most `most` bytes around an offset, a quarter of it before the offset. It
+/// begins and ends at character boundaries.
 fn around(text: &str, at: usize, most: usize) -> std::ops::Range<usize> {
     if text.len() <= most {
         return 0..text.len();
@@ -677,7 +679,7 @@ pub(super) fn internal(message: impl AsRef<str>) -> Failure {
     Failure::new(ErrorCode::Internal, message)
 }
 
-/// Returns the failure of a query that could not be answered as a tool answers.
+/// Converts a tool's error into a failure of this protocol.
 pub(super) fn of_tool(error: &ToolError) -> Failure {
     let code = match error {
         ToolError::Timeout { .. } => ErrorCode::Timeout,

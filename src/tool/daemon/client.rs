@@ -1,6 +1,7 @@
-//! A client: one connection to a daemon.
+//! The client: one connection to a daemon.
 //!
-//! Owns the handshake, whom a client trusts, and what is read back. It blocks, for at most as long as it is told to.
+//! Owns the handshake, the check of the daemon's user, and the reading of answers. It blocks, up to
+//! the timeouts that it is given.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -15,41 +16,42 @@ use super::request::{Hello, Request};
 use super::service::payload;
 use super::socket::Access;
 
-/// A connection to a daemon that has been greeted.
+/// A connection to a daemon after the handshake.
 #[derive(Debug)]
 pub struct Connection {
     stream: UnixStream,
-    /// What the daemon said of itself.
+    /// The daemon's part of the handshake.
     pub welcome: Welcome,
 }
 
-/// Who asks, and how long for.
+/// The caller of a daemon.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'a> {
-    /// For fairness between clients; a user's clients without one share their turns.
+    /// The name of the client, for fairness. The unnamed clients of a user count as one.
     pub client_id: Option<&'a str>,
-    /// How long the greeting may take.
+    /// How long the handshake may take.
     pub patience: Duration,
-    /// Whose daemon may answer: this user's own, or with [`Access::Group`] that of anybody who can open the socket.
+    /// The users that may run the daemon: this one, or with [`Access::Group`] any that can open the
+    /// socket.
     pub access: Access,
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// There is nobody at the socket.
+    /// No daemon listens at the socket.
     #[error("no daemon answers at the socket: {0}")]
     Unreachable(io::Error),
-    /// The connection ended before there was an answer: the daemon was about to end, or was killed.
+    /// The connection ended before the answer: the daemon was shutting down, or was killed.
     #[error("the daemon ended before it answered: {0}")]
     Gone(io::Error),
-    /// Nothing came in time.
+    /// No answer was received in time.
     #[error("the daemon did not answer within {0:?}")]
     Late(Duration),
-    /// The daemon refuses, or is not the one that is meant.
+    /// The daemon refuses, or it is not the expected one.
     #[error("{}", .0.error.message)]
     Refused(Failure),
-    /// The connection failed, or what came is no answer.
+    /// The connection failed, or the bytes that were received are no answer.
     #[error("the daemon did not answer: {0}")]
     Broken(io::Error),
 }
@@ -66,7 +68,7 @@ impl ClientError {
         }
     }
 
-    /// Makes one of an error of the connection.
+    /// Converts an error of the connection.
     fn of(error: io::Error, patience: Duration) -> ClientError {
         use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
         match error.kind() {
@@ -87,11 +89,11 @@ fn is_late(error: &io::Error) -> bool {
 }
 
 impl Connection {
-    /// Connects and greets.
+    /// Connects and performs the handshake.
     ///
     /// # Errors
     ///
-    /// [`ClientError`]; also where whoever listens is not who was meant, so that it is asked nothing.
+    /// [`ClientError`], also if the daemon at the socket is not the expected one.
     pub fn open(path: &Path, store: &Store, caller: Caller<'_>) -> Result<Connection, ClientError> {
         let patience = caller.patience.max(Duration::from_millis(1));
         let stream = connect(path, patience).map_err(|error| match is_late(&error) {
@@ -113,20 +115,22 @@ impl Connection {
         Ok(Connection { stream, welcome })
     }
 
-    /// Returns what ends the connection from another thread, and with it what was asked.
+    /// Returns a function that closes the connection from another thread, which cancels its
+    /// requests.
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// An [`io::Error`] if the socket can't be duplicated.
     pub fn hang_up(&self) -> io::Result<impl FnOnce() + Send + 'static> {
         let stream = self.stream.try_clone()?;
         Ok(move || {
-            // It may have ended.
+            // The connection may have ended already.
             let _ = stream.shutdown(std::net::Shutdown::Both);
         })
     }
 
-    /// Asks, and returns the payload of the answer, whatever it says; what is read and written of it at once may take `patience`.
+    /// Sends a request, and returns the payload of the answer, which may be a failure. Each read
+    /// and write may take `patience`.
     ///
     /// # Errors
     ///
@@ -136,11 +140,12 @@ impl Connection {
         exchange(&self.stream, &payload(&request.to_value()), patience)
     }
 
-    /// Returns the next message of an answer that has several, after [`Connection::ask`] returned the first.
+    /// Returns the next message of an answer with several, after [`Connection::ask`] returned the
+    /// first.
     ///
     /// # Errors
     ///
-    /// [`ClientError`]; [`ClientError::Late`] if it does not come within `patience`.
+    /// [`ClientError`]; [`ClientError::Late`] if it is not received within `patience`.
     #[cfg(feature = "cli")]
     pub(crate) fn next(&mut self, patience: Duration) -> Result<Vec<u8>, ClientError> {
         let patience = patience.max(Duration::from_millis(1));
@@ -154,7 +159,8 @@ impl Connection {
     }
 }
 
-/// Whoever listens has to be this user, unless daemons are shared: another one could answer anything.
+/// Checks that this user runs the daemon, unless daemons are shared. Another user's could answer
+/// anything.
 fn check_peer(stream: &UnixStream, access: Access) -> Result<(), ClientError> {
     #[cfg(target_os = "linux")]
     if access == Access::Owner {
@@ -171,7 +177,7 @@ fn check_peer(stream: &UnixStream, access: Access) -> Result<(), ClientError> {
     Ok(())
 }
 
-/// Connects. Where a daemon has as many clients as it takes, and more wait, that is waited for no longer than `patience`.
+/// Connects. Waits for at most `patience` if the queue of connections is full.
 fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
     let flags = SocketFlags::CLOEXEC;
@@ -181,7 +187,7 @@ fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     Ok(UnixStream::from(socket))
 }
 
-/// Reads a failure.
+/// Parses a failure.
 fn refusal(answer: &[u8]) -> ClientError {
     match serde_json::from_slice(answer) {
         Ok(failure) => ClientError::Refused(failure),
@@ -189,7 +195,7 @@ fn refusal(answer: &[u8]) -> ClientError {
     }
 }
 
-/// Returns how long a message may be.
+/// Returns the longest message, in bytes.
 fn longest() -> usize {
     usize::try_from(MAX_RESPONSE_BYTES.most).unwrap_or(usize::MAX)
 }
@@ -207,7 +213,7 @@ fn exchange(
     let cap = longest();
     let frame = encode(message, cap).map_err(io::Error::other);
     let sent = frame.and_then(|frame| stream.write_all(&frame));
-    // A daemon that refuses a message may have said why before it closed.
+    // A daemon that refuses a message may have sent the reason before it closed the connection.
     match (frame::read(&mut stream, cap), sent) {
         (Ok(Some(answer)), _) => Ok(answer),
         (_, Err(error)) | (Err(error), Ok(())) => Err(of(error)),
@@ -236,7 +242,7 @@ mod tests {
         };
         let open = || Connection::open(&path, &store, caller);
         assert!(matches!(open(), Err(ClientError::Unreachable(_))));
-        // Nobody accepts, until no more can even wait for it.
+        // Nothing accepts, until the queue of connections is full.
         let _listener = UnixListener::bind(&path).unwrap();
         let mut waiting = Vec::new();
         let full = loop {
@@ -248,7 +254,7 @@ mod tests {
         };
         let error = open().unwrap_err();
         assert_eq!(error.code(), ErrorCode::Timeout, "{error}");
-        // Where the system lets that many wait, it was the greeting that was not answered.
+        // If the system allows that many waiting connections, the handshake timed out instead.
         assert!(full.is_none_or(|error| is_late(&error)));
     }
 }

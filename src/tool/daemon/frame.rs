@@ -1,25 +1,25 @@
-//! Frames: a length in four bytes, the most significant first, and so many bytes of JSON (`IPC.MUST.002`).
+//! Frames: a length of four bytes, big-endian, and that many bytes of JSON (`IPC.MUST.002`).
 //!
-//! Owns where one message ends and the next begins, and the cap on their length. What is announced is never believed: memory is taken for
-//! bytes that have come.
+//! Owns the boundaries of messages and the cap on their length. An announced length is not trusted:
+//! memory is allocated only for received bytes.
 
 use std::io::{self, Read};
 
-/// Bytes of the length before each payload.
+/// The size of the length before each payload, in bytes.
 pub const HEADER: usize = 4;
 
-/// What is read at once, and so what memory grows by.
+/// The largest single read, which is also the growth step of the buffer.
 const STEP: usize = 64 * 1024;
 
-/// Why there is no frame. Nothing that follows in the stream can be understood.
+/// The reason why there is no frame. The rest of the stream can't be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// More was announced than is taken.
+    /// The announced length is above the cap.
     #[error("a message of {announced} bytes was announced; at most {cap} are taken")]
     TooLong {
-        /// The length that was announced, or that a message would have.
+        /// The announced length, or the length of the message.
         announced: u64,
-        /// The longest one that is taken.
+        /// The largest allowed length.
         cap: usize,
     },
     /// The stream ended within a frame.
@@ -27,7 +27,7 @@ pub enum FrameError {
     Truncated(usize),
 }
 
-/// Takes frames out of a stream of bytes that comes in pieces.
+/// Splits a stream of bytes into frames.
 ///
 /// # Examples
 ///
@@ -46,13 +46,13 @@ pub enum FrameError {
 pub struct Decoder {
     cap: usize,
     header: Vec<u8>,
-    /// The length of the payload that is being read.
+    /// The length of the current payload.
     length: Option<usize>,
     payload: Vec<u8>,
 }
 
 impl Decoder {
-    /// Begins with a stream of frames with at most `cap` bytes of payload.
+    /// Builds a decoder of frames with at most `cap` bytes of payload.
     pub fn new(cap: usize) -> Decoder {
         Decoder {
             cap,
@@ -62,11 +62,13 @@ impl Decoder {
         }
     }
 
-    /// Takes bytes from the front of `input` until a frame is whole, which is returned, or all are taken. Call it again while some are left.
+    /// Consumes bytes from the front of `input` until a frame is complete, and returns it. Returns
+    /// `None` once all bytes are consumed. Call it again while `input` has bytes.
     ///
     /// # Errors
     ///
-    /// [`FrameError::TooLong`], as soon as the length is known. The stream can't be read any further.
+    /// [`FrameError::TooLong`] as soon as the length is known. The rest of the stream can't be
+    /// decoded.
     pub fn take(&mut self, input: &mut &[u8]) -> Result<Option<Vec<u8>>, FrameError> {
         let length = match self.length {
             Some(length) => length,
@@ -93,17 +95,17 @@ impl Decoder {
         Ok(Some(std::mem::take(&mut self.payload)))
     }
 
-    /// Returns true if a frame has begun and is not whole.
+    /// Returns true if a frame has begun and is incomplete.
     pub fn is_within(&self) -> bool {
         !self.header.is_empty()
     }
 
-    /// Returns how much of a frame is held.
+    /// Returns the number of buffered bytes of the current frame.
     pub fn held(&self) -> usize {
         self.header.len() + self.payload.len()
     }
 
-    /// Says whether a stream may end here.
+    /// Checks that a stream may end here.
     ///
     /// # Errors
     ///
@@ -116,14 +118,14 @@ impl Decoder {
     }
 }
 
-/// Makes a frame of a payload.
+/// Builds a frame from a payload.
 ///
 /// # Errors
 ///
-/// [`FrameError::TooLong`] for one of more than `cap` bytes.
+/// [`FrameError::TooLong`] for a payload of more than `cap` bytes.
 pub fn encode(payload: &[u8], cap: usize) -> Result<Vec<u8>, FrameError> {
     let length = checked(payload.len() as u64, cap)?;
-    // A cap is less than what four bytes hold; see `checked`.
+    // A length always fits into four bytes; see `checked`.
     let header = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
     let mut frame = Vec::with_capacity(HEADER + length);
     frame.extend_from_slice(&header);
@@ -131,16 +133,17 @@ pub fn encode(payload: &[u8], cap: usize) -> Result<Vec<u8>, FrameError> {
     Ok(frame)
 }
 
-/// Reads one frame from a stream that blocks; `None` at the end of the stream.
+/// Reads one frame from a blocking stream; `None` at the end of the stream.
 ///
 /// # Errors
 ///
-/// Those of the stream; [`FrameError`] as [`io::ErrorKind::InvalidData`] or [`io::ErrorKind::UnexpectedEof`].
+/// The error of the stream, or [`FrameError`] as [`io::ErrorKind::InvalidData`] or
+/// [`io::ErrorKind::UnexpectedEof`].
 pub fn read(stream: &mut dyn Read, cap: usize) -> io::Result<Option<Vec<u8>>> {
     let mut decoder = Decoder::new(cap);
     let mut buffer = vec![0; STEP];
     loop {
-        // Never beyond the end of this frame: what follows is the next one's.
+        // Never reads beyond this frame, since the next bytes belong to the next one.
         let wanted = match decoder.length {
             None => HEADER - decoder.header.len(),
             Some(length) => (length - decoder.payload.len()).min(STEP),

@@ -1,6 +1,7 @@
-//! The gate: [`Admission`] for tasks that wait.
+//! The gate: lets tasks wait for [`Admission`].
 //!
-//! Owns who is woken when. The decisions are admission's.
+//! Owns the wake-ups of waiting queries. The server asks it for a permit; the decisions are made by
+//! `admission`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,14 +14,14 @@ use super::refusals::Refusals;
 use super::reply::{ErrorCode, Failure};
 use crate::exec::stop::Clock;
 
-/// Why a query is refused.
+/// The message of a refusal.
 const WAITING: &str = "too many queries are waiting";
 
-/// What a query that waits is told.
+/// The message that ends a wait.
 enum Told {
-    /// It may go on.
+    /// The query may run.
     Admitted,
-    /// Another one waits in its place.
+    /// Another query has displaced it.
     Displaced,
 }
 
@@ -30,14 +31,14 @@ struct Inside {
     waiting: BTreeMap<Ticket, oneshot::Sender<Told>>,
 }
 
-/// Lets queries in, as many at once as there is room for.
+/// Lets as many queries run at once as the limits allow.
 #[derive(Clone)]
 pub(super) struct Gate {
     inside: Arc<Mutex<Inside>>,
     clock: Arc<dyn Clock>,
 }
 
-/// A query that may run, until this is dropped.
+/// A permit to run a query. Dropping it ends the query for admission.
 pub(super) struct Permit {
     gate: Gate,
     ticket: Ticket,
@@ -47,7 +48,7 @@ pub(super) struct Permit {
 }
 
 impl Permit {
-    /// Returns whether the query gives way to those of others, since its client has several here.
+    /// Returns whether the query gets low priority, since its client has several here.
     pub(super) fn stands_back(&self) -> bool {
         self.stands_back
     }
@@ -58,22 +59,22 @@ impl Permit {
     }
 }
 
-/// What becomes of a query that comes to the gate.
+/// The decision about a query that arrives at the gate.
 enum Entered {
     At(Permit),
     Waits(Ticket, oneshot::Receiver<Told>),
-    /// It is refused, after a while.
+    /// The query is refused after this delay.
     Refused(Failure, Duration),
 }
 
-/// A query that waits; it gives up its place when this is dropped.
+/// The place of a waiting query. Dropping it gives the place up.
 struct Place {
     gate: Gate,
     ticket: Option<Ticket>,
 }
 
 impl Gate {
-    /// Opens a gate.
+    /// Builds a gate.
     pub(super) fn new(bounds: Bounds, clock: Arc<dyn Clock>) -> Gate {
         let inside = Inside {
             admission: Admission::new(bounds),
@@ -97,7 +98,7 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// [`ErrorCode::Busy`], with the time after which it is worth trying again.
+    /// [`ErrorCode::Busy`], with the delay before a retry is worthwhile.
     pub(super) async fn enter(
         &self,
         client: &Client,
@@ -132,7 +133,7 @@ impl Gate {
         }
     }
 
-    /// Decides about a query that comes.
+    /// Asks admission for a decision about a new query.
     fn arrive(&self, client: &Client, share: Share, kind: Kind) -> Entered {
         let mut inside = self.lock();
         match inside.admission.arrive(client, share, kind) {
@@ -150,7 +151,7 @@ impl Gate {
             }
             Arrival::Queued { ticket, instead_of } => {
                 if let Some(displaced) = instead_of.and_then(|one| inside.waiting.remove(&one)) {
-                    // Whoever waited there may just have given up.
+                    // The displaced query may have been given up just now.
                     let _ = displaced.send(Told::Displaced);
                 }
                 let (sender, receiver) = oneshot::channel();
@@ -160,17 +161,17 @@ impl Gate {
         }
     }
 
-    /// Counts a refusal; returns how many are to be logged now, if any.
+    /// Counts a refusal; returns the number of refusals to log now, if that is due.
     pub(super) fn count_refusal(&self) -> Option<u64> {
         self.lock().refusals.count(self.clock.now())
     }
 
-    /// Returns how many refusals are to be logged that were only counted, if it is time for that.
+    /// Returns the number of unlogged refusals if it is time to log them.
     pub(super) fn due_refusals(&self) -> Option<u64> {
         self.lock().refusals.due(self.clock.now())
     }
 
-    /// Returns the refusal of a query that did not even come this far.
+    /// Returns the refusal of a request that never entered the gate.
     pub(super) fn refuse(&self, message: &str) -> Failure {
         self.lock().refuse(message)
     }
@@ -190,7 +191,7 @@ impl Gate {
         let admitted = inside.admission.leave(ticket, took_us);
         for ticket in admitted {
             if let Some(waiting) = inside.waiting.remove(&ticket) {
-                // Should it be gone, its place is given up, or left, when it notices.
+                // If the receiver is gone, its `Place` leaves in the query's stead.
                 let _ = waiting.send(Told::Admitted);
             }
         }
@@ -226,7 +227,7 @@ impl Drop for Place {
             inside.admission.give_up(ticket)
         };
         if !waited {
-            // It was let in at this very moment.
+            // The query was admitted at this very moment.
             self.gate.leave(ticket, 0);
         }
     }

@@ -1,21 +1,22 @@
-//! What git says of a tree, as far as two small files tell.
+//! Reads the checked-out commit of a repository from its files.
 
 use std::path::{Path, PathBuf};
 
 use crate::index::rules::read_regular_file;
 
-/// Returns the commit that is checked out in the repository whose work tree starts at `root`; `None` if there is none, or none yet.
-/// Nothing is run, and nothing but the repository's own files is read.
+/// Returns the commit that is checked out in the work tree at `root`; `None` without a repository
+/// or without commits. Runs no program, and reads only the repository's own files.
 pub(super) fn head_sha(root: &Path) -> Option<String> {
     let dir = git_dir(root)?;
-    // Branches are kept with the repository that a work tree is of.
+    // A linked work tree keeps its branches in the main repository.
     let common = read(&dir.join("commondir")).map(|common| dir.join(common));
     let dirs: Vec<PathBuf> = [Some(dir.clone()), common].into_iter().flatten().collect();
     let real: Vec<PathBuf> = dirs
         .iter()
         .filter_map(|dir| dir.canonicalize().ok())
         .collect();
-    // Also by no link: git itself would follow one, but does not print what is in the file.
+    // Links are resolved first: `HEAD` may be a link to a foreign file. Its content must not
+    // leak.
     let read = |path: &Path| {
         let path = path.canonicalize().ok()?;
         let is_own = real.iter().any(|dir| path.starts_with(dir));
@@ -25,7 +26,7 @@ pub(super) fn head_sha(root: &Path) -> Option<String> {
     let Some(reference) = head.strip_prefix("ref: ") else {
         return sha(&head);
     };
-    // Whoever made the repository may have it name any file, which is nobody's to be told.
+    // A repository from an untrusted source may name any file. Its content must not leak.
     if !is_reference(reference) {
         return None;
     }
@@ -40,13 +41,13 @@ pub(super) fn head_sha(root: &Path) -> Option<String> {
     })
 }
 
-/// Returns whether this can be the name of a branch, or of anything else that git keeps there.
+/// Returns whether this can be the name of a branch or another reference.
 fn is_reference(name: &str) -> bool {
     let is_part = |part: &str| !matches!(part, "" | "." | "..");
     name.starts_with("refs/") && name.split('/').all(is_part)
 }
 
-/// Returns the directory of the repository whose work tree starts at `root`, as its `.git` says.
+/// Returns the directory of the repository of the work tree at `root`, also if `.git` is a file.
 pub(super) fn git_dir(root: &Path) -> Option<PathBuf> {
     let dot = root.join(".git");
     if dot.is_dir() {
@@ -58,7 +59,7 @@ pub(super) fn git_dir(root: &Path) -> Option<PathBuf> {
 
 fn read(path: &Path) -> Option<String> {
     let bytes = read_regular_file(path).ok()??;
-    // A name that is not UTF-8 is none that is looked for.
+    // References that are not UTF-8 are never looked up.
     let mut text = String::from_utf8_lossy(&bytes).into_owned();
     text.truncate(text.trim_end().len());
     Some(text)
@@ -101,12 +102,12 @@ mod tests {
         assert_eq!(head_sha(root).as_deref(), Some(B));
         put(root, ".git/refs/heads/main", &format!("{A}\n"));
         assert_eq!(head_sha(root).as_deref(), Some(A));
-        // A work tree of that repository, on another branch.
+        // A linked work tree of that repository, on another branch.
         put(root, "side/.git", "gitdir: ../.git/worktrees/side\n");
         put(root, ".git/worktrees/side/HEAD", "ref: refs/heads/other\n");
         put(root, ".git/worktrees/side/commondir", "../..\n");
         assert_eq!(head_sha(&root.join("side")).as_deref(), Some(A));
-        // One whose name is in another encoding, beside those that are looked for.
+        // A reference with a name that is not UTF-8, among others.
         let mut packed = fs::read(root.join(".git/packed-refs")).unwrap();
         packed.extend_from_slice(format!("{A} refs/tags/").as_bytes());
         packed.extend_from_slice(b"\xe9t\xe9\n");

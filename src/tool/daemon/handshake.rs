@@ -1,4 +1,5 @@
-//! How a client and a daemon come to terms (`IPC.MUST.001`).
+//! The handshake: client and daemon agree on a protocol version, a tree and a configuration
+//! (`IPC.MUST.001`).
 
 use serde_json::Value;
 
@@ -8,17 +9,18 @@ use super::request::Hello;
 /// The versions of the protocol that this program speaks, ascending.
 pub const PROTOCOL_VERSIONS: [i64; 1] = [1];
 
-/// Whom a daemon answers for.
+/// The tree and the configuration that a daemon serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Store {
-    /// The store: one tree.
+    /// The id of the store: one tree.
     pub store_id: String,
-    /// The configuration in force.
+    /// The fingerprint of the configuration in force.
     pub config_fingerprint: String,
 }
 
 impl Store {
-    /// Returns the name of the first thing in which another side's is another one, with what it is here and there.
+    /// Returns the first field that differs from the other side: its name, this value and the other
+    /// one.
     fn differs_from<'a>(
         &'a self,
         store_id: &'a str,
@@ -36,13 +38,15 @@ impl Store {
     }
 }
 
-/// Decides about the first message of a connection, whatever it is.
+/// Checks the first message of a connection, which may be any bytes.
 ///
 /// # Errors
 ///
-/// What the client is told: [`ErrorCode::Incompatible`] without a common version, which is looked at before anything else, since another
-/// version may have other fields and mean other things by these; [`ErrorCode::InvalidRequest`] for what is no handshake, and for another
-/// store or another configuration.
+/// The failure that the client gets:
+/// - [`ErrorCode::Incompatible`] without a common version. The version is checked first, since
+///   fields may differ or have another meaning in another version.
+/// - [`ErrorCode::InvalidRequest`] for a message that is no handshake, for another store and for
+///   another configuration.
 pub fn receive(payload: &[u8], own: &Store, versions: &[i64]) -> Result<(Hello, Welcome), Failure> {
     if let Some(offered) = offered(payload) {
         highest_common(&offered, versions)?;
@@ -53,7 +57,7 @@ pub fn receive(payload: &[u8], own: &Store, versions: &[i64]) -> Result<(Hello, 
     Ok((hello, welcome))
 }
 
-/// Returns the versions that a message offers, if it is one of any protocol that offers them as this one does.
+/// Returns the versions that a message offers, also if it is a handshake of another version.
 fn offered(payload: &[u8]) -> Option<Vec<i64>> {
     let message: Value = serde_json::from_slice(payload).ok()?;
     match (
@@ -78,7 +82,7 @@ fn highest_common(offered: &[i64], versions: &[i64]) -> Result<i64, Failure> {
     })
 }
 
-/// Decides about a handshake.
+/// Answers a well-formed handshake.
 fn negotiate(hello: &Hello, own: &Store, versions: &[i64]) -> Result<Welcome, Failure> {
     let version = highest_common(&hello.versions(), versions)?;
     match own.differs_from(&hello.store_id, &hello.config_fingerprint) {
@@ -90,12 +94,13 @@ fn negotiate(hello: &Hello, own: &Store, versions: &[i64]) -> Result<Welcome, Fa
     }
 }
 
-/// Checks, as a client, that whoever answered is who was meant.
+/// Checks, as a client, that the daemon is the expected one.
 ///
 /// # Errors
 ///
-/// [`ErrorCode::Incompatible`] for a version that this program does not speak, [`ErrorCode::InvalidRequest`] for another store or another
-/// configuration: nothing may be asked then.
+/// [`ErrorCode::Incompatible`] for a version that this program does not speak.
+/// [`ErrorCode::InvalidRequest`] for another store or another configuration. In both cases the
+/// client must not send a request.
 pub fn check(welcome: &Welcome, meant: &Store) -> Result<(), Failure> {
     if !PROTOCOL_VERSIONS.contains(&welcome.protocol_version) {
         let message = format!(
@@ -174,7 +179,8 @@ mod tests {
             let failure = negotiate(&other, &own(), &PROTOCOL_VERSIONS).unwrap_err();
             assert_eq!(failure.error.code, ErrorCode::InvalidRequest);
             assert!(failure.error.message.starts_with(name), "{failure:?}");
-            // A client of another release is told of that, whatever else it says.
+            // A client of another release gets `Incompatible`, even if other fields are wrong as
+            // well.
             let older = Hello {
                 protocol_versions: Some(vec![0]),
                 ..other

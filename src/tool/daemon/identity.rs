@@ -1,7 +1,7 @@
-//! What makes two daemons, two configurations, two questions or two snapshots different.
+//! Ids and fingerprints of stores, configurations, queries and snapshots.
 //!
-//! Owns how their names are computed. All are SHA-256 over parts with their lengths, so that no two lists of parts share one; what the parts
-//! are is said by whoever asks.
+//! Owns how they are computed. All are SHA-256 over parts with their lengths, so that no two lists
+//! of parts have the same hash input. Callers decide which parts belong to an id.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -15,10 +15,10 @@ use crate::index::inputs::Inputs;
 use crate::index::rules::{ControlFiles, read_regular_file};
 use crate::tool::config::Config;
 
-/// Bytes of a fingerprint that name a socket.
+/// How many bytes of a fingerprint name a socket.
 const SOCKET_BYTES: usize = 8;
 
-/// Computes the fingerprint of some parts, as 64 hexadecimal digits.
+/// Computes the fingerprint of a list of parts, as 64 hexadecimal digits.
 pub fn fingerprint<'a>(what: &str, parts: impl IntoIterator<Item = &'a [u8]>) -> String {
     hex(&digest(what, parts))
 }
@@ -41,18 +41,20 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Returns the id of the store of a tree: of its canonical root, wherever it is kept.
+/// Returns the id of the store of a tree. It depends on the canonical root only.
 pub fn store_id(canonical_root: &Path) -> String {
     let root = canonical_root.as_os_str().as_encoded_bytes();
     fingerprint("store", [root])
 }
 
-/// Returns the fingerprint of a configuration: of every key that can change an answer with its value, whether it was set or not, and of git's global excludes file: where it is,
-/// or, where a group shares a daemon, what it says.
-/// Two programs with equal ones give equal answers about one tree.
+/// Returns the fingerprint of a configuration.
+///
+/// It covers every key that can change an answer, with its value, set or default. It also covers
+/// git's global excludes file: its path, or its content where a group shares a daemon. Two programs
+/// with equal fingerprints give equal answers about one tree.
 pub fn config_fingerprint(config: &Config, global_excludes: Option<&Path>) -> String {
     let entries = config.entries();
-    // Whether a daemon is asked is no matter of the daemon that is.
+    // This key decides whether a client uses a daemon. It does not change the daemon's answers.
     let keys = entries
         .iter()
         .filter(|entry| entry.key.full != "tools.daemon.searches");
@@ -61,7 +63,7 @@ pub fn config_fingerprint(config: &Config, global_excludes: Option<&Path>) -> St
         .collect();
     let excludes = match config.daemon.group_access {
         false => format!("{global_excludes:?}").into_bytes(),
-        // Each of a group has files of their own, and what they say is what counts.
+        // Each member of a group has a file of their own, so the content counts.
         true => global_excludes
             .and_then(|file| read_regular_file(file).ok()?)
             .unwrap_or_default(),
@@ -70,13 +72,14 @@ pub fn config_fingerprint(config: &Config, global_excludes: Option<&Path>) -> St
     fingerprint("config", parts.chain([excludes.as_slice()]))
 }
 
-/// Returns the fingerprint of how texts become vectors: they don't.
+/// Returns the fingerprint of the embedding configuration. There are no embeddings, so it is
+/// constant.
 pub fn embed_config_fingerprint() -> String {
     fingerprint("embedding", [&b"none"[..]])
 }
 
-/// Returns the fingerprint of a question: of what is asked, of which canonical path, and how it is ranked, with defaults filled in; not of
-/// how long it may take or how it is told.
+/// Returns the fingerprint of a query: its text, its canonical path and its ranking, with defaults
+/// filled in. Time limits and output options don't count.
 pub fn query_fingerprint(query: &SearchQuery, place: &Path, limit: u64, per_file: u64) -> String {
     let profile = Profile::from(query.mode.unwrap_or_default());
     let snippet = match query.snippet.unwrap_or_default() {
@@ -98,19 +101,19 @@ pub fn query_fingerprint(query: &SearchQuery, place: &Path, limit: u64, per_file
     fingerprint("query", parts)
 }
 
-/// Returns the id of a snapshot: one publication of the index of a store, and how many changes of the tree it has followed since. Ids of
-/// later publications sort after those of earlier ones.
+/// Returns the id of a snapshot: one publication of the index of a store, and the number of changes
+/// of the tree since. Ids of later publications sort after those of earlier ones.
 pub fn snapshot_id(store_id: &str, created_ms: u64, publication: &[u8], sequence: u64) -> String {
     let parts = [store_id.as_bytes(), publication, &sequence.to_be_bytes()];
     let digest = digest("snapshot", parts);
     let mut low = [0; 16];
     low.copy_from_slice(&digest[..16]);
-    // 48 bits of time, 80 of what tells them apart.
+    // 48 bits of time, 80 bits of the digest.
     let time = u128::from(created_ms & ((1 << 48) - 1)) << 80;
     Ulid(time | (u128::from_be_bytes(low) >> 48)).to_string()
 }
 
-/// Returns the fingerprint of what decides about which files are eligible: of where it is and what it says. Reads all of it.
+/// Returns the fingerprint of the ignore files: their paths and contents. Reads all of them.
 pub fn ignore_fingerprint(inputs: &Inputs) -> String {
     let parts = inputs.texts().into_iter().flat_map(|(path, text)| {
         let kind: &[u8] = match text {
@@ -123,20 +126,20 @@ pub fn ignore_fingerprint(inputs: &Inputs) -> String {
     fingerprint("ignore", parts.iter().map(Vec::as_slice))
 }
 
-/// Returns what is known to decide about a tree that has not been walked: what is above its root and directly in it.
+/// Returns the ignore files that are known without a walk: above the root and directly in it.
 pub fn inputs_at(root: &Path, global_excludes: Option<&Path>) -> Inputs {
     let mut inputs = Inputs::above(root, global_excludes);
     inputs.add(root, ControlFiles::ALL);
     inputs
 }
 
-/// Returns when the snapshot with an id was published, or first named, in milliseconds since 1970.
+/// Returns when a snapshot was published, or got its id, in milliseconds since 1970.
 pub fn created_ms(snapshot_id: &str) -> Option<i64> {
     let ulid = Ulid::from_string(snapshot_id).ok()?;
     i64::try_from(ulid.timestamp_ms()).ok()
 }
 
-/// Returns the id of a request in deterministic mode, which asks the same of the same.
+/// Returns the id of a request in deterministic mode: the same for the same query and snapshot.
 pub fn deterministic_request_id(query_fingerprint: &str, snapshot_id: Option<&str>) -> String {
     let snapshot = snapshot_id.unwrap_or_default();
     let digest = digest(
@@ -148,7 +151,7 @@ pub fn deterministic_request_id(query_fingerprint: &str, snapshot_id: Option<&st
     Ulid(u128::from_be_bytes(low)).to_string()
 }
 
-/// Returns the name of the socket of a store and a configuration, without its directory: short, whatever they are.
+/// Returns the file name of the socket of a store and a configuration. Its length is constant.
 pub fn socket_name(store_id: &str, config_fingerprint: &str) -> String {
     let mut name = Sha256::new();
     name.update(store_id.as_bytes());
@@ -157,7 +160,7 @@ pub fn socket_name(store_id: &str, config_fingerprint: &str) -> String {
     format!("{}.sock", hex(&digest[..SOCKET_BYTES]))
 }
 
-/// Returns what stands for a mode in a response.
+/// Returns the name of a mode in a response.
 pub fn mode_name(mode: Option<Mode>) -> &'static str {
     Profile::from(mode.unwrap_or_default()).as_str()
 }
@@ -228,7 +231,7 @@ mod tests {
             deterministic: true,
             timeout_ms: Some(5),
             mode: Some(Mode::Balanced),
-            // However it is written, it is the place that counts.
+            // Only the canonical path counts, not its spelling.
             path: Some("/r/".to_string()),
             ..query.clone()
         };

@@ -1,6 +1,7 @@
-//! Finding out how a daemon is: `status` and `health`.
+//! Collects the facts for `status` and `health`.
 //!
-//! Owns what is looked at and what counts as amiss. Nothing here changes anything, and nothing is said that was not looked at just now.
+//! Owns which facts are read. Nothing here changes anything, and answers hold only facts that were
+//! just read. The checks of `health` are in `health.rs`.
 
 mod health;
 
@@ -27,19 +28,19 @@ use crate::tool::config::Config;
 use crate::tool::indexing::Indexes;
 use crate::tool::search::ToolContext;
 
-/// What half of all queries should take at most, in milliseconds: the time in which a person does not notice a wait.
+/// The budget of half of all queries, in milliseconds: a wait that a person does not notice.
 const P50_BUDGET_MS: u64 = 100;
 
-/// What nineteen of twenty queries should take at most.
+/// The budget of 95% of all queries, in milliseconds.
 const P95_BUDGET_MS: u64 = 500;
 
-/// How long git may take to compare the tree while a status is waited for.
+/// How long git may take to compare the tree for `status`.
 const STATUS_GIT: Duration = Duration::from_secs(1);
 
-/// What is known of queries at one moment.
+/// The load of the daemon at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Load {
-    /// What was counted.
+    /// The counters of queries.
     pub counts: Counts,
     /// Queries that run.
     pub running: usize,
@@ -47,20 +48,20 @@ pub struct Load {
     pub waiting: usize,
 }
 
-/// What is looked at.
+/// The parts of a service that `status` and `health` read.
 pub(super) struct Inspected<'a> {
     pub(super) root: &'a Path,
     pub(super) store: &'a Store,
     pub(super) config: &'a Config,
     pub(super) context: &'a ToolContext,
     pub(super) search: Option<&'a Arc<Indexes>>,
-    /// Those of `search_files`, where they are others than those of `Search`.
+    /// The indexes of `search_files` if `Search` does not share them.
     pub(super) files: Option<&'a Arc<Indexes>>,
     pub(super) log: Option<&'a Path>,
     pub(super) git: Option<&'a Path>,
     pub(super) git_settings: &'a [(OsString, OsString)],
     pub(super) git_patience: Option<Duration>,
-    /// What ends the looking.
+    /// Cancels running git commands.
     pub(super) stop: &'a Stop,
     pub(super) started_ns: i64,
     pub(super) stale: bool,
@@ -68,7 +69,7 @@ pub(super) struct Inspected<'a> {
     pub(super) ignores: &'a dyn Fn(Option<&Snapshot>) -> String,
 }
 
-/// What is in use of an index.
+/// The state of a live index.
 struct InUse<'a> {
     indexes: &'a Arc<Indexes>,
     report: Report,
@@ -76,7 +77,8 @@ struct InUse<'a> {
 }
 
 impl Inspected<'_> {
-    /// Says how the daemon is. One look at each file of its indexes, and one question to git, for [`STATUS_GIT`] at most.
+    /// Returns the answer to `status`. Reads the metadata of index files, and runs git for at most
+    /// [`STATUS_GIT`] unless a longer time is configured.
     pub(super) fn status(&self, load: &Load) -> Status {
         let in_use = self.search.and_then(|indexes| self.in_use(indexes));
         let report = in_use.as_ref().map(|one| &one.report);
@@ -132,13 +134,14 @@ impl Inspected<'_> {
         }
     }
 
-    /// Returns whether the working tree is not as its last commit; `None` where that can't be told in time.
+    /// Returns whether the working tree differs from its last commit; `None` if git can't tell in
+    /// time.
     fn is_dirty(&self) -> Option<bool> {
         let dir = super::git::git_dir(self.root)?;
         self.git(&dir, STATUS_GIT)?.is_dirty().ok()
     }
 
-    /// Returns how git is asked about the tree with a repository in `dir`; `None` where there is no git.
+    /// Returns a handle for git commands on the repository in `dir`; `None` without a git program.
     fn git<'b>(&'b self, dir: &'b Path, time: Duration) -> Option<Git<'b>> {
         Some(Git {
             program: self.git?,
@@ -154,7 +157,7 @@ impl Inspected<'_> {
 
     fn in_use<'a>(&self, indexes: &'a Arc<Indexes>) -> Option<InUse<'a>> {
         if self.stale {
-            // It has ended with what it had.
+            // A stale daemon has shut its indexes down.
             return None;
         }
         let root = indexes.root_for(self.root)?;
@@ -186,7 +189,7 @@ impl Inspected<'_> {
                 }
             },
         };
-        // One build follows the other, so its number names it.
+        // Builds run one after the other, so the number of a build identifies it.
         let epoch = report.map_or(0, |report| report.epoch);
         SyncStatus {
             state: state.to_string(),
@@ -205,7 +208,7 @@ impl Inspected<'_> {
         [self.search, self.files].into_iter().flatten()
     }
 
-    /// Returns what is in use, beside the budgets that `none` has.
+    /// Returns the resources in use; budgets are taken from `none`.
     fn resources(&self, none: Resources) -> Resources {
         let mut disk = none.disk;
         let mut roots = std::collections::BTreeSet::new();
@@ -240,13 +243,13 @@ impl Inspected<'_> {
     }
 }
 
-/// Writes a time as RFC 3339 has it, to the second.
+/// Formats a time as RFC 3339, to the second.
 fn time(ns: i64) -> Option<String> {
     let seconds = ns.div_euclid(1_000_000_000);
     Some(Timestamp::from_second(seconds).ok()?.to_string())
 }
 
-/// Says how a daemon is that does not run.
+/// Returns the status of a tree without a daemon.
 pub fn absent(
     store: &Store,
     root: &Path,

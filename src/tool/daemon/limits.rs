@@ -1,7 +1,7 @@
-//! Limits of one query, and what is said when one was met.
+//! Limits of one query, and the remarks about limits that were reached.
 //!
-//! Owns the order in which limits and warnings are told. The caps themselves, with upper bounds that no configuration can raise, are with
-//! the keys that set them.
+//! Owns the order of limits and warnings in an answer. The caps themselves, with upper bounds that
+//! no configuration can raise, are defined with their configuration keys.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ pub struct Warning {
     pub path_key: Option<String>,
 }
 
-/// What is told beside results, each once and in order: by code, then by path, bytewise.
+/// The remarks about an answer, each once, sorted by code, then by path, bytewise.
 #[derive(Clone, Debug, Default)]
 pub struct Remarks {
     limits: BTreeMap<(String, Option<String>), LimitHit>,
@@ -50,7 +50,8 @@ pub struct Remarks {
 }
 
 impl Remarks {
-    /// Notes that a cap was met. Of several such remarks the one with the most observed counts, whatever order they come in.
+    /// Records that a cap was reached. Of remarks with the same code and path the largest observed
+    /// value counts.
     pub fn limit(&mut self, code: &str, limit: u64, observed: Option<u64>, path_key: Option<&str>) {
         let path_key = path_key.map(str::to_string);
         let hit = LimitHit {
@@ -64,7 +65,8 @@ impl Remarks {
             .or_insert(hit);
     }
 
-    /// Warns. Of several such warnings the one whose message sorts first counts, whatever order they come in.
+    /// Records a warning. Of warnings with the same code and path the message that sorts first
+    /// counts.
     pub fn warn(&mut self, code: &str, message: impl Into<String>, path_key: Option<&str>) {
         let path_key = path_key.map(str::to_string);
         let warning = Warning {

@@ -1,7 +1,7 @@
 //! The log of a daemon: a file that never grows beyond its budget.
 //!
-//! Owns where lines go, and that nothing but a log is written to or replaced. When the file has half of the budget, it takes the place of
-//! the one before. What is in the lines is said where things happen, with `tracing`: metadata only.
+//! Owns the files, and the guarantee that only logs are written to or replaced. At half of the
+//! budget the file replaces the previous one. The lines come from `tracing` and hold metadata only.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use fs2::FileExt;
 use serde_json::Value;
 
-/// Bytes of the first line of a file, by which it is told whether it is a log.
+/// How many bytes of a file are read at most to recognize its first line.
 const FIRST_LINE: u64 = 64 << 10;
 
 /// A log file.
@@ -23,7 +23,7 @@ pub struct LogFile {
     most: u64,
 }
 
-/// Returns where the lines are that were written before.
+/// Returns the path of the previous log file.
 pub fn before(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_os_string();
     name.push(".1");
@@ -31,13 +31,14 @@ pub fn before(path: &Path) -> PathBuf {
 }
 
 impl LogFile {
-    /// Opens a log file that takes, with the one before, no more than a number of bytes. Only this user can read it.
+    /// Opens a log file. Together with the previous one it takes at most `budget` bytes. Only this
+    /// user can read it.
     ///
     /// # Errors
     ///
-    /// Those of the system; a file that is there, or the one before, is no log.
+    /// The error of the system, or that an existing file at one of the paths is no log.
     pub fn open(path: &Path, budget: u64) -> io::Result<LogFile> {
-        // Before anything is made, or removed.
+        // Checked before any file is created or removed.
         check(&before(path))?;
         let file = open(path)?;
         if !is_log(&file)? {
@@ -66,11 +67,12 @@ impl LogFile {
     }
 
     fn turn(&mut self) -> io::Result<()> {
-        // Others may have put something else there meanwhile. What is no log stays, and so does what is: it is begun anew then.
+        // Another program may have put a file at either path meanwhile. One that is no log makes
+        // this fail, and stays as it is.
         check(&before(&self.path))?;
         match is_at(&self.file, &self.path)? {
             true => std::fs::rename(&self.path, before(&self.path))?,
-            // Somebody has moved or removed it: there is a new one from now on.
+            // The log was moved or removed: continue in the log that is there now, or in a new one.
             false => check(&self.path)?,
         }
         self.file = open(&self.path)?;
@@ -79,7 +81,8 @@ impl LogFile {
     }
 }
 
-/// Ends a line that was cut off, so that the next one is one of its own; returns the length.
+/// Ends a line that was cut off, so that the next one starts on a line of its own; returns the
+/// length.
 fn end_line(mut file: &File) -> io::Result<u64> {
     let len = file.metadata()?.len();
     let mut last = [b'\n'];
@@ -110,7 +113,7 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     Ok(there.is_file() && file.metadata()?.len() == there.len())
 }
 
-/// Makes sure that what is at a path, if anything is, may be replaced.
+/// Checks that the file at a path, if any, may be replaced.
 fn check(path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     match careful(options.read(true)).open(path) {
@@ -124,7 +127,7 @@ fn check(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Follows no link, and waits for nobody at the other end of a pipe.
+/// Follows no link, and does not wait for the other end of a pipe.
 fn careful(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     {
@@ -136,7 +139,8 @@ fn careful(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
-/// Returns whether a file is empty, or begins as a log does: with an object that says when, how grave and where from.
+/// Returns whether a file is empty, or its first line is a log entry: an object with `timestamp`,
+/// `level` and `target`.
 fn is_log(file: &File) -> io::Result<bool> {
     if !file.metadata()?.is_file() {
         return Ok(false);
@@ -148,7 +152,7 @@ fn is_log(file: &File) -> io::Result<bool> {
         return Ok(true);
     }
     let Ok(Value::Object(fields)) = serde_json::from_slice(&line) else {
-        // One that was cut off when the disk was full.
+        // A first line that was cut off when the disk was full.
         return Ok(line.starts_with(br#"{"timestamp":"2"#));
     };
     let is_text = |name| fields.get(name).is_some_and(Value::is_string);
@@ -170,19 +174,19 @@ fn open(path: &Path) -> io::Result<File> {
     }
     let mut options = OpenOptions::new();
     let file = careful(options.create(true).read(true).append(true)).open(path)?;
-    // Two that count what they write would together write more than the budget.
+    // Two writers would together exceed the budget.
     match file.try_lock_exclusive() {
         Err(error) if error.kind() == fs2::lock_contended_error().kind() => Err(io::Error::new(
             io::ErrorKind::ResourceBusy,
             "another daemon logs to this file; name another one",
         )),
-        // Where files can't be locked, that can't be told.
+        // File systems without locks can't detect a second writer.
         _ => Ok(file),
     }
 }
 
 impl Write for LogFile {
-    /// Writes a line. One that is longer than the file may be is left out.
+    /// Writes a line. Skips a line that is longer than half of the budget.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let bytes = line.len() as u64;
         if bytes > self.most {
@@ -224,7 +228,7 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.lines().last().unwrap().contains("line 499"));
         drop(log);
-        // It goes on where it was, and a smaller budget holds from the start.
+        // Appends to the existing file; a smaller budget applies from the start.
         let mut log = LogFile::open(&path, 1_000).unwrap();
         log.write_all(b"more\n").unwrap();
         let kept = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
@@ -235,7 +239,7 @@ mod tests {
         let log = LogFile::open(&path, 200).unwrap();
         assert!(size() <= 200);
         drop(log);
-        // Where somebody takes it away, it goes on in a new one.
+        // After the file was removed, it continues in a new one.
         let mut log = LogFile::open(&path, 1_000).unwrap();
         std::fs::remove_file(&path).unwrap();
         for n in 0..9 {
@@ -246,7 +250,7 @@ mod tests {
         assert!(size() <= 1_000);
     }
 
-    /// A line as `tracing` writes it.
+    /// A line in the format of `tracing`.
     fn line(says: &str) -> String {
         let time = "2026-01-01T00:00:00.000000Z";
         format!(
@@ -294,7 +298,7 @@ mod tests {
         for at in [path.clone(), before(&path)] {
             let mut log = LogFile::open(&path, 1_000).unwrap();
             log.write_all(line("first").as_bytes()).unwrap();
-            // A file of its own, not the log written over.
+            // A new file, not the old log overwritten.
             let _ = std::fs::remove_file(&at);
             std::fs::write(&at, "somebody's text\n").unwrap();
             let mut wrote = (0..9).map(|_| log.write_all(line("more").as_bytes()));
@@ -320,7 +324,7 @@ mod tests {
             assert!(error.contains("no log"), "{error}");
         }
         assert!(!elsewhere.exists());
-        // Nor is it one that would be replaced.
+        // Nor may the previous log be a pipe.
         std::fs::rename(&fifo, dir.path().join("x.log.1")).unwrap();
         assert!(LogFile::open(&dir.path().join("x.log"), 1_000).is_err());
     }

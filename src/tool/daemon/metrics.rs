@@ -1,6 +1,7 @@
-//! What a daemon counts: queries by how they ended, and how long they took.
+//! The metrics of a daemon: queries by their outcome, and their durations.
 //!
-//! Owns the numbers and how they are told to programs that collect such. Metadata only: no query, no path, no text.
+//! Owns the counters and their export to Prometheus. They are metadata only: no query, no path, no
+//! text.
 
 use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,20 +10,20 @@ use std::time::Duration;
 use super::reply::{ErrorCode, Timings};
 use super::service::Answer;
 
-/// Queries of which the time is remembered, the last ones.
+/// How many durations of recent queries are remembered.
 const REMEMBERED: usize = 1_024;
 
-/// How a query ended.
+/// The outcome of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It was answered.
     Answered,
-    /// It was not: why.
+    /// It failed with this code.
     Failed(ErrorCode),
 }
 
 impl Outcome {
-    /// All of them, in the order in which they are told.
+    /// All outcomes, in the order of the export.
     pub const ALL: [Outcome; 7] = [
         Outcome::Answered,
         Outcome::Failed(ErrorCode::Busy),
@@ -33,7 +34,7 @@ impl Outcome {
         Outcome::Failed(ErrorCode::Incompatible),
     ];
 
-    /// Returns its name.
+    /// Returns the name of the outcome.
     pub fn as_str(self) -> &'static str {
         match self {
             Outcome::Answered => "ok",
@@ -53,7 +54,7 @@ impl Outcome {
 struct Counted {
     by_outcome: [u64; Outcome::ALL.len()],
     slow: u64,
-    /// Times in microseconds of the last queries that ran, in a ring.
+    /// Durations of recent queries in microseconds, as a ring.
     times: Vec<u64>,
     next: usize,
     took_us: u64,
@@ -61,23 +62,24 @@ struct Counted {
     segments_most: Option<u64>,
 }
 
-/// Time in microseconds that all queries together spent in each stage.
+/// The total time of each stage over all queries, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stages {
-    /// Waiting to be let in; of all queries.
+    /// Waiting for admission, of all queries.
     pub admission: u64,
-    /// Pinning a snapshot; this and the following of questions that were answered, to the millisecond.
+    /// Pinning a snapshot. This and the stages below cover answered ranked searches, in whole
+    /// milliseconds.
     pub snapshot_read: u64,
     /// Finding and reading files.
     pub retrieve: u64,
-    /// Putting them in order.
+    /// Ranking the files.
     pub rank: u64,
-    /// Writing answers.
+    /// Writing the answers.
     pub format: u64,
 }
 
 impl Stages {
-    /// Returns each with its name, in order.
+    /// Returns each stage with its name, in order.
     pub fn named(&self) -> [(&'static str, u64); 5] {
         [
             ("admission", self.admission),
@@ -102,43 +104,43 @@ impl Stages {
     }
 }
 
-/// Counts queries.
+/// Counts queries and their durations.
 #[derive(Debug)]
 pub struct Metrics {
     slow: Duration,
     counted: Mutex<Counted>,
 }
 
-/// What was counted, at one moment.
+/// The counters at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Queries by how they ended, in the order of [`Outcome::ALL`].
+    /// Queries by outcome, in the order of [`Outcome::ALL`].
     pub by_outcome: [u64; Outcome::ALL.len()],
-    /// Queries that took longer than a slow one may.
+    /// Queries above the duration of a slow one.
     pub slow: u64,
-    /// What half of the last queries took at most, in microseconds.
+    /// The median duration of recent queries, in microseconds.
     pub p50_us: Option<u64>,
-    /// What nineteen of twenty took at most.
+    /// The 95th percentile of their durations, in microseconds.
     pub p95_us: Option<u64>,
-    /// How long all have taken together, the wait included.
+    /// The total duration of all queries, the wait included, in microseconds.
     pub took_us: u64,
-    /// Of that, in each stage.
+    /// The time of each stage.
     pub stages: Stages,
-    /// From how long on a query is a slow one.
+    /// The duration above which a query counts as slow.
     pub slow_after: Duration,
-    /// The most segments that one of them has read; `None` before the first.
+    /// The most segments that one query has read; `None` before the first.
     pub segments_most: Option<u64>,
 }
 
 impl Counts {
-    /// Returns how many queries ended so.
+    /// Returns how many queries had an outcome.
     pub fn of(&self, outcome: Outcome) -> u64 {
         self.by_outcome[outcome.place()]
     }
 }
 
 impl Metrics {
-    /// Begins to count. A query that takes longer than `slow` is a slow one.
+    /// Builds counters. A query that takes longer than `slow` counts as slow.
     pub fn new(slow: Duration) -> Metrics {
         Metrics {
             slow,
@@ -146,8 +148,8 @@ impl Metrics {
         }
     }
 
-    /// Counts a query that was in the daemon for `took`, and waited for `waited` of that. Those that were refused at once tell nothing of
-    /// how long queries take.
+    /// Counts a query that took `took`, of which it waited for `waited`. Refused queries don't
+    /// count for durations.
     pub fn ended(&self, answer: &Answer, waited: Duration, took: Duration) {
         let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let outcome = answer.outcome;
@@ -172,13 +174,13 @@ impl Metrics {
         counted.next = (at + 1) % REMEMBERED;
     }
 
-    /// Counts a request by how it ended only, as one that was refused before it was looked at.
+    /// Counts only the outcome of a request, for one that was refused before admission.
     pub fn refused(&self, answer: &Answer) {
         let count = &mut self.lock().by_outcome[answer.outcome.place()];
         *count = count.saturating_add(1);
     }
 
-    /// Returns what was counted so far. Sorts what is remembered, a thousand numbers.
+    /// Returns the counters. Sorts the remembered durations, about a thousand numbers.
     pub fn counts(&self) -> Counts {
         let counted = self.lock();
         let mut times = counted.times.clone();
@@ -215,7 +217,7 @@ impl Metrics {
     }
 }
 
-/// Writes counts in the text format that Prometheus collects, with what runs and waits at this moment.
+/// Formats counters for Prometheus, with the numbers of running and waiting queries.
 pub fn exposition(counts: &Counts, running: usize, waiting: usize) -> String {
     let mut out = String::new();
     let mut metric = |name: &str, kind: &str, help: &str, values: &[(String, String)]| {

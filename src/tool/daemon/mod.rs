@@ -1,9 +1,13 @@
-//! The query daemon: one process that answers many clients about one tree.
+//! The query daemon: one process that answers the queries of many clients about one tree.
 //!
-//! Owns the protocol of `ggrep` clients: how messages are framed ([`frame`]), what they are ([`request`], [`reply`]), how a client and a
-//! daemon come to terms ([`handshake`]), what makes two daemons different ([`identity`]), and who is let in when ([`admission`]). These are
-//! types and pure functions. Around them stand a [`service`], which answers without knowing of sockets, a [`server`] at a [`socket`], and
-//! a [`client`]. Searching is what it is for everybody.
+//! The layers, from the wire to the search:
+//! - [`frame`] delimits messages, [`request`] and [`reply`] define them;
+//! - [`handshake`] negotiates the protocol version, [`identity`] computes the ids that both sides
+//!   compare;
+//! - [`server`] owns the connections of a [`socket`], [`client`] is the other end;
+//! - [`admission`] decides which query runs, waits or is refused;
+//! - [`service`] answers admitted queries. It knows nothing of sockets, and it searches with the
+//!   same tools as every other surface.
 
 pub mod admission;
 mod answer;

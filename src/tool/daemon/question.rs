@@ -1,9 +1,10 @@
-//! The question of a person, put to a daemon of the same version.
+//! The wire format of a person's search that a daemon answers.
 //!
-//! Owns its shape on the wire. It travels as the call of a tool named [`NAME`], which takes every part of a [`Question`]. The
-//! daemon answers with several messages: [`Message::Parts`] while it searches, and [`Message::End`], so that the program prints
-//! the same bytes as by its own search, and the first of them before the search has ended. The shape is no promise: a program
-//! asks only daemons of its own version.
+//! Owns the messages. A search travels as a call of a tool named [`NAME`], with all parts of a
+//! [`Question`]. The daemon answers with several messages: [`Message::Parts`] and others while it
+//! searches, then [`Message::End`]. So the program prints the same bytes as by its own search, and
+//! begins before the search has ended. The format is private: a program asks only daemons of its
+//! own version.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -27,18 +28,18 @@ use crate::tool::error::{DenialReason, ToolError};
 use crate::tool::response::IndexUse;
 use crate::tool::search::{SearchTool, ToolContext};
 
-/// The name under which a daemon answers it.
+/// The tool name of such a call.
 pub(crate) const NAME: &str = "question";
 
-/// Bytes of parts that are sent together. The first part is sent at once.
+/// The bytes of parts that are sent together. The first part is sent at once.
 const TOGETHER: usize = 64 << 10;
 
-/// A question and its time.
+/// A question and its time limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct QuestionCall {
-    /// What is asked.
+    /// The question itself.
     pub(crate) question: Question,
-    /// Milliseconds that the answer may take; as many as the daemon gives if absent.
+    /// The time limit in milliseconds; the daemon's default if absent.
     pub(crate) timeout_ms: Option<u64>,
 }
 
@@ -46,36 +47,36 @@ pub(crate) struct QuestionCall {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Message {
-    /// What was found, in emission order. None are sent to say that the search goes on.
+    /// Parts of the answer, in emission order. An empty list says that the search continues.
     Parts(Vec<Found>),
-    /// Files of one searched path that are listed: a name for each, below that path.
+    /// Listed files of one searched path, as paths below it.
     Listed {
-        /// Which of the searched paths, from 0.
+        /// The index of the searched path, from 0.
         target: usize,
         /// The paths below it.
         #[serde(with = "as_text::paths")]
         paths: Vec<PathBuf>,
     },
-    /// The first lines of the next file, of which there are too many for one message.
+    /// The first lines of the next file, which has too many for one message.
     Lines(Vec<Line>),
-    /// The last one.
+    /// The last message.
     End(Box<AnswerEnd>),
 }
 
-/// What follows the last part of an answer.
+/// The end of an answer, after its last part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AnswerEnd {
-    /// The counts.
+    /// The counts of results.
     pub(crate) totals: Totals,
-    /// The limits that cut it.
+    /// The limits that cut the answer.
     pub(crate) cuts: Cuts,
-    /// The search ended before it was complete: its time was over, or the engine failed.
+    /// Whether the search ended early: it timed out, or the engine failed.
     pub(crate) is_broken_off: bool,
-    /// What an index had to do with it.
+    /// How an index contributed.
     pub(crate) index: IndexUse,
-    /// How far the matches are from the pattern, if nothing matched as the question has it.
+    /// The distance of the matches from the pattern, if there was no exact match.
     pub(crate) approximate: Option<Fuzziness>,
-    /// What came of approximate searches.
+    /// The outcome of approximate searches.
     pub(crate) fallback: Fallback,
 }
 
@@ -92,7 +93,7 @@ impl From<Summary> for AnswerEnd {
     }
 }
 
-/// Writes a message that says that the search goes on.
+/// Builds a message that says that the search continues.
 pub(super) fn going_on() -> Vec<u8> {
     payload(&Message::Parts(Vec::new()))
 }
@@ -115,16 +116,16 @@ impl From<AnswerEnd> for Summary {
     }
 }
 
-/// Takes the messages of an answer but the last one. `Break` if nobody wants more of it.
+/// Receives the messages of an answer except for the last one. `Break` ends the answer.
 pub(crate) type Sender<'a> = dyn Fn(Vec<u8>) -> ControlFlow<()> + 'a;
 
 impl QuestionCall {
-    /// Writes the call.
+    /// Builds the call.
     #[cfg(any(feature = "cli", test))]
     pub(crate) fn to_call(&self) -> ToolCall {
         let request = match serde_json::to_value(self) {
             Ok(Value::Object(request)) => request,
-            // A struct of texts, numbers and lists of them can always be written, as an object.
+            // A struct of texts, numbers and lists of them always serializes to an object.
             _ => serde_json::Map::new(),
         };
         ToolCall {
@@ -137,7 +138,7 @@ impl QuestionCall {
         }
     }
 
-    /// Reads the request of a call.
+    /// Parses the request of a call.
     ///
     /// # Errors
     ///
@@ -163,13 +164,13 @@ impl QuestionCall {
     }
 }
 
-/// Answers a call: sends what is found with `send`, in messages of at most `context.max_output_bytes`, and returns the last
-/// message and whether the search was broken off.
+/// Answers a call. Sends parts with `send`, in messages of at most `context.max_output_bytes`, and
+/// returns the last message and whether the search ended early.
 ///
 /// # Errors
 ///
-/// Those of the search, and [`DenialReason::LimitsExceeded`] for a line that does not fit one message. Whoever asks can
-/// search for the rest by itself.
+/// The error of the search, or [`DenialReason::LimitsExceeded`] for a line that does not fit into
+/// one message. The client can search without a daemon then.
 pub(super) fn answer(
     tool: &SearchTool,
     request: Value,
@@ -191,7 +192,7 @@ pub(super) fn answer(
         send,
     };
     let summary = tool.answer(&asked.question, &call, &mut |found| parts.take(found))?;
-    // Where nobody wants more, nobody reads the end.
+    // A `Break` can be ignored here: the client has disconnected and does not read the end.
     let _ = parts.send();
     if parts.is_too_large {
         let message = "a line does not fit one message; search without a daemon";
@@ -205,7 +206,7 @@ pub(super) fn answer(
     Ok((payload(&Message::End(Box::new(end))), timed_out))
 }
 
-/// Makes one message of names of parts that are all listed files of one searched path; gives back what is not.
+/// Combines parts that are all listed files of one searched path; returns other parts unchanged.
 fn listed(parts: Vec<Found>) -> Result<Message, Vec<Found>> {
     let is_listed = FileOutcome::listed();
     let target_of = |found: &Found| match found {
@@ -228,16 +229,16 @@ fn listed(parts: Vec<Found>) -> Result<Message, Vec<Found>> {
     })
 }
 
-/// Parts of an answer on their way to a client.
+/// Parts of an answer that wait to be sent.
 struct Parts<'a> {
     waiting: Vec<Found>,
-    /// Bytes of those that wait.
+    /// Bytes of the waiting parts.
     bytes: usize,
-    /// Bytes that are worth a message.
+    /// Bytes at which the parts are sent.
     worth_sending: usize,
     /// Bytes of the longest message.
     most: usize,
-    /// A part does not fit a message, so it was not sent, and nothing after it.
+    /// A part did not fit into a message. It was not sent, nor anything after it.
     is_too_large: bool,
     send: &'a Sender<'a>,
 }
@@ -255,14 +256,14 @@ impl Parts<'_> {
         }
     }
 
-    /// Sends the first lines of a file by themselves, as long as there are more than fit a message with others.
+    /// Sends the first lines of a file separately while the rest is too long for a message.
     fn send_long(&mut self, lines: &mut Vec<Line>) -> ControlFlow<()> {
         let most = TOGETHER.min(self.most / 8);
         let mut bytes: usize = lines.iter().map(Line::footprint).sum();
         if bytes <= most {
             return ControlFlow::Continue(());
         }
-        // What stands before the file comes before its lines.
+        // Parts before the file are sent before its lines.
         self.send()?;
         let mut rest = std::mem::take(lines).into_iter().peekable();
         while bytes > most {
@@ -280,7 +281,7 @@ impl Parts<'_> {
         ControlFlow::Continue(())
     }
 
-    /// Sends what waits.
+    /// Sends the waiting parts.
     fn send(&mut self) -> ControlFlow<()> {
         if self.waiting.is_empty() || self.is_too_large {
             return ControlFlow::Continue(());

@@ -1,38 +1,38 @@
-//! Queries that are refused since too many wait.
+//! Refusals of queries because too many are waiting.
 //!
-//! Owns what becomes of clients that come again too early, and how much of it all is logged. It
-//! knows no clock: it is told what time it is.
+//! Owns the delays of clients that retry too early, and the rate at which refusals are logged. It
+//! has no clock: callers pass the time.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::admission::Client;
 
-/// Of how many clients it is known when they may come again.
+/// How many clients are remembered.
 const CLIENTS: usize = 1_024;
 
-/// The longest time after which a client is told to try again, in milliseconds.
+/// The longest retry delay, in milliseconds.
 const LONGEST_MS: u64 = 5_000;
 
-/// The longest time for which a refusal is held back.
+/// The longest time for which a refusal is delayed.
 const HELD: Duration = Duration::from_secs(1);
 
-/// How often refusals are logged at most.
+/// The shortest interval between log lines about refusals.
 const LOGGED: Duration = Duration::from_secs(10);
 
-/// When a client may come again, and what it was told.
+/// The last refusal of a client: the end of its delay, and the delay that it got.
 #[derive(Clone, Copy, Debug)]
 struct Told {
     until: Instant,
     retry_after_ms: u64,
 }
 
-/// What a client is told that is refused.
+/// The refusal of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
-    /// In how many milliseconds it is worth trying again.
+    /// The delay before a retry is worthwhile, in milliseconds.
     pub(super) retry_after_ms: u64,
-    /// For how long this is held back, so that whoever does not wait is made to.
+    /// How long the refusal is delayed, so that a client that retried too early has to wait.
     pub(super) held: Duration,
 }
 
@@ -45,8 +45,8 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    /// Decides what a client is told. One that came before it should have is told twice the time,
-    /// and only when that it was told first is over.
+    /// Refuses a query. A client that retried too early gets twice its last delay, and gets the
+    /// refusal only after the rest of that delay, up to [`HELD`].
     pub(super) fn refuse(&mut self, client: &Client, retry_after_ms: u64, now: Instant) -> Refusal {
         let before = self.told.get(client).filter(|told| now < told.until);
         let refusal = match before {
@@ -75,14 +75,13 @@ impl Refusals {
         refusal
     }
 
-    /// Counts a refusal. Returns how many there were since some were last logged, if that is to be
-    /// logged now.
+    /// Counts a refusal. Returns the number of unlogged refusals if they are to be logged now.
     pub(super) fn count(&mut self, now: Instant) -> Option<u64> {
         self.unlogged += 1;
         self.due(now)
     }
 
-    /// Returns how many refusals there were since some were last logged, if that is to be logged.
+    /// Returns the number of unlogged refusals if they are to be logged now.
     pub(super) fn due(&mut self, now: Instant) -> Option<u64> {
         let since = self.logged.map(|at| now.saturating_duration_since(at));
         if self.unlogged == 0 || since.is_some_and(|since| since < LOGGED) {
@@ -122,7 +121,7 @@ mod tests {
             refusals.refuse(&named("other"), 100, now),
             refused(100, ms(0))
         );
-        // It has heard that 60 ms later, and comes at once.
+        // The client gets that refusal 60 ms later, and retries at once.
         now += ms(60);
         assert_eq!(refusals.refuse(&me, 100, now), refused(400, ms(200)));
         for _ in 0..10 {
@@ -130,7 +129,7 @@ mod tests {
             let refusal = refusals.refuse(&me, 100, now);
             assert!(refusal.held <= HELD && refusal.retry_after_ms <= LONGEST_MS);
         }
-        // Who waits once is treated as everybody.
+        // A client that has waited is treated like a new one.
         now += ms(LONGEST_MS) + HELD;
         assert_eq!(refusals.refuse(&me, 100, now), refused(100, ms(0)));
     }

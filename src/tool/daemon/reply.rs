@@ -1,7 +1,8 @@
-//! What a daemon answers.
+//! The answers of a daemon.
 //!
-//! Owns the shapes of responses, which are part of the contract: every field is always there unless it says otherwise, `null` stands only
-//! where that is allowed, and nothing is added without a new `schema_version`. The schemas in `docs/schemas/` are made from these types.
+//! Owns the shapes of responses, which are part of the contract. Every field is present unless its
+//! doc says otherwise, `null` occurs only where its schema allows it, and new fields need a new
+//! `schema_version`. The schemas in `docs/schemas/` are generated from these types.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,7 +48,7 @@ impl ErrorCode {
         ErrorCode::Incompatible,
     ];
 
-    /// Returns the word for it.
+    /// Returns the name of the code.
     pub fn as_str(self) -> &'static str {
         match self {
             ErrorCode::Busy => "busy",
@@ -59,7 +60,7 @@ impl ErrorCode {
         }
     }
 
-    /// Returns the exit status of a program that ends with it.
+    /// Returns the exit status of a program that fails with the code.
     pub fn exit_status(self) -> u8 {
         match self {
             ErrorCode::Busy => 10,
@@ -102,7 +103,7 @@ pub struct FailureDetails {
 }
 
 impl Failure {
-    /// Says what went wrong. What a terminal could take for a command is escaped in the message.
+    /// Builds a failure. Control characters in the message are escaped.
     pub fn new(code: ErrorCode, message: impl AsRef<str>) -> Failure {
         Failure {
             error: FailureDetails {
@@ -115,7 +116,7 @@ impl Failure {
         }
     }
 
-    /// Says of which request.
+    /// Adds the id of the request.
     #[must_use]
     pub fn of(mut self, request_id: Option<String>) -> Failure {
         self.error.request_id = request_id;
@@ -138,7 +139,7 @@ pub struct SchemaVersions {
 }
 
 impl SchemaVersions {
-    /// Returns those that this program writes.
+    /// Returns the versions that this program writes.
     pub fn own() -> SchemaVersions {
         let own = || vec![SCHEMA_VERSION];
         SchemaVersions {
@@ -225,7 +226,7 @@ pub struct Timings {
     pub format: u64,
 }
 
-/// How well a place answers, in ten-thousandths; written with four decimals, always.
+/// The score of a result, in ten-thousandths. It is always written with four decimals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Score(pub u64);
 
@@ -326,7 +327,7 @@ pub struct Acknowledged {
     pub request_id: Option<String>,
 }
 
-/// The name and the schema of each message, as `docs/schemas/` has them.
+/// Returns the name and the schema of each message, as in `docs/schemas/`.
 pub fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         ("handshake_request", written_schema_of::<Hello>()),
@@ -341,7 +342,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// The schema of what a client sends after the handshake: one of the requests, told apart by their `type`.
+/// Returns the schema of requests: one variant for each value of `type`.
 fn request_schema() -> Value {
     let bare = |kind: &str| {
         (
@@ -361,7 +362,7 @@ fn request_schema() -> Value {
     let all = kinds.into_iter().map(|(kind, fields)| {
         let mut properties = fields["properties"].clone();
         if let Value::Object(properties) = &mut properties {
-            // A field that is not given is left out.
+            // Fields without a value are left out, so `null` is not allowed.
             for field in properties.values_mut() {
                 if let Some(Value::Array(kinds)) = field.get_mut("type") {
                     kinds.retain(|kind| kind != "null");
@@ -376,7 +377,7 @@ fn request_schema() -> Value {
             "description": "An id that the client makes up, without control characters; of the other request for `cancel`.",
             "type": "string", "minLength": 1, "maxLength": MAX_ID_CHARS,
         });
-        // What is false if it is absent is written only where it is true.
+        // Fields that default to false are optional.
         let optional = ["explain", "deterministic", "raw"];
         let mut required = vec![json!("type")];
         let named = fields["required"].as_array().into_iter().flatten().cloned();

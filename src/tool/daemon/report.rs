@@ -1,6 +1,7 @@
-//! What a daemon answers to `status`, `health` and `metrics`.
+//! The answers to `status`, `health` and `metrics`.
 //!
-//! Owns the shapes, which are part of the contract like those of [`reply`](super::reply). Metadata only: nothing in them is text of a file.
+//! Owns their shapes, which are part of the contract like those of [`reply`](super::reply). They
+//! hold metadata only, never text of a file.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -240,7 +241,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// Puts checks together.
+    /// Builds an answer from its checks.
     pub fn new(store_id: String, active_snapshot_id: Option<String>, checks: Vec<Check>) -> Health {
         Health {
             schema_version: SCHEMA_VERSION,

@@ -1,7 +1,7 @@
-//! What clients send: a handshake, then requests, one object a frame.
+//! The messages of clients: a handshake, then requests, one JSON object a frame.
 //!
-//! Owns the shapes and their checks. Everything that is wrong with a message is found here, and said in words that tell what to change
-//! and repeat nothing long.
+//! Owns the shapes and their validation. Every error in a message is found here. Its text says how
+//! to correct the message, and quotes only short parts of it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,19 +15,19 @@ use super::limits::{MAX_PER_FILE, MAX_RESULTS, QUERY_TIMEOUT_MS};
 use crate::exec::rank::{Profile, Snippet};
 use crate::tool::request::{SEARCH_NAME, SearchRequest};
 
-/// Characters of an id that a client makes up.
+/// The most characters of an id that a client chooses.
 pub const MAX_ID_CHARS: usize = 128;
 
-/// Characters of what a client sent, where it is repeated in a message.
+/// Half of the most characters of a client's text that an error message quotes.
 const SHOWN: usize = 80;
 
-/// Why a message is refused.
+/// The reason why a message is malformed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refused {
-    /// What is wrong, and what is allowed.
+    /// The problem, and the allowed values.
     pub message: String,
-    /// The id of the request, if that much could be read.
+    /// The id of the request, if it could be read.
     pub request_id: Option<String>,
 }
 
@@ -76,11 +76,11 @@ fn one_way_to_give_versions(schema: &mut schemars::Schema) {
 }
 
 impl Hello {
-    /// Reads a handshake.
+    /// Parses a handshake.
     ///
     /// # Errors
     ///
-    /// [`Refused`] for anything else.
+    /// [`Refused`] for any other message.
     pub fn parse(payload: &[u8]) -> Result<Hello, Refused> {
         let hello: Hello = typed(Value::Object(object(payload)?), "the handshake")?;
         match (&hello.protocol_versions, hello.protocol_version) {
@@ -114,7 +114,7 @@ impl Hello {
         one.chain(many).collect()
     }
 
-    /// Returns whether the client does not mind waiting for others.
+    /// Returns whether the client accepts to wait for others.
     pub fn is_batch(&self) -> bool {
         let mut capabilities = self.client_capabilities.iter().flatten();
         capabilities.any(|one| one == "batch")
@@ -158,7 +158,7 @@ pub struct SearchQuery {
 }
 
 impl SearchQuery {
-    /// Asks for words, everything else as it is by default.
+    /// Builds a query for words, with defaults for all other fields.
     pub fn new(query: impl Into<String>) -> SearchQuery {
         SearchQuery {
             query: query.into(),
@@ -272,11 +272,11 @@ pub struct ToolCall {
 }
 
 impl ToolCall {
-    /// Makes a call of the tool `Search`, which says nothing of what its request leaves open.
+    /// Builds a call of the tool `Search`. Fields without a value are left out.
     pub fn search(request: &SearchRequest) -> ToolCall {
         let mut fields = match serde_json::to_value(request) {
             Ok(Value::Object(fields)) => fields,
-            // It has names and plain values only, so that it is always one.
+            // A request holds only names and plain values, so it always serializes to an object.
             _ => Map::new(),
         };
         fields.retain(|_, value| !value.is_null());
@@ -291,40 +291,40 @@ impl ToolCall {
     }
 }
 
-/// What is asked for.
+/// The body of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
-    /// Ranked results.
+    /// A search with ranked results.
     Search(SearchQuery),
-    /// What a tool answers.
+    /// A call of a tool.
     Tool(ToolCall),
-    /// How the daemon is.
+    /// The state of the daemon.
     Status,
-    /// Whether anything is wrong.
+    /// The health checks.
     Health,
-    /// What was counted, for Prometheus.
+    /// The counters, for Prometheus.
     Metrics,
-    /// That a request of this connection ends.
+    /// Cancels another request of this connection.
     Cancel,
-    /// That the daemon ends.
+    /// Ends the daemon.
     Shutdown,
 }
 
 /// A request after the handshake.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// Its id, if the client gave it one; for [`Asked::Cancel`] that of the other request.
+    /// The id that the client chose, if any; for [`Asked::Cancel`] the id of the other request.
     pub id: Option<String>,
-    /// What is asked for.
+    /// The body of the request.
     pub asked: Asked,
 }
 
 impl Request {
-    /// Reads a request.
+    /// Parses a request.
     ///
     /// # Errors
     ///
-    /// [`Refused`] for anything else.
+    /// [`Refused`] for any other message.
     pub fn parse(payload: &[u8]) -> Result<Request, Refused> {
         let mut fields = object(payload)?;
         let id = match fields.remove("request_id") {
@@ -348,11 +348,11 @@ impl Request {
         Ok(Request { id, asked })
     }
 
-    /// Writes the request as a client sends it.
+    /// Serializes the request as a client sends it.
     pub fn to_value(&self) -> Value {
         let fields = |value: Result<Value, serde_json::Error>| match value {
             Ok(Value::Object(fields)) => fields,
-            // Strings, numbers and lists of them can always be written.
+            // Strings, numbers and lists of them always serialize.
             _ => Map::new(),
         };
         let (kind, mut all) = match &self.asked {
@@ -421,7 +421,7 @@ fn object(payload: &[u8]) -> Result<Map<String, Value>, Refused> {
     }
 }
 
-/// An object that has no field twice: which one is meant, sender and reader could see differently.
+/// Checks that an object has no field twice, since sender and reader could use different ones.
 struct Once;
 
 impl<'de> Deserialize<'de> for Once {
@@ -466,7 +466,7 @@ fn check_id(name: &str, id: &str) -> Result<(), Refused> {
     id_error(id).map_or(Ok(()), |why| Err(Refused::new(format!("{name} {why}"))))
 }
 
-/// Returns why an id that a client makes up is refused, if it is.
+/// Returns why an id of a client is refused, if it is.
 pub(crate) fn id_error(id: &str) -> Option<String> {
     let fits = !id.is_empty() && id.chars().count() <= MAX_ID_CHARS;
     let is_plain = fits && !id.chars().any(char::is_control);
@@ -475,7 +475,7 @@ pub(crate) fn id_error(id: &str) -> Option<String> {
     })
 }
 
-/// Returns the beginning of what a client sent.
+/// Returns the beginning of a client's text.
 fn shown(text: &str) -> String {
     match text.chars().nth(SHOWN * 2) {
         None => text.to_string(),

@@ -1,7 +1,7 @@
-//! From a question to candidates.
+//! Retrievers: from a query to candidates.
 //!
-//! Owns the seam at which a further way to find candidates would be added: everything that follows, ranking, quotas and writing, knows
-//! candidates only.
+//! Owns the interface for ways to find candidates, to which a dense one could be added. The later
+//! stages, ranking, quotas and writing, know candidates only.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -25,24 +25,24 @@ use crate::tool::response::IndexUse;
 use crate::tool::sandbox::Sandbox;
 use crate::tool::searcher::{Searcher, Work};
 
-/// What a retriever has found.
+/// The result of a retriever.
 pub(super) struct Hits {
-    /// Candidates, and numbers about all files.
+    /// Candidates, and statistics of all files.
     pub(super) retrieved: Retrieved,
-    /// What an index had to do with it.
+    /// How an index contributed.
     pub(super) index: IndexUse,
-    /// The snapshot that says how each file is, if one does.
+    /// The snapshot that was searched, if one was.
     pub(super) snapshot: Option<Arc<Snapshot>>,
-    /// How long it took to pin that, or to find that there is none.
+    /// How long it took to pin the snapshot, or to find that there is none.
     pub(super) pinning: Duration,
 }
 
-/// Has each retriever find what it finds, and puts that together: a file that several found is one candidate, and what is known of all files
-/// is what the first one says.
+/// Runs each retriever and joins the results. A file that several retrievers found is one
+/// candidate. The statistics are those of the first retriever.
 ///
 /// # Errors
 ///
-/// Those of any of them.
+/// The first failure of a retriever.
 pub(super) fn retrieve_all(
     retrievers: &[&dyn Retriever],
     question: &Question,
@@ -58,40 +58,40 @@ pub(super) fn retrieve_all(
     Ok(hits)
 }
 
-/// A way from a question to candidates.
+/// A way to find candidates for a query.
 pub(super) trait Retriever {
-    /// Returns what it compares: `lexical` or `dense`.
+    /// Returns its kind: `lexical` or `dense`.
     fn kind(&self) -> &'static str;
 
-    /// Returns how.
+    /// Returns the name of its method.
     fn method(&self) -> &'static str;
 
-    /// Finds candidates. Once `options.stop` is raised, what is returned is not all there is.
+    /// Finds candidates. Once `options.stop` is raised, the result is incomplete.
     ///
     /// # Errors
     ///
-    /// `invalid_request` where the path can't be searched, `internal` where nothing can.
+    /// `invalid_request` if the path can't be searched, `internal` if the tree can't be read.
     fn retrieve(&self, question: &Question, options: &Retrieval<'_>) -> Result<Hits, Failure>;
 }
 
-/// Looks for words.
+/// The lexical retriever: it searches for words.
 pub(super) struct Lexical<'a> {
     pub(super) searcher: &'a Searcher,
     /// The canonical root.
     pub(super) root: &'a Path,
     pub(super) sandbox: &'a Sandbox,
-    /// The threads that read and compare.
+    /// The threads that read and count.
     pub(super) pool: &'a ThreadPool,
     pub(super) deadline: Deadline,
     pub(super) cancel: &'a CancelHandle,
 }
 
-/// Reads and counts.
+/// The work of a lexical retrieval.
 struct Retrieving<'a> {
     options: Retrieval<'a>,
     pool: &'a ThreadPool,
     deadline: &'a Deadline,
-    /// What of the time was left when the first file was looked for.
+    /// The time that was left when the first file was about to be read.
     left: OnceLock<Duration>,
 }
 
@@ -139,7 +139,8 @@ impl Retriever for Lexical<'_> {
             .options(limits, self.deadline.clone(), self.cancel);
         let (found, index, snapshot) = match meta.kind {
             EntryKind::Dir => self.searcher.over_dir(question, &run, &work),
-            // One file: its directory, and of that this file. What a walk passes over, since it is ignored, is searched where it is named.
+            // A file is searched as its directory, restricted to this file. An ignored file is
+            // searched if it is named.
             EntryKind::File => {
                 let of_dir = of_file(question, self.root, self.sandbox)?;
                 let mut found = self.searcher.over_dir(&of_dir, &run, &work);
@@ -150,7 +151,7 @@ impl Retriever for Lexical<'_> {
                         (work.through(named()), IndexUse::not_used(), None)
                     }
                     Ok(retrieved) if retrieved.candidates.is_empty() => {
-                        // An index knows nothing of a file that is binary as a whole.
+                        // An index has no entry for a binary file.
                         if let Ok(looked) = work.through(named()) {
                             retrieved.binary = looked.binary;
                         }
@@ -181,7 +182,7 @@ impl Retriever for Lexical<'_> {
     }
 }
 
-/// Asks for one file as its directory, of which only this file counts.
+/// Builds a question for one file: its directory, restricted to the file.
 fn of_file(question: &Question, root: &Path, sandbox: &Sandbox) -> Result<Question, Failure> {
     let unnamed = || invalid(format!("path is no file below {}", root.display()));
     let canonical = &question.target.canonical;

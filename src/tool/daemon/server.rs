@@ -1,7 +1,7 @@
-//! The server: connections, each with its requests in order.
+//! The server: accepts connections at a socket, each with its requests in order.
 //!
-//! Owns the sockets, their time limits, and the end of everything. Searching happens on threads of its own, of which there are as many as
-//! queries may run.
+//! Owns the listener, its time limits and the shutdown. Searches run on blocking threads, as many
+//! at once as the gate admits.
 
 mod asked;
 mod connection;
@@ -24,50 +24,52 @@ use super::service::Service;
 use super::socket::{Access, Identity, OwnSocket};
 use crate::tool::config::Config;
 
-/// Bytes of requests of all connections that were read and are not begun: one that comes beyond that is refused.
+/// The bytes of received requests that have not begun, over all connections. A further one is
+/// refused.
 const BACKLOG: usize = 64 << 20;
 
-/// How long the end waits for what runs on threads and was told to end.
+/// How long the shutdown waits for running threads that were told to end.
 const LAST: Duration = Duration::from_millis(100);
 
-/// How long a server waits at least for its first request, however soon it is to end without more.
+/// The minimum time that a server waits for its first request, even with a shorter `idle_exit`.
 const FIRST: Duration = Duration::from_secs(60);
 
-/// How long a stale server that ends by itself may be idle: clients have another one.
+/// The maximum idle time of a stale server with `idle_exit`: clients use another daemon already.
 const STALE: Duration = Duration::from_secs(60);
 
-/// How often it is looked at most whether a server is idle.
+/// The shortest interval of idle checks.
 const NAP: Duration = Duration::from_millis(20);
 
-/// Requests for the status that are answered at once. For the health it is one: that reads all of an index.
+/// How many `status` requests run at once. For `health` it is one, since it reads a whole index.
 const STATUSES: usize = 4;
 
-/// How a server behaves.
+/// The settings of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Queries that run and that wait.
+    /// The limits on queries that run and that wait.
     pub bounds: Bounds,
-    /// How long a query may take, the wait included.
+    /// The default time limit of a query, the wait included.
     pub timeout: Duration,
-    /// Bytes of a request.
+    /// The longest request, in bytes.
     pub max_request_bytes: usize,
-    /// Bytes of a response.
+    /// The longest response, in bytes.
     pub max_response_bytes: usize,
-    /// Connections at once; more wait to be accepted.
+    /// Connections at once; further ones wait to be accepted.
     pub connections: usize,
-    /// How long a client may take to begin, and to end a message that it has begun, or to take in an answer.
+    /// How long a client may take for the handshake, for a message that it has begun, and to
+    /// receive an answer.
     pub patience: Duration,
     /// How long a connection may be silent.
     pub idle: Duration,
-    /// How long the end may take.
+    /// How long the shutdown may take.
     pub shutdown: Duration,
-    /// How long a query takes that counts as a slow one.
+    /// The duration above which a query counts as slow.
     pub slow: Duration,
-    /// Who may use it.
+    /// The users that may connect.
     pub access: Access,
-    /// How often it is looked whether the configuration has changed; a change counts when it is there twice.
+    /// The interval of configuration checks. A change counts once two checks in a row see it.
     pub config_debounce: Duration,
-    /// How long nobody may have asked for anything before the server ends by itself; never, if there is none.
+    /// The idle time after which the server ends by itself; never, if absent.
     pub idle_exit: Option<Duration>,
 }
 
@@ -104,7 +106,7 @@ impl From<&Config> for Settings {
     }
 }
 
-/// A server that runs. It ends when it is told to, by a client or by [`Server::stop`], and when this is dropped.
+/// A running server. It ends on a client's `shutdown`, on [`Server::stop`], and when it is dropped.
 pub struct Server {
     path: PathBuf,
     ending: Arc<watch::Sender<bool>>,
@@ -118,27 +120,27 @@ struct Shared {
     metrics: Metrics,
     settings: Settings,
     ending: Arc<watch::Sender<bool>>,
-    /// When the server began.
+    /// When the server started.
     began: Instant,
-    /// When somebody last asked for something; when the server began, if nobody has.
+    /// When the last request was received; initially the start of the server.
     asked: Mutex<Instant>,
-    /// Connections that there may be more.
+    /// Permits for further connections.
     room: Arc<Semaphore>,
-    /// Bytes that requests may have more which are not begun.
+    /// Permits for further bytes of requests that have not begun.
     backlog: Arc<Semaphore>,
-    /// The socket, and which file it is.
+    /// The path of the socket, and the identity of its file.
     place: (PathBuf, Identity),
-    /// Turns of those who ask for the status, and for the health.
+    /// Permits for `status` and for `health`.
     statuses: Semaphore,
     healths: Semaphore,
 }
 
 impl Server {
-    /// Begins to serve at a socket, on threads of its own.
+    /// Starts a server at a socket, on threads of its own.
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// The error of the system if the runtime or a thread can't start.
     pub fn start(
         service: Service,
         mut socket: OwnSocket,
@@ -151,7 +153,8 @@ impl Server {
         listener.set_nonblocking(true)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
-            // A query that does not end in time leaves its thread behind.
+            // A query that overruns its time limit leaves its thread behind, so there are spare
+            // ones.
             .max_blocking_threads(settings.bounds.concurrent + 64)
             .thread_name("forge-search-serve")
             .enable_io()
@@ -194,13 +197,13 @@ impl Server {
         &self.path
     }
 
-    /// Returns what was counted of queries so far, and how many run and wait.
+    /// Returns the counters so far, and how many queries run and wait.
     pub fn counts(&self) -> (Counts, usize, usize) {
         let (running, waiting) = self.shared.gate.counts();
         (self.shared.metrics.counts(), running, waiting)
     }
 
-    /// Returns what ends the server when it is called, from any thread and without waiting.
+    /// Returns a function that ends the server. It can be called on any thread and does not wait.
     pub fn ender(&self) -> impl Fn() + Send + Sync + 'static {
         let ending = self.ending.clone();
         move || {
@@ -214,8 +217,8 @@ impl Server {
         ended.is_none_or(|ended| ended.join().unwrap_or(false))
     }
 
-    /// Ends the server: what runs or waits is answered as `cancelled`, new requests are not taken. Returns false if that took longer than
-    /// is allowed and something was left behind.
+    /// Ends the server: running and waiting queries get `cancelled`, new requests are not read.
+    /// Returns false if that took longer than allowed and something was left behind.
     pub fn stop(&mut self) -> bool {
         self.ending.send_replace(true);
         self.wait()
@@ -237,7 +240,7 @@ impl std::fmt::Debug for Server {
 }
 
 impl Shared {
-    /// Returns whether there is little room for more connections.
+    /// Returns whether more than three quarters of the connections are in use.
     fn is_crowded(&self) -> bool {
         self.room.available_permits() < self.settings.connections / 4
     }
@@ -250,15 +253,15 @@ fn serve(
     socket: OwnSocket,
 ) -> bool {
     let ended = runtime.block_on(accept(listener, shared));
-    // What does not notice that it is over is left behind: dropping the runtime would wait for it.
+    // Threads that do not end are left behind. Dropping the runtime would wait for them.
     runtime.shutdown_timeout(LAST);
-    // Only now may another daemon begin.
+    // Only now may another daemon start.
     drop(socket);
     ended
 }
 
-/// Accepts connections until the end, then waits for those that are left and for the indexes, both at once and no longer than the end may
-/// take.
+/// Accepts connections until the shutdown. Then waits for the open connections and for the indexes
+/// at the same time, for no longer than the shutdown may take.
 async fn accept(listener: UnixListener, shared: &Arc<Shared>) -> bool {
     let mut ending = shared.ending.subscribe();
     let mut connections = JoinSet::new();
@@ -269,7 +272,7 @@ async fn accept(listener: UnixListener, shared: &Arc<Shared>) -> bool {
             _ = ending.wait_for(|ending| *ending) => break,
             permit = shared.room.clone().acquire_owned() => permit,
         };
-        // Nobody closes it.
+        // The semaphore is never closed.
         let Ok(permit) = permit else { break };
         tokio::select! {
             _ = ending.wait_for(|ending| *ending) => break,
@@ -281,7 +284,7 @@ async fn accept(listener: UnixListener, shared: &Arc<Shared>) -> bool {
                         drop(permit);
                     });
                 }
-                // Too many open files, say: others have to go first.
+                // For example too many open files: wait until some are closed.
                 Err(_) => sleep(Duration::from_millis(20)).await,
             },
         }
@@ -299,7 +302,7 @@ async fn accept(listener: UnixListener, shared: &Arc<Shared>) -> bool {
     ended.unwrap_or(false)
 }
 
-/// Ends the server once nobody has asked for anything for long enough.
+/// Ends the server once it has been idle for long enough.
 async fn end_when_idle(shared: Arc<Shared>) {
     let Some(most) = shared.settings.idle_exit else {
         return;
@@ -314,7 +317,7 @@ async fn end_when_idle(shared: Arc<Shared>) {
             .saturating_duration_since(asked);
         let busy = shared.gate.counts() != (0, 0);
         let look = most;
-        // A client that started the daemon may be slow to ask its first question.
+        // A client that started the daemon may be slow to send its first request.
         let most = match asked == shared.began {
             true => most.max(FIRST),
             false => most,
@@ -327,7 +330,7 @@ async fn end_when_idle(shared: Arc<Shared>) {
             shared.ending.send_replace(true);
             return;
         }
-        // The first question may come at any time.
+        // The first request may arrive at any time.
         let left = most.saturating_sub(idle).min(look).clamp(NAP, STALE);
         tokio::select! {
             _ = ending.wait_for(|ending| *ending) => return,
@@ -336,7 +339,8 @@ async fn end_when_idle(shared: Arc<Shared>) {
     }
 }
 
-/// Looks whether the configuration has changed, and makes the daemon stale when it has, and stays so; ends it when its socket is gone.
+/// Makes the daemon stale, for good, when the configuration changes. Ends it when its socket is
+/// gone.
 async fn follow_config(shared: Arc<Shared>) {
     let mut ending = shared.ending.subscribe();
     let mut changed = false;
@@ -346,7 +350,7 @@ async fn follow_config(shared: Arc<Shared>) {
             () = sleep(shared.settings.config_debounce) => {}
         }
         if Identity::of(&shared.place.0) != Some(shared.place.1) {
-            // Nobody can find it any more, and nothing keeps another one from beginning.
+            // No client can find this daemon any more, and nothing keeps another one from starting.
             tracing::warn!(target: "forge_search::daemon", "socket_gone");
             shared.ending.send_replace(true);
             return;

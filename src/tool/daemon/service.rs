@@ -1,6 +1,8 @@
-//! What a daemon does for a request that was let in.
+//! The service: answers the requests that the gate has admitted.
 //!
-//! Owns the tools, the names of snapshots and the threads that rank. It knows no sockets: it is given a request and returns a payload.
+//! Owns the tools, the ids of snapshots and the threads that rank. It takes a request and returns a
+//! payload; it knows no sockets. The server calls it, and so do surfaces that search in their own
+//! process.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -39,51 +41,51 @@ use crate::tool::search_files::{FILES_NAME, FilesTool};
 use crate::tool::text_answer::TextAnswer;
 use crate::tool::tools::ToolName;
 
-/// Names of snapshots that are kept: those that queries which run at once may have pinned.
+/// How many snapshot ids the service remembers: enough for all queries that run at once.
 const KEPT_IDS: usize = 256;
 
-/// States of ignore files whose fingerprints are kept.
+/// How many ignore fingerprints the service remembers.
 const KEPT_INPUTS: usize = 4;
 
-/// What a service is made of.
+/// The parts that a service is built from.
 pub struct Parts {
     /// The tool `Search`, with its indexes.
     pub search: SearchTool,
-    /// The tool `search_files`, with its own.
+    /// The tool `search_files`, with its indexes.
     pub files: FilesTool,
-    /// Where calls may read, and their clock.
+    /// The sandbox, the clock and the limits of tool calls.
     pub context: ToolContext,
-    /// Where the searches of people may read.
+    /// The sandbox of searches that people run.
     pub people: Arc<Sandbox>,
     /// The canonical root.
     pub root: PathBuf,
     /// The configuration in force.
     pub config: Config,
-    /// The time that ids begin with.
+    /// The wall clock; ids begin with its time.
     pub wall: WallClock,
-    /// The log of the process, if it has one.
+    /// The log file of the process, if it has one.
     pub log: Option<PathBuf>,
-    /// The program that is asked which files git does not know.
+    /// The git program, which `status` and `health` run.
     pub git: Option<PathBuf>,
     /// Environment variables that lead git to the user's own configuration.
     pub git_settings: Vec<(OsString, OsString)>,
-    /// The least time that git gets for an answer; some seconds at most if absent.
+    /// The minimum time limit of a git command; a few seconds if absent.
     pub git_patience: Option<Duration>,
-    /// Computes the fingerprint of the configuration as it is now; nothing for one that never changes.
+    /// Computes the current fingerprint of the configuration; absent for a fixed configuration.
     pub fingerprint: Option<Fingerprint>,
 }
 
-/// Computes the fingerprint of the configuration as it is now.
+/// Computes the current fingerprint of the configuration.
 pub type Fingerprint = Arc<dyn Fn() -> Now + Send + Sync>;
 
-/// What the configuration is now.
+/// The current state of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Now {
-    /// It has this fingerprint.
+    /// The configuration is valid and has this fingerprint.
     Is(String),
-    /// It is there, or is no more, and says nothing that can be used.
+    /// The configuration is gone or invalid.
     Wrong,
-    /// The system does not let it be read at this moment.
+    /// The configuration can't be read at this moment.
     Unreadable,
 }
 
@@ -97,10 +99,10 @@ pub struct Service {
     store: Store,
     wall: WallClock,
     pool: ThreadPool,
-    /// For queries that give way to others.
+    /// The ranking threads of low-priority queries.
     behind: ThreadPool,
     caps: Caps,
-    /// Told apart from those of other processes by this.
+    /// Identifies this process in ids: its process id and its start time.
     born: String,
     started_ns: i64,
     config: Config,
@@ -108,21 +110,21 @@ pub struct Service {
     git: Option<PathBuf>,
     git_settings: Vec<(OsString, OsString)>,
     git_patience: Option<Duration>,
-    /// What ends those who look how it is.
+    /// Cancels running `status` and `health` requests.
     looking: Stop,
     fingerprint: Option<Fingerprint>,
-    /// Whether the configuration has changed since.
+    /// Whether the configuration has changed since the start.
     stale: AtomicBool,
     ids: AtomicU64,
     snapshots: Mutex<VecDeque<(SnapshotKey, String)>>,
-    /// Fingerprints of what decides about eligibility, by how that was when it was read, the latest last.
+    /// Ignore fingerprints by the state of the ignore files, the latest last.
     ignored: Mutex<VecDeque<(String, String)>>,
 }
 
-/// What tells one snapshot of this process from another.
+/// Identifies a snapshot within this process: checksum, generation, sequence.
 type SnapshotKey = (u64, Option<u64>, u64);
 
-/// What ends a request that runs.
+/// Ends a running request.
 #[derive(Clone, Debug, Default)]
 pub struct Ending {
     stop: Stop,
@@ -130,52 +132,52 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// Ends it; the first reason stays.
+    /// Ends the request. The first reason stays.
     pub fn end(&self, reason: StopReason) {
         self.stop.raise(reason);
         self.cancel.cancel();
     }
 
-    /// Returns the reason once it was ended.
+    /// Returns why the request was ended, once it was.
     pub fn reason(&self) -> Option<StopReason> {
         self.stop.reason()
     }
 }
 
-/// What a request was answered with.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The payload.
+    /// The serialized message.
     pub payload: Vec<u8>,
     /// How the request ended.
     pub outcome: Outcome,
-    /// What is written to the log of an answer to a question.
+    /// The log fields of a ranked search; absent for other requests.
     pub facts: Option<Facts>,
 }
 
-/// What is known of the answer to a question, but not what it was about.
+/// The log fields of a ranked search. They hold no query text and no path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// The request.
+    /// The id of the request.
     pub request_id: Option<String>,
-    /// What was searched.
+    /// The id of the snapshot that was searched.
     pub snapshot_id: Option<String>,
-    /// How it was ranked.
+    /// The ranking profile.
     pub profile: String,
-    /// How many results there may have been.
+    /// The limit on results.
     pub max_results: u64,
-    /// How many of one file.
+    /// The limit on results of one file.
     pub per_file: u64,
-    /// How much was shown of each.
+    /// The snippet mode.
     pub snippet: String,
-    /// How long each stage took.
+    /// The time that each stage took.
     pub timings: Timings,
-    /// How many segments were read, once that is known.
+    /// The number of segments that were read, once that is known.
     pub segments: Option<u64>,
 }
 
 impl Facts {
-    /// Returns what is known of a question before it is answered.
+    /// Returns the log fields that are known before the query is answered.
     pub(super) fn asked(query: &SearchQuery) -> Facts {
         let profile = Profile::from(query.mode.unwrap_or_default());
         Facts {
@@ -223,28 +225,29 @@ impl Answer {
     }
 }
 
-/// A request that was let in.
+/// The context of an admitted request.
 pub struct Admitted<'a> {
-    /// The id that the client gave it.
+    /// The id that the client gave the request.
     pub id: Option<String>,
-    /// What ends it.
+    /// Ends the request.
     pub ending: &'a Ending,
-    /// When its answer has to be there.
+    /// When the answer is due.
     pub deadline: Deadline,
-    /// When it came; just now, if that is not said.
+    /// When the request was received; now, if absent.
     pub came: Option<Instant>,
-    /// How long it waited.
+    /// How long the request waited.
     pub waited: Duration,
-    /// Whether that was for other queries.
+    /// Whether the request waited for other queries.
     pub queued: bool,
-    /// Bytes that the answer may have.
+    /// The largest response, in bytes.
     pub max_response_bytes: usize,
-    /// Whether it gives way to other queries.
+    /// Whether the request runs with low priority.
     pub stands_back: bool,
 }
 
 impl<'a> Admitted<'a> {
-    /// A request that did not wait, of the process itself: its answer may have any length.
+    /// Builds the context of a request of this process: no wait, no limit on the length of its
+    /// answer.
     #[cfg(feature = "cli")]
     pub(crate) fn at_once(ending: &'a Ending, deadline: Deadline) -> Admitted<'a> {
         Admitted {
@@ -270,11 +273,11 @@ impl fmt::Debug for Service {
 }
 
 impl Service {
-    /// Sets a service up. Its indexes live, or are brought up to date, as whoever made them sees fit.
+    /// Builds a service. The caller decides whether its indexes are live indexes.
     ///
     /// # Errors
     ///
-    /// That of the system if there can be no more threads.
+    /// The error of the system if it can't start more threads.
     pub fn new(parts: Parts) -> std::io::Result<Service> {
         let threads = std::thread::available_parallelism().map_or(2, usize::from);
         let pool = rayon::ThreadPoolBuilder::new()
@@ -316,7 +319,7 @@ impl Service {
         })
     }
 
-    /// Returns what clients have to mean.
+    /// Returns the store and the configuration that clients have to name in the handshake.
     pub fn store(&self) -> &Store {
         &self.store
     }
@@ -331,49 +334,49 @@ impl Service {
         &self.context.clock
     }
 
-    /// Makes an id that no other request has.
+    /// Returns a new id for a request.
     pub fn new_id(&self) -> String {
         let nth = self.ids.fetch_add(1, Ordering::Relaxed);
         identity::snapshot_id("request", self.now_ms(), self.born.as_bytes(), nth)
     }
 
-    /// Has those who look how the daemon is end soon: it is about to end itself.
+    /// Cancels `status` and `health` requests that are running, because the daemon is about to end.
     #[cfg(unix)]
     pub fn stop_looking(&self) {
         self.looking.raise(StopReason::Cancelled);
     }
 
-    /// Returns all indexes of the tools.
+    /// Returns the indexes of all tools.
     fn indexes(&self) -> impl Iterator<Item = &Arc<Indexes>> {
         self.search.indexes().into_iter().chain(self.files_own())
     }
 
-    /// Returns the indexes of `search_files`, where they are others than those of `Search`.
+    /// Returns the indexes of `search_files` if `Search` does not share them.
     fn files_own(&self) -> Option<&Arc<Indexes>> {
         let search = self.search.indexes();
         let is_other = |own: &&Arc<Indexes>| search.is_none_or(|search| !Arc::ptr_eq(search, own));
         self.files.indexes().filter(is_other)
     }
 
-    /// Ends what indexes do in the background. Returns false if something was left behind.
+    /// Ends the background work of the indexes. Returns false if some of it did not end in time.
     pub fn shut_down(&self) -> bool {
         let ended = self.indexes().map(|indexes| indexes.shut_down());
         ended.fold(true, |all, one| all & one)
     }
 
-    /// Says how far the building of an index is, while one is being built here.
+    /// Returns the progress of the index build that runs in this process, if one does.
     pub fn building(&self) -> Option<BuildReport> {
         self.indexes()
             .find_map(|indexes| indexes.live_build(&self.root))
     }
 
-    /// Returns whether the configuration has changed since.
+    /// Returns whether the configuration has changed since the start.
     pub fn is_stale(&self) -> bool {
         self.stale.load(Ordering::SeqCst)
     }
 
-    /// Returns whether the configuration is another one now, or is wrong, so that no client has this one. Where it can't be read at this
-    /// moment nothing is known, and it counts as what it was. Blocks.
+    /// Returns whether the configuration has changed or is invalid now. A configuration that can't
+    /// be read at this moment counts as unchanged. Blocks.
     pub fn is_outdated(&self) -> bool {
         self.fingerprint
             .as_ref()
@@ -384,14 +387,16 @@ impl Service {
             })
     }
 
-    /// Notes that the configuration has changed: the tree is followed no more, every answer says so, and searches read all of it.
+    /// Marks the service as stale: it stops watching the tree, every answer says so, and every
+    /// search reads the whole tree.
     pub fn become_stale(&self) {
         if !self.stale.swap(true, Ordering::SeqCst) {
             self.shut_down();
         }
     }
 
-    /// Says how the daemon is. Blocks, for as long as a few files can't be looked at.
+    /// Returns the answer to `status`. Blocks, since it reads the metadata of a few files and runs
+    /// git.
     #[cfg(unix)]
     pub fn status(&self, load: &Load) -> Status {
         let ignores = |snapshot: Option<&Snapshot>| self.ignores(snapshot);
@@ -399,7 +404,7 @@ impl Service {
             .status(load)
     }
 
-    /// Looks for whatever may be wrong. Blocks: reads all of the index, and asks git.
+    /// Returns the answer to `health`. Blocks, since it reads the whole index and runs git.
     #[cfg(unix)]
     pub fn health(&self) -> Health {
         let ignores = |snapshot: Option<&Snapshot>| self.ignores(snapshot);
@@ -434,11 +439,11 @@ impl Service {
         }
     }
 
-    /// Answers a question. Blocks.
+    /// Answers a ranked search. Blocks.
     pub fn answer(&self, query: &SearchQuery, admitted: Admitted<'_>) -> Answer {
         let id = match (&admitted.id, query.deterministic) {
             (Some(id), _) => id.clone(),
-            // Made of what is asked, once that is known.
+            // The id is computed from the query and its snapshot, once both are known.
             (None, true) => String::new(),
             (None, false) => self.new_id(),
         };
@@ -477,7 +482,7 @@ impl Service {
         }
     }
 
-    /// Returns how long a call of a tool may take by its own request, or by default.
+    /// Returns the time limit of a tool call: its own, or the tool's default.
     pub fn time_of(&self, call: &ToolCall) -> Duration {
         let asked = call.request.get("timeout_ms").and_then(Value::as_u64);
         match asked {
@@ -488,11 +493,12 @@ impl Service {
         }
     }
 
-    /// Calls a tool. Blocks. What the tool says is the answer, also of what is wrong with a request; only what ends the call from outside is
-    /// said as this protocol says it.
+    /// Calls a tool. Blocks. The tool's answer is returned as it is, also if it says that the
+    /// request is malformed. Only an end from outside (timeout, cancellation) gets an error of this
+    /// protocol.
     pub fn call(&self, call: &ToolCall, admitted: Admitted<'_>) -> Answer {
         let mut context = self.context_of(&admitted);
-        // The text stands in an envelope, which the protocol's limit counts and the caller's does not.
+        // The protocol's limit includes the envelope around the text; the caller's limit does not.
         let envelope = if call.text { TextAnswer::envelope() } else { 0 };
         let room = admitted.max_response_bytes.saturating_sub(envelope);
         let most = call.max_output_bytes.unwrap_or(usize::MAX);
@@ -516,7 +522,8 @@ impl Service {
         closed(answered, admitted)
     }
 
-    /// Answers the question of a person: sends what is found with `send`, and returns the last message. Blocks.
+    /// Answers the search of a person: sends each part of the answer with `send`, and returns the
+    /// last message. Blocks.
     pub(crate) fn answer_question(
         &self,
         call: &ToolCall,
@@ -531,7 +538,7 @@ impl Service {
         closed(answered, admitted)
     }
 
-    /// Returns the context of a call that was let in.
+    /// Returns the tool context of an admitted call.
     fn context_of(&self, admitted: &Admitted<'_>) -> ToolContext {
         let mut context = self.context.clone();
         context.cancel = admitted.ending.cancel.clone();
@@ -566,12 +573,12 @@ impl Service {
         Ok((text.to_json(), text.timed_out))
     }
 
-    /// Returns the id of a snapshot. One that was named keeps its name for as long as it may be asked for.
+    /// Returns the id of a snapshot. An id is stable for as long as it is remembered.
     fn name_of(&self, snapshot: &Snapshot) -> String {
         let checksum = snapshot.segment().summary().checksum;
         let overlay = snapshot.overlay();
         let is_bare = overlay.dead_count() == 0 && overlay.extras().is_empty();
-        // A state of the tree in which nothing differs from the segment is the segment's.
+        // Without changes since the build, all sequences denote the segment itself.
         let sequence = if is_bare { 0 } else { snapshot.sequence() };
         let key = (checksum, snapshot.generation(), sequence);
         let mut named = self
@@ -585,9 +592,9 @@ impl Service {
             .published_ms()
             .and_then(|ms| u64::try_from(ms).ok());
         let (publication, ms) = match (key.2, published) {
-            // As it was published, whoever opens it.
+            // Every process gives a published snapshot the same id.
             (0, Some(ms)) => (format!("{checksum} {:?}", key.1), ms),
-            // What followed changes of the tree since, or was not published, is known to this process only.
+            // Later changes of the tree, and unpublished snapshots, are known to this process only.
             _ => (
                 format!("{checksum} {:?} {}", key.1, self.born),
                 self.now_ms(),
@@ -601,8 +608,8 @@ impl Service {
         id
     }
 
-    /// Returns the fingerprint of what decides about eligibility, as a snapshot has it; without one, as far as it is known without a walk.
-    /// What was read once is not read again while it is as it was.
+    /// Returns the fingerprint of the ignore files of a snapshot. Without a snapshot it covers only
+    /// the files that are known without a walk. Unchanged files are not read again.
     fn ignores(&self, snapshot: Option<&Snapshot>) -> String {
         let excludes = self.context.global_excludes.as_deref();
         let read;
@@ -636,11 +643,11 @@ impl Service {
     }
 }
 
-/// Makes the answer to a call of its last message and whether it timed out, or of why there is none.
+/// Converts the outcome of a tool call into an answer.
 fn closed(answered: Result<(Vec<u8>, bool), ToolError>, admitted: Admitted<'_>) -> Answer {
     match (answered, admitted.ending.reason()) {
         (Ok((text, false)), None) => Answer::of(text),
-        // What was found in time is the answer, and it was not all.
+        // A partial answer after a timeout is sent as it is, and counts as a timeout.
         (Ok((text, true)), None) => Answer {
             outcome: Outcome::Failed(ErrorCode::Timeout),
             ..Answer::of(text)
@@ -660,7 +667,7 @@ fn closed(answered: Result<(Vec<u8>, bool), ToolError>, admitted: Admitted<'_>) 
     }
 }
 
-/// Returns what is said of a request that was ended from outside.
+/// Returns the failure for a request that was ended from outside.
 pub fn ended(reason: StopReason) -> Failure {
     match reason {
         StopReason::Cancelled => Failure::new(ErrorCode::Cancelled, "the query was cancelled"),
@@ -668,13 +675,14 @@ pub fn ended(reason: StopReason) -> Failure {
     }
 }
 
-/// Writes a message.
+/// Serializes a message.
 pub fn payload(message: &impl Serialize) -> Vec<u8> {
-    // Strings, numbers and lists of them can always be written.
+    // The messages hold only strings, numbers and lists of them, which always serialize.
     serde_json::to_vec(message).unwrap_or_default()
 }
 
-/// Writes an answer, with as many results as there is room for; where there is room for none, without an explanation.
+/// Serializes an answer with as many results as fit into `most` bytes. If the answer is too long
+/// even without results, the explanation and remarks about single files are dropped.
 fn fitted(mut success: Success, most: usize) -> Vec<u8> {
     let whole = payload(&success);
     if whole.len() <= most {
@@ -692,13 +700,13 @@ fn fitted(mut success: Success, most: usize) -> Vec<u8> {
     let results = std::mem::take(&mut success.results);
     if payload(&success).len() > most {
         success.explain = None;
-        // A note about each file takes room, too.
+        // The limits and warnings about single files take room, too.
         success.limits_hit.retain(|hit| hit.path_key.is_none());
         success
             .warnings
             .retain(|warning| warning.path_key.is_none());
     }
-    // What is taken up, and a comma for each.
+    // The bytes of each result, and a comma.
     let mut len = payload(&success).len();
     for result in results {
         len += payload(&result).len() + 1;

@@ -1,7 +1,7 @@
-//! Where a daemon is found: a socket in a private directory, and a lock beside it.
+//! The socket of a daemon, in a private directory, and the lock next to it.
 //!
-//! Owns which daemon may listen there. The lock decides, and nothing else: it ends with its process however that ends, so a socket whose lock
-//! is free is a leftover.
+//! Owns the decision which daemon may listen there. Only the lock decides. It is released when its
+//! process ends, however that happens, so a socket without a held lock is a leftover.
 
 mod lock;
 mod places;
@@ -17,63 +17,63 @@ use self::lock::Held;
 pub use self::lock::{Note, Sole, Turn, all_noted, is_taken, noted};
 pub use self::places::{SocketPlaces, is_foreign};
 
-/// The longest path of a socket, in bytes: what `sockaddr_un` holds with the zero at its end.
+/// The longest path of a socket, in bytes: the size of `sockaddr_un` without the final zero.
 pub const LONGEST: usize = 107;
 
-/// Why there is no daemon here.
+/// The reason why no daemon can listen here.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// Another one answers for the same store.
+    /// Another daemon answers for the same store.
     #[error("another daemon already listens at {}", .0.display())]
     Taken(PathBuf),
     /// The path is too long for a socket.
     #[error("the path of the socket, {}, has more than {LONGEST} bytes; give a shorter one with --socket", .0.display())]
     TooLong(PathBuf),
-    /// Others could reach the socket.
+    /// Other users could reach the socket.
     #[error("the directory {} of the socket {why}; it has to be a directory of this user's own with the mode {mode:04o}", dir.display())]
     Insecure {
-        /// The directory.
+        /// The directory of the socket.
         dir: PathBuf,
-        /// What is wrong with it.
+        /// The problem with the directory.
         why: String,
         /// The mode that it should have.
         mode: u32,
     },
-    /// One answers for the same store elsewhere.
+    /// Another daemon answers for the same store at another socket.
     #[error("another daemon answers for this tree and configuration at {}; ask it with --socket, or end it with `ggrep stop --socket`", .0.display())]
     Elsewhere(PathBuf),
-    /// One answers for the same store, but can't be reached at its socket.
+    /// Another daemon answers for the same store, but its socket is gone.
     #[error("a daemon of this tree and configuration runs, but its socket {} is gone, or is not to be seen from here; it ends when it sees that the socket is gone. If it \
              runs in a container or sandbox of its own, end it there, or search without it (--fallback)", .0.display())]
     Lost(PathBuf),
-    /// What is there in place of a lock is none, or is not for this user.
+    /// The file in place of the lock is no lock, or is not for this user.
     #[error("{} {why}", path.display())]
     NoLock {
-        /// The lock.
+        /// The path of the lock.
         path: PathBuf,
-        /// What is wrong with it, and what to do.
+        /// The problem with the file, and how to solve it.
         why: String,
     },
-    /// Something else is in the way.
+    /// The path exists and is no socket.
     #[error("{} is there and is no socket; remove it, or give another path with --socket", .0.display())]
     Occupied(PathBuf),
     /// The system refuses.
     #[error("the socket {} can't be made: {error}", path.display())]
     Io {
-        /// The socket.
+        /// The path of the socket.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         error: io::Error,
     },
 }
 
-/// Who may use a daemon.
+/// The users that may use a daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// The user whose it is.
+    /// Its own user.
     #[default]
     Owner,
-    /// The group of the socket's directory, too.
+    /// Also the group of the socket's directory.
     Group,
 }
 
@@ -86,7 +86,7 @@ impl Access {
         }
     }
 
-    /// Returns the mode of the socket and of the files beside it.
+    /// Returns the mode of the socket and of the files next to it.
     fn file(self) -> u32 {
         match self {
             Access::Owner => 0o600,
@@ -95,35 +95,36 @@ impl Access {
     }
 }
 
-/// A socket that this process listens at. It is removed when this is dropped, before the lock is given back.
+/// A socket that this process listens at. Dropping it removes the socket, then releases the lock.
 #[derive(Debug)]
 pub struct OwnSocket {
     path: PathBuf,
     listener: Option<UnixListener>,
-    /// Which file it is, so that no other one is removed.
+    /// The identity of the socket file, so that no other file is removed.
     identity: Identity,
-    /// Given back before the other one: whoever can listen here may then be the one daemon, too.
+    /// Released before the socket's lock, so that the next owner of that lock also gets this one.
     sole: Option<Sole>,
-    /// Removed and given back last.
+    /// Removed and released last.
     _lock: Held,
 }
 
-/// Which file a socket is.
+/// The identity of a socket file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     dev: u64,
     ino: u64,
-    /// When it was made: numbers of files are used again.
+    /// The creation time, since systems reuse inode numbers.
     made: Option<SystemTime>,
 }
 
-/// Returns when a file was made; where that is not known, when it was last written, which nobody does to a socket.
+/// Returns when a file was created. Falls back to the last write, since sockets are never written
+/// to.
 fn made(meta: &fs::Metadata) -> Option<SystemTime> {
     meta.created().or_else(|_| meta.modified()).ok()
 }
 
 impl Identity {
-    /// Looks at a path; `None` if nothing is there.
+    /// Returns the identity of the file at a path; `None` without a file.
     pub fn of(path: &Path) -> Option<Identity> {
         let meta = fs::symlink_metadata(path).ok()?;
         Some(Identity {
@@ -134,7 +135,7 @@ impl Identity {
     }
 }
 
-/// Listens at a path that nobody else can reach the directory of.
+/// Listens at a path in a directory that other users can't enter.
 fn bind_own(path: &Path) -> io::Result<(UnixListener, Identity)> {
     let listener = UnixListener::bind(path)?;
     fs::set_permissions(path, fs::Permissions::from_mode(Access::Owner.file()))?;
@@ -144,15 +145,17 @@ fn bind_own(path: &Path) -> io::Result<(UnixListener, Identity)> {
 
 /// Listens at a path in a directory that a group can write into.
 ///
-/// Between making a socket there and letting the group use it, any of them could put another file of this user's in its place. So it is made
-/// in a directory that only this user can enter, which is held open and reached by its descriptor, and is moved to its place when all is done.
+/// If the socket were created there directly, a member of the group could put another file of this
+/// user in its place before the mode is set, and that file would be opened for the group. So the
+/// socket is created in a directory that only this user can enter, through that directory's
+/// descriptor, and is moved to its place at the end.
 #[cfg(target_os = "linux")]
 fn bind_shared(path: &Path) -> io::Result<(UnixListener, Identity)> {
     use std::os::fd::AsRawFd;
     let gid = fs::metadata(dir_of(path))?.gid();
     let private = beside(path, &format!(".{}", std::process::id()));
     match fs::DirBuilder::new().mode(0o700).create(&private) {
-        // One with the same number has been killed.
+        // The directory may be left over from a killed process with the same id.
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
@@ -162,7 +165,7 @@ fn bind_shared(path: &Path) -> io::Result<(UnixListener, Identity)> {
             let why = format!("{} is in the way; remove it", private.display());
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
         }
-        // Short enough for an address, whatever the path is.
+        // Short enough for a socket address, however long the path is.
         let inside = PathBuf::from(format!("/proc/self/fd/{}/s", dir.as_raw_fd()));
         match fs::remove_file(&inside) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -175,12 +178,13 @@ fn bind_shared(path: &Path) -> io::Result<(UnixListener, Identity)> {
         fs::rename(&inside, path)?;
         Ok((listener, identity))
     });
-    // It is empty now, or nobody can enter it.
+    // The directory is empty now, or only this user can enter it.
     let _ = fs::remove_dir(&private);
     bound
 }
 
-/// Listens at a path in a directory that a group can write into. Here the mode of a file can be changed without following links.
+/// Listens at a path in a directory that a group can write into. These systems can change the mode
+/// of a file without following links.
 #[cfg(not(target_os = "linux"))]
 fn bind_shared(path: &Path) -> io::Result<(UnixListener, Identity)> {
     use rustix::fs::{AtFlags, CWD, Mode, chmodat};
@@ -203,8 +207,8 @@ fn open_dir(path: &Path) -> io::Result<File> {
 }
 
 impl OwnSocket {
-    /// Listens at a path, which is below a directory of this user's own; makes that directory, if there is none. What a daemon has left there
-    /// that is no more is replaced.
+    /// Listens at a path below a directory of this user, which is created if it is missing. The
+    /// leftover socket of a former daemon is replaced.
     ///
     /// # Errors
     ///
@@ -241,12 +245,12 @@ impl OwnSocket {
         })
     }
 
-    /// Keeps the right to be the one daemon for as long as this is kept.
+    /// Keeps the right to be the only daemon until this is dropped.
     pub fn keep(&mut self, sole: Sole) {
         self.sole = Some(sole);
     }
 
-    /// Returns which file it is.
+    /// Returns the identity of the socket file.
     pub fn identity(&self) -> Identity {
         self.identity
     }
@@ -265,10 +269,10 @@ impl OwnSocket {
 impl Drop for OwnSocket {
     fn drop(&mut self) {
         if Identity::of(&self.path) == Some(self.identity) {
-            // Who finds it finds nobody behind it.
+            // Removed first: the socket has no daemon any more.
             let _ = fs::remove_file(&self.path);
         }
-        // Whoever gets the lock of the socket next has to get this one, too.
+        // The next owner of the socket's lock has to get this one, too.
         self.sole = None;
     }
 }
@@ -286,7 +290,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Makes sure that a directory is there that only this user, or its group too, can enter.
+/// Makes sure that a directory exists that only this user, or also its group, can enter.
 fn private_dir(dir: &Path, access: Access) -> Result<(), SocketError> {
     let insecure = |why: &str| SocketError::Insecure {
         dir: dir.to_path_buf(),
@@ -310,7 +314,7 @@ fn private_dir(dir: &Path, access: Access) -> Result<(), SocketError> {
         return Err(insecure("belongs to another user"));
     }
     if access == Access::Group && own && !was_there {
-        // What the mask of the process takes away is given back.
+        // Restores the mode bits that the umask of the process has cleared.
         open_dir(dir)
             .and_then(|dir| dir.set_permissions(fs::Permissions::from_mode(access.dir())))
             .map_err(|error| insecure(&format!("can't be opened for its group ({error})")))?;
@@ -325,7 +329,7 @@ fn private_dir(dir: &Path, access: Access) -> Result<(), SocketError> {
     Ok(())
 }
 
-/// Returns whether this process has a group.
+/// Returns whether this process belongs to a group.
 fn is_of_group(gid: u32) -> bool {
     let own = rustix::process::getegid().as_raw() == gid;
     own || rustix::process::getgroups()
@@ -362,10 +366,11 @@ mod tests {
         let path = own.join("a.sock");
         let socket = OwnSocket::listen(&path, Access::Group).unwrap();
         assert_eq!((mode(&own), mode(&path)), (0o770, 0o660));
-        // Whatever the mask of the process is.
+        // The umask of the process does not matter.
         assert_eq!(mode(&own.join("a.sock.lock")), 0o660);
         drop(socket);
-        // Who did not ask for it is not served there, and nobody where all others can enter.
+        // A daemon without group access refuses that directory, and every daemon one that all users
+        // can enter.
         let error = OwnSocket::listen(&path, Access::Owner).unwrap_err();
         assert!(error.to_string().contains("0700"), "{error}");
         fs::set_permissions(&own, fs::Permissions::from_mode(0o775)).unwrap();
@@ -421,7 +426,7 @@ mod tests {
             refused();
             fs::remove_file(&lock).unwrap();
         }
-        // What is in the place of the socket is not touched, either.
+        // A link in place of the socket is not touched, either.
         put_link(&private, &path);
         assert!(matches!(
             OwnSocket::listen(&path, Access::Group),
@@ -448,11 +453,11 @@ mod tests {
         assert!(path.exists(), "the first one's socket stays");
         drop(first);
         assert!(!path.exists());
-        // As a process leaves it that was killed.
+        // A killed process leaves such a socket behind.
         drop(UnixListener::bind(&path).unwrap());
         assert!(!is_taken(&path));
         let again = OwnSocket::listen(&path, Access::Owner).unwrap();
-        // Should somebody replace it, that is not ours to remove.
+        // A file that has replaced the socket is not removed.
         fs::remove_file(&path).unwrap();
         fs::write(&path, "x").unwrap();
         drop(again);

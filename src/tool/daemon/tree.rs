@@ -1,6 +1,7 @@
-//! Who answers for a tree.
+//! The interface between surfaces and the backend that answers for a tree.
 //!
-//! Owns what surfaces ask of a tree, whoever answers for it, and how a call is given up. It knows no protocol.
+//! Owns the operations that surfaces call, be it on a daemon or on a service of their own process,
+//! and the cancellation of calls. It knows no protocol.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,37 +14,37 @@ use crate::tool::error::ToolError;
 use crate::tool::indexing::BuildReport;
 use crate::tool::request::SearchRequest;
 
-/// A tree that can be searched. All of it blocks.
+/// A backend that answers for a tree. All methods block.
 pub trait Tree: Send + Sync {
     /// Calls a tool, and returns its response, or `{"error": {"code", "message", …}}`.
     fn call(&self, call: &ToolCall, given_up: &GivenUp) -> Value;
 
-    /// Says how it is.
+    /// Returns the status of the backend.
     ///
     /// # Errors
     ///
-    /// That can't be told.
+    /// The backend can't be asked.
     fn status(&self) -> Result<Value, ToolError>;
 
-    /// Looks for whatever may be wrong.
+    /// Runs the health checks of the backend.
     ///
     /// # Errors
     ///
-    /// That can't be told.
+    /// The backend can't be asked.
     fn health(&self) -> Result<Value, ToolError>;
 
-    /// Says what an index does for a search, for which the search is carried out.
+    /// Runs a search and returns how an index contributed to it.
     ///
     /// # Errors
     ///
     /// The request is not valid.
     fn explain(&self, request: &SearchRequest) -> Result<Value, ToolError>;
 
-    /// Says how far the building of its index is, while one is being built.
+    /// Returns the progress of the index build, while one runs.
     fn building(&self) -> Option<BuildReport>;
 }
 
-/// A call, which may be given up while it is answered.
+/// A call that can be cancelled while it is answered.
 #[derive(Default)]
 pub struct GivenUp {
     ending: Ending,
@@ -57,7 +58,7 @@ impl std::fmt::Debug for GivenUp {
 }
 
 impl GivenUp {
-    /// Gives it up.
+    /// Cancels the call.
     pub fn give_up(&self) {
         self.ending.end(StopReason::Cancelled);
         for end in self.hooks().drain(..) {
@@ -65,17 +66,17 @@ impl GivenUp {
         }
     }
 
-    /// Returns what ends the call of a service.
+    /// Returns the handle that ends the call of a service.
     pub fn ending(&self) -> &Ending {
         &self.ending
     }
 
-    /// Returns true once it was given up.
+    /// Returns true once the call was cancelled.
     pub fn is_given_up(&self) -> bool {
         self.ending.reason().is_some()
     }
 
-    /// Has `end` run when the call is given up; at once, if it was already.
+    /// Runs `end` when the call is cancelled; at once, if it already was.
     pub fn also(&self, end: impl FnOnce() + Send + 'static) {
         let mut hooks = self.hooks();
         match self.is_given_up() {
@@ -84,7 +85,8 @@ impl GivenUp {
         }
     }
 
-    /// Has it given up when what is returned is dropped: when nobody waits for its answer any more.
+    /// Returns a guard that cancels the call when it is dropped, because nothing waits for the
+    /// answer.
     pub fn while_waited_for(self: &Arc<Self>) -> WaitedFor {
         WaitedFor(self.clone())
     }
@@ -94,7 +96,7 @@ impl GivenUp {
     }
 }
 
-/// Whoever waits for the answer to a call. Gives it up when dropped.
+/// A guard of the task that waits for an answer. Cancels the call when dropped.
 #[derive(Debug)]
 pub struct WaitedFor(Arc<GivenUp>);
 

@@ -1,30 +1,30 @@
-//! What can be searched: capabilities, and the kinds of data behind them.
+//! Capabilities, and the kinds of data that they search.
 
 use serde::{Deserialize, Serialize};
 
 use crate::tool::config::ScopeKind;
 
-/// What a task searches.
+/// A capability of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Capability {
-    /// Names of files.
+    /// Search names of files.
     SearchFiles,
-    /// Senders, recipients, subjects and texts of e-mails.
+    /// Search senders, recipients, subjects and texts of e-mails.
     SearchEmails,
-    /// Text fields of records.
+    /// Search text fields of records.
     SearchDatasets,
 }
 
 impl Capability {
-    /// Every capability.
+    /// All capabilities, each once.
     pub const ALL: [Capability; 3] = [
         Capability::SearchFiles,
         Capability::SearchEmails,
         Capability::SearchDatasets,
     ];
 
-    /// Returns the name of a capability in manifests, leases and results.
+    /// Returns the name of the capability in manifests, leases and results.
     pub fn name(self) -> &'static str {
         match self {
             Capability::SearchFiles => "SEARCH_FILES",
@@ -38,7 +38,7 @@ impl Capability {
         Capability::ALL.into_iter().find(|one| one.name() == name)
     }
 
-    /// Returns what searches data of a kind.
+    /// Returns the capability that searches data of a kind.
     pub fn of(kind: ScopeKind) -> Capability {
         match kind {
             ScopeKind::Files => Capability::SearchFiles,

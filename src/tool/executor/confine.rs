@@ -1,23 +1,25 @@
-//! What a worker gives up before it reads anything: writing, the network, other programs.
+//! Confinement: a worker gives up writing, the network and other programs before it reads any data.
 //!
-//! Two ways of the system, each where there is one. Landlock leaves only the scope's data to be read; a filter of system calls (seccomp) refuses all that
-//! opens for writing, changes names, talks to others or starts programs. Both are for good.
+//! It uses two mechanisms of Linux where they exist. Landlock restricts file access to reading the
+//! data of the scope. A seccomp filter refuses system calls that open for writing, change names,
+//! communicate or start programs. Both can't be undone.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// What of it the system has.
+/// The confinement of a worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confined {
-    /// Only the scope's data can be opened; `partly` where the system is too old for some of it.
+    /// Only the data of the scope can be opened; `partly` if the kernel supports a part of the
+    /// rules.
     pub landlock: Held,
-    /// Calls that would write, connect or start something are refused.
+    /// System calls that write, connect or start programs are refused.
     pub seccomp: Held,
 }
 
 impl Confined {
-    /// Names the ways of confining that the system does not have; `None` if it has all.
+    /// Names the mechanisms that the system lacks; `None` if it has both.
     pub fn lacks(&self) -> Option<&'static str> {
         match (self.landlock, self.seccomp) {
             (Held::Not, Held::Not) => Some("Landlock and seccomp"),
@@ -28,7 +30,7 @@ impl Confined {
     }
 }
 
-/// Whether a way of confining holds.
+/// The state of a mechanism.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Held {
@@ -37,11 +39,11 @@ pub enum Held {
     Not,
     /// The system has a part of it.
     Partly,
-    /// It holds.
+    /// It is in force.
     Wholly,
 }
 
-/// Gives up everything but reading some files and directories. `paths` that are not there are left out.
+/// Gives up everything but reading `paths`. Paths that do not exist are skipped.
 pub fn confine(paths: &[PathBuf]) -> Confined {
     #[cfg(target_os = "linux")]
     {
@@ -73,7 +75,7 @@ mod linux {
 
     use super::Held;
 
-    /// What is asked for; older systems have less of it.
+    /// The newest Landlock version in use; older systems support less of it.
     const WANTED: ABI = ABI::V5;
 
     pub(super) fn landlock(paths: &[PathBuf]) -> Result<Held, RulesetError> {
@@ -99,7 +101,7 @@ mod linux {
         })
     }
 
-    /// Calls that a search has no use for, whatever their arguments are.
+    /// System calls that a search never needs with any arguments.
     const REFUSED: &[libc::c_long] = &[
         libc::SYS_socket,
         libc::SYS_socketpair,
@@ -197,7 +199,7 @@ mod linux {
         libc::SYS_copy_file_range,
         libc::SYS_fanotify_init,
         libc::SYS_landlock_create_ruleset,
-        // Newer than the names that are known here; systems of all kinds have the same numbers since 424.
+        // Newer than `libc`'s constants. Since 424 the numbers are the same on all architectures.
         SETXATTRAT,
         REMOVEXATTRAT,
         FILE_SETATTR,
@@ -209,7 +211,7 @@ mod linux {
     const OPEN_TREE_ATTR: libc::c_long = 467;
     const FILE_SETATTR: libc::c_long = 469;
 
-    /// The same, where a system has older forms of them.
+    /// Older forms of these calls, where an architecture has them.
     #[cfg(target_arch = "x86_64")]
     const OLDER: &[libc::c_long] = &[
         libc::SYS_fork,
@@ -239,11 +241,11 @@ mod linux {
         rules.insert(libc::SYS_openat, opens_to_change(2)?);
         #[cfg(target_arch = "x86_64")]
         rules.insert(libc::SYS_open, opens_to_change(1)?);
-        // Limits of this process are its own affair, and a signal to itself is how it ends.
+        // A process may change its own limits. It ends by a signal to itself.
         let itself = u64::from(std::process::id());
         rules.insert(libc::SYS_prlimit64, vec![is_not(0, 0)?]);
         rules.insert(libc::SYS_tgkill, vec![is_not(0, itself)?]);
-        // The same by the numbers that programs with short pointers have (x32), where the system knows those.
+        // The same calls by their x32 numbers, where the kernel supports them.
         #[cfg(target_arch = "x86_64")]
         {
             const SHORT: i64 = 0x4000_0000;
@@ -252,14 +254,15 @@ mod linux {
             rules.extend(short);
         }
         apply(rules, libc::EACCES)?;
-        // How this one opens is behind a pointer, which a filter can't look at. Whoever finds that there is no such call uses the other one.
+        // The flags of `openat2` are behind a pointer, which a filter can't read. Programs fall
+        // back to `openat` when the call is missing.
         apply(
             BTreeMap::from([(libc::SYS_openat2, Vec::new())]),
             libc::ENOSYS,
         )
     }
 
-    /// Refuses calls with an error, for good.
+    /// Refuses calls with an error, irrevocably.
     fn apply(
         rules: BTreeMap<i64, Vec<SeccompRule>>,
         error: libc::c_int,
@@ -275,14 +278,14 @@ mod linux {
         Ok(())
     }
 
-    /// Recognizes an argument that is another number.
+    /// Matches an argument that differs from a number.
     fn is_not(argument: u8, number: u64) -> Result<SeccompRule, seccompiler::BackendError> {
         let length = SeccompCmpArgLen::Dword;
         let other = SeccompCondition::new(argument, length, SeccompCmpOp::Ne, number)?;
         SeccompRule::new(vec![other])
     }
 
-    /// Recognizes flags, the argument of a number, that ask for more than reading.
+    /// Matches open flags, at this position of the arguments, that ask for more than reading.
     fn opens_to_change(argument: u8) -> Result<Vec<SeccompRule>, Box<dyn std::error::Error>> {
         let more = [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT, libc::O_TRUNC];
         let rule = |flag: libc::c_int| {

@@ -1,6 +1,7 @@
-//! Who runs a search: a worker process with limits, or a function.
+//! The host runs a search: in a worker process with limits, or as a function.
 //!
-//! Owns the limits of EXEC §8. A worker that needs more time or memory is killed with all that it started, and nothing of what it found is told.
+//! Owns the limits of EXEC §8. A worker that exceeds its time or memory is killed with all its
+//! child processes, and its partial result is dropped.
 
 use std::ffi::OsString;
 use std::ops::ControlFlow;
@@ -17,62 +18,63 @@ use crate::exec::process::{Ended, Interruption, Invocation, Until, run};
 use crate::exec::stop::{Clock, Deadline, Stop, SystemClock};
 use crate::tool::config::ScopeKind;
 
-/// How long a search may take (EXEC §8).
+/// The time limit of a search (EXEC §8).
 pub const TIME: Duration = Duration::from_secs(30);
 
-/// How long a database that can't be opened at a moment is tried again by default, and how long to wait
-/// before that.
+/// The default time during which a temporarily unreadable database is tried again, and the pause
+/// between two tries.
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Bytes that an answer may have.
+/// The longest answer of a worker, in bytes.
 const MOST: usize = 64 << 20;
 
-/// Code points of a worker's last line that are told.
+/// The most code points of a worker's last line that are reported.
 const SAID: usize = 500;
 
-/// What runs searches.
+/// Runs searches for an executor.
 pub trait Host: Send + Sync {
-    /// Runs one.
+    /// Runs one search.
     ///
     /// # Errors
     ///
-    /// Why there is no result.
+    /// The reason why there is no result.
     fn run(&self, job: &Job) -> Result<Done, Fault>;
 }
 
-/// What a search has come to.
+/// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Done {
-    /// What was found.
+    /// The results that were found.
     pub found: Found,
-    /// The most memory that was in use for it, in KiB, if that is known.
+    /// The peak memory of the search in KiB, if known.
     pub peak_kib: Option<u64>,
-    /// How the search was confined; nothing where it ran in no process of its own.
+    /// How the search was confined; absent without a process of its own.
     pub confined: Option<Confined>,
 }
 
-/// A function: for sources in memory, and for tests. It has no limits.
+/// A function as a host: for sources in memory, and for tests. It has no limits.
 impl<F: Fn(&Job) -> Result<Done, Reason> + Send + Sync> Host for F {
     fn run(&self, job: &Job) -> Result<Done, Fault> {
         Ok(self(job)?)
     }
 }
 
-/// A program that is a worker when it is started with certain arguments.
+/// A host that starts a program as a worker.
 #[derive(Clone)]
 pub struct Worker {
-    /// The program. It has to become the worker itself: one that starts another process for it would be taken for a host that has ended.
+    /// The program. It has to become the worker itself: a child process of it would find that its
+    /// parent is not the host.
     pub program: PathBuf,
-    /// The arguments that make it call [`main`](super::worker::main).
+    /// The arguments that make the program call [`main`](super::worker::main).
     pub args: Vec<OsString>,
-    /// How long it may take; [`TIME`] at most.
+    /// The time limit; [`TIME`] at most.
     pub time: Duration,
-    /// Bytes of addresses that it may use; [`MEMORY`] at most.
+    /// The limit on the address space in bytes; [`MEMORY`] at most.
     pub memory: u64,
-    /// How long a database that can't be opened at a moment is tried again.
+    /// How long a temporarily unreadable database is tried again.
     pub patience: Duration,
-    /// What tells the time.
+    /// The clock of the time limits.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -85,7 +87,7 @@ impl std::fmt::Debug for Worker {
 }
 
 impl Worker {
-    /// Makes one with the limits of the specification.
+    /// Builds a host with the limits of the specification.
     pub fn new(program: PathBuf, args: Vec<OsString>) -> Worker {
         Worker {
             program,
@@ -97,11 +99,11 @@ impl Worker {
         }
     }
 
-    /// Tells a worker what to do, and waits for its answer.
+    /// Sends a request to a worker, and waits for its answer.
     ///
     /// # Errors
     ///
-    /// Why there is none.
+    /// The reason why there is no answer.
     pub fn ask(&self, told: &Told) -> Result<Answer, Fault> {
         let deadline = Deadline::after(self.time.min(TIME), self.clock.clone());
         self.ask_until(told, &deadline)
@@ -135,7 +137,7 @@ impl Worker {
         match (ended.interrupted, ended.exit) {
             (Some(Interruption::Enough), _) => Err(Reason::Output.into()),
             (Some(_), _) => Err(Reason::Time.into()),
-            // How it has ended can't be known where children are not waited for (SIGCHLD is ignored). An answer is whole, or it can't be read.
+            // The exit status is unknown if SIGCHLD is ignored. A truncated answer does not parse.
             (None, Some(Exit::Code(0)) | None) => serde_json::from_slice(&output)
                 .map_err(|_| Fault::because(reason(&ended), &said(&ended))),
             (None, _) => Err(Fault::because(reason(&ended), &said(&ended))),
@@ -143,7 +145,7 @@ impl Worker {
     }
 }
 
-/// Says how a worker has ended, with the last line of what it said.
+/// Describes how a worker ended, with the last line of its standard error.
 fn said(ended: &Ended) -> String {
     let how = match ended.exit {
         Some(exit) => format!("the worker ended with {exit}"),
@@ -151,7 +153,7 @@ fn said(ended: &Ended) -> String {
     };
     let stderr = String::from_utf8_lossy(&ended.stderr);
     let mut lines = stderr.lines().rev().map(str::trim);
-    // What a panic says of itself comes before what could be done to learn more.
+    // Skips the notes that follow a panic message.
     match lines.find(|line| !line.is_empty() && !line.starts_with("note: ")) {
         Some(line) => {
             let line: String = line.chars().take(SAID).collect();
@@ -161,9 +163,9 @@ fn said(ended: &Ended) -> String {
     }
 }
 
-/// Says why a worker has ended without an answer.
+/// Returns why a worker ended without an answer.
 fn reason(ended: &Ended) -> Reason {
-    // What Rust says when memory is refused; it can't go on then.
+    // Rust prints this message when an allocation fails, and aborts.
     let said = b"memory allocation of ";
     let refused = memchr::memmem::find(&ended.stderr, said).is_some();
     match ended.exit {
@@ -194,7 +196,8 @@ impl Host for Worker {
                         confined,
                     });
                 }
-                // Whoever writes a database makes what lies beside it, and takes it away. A worker can open only what was there when it began.
+                // A writer creates and removes the files next to a database. A worker can open only
+                // files that existed when it was confined, so a new worker tries again.
                 Answer::Failed(Reason::ScopeUnreadable)
                     if job.scope.kind == ScopeKind::Sqlite && !patience.remaining().is_zero() =>
                 {

@@ -1,7 +1,8 @@
 //! Leases: signed permissions to execute one task.
 //!
-//! Owns keys, the token format and what a lease claims. The format is PASETO v4.public: the sender chooses no algorithm. Everything but the signature
-//! is checked by whoever asks, in its order; here nothing is compared with a clock or a manifest.
+//! Owns the keys, the token format and the claims of a lease. The format is PASETO v4.public, in
+//! which the sender can't choose an algorithm. Only the signature and the form of the claims are
+//! checked here. The executor compares them with the clock and the manifest.
 
 use jiff::Timestamp;
 use pasetors::Public;
@@ -13,44 +14,45 @@ use serde::{Deserialize, Serialize};
 
 use super::failure::Reason;
 
-/// Bytes that a token may have.
+/// The longest token, in bytes.
 pub const MAX_TOKEN: usize = 64 << 10;
 
-/// Bytes that a claim may have.
+/// The longest claim, in bytes.
 const MAX_CLAIM: usize = 1_024;
 
-/// What a lease says.
+/// The claims of a lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lease {
-    /// The one task that may be executed.
+    /// The only task that may be executed.
     pub task_id: String,
-    /// What may be searched.
+    /// The capability that the task may use.
     pub capability_id: String,
-    /// Where.
+    /// The scope that the task may search.
     pub target_scope: String,
-    /// Until when: valid while the time is earlier.
+    /// The expiry: the lease is valid at earlier times.
     #[serde(deserialize_with = "utc")]
     pub expires_at: Timestamp,
-    /// Who issued it; says nothing about what it allows, and neither do the next two.
+    /// The issuer. Like the next two claims, it has no effect on the permission.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iss: Option<String>,
-    /// When it was issued.
+    /// The time of issue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iat: Option<String>,
-    /// Its name.
+    /// The id of the token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jti: Option<String>,
 }
 
-/// What stands behind the signature: by which key that is to be checked.
+/// The footer of a token: it names the key of the signature.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Footer {
     kid: String,
 }
 
-/// Reads a time as RFC 3339 has it, in UTC: other forms of it might be read otherwise elsewhere.
+/// Parses an RFC 3339 time in UTC. Other forms are refused, since other programs might read them
+/// differently.
 fn utc<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
     let text = String::deserialize(deserializer)?;
     let is_plain = |b: u8| b.is_ascii_digit() || b"-:.TZ".contains(&b);
@@ -62,16 +64,16 @@ fn utc<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D
     time.ok_or_else(|| serde::de::Error::custom("not a time in UTC"))
 }
 
-/// Reads an object; a list of its values is none.
+/// Parses an object; refuses a list of its values, which `serde` would accept.
 fn object<T: for<'de> Deserialize<'de>>(json: &[u8]) -> Option<T> {
     let is_object = json.trim_ascii_start().starts_with(b"{");
     serde_json::from_slice(json).ok().filter(|_| is_object)
 }
 
-/// Why a key is none.
+/// The reason why there is no key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// It is not in the format.
+    /// The text is not in the format.
     #[error(
         "is not a key for leases: a public one starts with `k4.public.`, a secret one with `k4.secret.`; `forge-search lease keygen` makes both"
     )]
@@ -81,7 +83,7 @@ pub enum KeyError {
     NoRandom,
 }
 
-/// A key that leases are checked with.
+/// A key that verifies leases.
 #[derive(Clone, Debug)]
 pub struct PublicKey {
     key: AsymmetricPublicKey<V4>,
@@ -89,7 +91,7 @@ pub struct PublicKey {
 }
 
 impl PublicKey {
-    /// Reads a key in PASERK format (`k4.public.…`).
+    /// Parses a key in PASERK format (`k4.public.…`).
     ///
     /// # Errors
     ///
@@ -104,27 +106,27 @@ impl PublicKey {
         Ok(PublicKey { key, id })
     }
 
-    /// Returns the key's PASERK id (`k4.pid.…`), by which footers name it.
+    /// Returns the key's PASERK id (`k4.pid.…`), which footers contain.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Writes the key in PASERK format.
+    /// Formats the key in PASERK format.
     ///
     /// # Errors
     ///
-    /// [`KeyError::Malformed`], for no key that was read or made.
+    /// [`KeyError::Malformed`], which does not occur for a parsed or generated key.
     pub fn to_paserk(&self) -> Result<String, KeyError> {
         paserk(&self.key)
     }
 }
 
-/// A key that leases are signed with.
+/// A key that signs leases.
 #[derive(Debug)]
 pub struct SecretKey(AsymmetricSecretKey<V4>);
 
 impl SecretKey {
-    /// Makes a key of random numbers of the system.
+    /// Generates a key from random numbers of the system.
     ///
     /// # Errors
     ///
@@ -134,13 +136,13 @@ impl SecretKey {
         Ok(SecretKey(pair.secret))
     }
 
-    /// Reads a key in PASERK format (`k4.secret.…`).
+    /// Parses a key in PASERK format (`k4.secret.…`).
     ///
     /// # Errors
     ///
     /// [`KeyError::Malformed`].
     pub fn parse(text: &str) -> Result<SecretKey, KeyError> {
-        // The library panics at a seed of zeros, of which the first 42 digits are these.
+        // The library panics on a seed of zeros, whose first 42 digits are these.
         let zeros = text.strip_prefix("k4.secret.");
         if zeros
             .is_some_and(|digits| digits.len() < 43 || digits.bytes().take(42).all(|b| b == b'A'))
@@ -151,20 +153,20 @@ impl SecretKey {
         Ok(SecretKey(key))
     }
 
-    /// Writes the key in PASERK format.
+    /// Formats the key in PASERK format.
     ///
     /// # Errors
     ///
-    /// [`KeyError::Malformed`], for no key that was read or made.
+    /// [`KeyError::Malformed`], which does not occur for a parsed or generated key.
     pub fn to_paserk(&self) -> Result<String, KeyError> {
         paserk(&self.0)
     }
 
-    /// Returns the key that what this one signs is checked with.
+    /// Returns the key that verifies this key's signatures.
     ///
     /// # Errors
     ///
-    /// [`KeyError::Malformed`], for no key that was read or made.
+    /// [`KeyError::Malformed`], which does not occur for a parsed or generated key.
     pub fn public(&self) -> Result<PublicKey, KeyError> {
         let key = AsymmetricPublicKey::try_from(&self.0).map_err(|_| KeyError::Malformed)?;
         PublicKey::of(key)
@@ -174,13 +176,13 @@ impl SecretKey {
     ///
     /// # Errors
     ///
-    /// [`KeyError::Malformed`], for no key that was read or made.
+    /// [`KeyError::Malformed`], which does not occur for a parsed or generated key.
     pub fn sign(&self, lease: &Lease) -> Result<String, KeyError> {
         let claims = serde_json::to_vec(lease).map_err(|_| KeyError::Malformed)?;
         self.sign_bytes(&claims)
     }
 
-    /// Signs anything as if it were a lease.
+    /// Signs any bytes as if they were claims.
     fn sign_bytes(&self, claims: &[u8]) -> Result<String, KeyError> {
         let footer = Footer {
             kid: self.public()?.id,
@@ -196,28 +198,29 @@ fn paserk(key: &dyn FormatAsPaserk) -> Result<String, KeyError> {
     Ok(text)
 }
 
-/// The keys that are configured: several, so that one can follow the other.
+/// The configured keys: several, so that keys can be rotated.
 #[derive(Clone, Debug, Default)]
 pub struct KeyRing(Vec<PublicKey>);
 
 impl KeyRing {
-    /// Makes a ring of keys.
+    /// Builds a key ring.
     pub fn new(keys: Vec<PublicKey>) -> KeyRing {
         KeyRing(keys)
     }
 
-    /// Checks the signature of a token, and reads what it claims (EXEC §2, first check).
+    /// Verifies the signature of a token, and returns its claims (EXEC §2, first check).
     ///
     /// # Errors
     ///
-    /// Why it is no lease: [`Reason::TokenMalformed`], [`Reason::KeyUnknown`], [`Reason::SignatureInvalid`] or [`Reason::ClaimsMalformed`].
+    /// [`Reason::TokenMalformed`], [`Reason::KeyUnknown`], [`Reason::SignatureInvalid`] or
+    /// [`Reason::ClaimsMalformed`].
     pub fn verify(&self, token: &str) -> Result<Lease, Reason> {
         if token.len() > MAX_TOKEN {
             return Err(Reason::TokenMalformed);
         }
         let untrusted =
             UntrustedToken::<Public, V4>::try_from(token).map_err(|_| Reason::TokenMalformed)?;
-        // It only tells which key to try; it is signed as well.
+        // The untrusted footer only selects a key. The signature covers it, too.
         let footer: Footer = object(untrusted.untrusted_footer()).ok_or(Reason::KeyUnknown)?;
         let mut keys = self.0.iter();
         let key = keys
@@ -237,7 +240,7 @@ impl KeyRing {
     }
 }
 
-/// Returns what a token claims and which key it names, without checking any signature. For looking at only.
+/// Returns the claims and the footer of a token without verifying it. For inspection only.
 pub fn unverified(token: &str) -> Option<(serde_json::Value, serde_json::Value)> {
     let untrusted = UntrustedToken::<Public, V4>::try_from(token).ok()?;
     let claims = serde_json::from_slice(untrusted.untrusted_payload()).ok()?;

@@ -1,7 +1,8 @@
-//! Manifests: what a task is to do.
+//! Manifests: the description of a task.
 //!
-//! Owns reading one in two steps. First as far as it can be read at all, since a lease is looked at before what a manifest says
-//! counts; then its query, its number of results and its scope, each with a reason of its own (EXEC §3).
+//! Owns the two steps of reading one. The first step parses it as far as possible, since the lease
+//! is checked before the content of the manifest matters. The second step validates the query, the
+//! number of results and the scope, each with a reason of its own (EXEC §3).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,35 +14,35 @@ use serde_json::value::RawValue;
 use super::capability::Capability;
 use super::failure::Reason;
 
-/// Bytes that a manifest may have.
+/// The longest manifest, in bytes.
 pub const MAX_MANIFEST: usize = 1 << 20;
 
-/// Code points that a query may have (EXEC §3).
+/// The longest query, in code points (EXEC §3).
 pub const MAX_QUERY: usize = 4_096;
 
-/// Results that may be asked for (EXEC §3).
+/// The largest number of requested results (EXEC §3).
 pub const MAX_RESULTS: u32 = 1_000;
 
-/// A manifest that was checked. What it is compared and kept by.
+/// A validated manifest. Its serialized form identifies the task's content in the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Manifest {
-    /// The task.
+    /// The id of the task.
     pub task_id: String,
-    /// What is searched.
+    /// The capability to use.
     pub capability_id: Capability,
-    /// Where.
+    /// The scope to search.
     pub target_scope: String,
-    /// The text that is looked for, without the space around it.
+    /// The text to search for, without the space around it.
     pub query: String,
-    /// How many results are wanted at most.
+    /// The largest number of results.
     pub max_results: u32,
 }
 
-/// A manifest as it came: fields that are not looked at yet.
+/// A parsed manifest whose fields are not validated yet.
 #[derive(Debug)]
 pub(super) struct Unchecked {
     fields: Fields,
-    /// Whether it was UTF-8.
+    /// Whether the manifest was valid UTF-8.
     utf8: bool,
 }
 
@@ -61,7 +62,7 @@ impl<'de> Deserialize<'de> for Fields {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
                 let mut fields: Vec<(String, Box<RawValue>)> = Vec::new();
                 while let Some((name, value)) = map.next_entry::<String, Box<RawValue>>()? {
-                    // Which of two values counts must not depend on who reads it.
+                    // Parsers disagree about which of two values counts.
                     if fields.iter().any(|(other, _)| *other == name) || fields.len() == 64 {
                         return Err(serde::de::Error::custom("a field twice, or too many"));
                     }
@@ -75,7 +76,7 @@ impl<'de> Deserialize<'de> for Fields {
 }
 
 impl Unchecked {
-    /// Reads a manifest as far as it can be read.
+    /// Parses a manifest as far as possible.
     pub(super) fn read(bytes: &[u8]) -> Option<Unchecked> {
         if bytes.len() > MAX_MANIFEST {
             return None;
@@ -92,12 +93,12 @@ impl Unchecked {
         fields.find_map(|(field, value)| (field == name).then_some(&**value))
     }
 
-    /// Returns a field that is a string.
+    /// Returns a field if it is a string.
     pub(super) fn text(&self, name: &str) -> Option<String> {
         serde_json::from_str(self.raw(name)?.get()).ok()
     }
 
-    /// Checks the query and the number of results.
+    /// Validates the fields, the query and the number of results.
     pub(super) fn validate(
         &self,
         task_id: String,
@@ -111,7 +112,7 @@ impl Unchecked {
             "query",
             "max_results",
         ];
-        // What is not UTF-8 is not a query, wherever it stands.
+        // Invalid UTF-8 anywhere counts as an invalid query.
         if !self.utf8 {
             return Err(Reason::QueryNotText);
         }

@@ -1,41 +1,42 @@
-//! The order of a source (EXEC §5): what makes results come out alike, however a source was read.
+//! The order of a source's records (EXEC §5), so that results don't depend on how a source is read.
 
 use std::cmp::Ordering;
 
 use jiff::Timestamp;
 
-/// The place of a record among all of its source.
+/// The position of a record in the order of its source.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Order {
-    /// A path: by code points, which in UTF-8 is by bytes.
+    /// A path: by code points, which for UTF-8 is by bytes.
     Path(Vec<u8>),
-    /// When a message was received; its id; where it is.
+    /// The time at which a message was received; its id; its place.
     Received(Timestamp, String, Place),
-    /// The primary key of a record; where it is.
+    /// The primary key of a record; its place.
     Key(Key, Place),
 }
 
-/// Where something is in a source: what decides between equals.
+/// The place of a record in its source, which decides between equal keys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// Its number.
+    /// The number of the record.
     Nth(u64),
-    /// Its path.
+    /// The path of the record.
     At(Vec<u8>),
 }
 
-/// A primary key. Numbers come before texts, and are compared by their values.
+/// A primary key. Numbers come before texts, and are compared by value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
-    /// A number.
+    /// A number, compared by value.
     Number(Number),
     /// A text, compared by code points.
     Text(String),
 }
 
 impl Key {
-    /// Reads a key that is written as text, as where there are no types: what is a number counts as one. That is digits with a point or without,
-    /// also at their start or end, perhaps a sign, and perhaps an exponent.
+    /// Parses a key of a format without types: a text that looks like a number counts as one. A
+    /// number has digits, and optionally a sign, a decimal point anywhere, and an exponent. For
+    /// example `-.5e3`.
     pub fn written(text: &str) -> Key {
         match Number::parse(text) {
             Some(number) => Key::Number(number),
@@ -43,29 +44,29 @@ impl Key {
         }
     }
 
-    /// Makes one of a whole number.
+    /// Builds a key from a whole number.
     pub fn whole(number: i64) -> Key {
         Key::written(&number.to_string())
     }
 
-    /// Makes one of a number of a machine, by its exact value; never of one that is none.
+    /// Builds a key from a float, by its exact value. The float must not be NaN.
     pub fn real(number: f64) -> Key {
         if number.is_infinite() {
             return Key::Number(Number::infinite(number < 0.0));
         }
-        // No such number has more digits than this.
+        // No float has more decimal places than this.
         Key::written(&format!("{number:.1074}"))
     }
 }
 
-/// A number by its decimal digits, so that any two are compared exactly; nothing is calculated with them, whatever the exponent is. Of exponents
-/// of more than 38 digits only the sign counts.
+/// A number as its decimal digits, so that any two numbers are compared exactly, with any exponent.
+/// Of exponents with more than 38 digits only the sign counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Number {
     negative: bool,
-    /// Where the point is, counted from the first digit that is not 0; of zero, before everything.
+    /// The position of the point, relative to the first digit that is not 0; `i128::MIN` for zero.
     point: i128,
-    /// The digits, without zeros at either end: none for zero.
+    /// The digits, without zeros at either end: empty for zero.
     digits: Box<str>,
 }
 
@@ -100,21 +101,21 @@ impl Number {
                 digits: "".into(),
             });
         }
-        // Lengths are far below what this holds.
+        // Lengths are far below the maximum of this type.
         let point = whole.len() as i128 - zeros as i128;
         Some(Number {
             negative: text.starts_with('-'),
-            // Zero is before these, and what is infinite after them.
+            // Zero is below this range, and infinity above.
             point: exponent.saturating_add(point).clamp(-MOST, MOST),
             digits: digits.into(),
         })
     }
 }
 
-/// As far as a point may be.
+/// The largest position of a point.
 const MOST: i128 = i128::MAX - 1;
 
-/// Reads an exponent; one that is beyond everything is as far as there is.
+/// Parses an exponent; clamps it to the range of positions.
 fn read_exponent(text: &str) -> Option<i128> {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -133,7 +134,8 @@ impl PartialOrd for Number {
 impl Ord for Number {
     fn cmp(&self, other: &Number) -> Ordering {
         let size = |one: &Number, other: &Number| {
-            // Without zeros at their ends, digits are in the order of their values where the point is at the same place.
+            // Without zeros at the ends, digits sort by value if the points are at the same
+            // position.
             let digits = || one.digits.cmp(&other.digits);
             one.point.cmp(&other.point).then_with(digits)
         };
@@ -232,7 +234,7 @@ mod tests {
             whole(0),
             Key::real(5e-324),
             Key::written("0.1"),
-            // Not exactly that.
+            // The float differs slightly from that.
             Key::real(0.1),
             whole(9_007_199_254_740_993),
             Key::real(9_007_199_254_740_994.0),

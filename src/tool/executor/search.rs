@@ -1,7 +1,8 @@
-//! The search itself: every record of a source, every field, in the order of the source (EXEC §5, §6).
+//! The search: matches every field of every record, and orders the results (EXEC §5, §6).
 //!
-//! Owns matching, ordering and cutting. Where records come from is a [`Source`]'s, which may be one in memory. One pass over the source, in memory for as
-//! many results as are wanted, whatever the source holds: O(n log m) for n matches of which m are wanted.
+//! Owns matching, ordering and the limit on results. The records come from a [`Source`], which may
+//! be in memory. It reads the source in one pass, with memory only for the requested results: O(n
+//! log m) for n matches of which m are requested.
 
 use std::collections::BinaryHeap;
 
@@ -12,16 +13,16 @@ use super::failure::Reason;
 use super::order::Order;
 use super::snippet::snippet;
 
-/// Texts with their names, without an allocation for each.
+/// Texts with their names, in one buffer.
 #[derive(Debug, Default)]
 pub struct Fields {
     text: String,
-    /// Where each name and each text ends.
+    /// The end of each name and of each text.
     ends: Vec<(usize, usize)>,
 }
 
 impl Fields {
-    /// Removes all.
+    /// Removes all fields.
     pub fn clear(&mut self) {
         self.text.clear();
         self.ends.clear();
@@ -35,7 +36,7 @@ impl Fields {
         self.ends.push((name_ends, self.text.len()));
     }
 
-    /// Returns names and texts, in the order in which they came.
+    /// Returns names and texts in the order of insertion.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         let starts = std::iter::once(0).chain(self.ends.iter().map(|(_, end)| *end));
         let all = starts.zip(&self.ends);
@@ -46,11 +47,11 @@ impl Fields {
 /// One record of a source.
 #[derive(Clone, Copy)]
 pub struct Record<'a> {
-    /// What is searched, in the order of the specification.
+    /// The searched fields, in the order of the specification.
     pub fields: &'a Fields,
-    /// Makes its id.
+    /// Computes the id of the record.
     pub id: &'a dyn Fn() -> String,
-    /// Makes its place in the order of the source.
+    /// Computes the position of the record in the order of the source.
     pub order: &'a dyn Fn() -> Order,
 }
 
@@ -62,43 +63,43 @@ impl std::fmt::Debug for Record<'_> {
     }
 }
 
-/// What is done with each record.
+/// Receives each record.
 pub type Visit<'a> = dyn FnMut(Record<'_>) + 'a;
 
-/// Where records come from.
+/// A source of records.
 pub trait Source {
-    /// Hands over every record once, in any order. Returns how many things were passed over that are no records: messages without a
-    /// valid time, records without a key.
+    /// Passes every record to `visit` once, in any order. Returns how many items were skipped
+    /// because they are no records: messages without a valid time, records without a key.
     ///
     /// # Errors
     ///
-    /// Why not all could be handed over: there is no answer then.
+    /// The reason why a record can't be read. The search has no result then.
     fn scan(&mut self, visit: &mut Visit<'_>) -> Result<u64, Reason>;
 }
 
 /// A result (EXEC §7).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Match {
-    /// What it is in.
+    /// The id of the record.
     pub id: String,
-    /// Which field of that.
+    /// The name of the field.
     pub match_field: String,
-    /// What stands around the match.
+    /// The text around the match.
     pub match_snippet: String,
 }
 
-/// What a search has found.
+/// The results of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
     /// The first results, in order.
     pub results: Vec<Match>,
-    /// How many there are in all.
+    /// How many results there are in total.
     pub count: u64,
-    /// What was passed over, see [`Source::scan`].
+    /// How many items were skipped, see [`Source::scan`].
     pub passed_over: u64,
 }
 
-/// A result with its place; the one that comes last is the greatest.
+/// A result with its position. The greatest one comes last.
 struct Ranked {
     place: (Order, usize),
     found: Match,
@@ -124,11 +125,12 @@ impl Ord for Ranked {
     }
 }
 
-/// Searches a source for a text, code point by code point as it is, and returns the first `most` results.
+/// Searches a source for a text, compared code point by code point, and returns the first `most`
+/// results.
 ///
 /// # Errors
 ///
-/// Those of the source.
+/// The error of the source.
 pub fn search(source: &mut dyn Source, query: &str, most: usize) -> Result<Found, Reason> {
     let finder = Finder::new(query.as_bytes());
     let mut count = 0;
@@ -136,7 +138,7 @@ pub fn search(source: &mut dyn Source, query: &str, most: usize) -> Result<Found
     let passed_over = source.scan(&mut |record| {
         let mut order = None;
         for (nth, (name, text)) in record.fields.iter().enumerate() {
-            // Where UTF-8 is looked for in UTF-8, bytes are equal where code points are.
+            // In valid UTF-8, equal bytes are equal code points.
             let Some(at) = finder.find(text.as_bytes()) else {
                 continue;
             };

@@ -1,16 +1,19 @@
-//! What is shown of a text around a match.
+//! Snippets: the text around a match.
 
 use std::fmt::Write;
 use std::ops::Range;
 
-/// Code points before and after a match.
+/// The most code points before and after a match.
 const AROUND: usize = 60;
 
-/// Code points of a match.
+/// The most code points of a match.
 const WITHIN: usize = 240;
 
-/// Returns the text around a match, on one line: at most 60 code points before and after, 240 of the match itself; `…` stands where something is
-/// left out; control characters, and those that change the direction of what follows, are escaped as in JSON. Cuts between code points only.
+/// Returns the text around a match, on one line.
+///
+/// It has at most 60 code points before and after the match, and 240 of the match itself; `…` marks
+/// omissions. Control characters, and characters that change the text direction, are escaped as in
+/// JSON. Cuts are at code points only.
 pub fn snippet(text: &str, at: Range<usize>) -> String {
     let (before, rest) = text.split_at(at.start);
     let (found, after) = rest.split_at(at.len());
@@ -54,7 +57,7 @@ fn escape(text: &str, out: &mut String) {
     }
 }
 
-/// Characters that end a line or turn the direction of text.
+/// Returns whether a character ends a line or changes the text direction.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }

@@ -1,6 +1,7 @@
-//! Where records come from: directories, mail, databases and files of records.
+//! Sources of records: directories, mail, databases and files of records.
 //!
-//! Owns reading each kind, read-only and in bounded memory, and what goes wrong with that. Nothing here knows what is searched for.
+//! Owns the reading of each kind, read-only and in bounded memory, and the errors of that. It does
+//! not know the query.
 
 mod csv;
 mod dirs;
@@ -23,15 +24,15 @@ use super::search::Source;
 use crate::tool::config::{ScopeConfig, ScopeKind};
 use crate::tool::indexing::wall_clock_ns;
 
-/// Bytes that are read at once.
+/// The size of a read, in bytes.
 const BUFFER: usize = 1 << 20;
 
 /// Opens the data of a scope.
 ///
 /// # Errors
 ///
-/// [`Reason::ScopeMissing`], [`Reason::ScopeDenied`] or [`Reason::ScopeUnreadable`] if it can't be read, and [`Reason::SourceMalformed`] where
-/// it shows at once that it is of another kind.
+/// [`Reason::ScopeMissing`], [`Reason::ScopeDenied`] or [`Reason::ScopeUnreadable`] if it can't be
+/// read. [`Reason::SourceMalformed`] if it is obviously of another kind.
 pub fn open(scope: &ScopeConfig) -> Result<Box<dyn Source>, Reason> {
     let location = scope
         .location
@@ -51,7 +52,7 @@ pub fn open(scope: &ScopeConfig) -> Result<Box<dyn Source>, Reason> {
     })
 }
 
-/// Says why data can't be had.
+/// Converts an error of reading data into a reason.
 pub fn unavailable(error: &io::Error) -> Reason {
     match error.kind() {
         io::ErrorKind::NotFound => Reason::ScopeMissing,
@@ -61,27 +62,28 @@ pub fn unavailable(error: &io::Error) -> Reason {
     }
 }
 
-/// Returns what lies beside a file under its name with an ending.
+/// Returns the path with an ending added to its name.
 pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_os_string();
     name.push(ending);
     name.into()
 }
 
-/// How old the last change of a file or directory has to be: a system may give the same time to changes that are less than this apart.
+/// The minimum age of the last change. A file system may give two changes within this time the same
+/// timestamp.
 const SETTLED: Duration = Duration::from_millis(20);
 
-/// How often that is waited for.
+/// How often to wait for that age.
 const SETTLING: u32 = 10;
 
-/// A file that has to stay as it is while it is read.
+/// A file that must not change while it is read.
 #[derive(Debug)]
 struct Steady {
     file: File,
     was: State,
 }
 
-/// The state of a file: which one it is, its length, and when it and its text were changed.
+/// The state of a file: device, inode, length, and the times of the last changes.
 #[derive(Debug, PartialEq, Eq)]
 struct State([i128; 5]);
 
@@ -104,17 +106,17 @@ impl State {
     }
 }
 
-/// How long to wait until the next change of what was changed at a time would be seen to be another one.
+/// Returns how long to wait until a further change would get another timestamp than `changed_ns`.
 fn unsettled(changed_ns: i128) -> Option<Duration> {
     let age = i128::from(wall_clock_ns()) - changed_ns;
-    // What is later than now was written by another clock.
+    // A time in the future was written by another clock.
     let age = Duration::from_nanos(u64::try_from(age).ok()?);
     SETTLED.checked_sub(age).filter(|rest| !rest.is_zero())
 }
 
 impl Steady {
     fn open(path: &Path) -> Result<Steady, Reason> {
-        // Opening anything else might wait for ever.
+        // Opening another kind of file, such as a pipe, might wait for ever.
         let meta = std::fs::metadata(path).map_err(|error| unavailable(&error))?;
         if !meta.is_file() {
             return Err(Reason::ScopeUnreadable);
@@ -135,7 +137,7 @@ impl Steady {
         Ok(Steady { file, was })
     }
 
-    /// Says that it has changed, if it has.
+    /// Fails if the file has changed.
     fn unchanged(&self) -> Result<(), Reason> {
         match State::of(&self.file)? == self.was {
             true => Ok(()),

@@ -1,7 +1,8 @@
-//! What tasks came to, kept so that whoever asks again is told the same (EXEC §9).
+//! The store of results, so that a repeated request gets the same answer (EXEC §9).
 //!
-//! Owns a database (SQLite, with a log written ahead): one row for each task. A result is stored in one transaction before it is told to anybody, and
-//! never changed; when its time is over its bytes go, and the row stays, so that the task is not executed again.
+//! Owns a SQLite database in WAL mode, with one row for each task. A result is stored in one
+//! transaction before it is returned to a caller, and never changes. After its retention time its
+//! bytes are deleted. The row stays, so that the task is not executed again.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -15,18 +16,18 @@ use super::trust::{untrusted, untrusted_place};
 /// How long to wait for other processes that write.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long to wait before the next try, where the library itself does not wait.
+/// The pause between two tries where SQLite itself does not wait.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The version of the tables.
+/// The schema version.
 const VERSION: i64 = 1;
 
-/// A result that is kept.
+/// A stored result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
     /// The result, byte for byte.
     pub body: Vec<u8>,
-    /// How many things were passed over for it.
+    /// How many items of the source were skipped.
     pub passed_over: u64,
 }
 
@@ -34,16 +35,16 @@ pub struct Stored {
 #[derive(Debug)]
 pub struct Store {
     connection: Connection,
-    /// For the operator.
+    /// Named in messages to the operator.
     path: PathBuf,
 }
 
 impl Store {
-    /// Opens a store; makes it, and the directory for it, where there is none.
+    /// Opens a store. Creates the file and its directory if they are missing.
     ///
     /// # Errors
     ///
-    /// [`Reason::StoreFailed`], with what the system says for the operator.
+    /// [`Reason::StoreFailed`], with details for the operator.
     pub fn open(path: &Path) -> Result<Store, Fault> {
         let failed = |error: &dyn Display| failed(path, error);
         if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
@@ -53,7 +54,7 @@ impl Store {
             return Err(self::failed(&dir, &why));
         }
         match std::fs::symlink_metadata(path) {
-            // What is made at its end would be for others to read.
+            // SQLite would create the target of the link with a mode that lets others read it.
             Ok(meta) if meta.is_symlink() && !path.exists() => {
                 return Err(failed(
                     &"is a link that leads nowhere; name the file itself, or make it",
@@ -76,7 +77,8 @@ impl Store {
     }
 
     fn connect(path: &Path) -> rusqlite::Result<Result<Store, &'static str>> {
-        // It is there by now; were it not, one that others can read would be made. Its name is a path, whatever it looks like.
+        // The file exists by now. With a create flag, SQLite could create one that others can read.
+        // Without the URI flag, the name is always a path.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(PATIENCE)?;
@@ -85,7 +87,7 @@ impl Store {
         };
         let objects = "SELECT count(*) FROM sqlite_schema";
         let objects: i64 = connection.query_row(objects, (), |row| row.get(0))?;
-        // Before anything of it is changed.
+        // Checked before the database is changed.
         match version(&connection)? {
             0 if objects > 0 => {
                 return Ok(Err("is a database of another program; name another file"));
@@ -94,9 +96,9 @@ impl Store {
             _ => return Ok(Err("was made by a later version of this program")),
         }
         write_ahead(&connection)?;
-        // What is given up is to be gone.
+        // Deleted results must be gone from the file.
         connection.pragma_update(None, "secure_delete", true)?;
-        // A result that was told must not be gone after a power cut.
+        // A returned result must survive a power failure.
         connection.pragma_update(None, "synchronous", "FULL")?;
         let setup = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         if version(&setup)? == 0 {
@@ -123,12 +125,12 @@ impl Store {
         failed(&self.path, error)
     }
 
-    /// Returns what a task came to, if it was executed.
+    /// Returns the stored result of a task, if the task was executed.
     ///
     /// # Errors
     ///
-    /// [`Reason::TaskIdReused`] if that was with another manifest, [`Reason::ResultExpired`] if the result is not kept any more, and
-    /// [`Reason::StoreFailed`].
+    /// [`Reason::TaskIdReused`] if it was executed with another manifest, [`Reason::ResultExpired`]
+    /// if its result was deleted, and [`Reason::StoreFailed`].
     pub fn find(&self, task_id: &str, manifest: &[u8]) -> Result<Option<Stored>, Fault> {
         let row = self.connection.query_row(
             "SELECT manifest, body, passed_over FROM results WHERE task_id = ?1",
@@ -152,11 +154,11 @@ impl Store {
         }
     }
 
-    /// Keeps what a task came to, unless somebody else was first; returns what is kept.
+    /// Stores the result of a task, unless another process did so first; returns the stored result.
     ///
     /// # Errors
     ///
-    /// Those of [`find`](Self::find).
+    /// The same as those of [`find`](Self::find).
     pub fn keep(
         &self,
         task_id: &str,
@@ -176,7 +178,7 @@ impl Store {
         kept.ok_or_else(|| failed(&self.path, &"what was kept is gone"))
     }
 
-    /// Gives up results that were stored before a time; their tasks stay known.
+    /// Deletes results that were stored before a time. Their tasks stay known.
     ///
     /// # Errors
     ///
@@ -188,7 +190,7 @@ impl Store {
         );
         let expired = expired.map_err(|error| self.failed(&error))?;
         if expired > 0 {
-            // From the log, too. Where others read it at this moment, a later one does it.
+            // Also from the WAL. If another process reads it right now, a later call truncates it.
             let _ = self
                 .connection
                 .query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()));
@@ -204,8 +206,8 @@ fn failed(path: &Path, error: &dyn Display) -> Fault {
     )
 }
 
-/// Has the log written ahead. Of several that do this to a new database at once, the library refuses some at once so that they do not wait for each
-/// other for ever.
+/// Switches to WAL mode. If several processes do so on a new database at once, SQLite fails some of
+/// them immediately to avoid a deadlock, so it is tried again here.
 fn write_ahead(connection: &Connection) -> rusqlite::Result<()> {
     let mut tries = PATIENCE.as_millis() / PAUSE.as_millis();
     connection.busy_timeout(PAUSE)?;
@@ -225,27 +227,29 @@ fn write_ahead(connection: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// Makes an empty file of this user only, as those that SQLite makes beside it are then, too. It is made under a name that nobody knows before, never through
-/// a link, and never opened again under its own name: closing it would drop the locks that another thread has on it.
+/// Creates an empty file that only this user can read; SQLite gives its other files the same mode.
+///
+/// It is created under a random name and moved to its place, never through a symbolic link. It is
+/// not opened again under its own name, since closing it would drop the locks of other threads.
 fn made(path: &Path) -> std::io::Result<()> {
     let dir = match path.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
         _ => Path::new("."),
     };
-    // Its mode is 0600.
+    // A temporary file has the mode 0600.
     let begun = tempfile::Builder::new()
         .prefix(".results-")
         .tempfile_in(dir)?
         .into_temp_path();
     match begun.persist_noclobber(path) {
-        // Somebody else was first.
+        // Another process was first.
         Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error.error),
         Ok(()) => Ok(()),
     }
 }
 
-/// Makes a directory that only this user can enter.
+/// Creates a directory that only this user can enter.
 fn private(dir: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new()

@@ -1,22 +1,22 @@
-//! Which files the executor takes for this user's own.
+//! The check that only this user can have written a file.
 //!
-//! Owns who may own and write the database of results, the file of a secret key, and their
-//! directories.
+//! Owns the rules about owners and modes of the database of results, the file of a secret key, and
+//! their directories.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The group and others may write.
+/// Write permission for the group or for all.
 const BY_OTHERS: u32 = 0o022;
 
-/// All may write.
+/// Write permission for all.
 const BY_ALL: u32 = 0o002;
 
 /// Only the owner of a file can remove or rename it.
 const STICKY: u32 = 0o1000;
 
-/// Says why somebody else may have written a file; `None` if only this user can.
+/// Returns why another user may have written a file; `None` if only this user can.
 pub(crate) fn untrusted(meta: &Metadata) -> Option<&'static str> {
     if meta.uid() != rustix::process::geteuid().as_raw() {
         return Some("belongs to another user, who could have changed it; use a file of your own");
@@ -25,8 +25,8 @@ pub(crate) fn untrusted(meta: &Metadata) -> Option<&'static str> {
     is_open.then_some("can be written by others; take that right away with `chmod go-w`")
 }
 
-/// Finds a directory in which others could put another file in the place of this one, and says why;
-/// of a link as well those of the file that it leads to.
+/// Returns a directory in which another user could replace this file, and why. For a link it also
+/// checks the directories of the target.
 pub(crate) fn untrusted_place(path: &Path) -> Option<(PathBuf, &'static str)> {
     let named = std::path::absolute(path).ok();
     let real = fs::canonicalize(path).ok();
@@ -41,8 +41,8 @@ pub(crate) fn untrusted_place(path: &Path) -> Option<(PathBuf, &'static str)> {
     })
 }
 
-/// Says why others can replace the files of a directory: those with one of these rights, or, if
-/// that is asked, its owner.
+/// Returns why another user can replace the files of a directory: by one of these permissions, or,
+/// with `or_owner`, as its owner.
 fn replaceable(dir: &Path, rights: u32, or_owner: bool) -> Option<&'static str> {
     let meta = fs::metadata(dir).ok()?;
     let own = [rustix::process::geteuid().as_raw(), 0];

@@ -1,7 +1,8 @@
 //! The worker: a process that searches one source once, and can do nothing else.
 //!
-//! Owns what it is told and what it answers. It is told on its standard input, limits itself, gives up what it does not need, searches, and answers on its
-//! standard output. Who started it enforces the limits, too: see [`super::host`].
+//! Owns the messages between host and worker. The worker reads one from standard input, sets its
+//! resource limits, confines itself, searches, and writes its answer to standard output. The host
+//! enforces the limits, too: see [`super::host`].
 
 use std::fmt::Display;
 use std::fs::File;
@@ -16,74 +17,75 @@ use super::search::{Found, search};
 use super::source;
 use crate::tool::config::{ScopeConfig, ScopeKind};
 
-/// The environment variable by which a worker knows that it has nothing open any more.
+/// The environment variable that tells a worker that inherited file descriptors are closed.
 const SEALED: &str = "FORGE_SEARCH_WORKER_SEALED";
 
-/// Bytes of memory that a search may have (EXEC §8): 256 MB.
+/// The memory limit of a search in bytes (EXEC §8): 256 MB.
 pub const MEMORY: u64 = 256_000_000;
 
-/// What a worker is to do.
+/// The search that a worker runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
-    /// What is searched.
+    /// The scope to search.
     pub scope: ScopeConfig,
-    /// For what.
+    /// The text to search for.
     pub query: String,
-    /// How many results are wanted.
+    /// The largest number of results.
     pub max_results: u32,
-    /// Whether nothing is searched where the system lacks a way of confining the worker.
+    /// Whether the search fails if the system can't confine the worker.
     pub require_confinement: bool,
 }
 
-/// What a worker answers.
+/// The answer of a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// What it has found.
+    /// The result of a search.
     Found {
-        /// That.
+        /// The results of the search.
         found: Found,
-        /// The most memory that it had in use, in KiB, if the system tells.
+        /// The peak memory of the worker in KiB, if the system reports it.
         peak_kib: Option<u64>,
-        /// How it was confined.
+        /// How the worker was confined.
         confined: Confined,
     },
-    /// Why it has found nothing.
+    /// The search failed.
     Failed(Reason),
-    /// How it is confined, and what it could do nevertheless: for those who look whether that holds.
+    /// The result of a confinement test.
     Tried {
-        /// What holds.
+        /// How the worker was confined.
         confined: Confined,
-        /// What was allowed that should not have been.
+        /// The operations that succeeded although they are forbidden.
         allowed: Vec<String>,
     },
 }
 
-/// What a worker is told.
+/// The request to a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Told {
-    /// To search.
+    /// Run a search.
     Search(Job),
-    /// To say how it would be confined.
+    /// Report the confinement, without a search.
     Confine,
-    /// To try what it must not be able to do, with a directory of the caller's own.
+    /// Test the confinement: try forbidden operations in a directory of the caller.
     Try(PathBuf),
 }
 
-/// A whole message to a worker.
+/// The complete message to a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Message {
-    /// The process that has started it.
+    /// The process id of the host.
     pub(super) host: u32,
-    /// What it is to do.
+    /// The request to the worker.
     pub(super) told: Told,
 }
 
-/// The worker's whole life, for a program that [`Worker`](super::host::Worker) starts: reads from standard input what to do, and returns the exit status.
-/// Nothing else may run in that process.
+/// Runs a worker process, for a program that [`Worker`](super::host::Worker) starts. Reads the
+/// request from standard input, and returns the exit status. The process must not run anything
+/// else.
 pub fn main() -> u8 {
-    // What the host was given open is none of the worker's business.
+    // The worker must not inherit open files of the host.
     if let Err(error) = crate::exec::process::without_what_is_open(SEALED) {
         return cannot(&error);
     }
@@ -97,7 +99,7 @@ pub fn main() -> u8 {
     if !is_child_of(host) {
         return cannot(&"whoever has started it has ended, or is not its parent");
     }
-    // Opened while that is allowed.
+    // Opened before the confinement forbids it.
     let mut status = File::open("/proc/self/status").ok();
     let answer = match told {
         Told::Search(job) => match execute(&job) {
@@ -120,14 +122,14 @@ pub fn main() -> u8 {
     u8::from(io::stdout().lock().write_all(&answer).is_err())
 }
 
-/// Says why there is no answer, for whoever reads it, and returns the exit status for that.
+/// Reports on standard error why there is no answer, and returns the exit status 2.
 fn cannot(why: &dyn Display) -> u8 {
     let _ = writeln!(io::stderr(), "the worker can't work: {why}");
     2
 }
 
 fn execute(job: &Job) -> Result<(Found, Confined), Reason> {
-    // What belongs to a file lies beside the file itself, not beside a link to it.
+    // A database's files are next to the file itself, not next to a link to it.
     let location = job.scope.location.canonicalize();
     let scope = ScopeConfig {
         location: location.map_err(|error| source::unavailable(&error))?,
@@ -136,7 +138,7 @@ fn execute(job: &Job) -> Result<(Found, Confined), Reason> {
     let location = &scope.location;
     let mut readable = vec![location.clone()];
     if job.scope.kind == ScopeKind::Sqlite {
-        // What belongs to a database.
+        // The other files of a database.
         readable
             .extend(["-wal", "-shm", "-journal"].map(|ending| source::beside(location, ending)));
     }
@@ -149,7 +151,7 @@ fn execute(job: &Job) -> Result<(Found, Confined), Reason> {
     Ok((search(&mut *source, &job.query, most)?, confined))
 }
 
-/// Limits this process: its addresses, its time on processors, and its life to that of whoever started it.
+/// Limits this process: its address space, its CPU time, and its life to that of its host.
 fn limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = |resource, most: u64| {
@@ -159,7 +161,7 @@ fn limit() {
             current: Some(most),
             maximum: Some(most),
         };
-        // The host limits the same; where it can't, this does.
+        // The host sets the same limits. Where it can't, this process does.
         let _ = setrlimit(resource, most);
     };
     limit(Resource::As, MEMORY);
@@ -172,14 +174,15 @@ fn limit() {
     }
 }
 
-/// Tells whether the host is there. It may have ended before its end was this process's end, too; then this has another parent. Which one that is says
-/// nothing: the host itself may be the first process of a container.
+/// Returns whether the host still runs. It may have ended before the death signal was set up; then
+/// this process has another parent. The parent's id alone proves nothing: the host itself may be
+/// process 1 of a container.
 fn is_child_of(host: u32) -> bool {
     let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().get());
     parent == i32::try_from(host).ok()
 }
 
-/// Returns the most memory that this process has had in use, in KiB.
+/// Returns the peak memory of this process, in KiB.
 fn peak(status: &mut File) -> Option<u64> {
     let mut text = String::new();
     status.seek(SeekFrom::Start(0)).ok()?;
@@ -188,7 +191,7 @@ fn peak(status: &mut File) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Tries what must not work.
+/// Tries operations that the confinement has to forbid.
 fn attempt(dir: &Path) -> Answer {
     let file = dir.join("file");
     let confined = confine(std::slice::from_ref(&file));
@@ -205,13 +208,14 @@ fn attempt(dir: &Path) -> Answer {
     note(
         "connect",
         std::net::TcpStream::connect(("127.0.0.1", 9)).is_err_and(|error| {
-            // Nobody listens there, which a process that may not connect does not learn.
+            // Nothing listens there. An unconfined process gets "connection refused"; a confined
+            // one does not.
             error.kind() == io::ErrorKind::ConnectionRefused
         }),
     );
     note("bind", std::net::UdpSocket::bind(("127.0.0.1", 0)).is_ok());
     note("thread", std::thread::Builder::new().spawn(|| ()).is_ok());
-    // Another file of the same user's.
+    // Another file of the same user.
     note("read", File::open(dir.join("secret")).is_ok());
     note("nothing", File::open(&file).is_err());
     Answer::Tried { confined, allowed }

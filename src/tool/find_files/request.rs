@@ -1,4 +1,4 @@
-//! The request of the `find_files` tool: its fields, their schema and what values they take.
+//! The request of the `find_files` tool: its fields, schema and validation.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,16 +9,16 @@ use crate::tool::error::ToolError;
 use crate::tool::find_files::response::FindResponse;
 use crate::tool::tools::ToolName;
 
-/// The tool.
+/// The tool that error messages name.
 const TOOL: ToolName = ToolName::FindFiles;
 
 /// The name of the tool.
 pub const FIND_NAME: &str = "find_files";
 
-/// The most files that a response may have.
+/// Limit on the files of a response.
 pub(super) const MAX_RESULTS: u64 = 100_000;
 
-/// The longest name that is looked for, in characters.
+/// Limit on the length of a name, in characters.
 const MAX_NAME: usize = 1_000;
 
 /// The order of the files of a response.
@@ -92,7 +92,7 @@ impl FindRequest {
     ///
     /// # Errors
     ///
-    /// [`ToolError::BadArgs`] that names the field, what it holds and what it may hold.
+    /// [`ToolError::BadArgs`], which names the field, its value and the allowed values.
     pub fn from_json(text: &str) -> Result<FindRequest, ToolError> {
         FindRequest::from_value(arguments::json(TOOL, text)?)
     }
@@ -101,18 +101,18 @@ impl FindRequest {
     ///
     /// # Errors
     ///
-    /// As [`FindRequest::from_json`].
+    /// Those of [`FindRequest::from_json`].
     pub fn from_value(value: Value) -> Result<FindRequest, ToolError> {
         let request: FindRequest = arguments::parse(TOOL, value)?;
         request.validate()?;
         Ok(request)
     }
 
-    /// Checks the values that the type does not.
+    /// Checks constraints that the types do not express.
     ///
     /// # Errors
     ///
-    /// [`ToolError::BadArgs`].
+    /// [`ToolError::BadArgs`], which names the field, its value and the allowed values.
     pub fn validate(&self) -> Result<(), ToolError> {
         let positive = [
             ("max_results", self.max_results),
@@ -151,7 +151,7 @@ impl FindRequest {
     }
 }
 
-/// Returns the JSON schema of the response (draft 2020-12). Further fields may be there.
+/// Returns the JSON schema of the response (draft 2020-12). Responses may have further fields.
 pub fn find_response_schema() -> Value {
     arguments::written_schema_of::<FindResponse>()
 }

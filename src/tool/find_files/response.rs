@@ -9,7 +9,7 @@ use crate::tool::notes::{Note, Reader};
 use crate::tool::render::escape_controls;
 use crate::tool::response::{ErrorEntry, json_len, json_len_of};
 
-/// The text of a complete answer without a file.
+/// The text of a complete response without files.
 const NOTHING: &str = "[no file was found]\n";
 
 /// The response of the `find_files` tool.
@@ -52,7 +52,8 @@ impl FindResponse {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Writes the response for people and models: a path a line, and notes in brackets below.
+    /// Returns the response as text for people and models: one path per line, followed by notes in
+    /// brackets.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         for file in &self.files {
@@ -73,28 +74,28 @@ impl FindResponse {
 }
 
 impl FoundPath {
-    /// Writes the file as a line for people and models.
+    /// Returns the line of the file in the text.
     fn to_line(&self) -> String {
         format!("{}\n", escape_controls(&self.path))
     }
 }
 
-/// A response of which not everything may fit.
+/// A response that is not yet fitted into its byte budget.
 pub(super) struct FindDraft {
-    /// All of it but the notes.
+    /// All fields except the notes.
     pub(super) response: FindResponse,
-    /// Notes for the reader.
+    /// The notes for the reader.
     pub(super) notes: Vec<Note>,
-    /// Whether it is sent as text, which then has to fit, and not as fields.
+    /// True if the budget applies to the response as text, and not as JSON.
     pub(super) as_text: bool,
 }
 
 impl FindDraft {
-    /// Makes the response, in at most `budget` bytes of JSON.
+    /// Builds the response, in at most `budget` bytes.
     ///
     /// # Errors
     ///
-    /// A budget that not even the notes fit.
+    /// `DenialReason::LimitsExceeded` if not even the notes fit the budget.
     pub(super) fn fit(self, budget: Option<usize>) -> Result<FindResponse, ToolError> {
         let extent = fit(&self, budget)?;
         let bare = self.bare(extent);

@@ -1,8 +1,8 @@
-//! How well a path matches a name that somebody typed in part.
+//! Rates how well a path matches a partially typed name.
 //!
-//! The characters of the name have to be in the path, in their order. `nucleo-matcher` rates where they
-//! stand: at the start of a word or of a component, and next to each other, is better. For example,
-//! `srlib` matches `src/lib.rs` better than `tests/surprise/libel.txt`.
+//! The path must contain the characters of the name in order. `nucleo-matcher` rates their
+//! positions: the start of a word or of a path component is better, and so are adjacent characters.
+//! For example, `srlib` matches `src/lib.rs` better than `tests/surprise/libel.txt`.
 
 use std::path::Path;
 
@@ -17,7 +17,8 @@ pub(super) struct Scorer {
 }
 
 impl Scorer {
-    /// Words of the name are looked for one by one. Case counts if the name has an uppercase letter.
+    /// Creates a scorer that matches the words of the name one by one. Case counts if the name has
+    /// an uppercase letter.
     pub(super) fn new(name: &str) -> Scorer {
         Scorer {
             pattern: Pattern::new(
@@ -31,7 +32,7 @@ impl Scorer {
         }
     }
 
-    /// Rates a path; `None` if the name is not in it. A higher number is better.
+    /// Returns the score of a path; higher is better. Returns `None` if the path does not match.
     pub(super) fn score(&mut self, path: &Path) -> Option<u32> {
         let text = path.to_string_lossy();
         let text = Utf32Str::new(&text, &mut self.characters);

@@ -97,7 +97,7 @@ fn files_are_found_by_glob_type_depth_and_directory() {
     assert!(shallow.truncated);
     let note = "truncated: files in directories deeper than max_depth = 1 were not searched";
     assert!(shallow.notes[0].starts_with(note), "{:?}", shallow.notes);
-    // Where nothing lies deeper, nothing is missing.
+    // If there is no deeper file, no file is missing.
     let whole = world.find(json!({"max_depth": 2, "path": "src"}));
     assert!(!whole.truncated && whole.notes.is_empty());
     let every = world.find(json!({"hidden": true, "no_ignore": true}));
@@ -118,7 +118,7 @@ fn rules_that_bring_all_back_show_nothing_of_git() {
         let found = world.paths(json!({"globs": ["*.txt"], "hidden": hidden}));
         assert_eq!(found, ["tests/surprise/libel.txt"], "{hidden}");
     }
-    // Unless the path names it.
+    // A path that names the directory includes it.
     let named = world.paths(json!({"path": ".git", "name": "q.txt"}));
     assert_eq!(named, [".git/sub/q.txt"]);
 }
@@ -131,7 +131,7 @@ fn a_name_typed_in_part_finds_the_best_path_first() {
     let scores: Vec<u32> = found.files.iter().map(|file| file.score.unwrap()).collect();
     assert!(scores.is_sorted_by(|a, b| a >= b), "{scores:?}");
     assert!(found.total >= 3 && found.notes.is_empty(), "{found:?}");
-    // Words stand in any order; an uppercase letter counts.
+    // Words match in any order; an uppercase letter makes case count.
     assert_eq!(world.paths(json!({"name": "main src"})).len(), 2);
     assert_eq!(world.paths(json!({"name": "cargo"})), ["Cargo.toml"]);
     assert_eq!(world.paths(json!({"name": "Lib"})), Vec::<String>::new());
@@ -178,7 +178,7 @@ fn what_is_missing_is_said() {
         capped.notes,
         ["max_results = 1000001 is above the limit of 100000, which was used instead"]
     );
-    // Each number of bytes gives the longest list that fits.
+    // Each byte limit gives the longest list that fits.
     let whole = world.find(json!({})).to_json().len();
     let mut context = world.context.clone();
     let mut returned = 0;

@@ -1,7 +1,7 @@
-//! Where indexes are kept: choosing the cache root, and whether it will do.
+//! Chooses where indexes are stored: in the cache directory, or in memory.
 //!
-//! Owns FR-LSI-CACHE-ROOT-01 and FR-LSI-CACHE-ROOT-02, and what happens where they leave no place
-//! (FR-LSI-STOR-FALLBACK-01). What is in that place is a lower layer's to know.
+//! This module implements FR-LSI-CACHE-ROOT-01 and FR-LSI-CACHE-ROOT-02, and the fallback if no
+//! directory is suitable (FR-LSI-STOR-FALLBACK-01). The layout of the directory is up to [`Store`].
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,20 +18,21 @@ use crate::index::store::{Limits, Store};
 use crate::tool::config::{IndexStorage, IntegrityCheck, SearchConfig};
 use crate::tool::sandbox::Sandbox;
 
-/// What of the environment decides where indexes are kept (FR-LSI-CACHE-ROOT-01).
+/// The candidate directories for indexes, from the environment (FR-LSI-CACHE-ROOT-01).
 #[derive(Clone, Debug, Default)]
 pub struct CachePlaces {
     /// The user's cache directory, such as `~/.cache`.
     pub user_cache: Option<PathBuf>,
-    /// The directory of temporary files, with a name for this user in it.
+    /// The directory for temporary files, with a component for this user.
     pub temporary: Option<PathBuf>,
-    /// Counts the segments that are open, of all indexes that are set up with it.
+    /// Counts the open segments of all indexes that are set up with this value.
     pub handles: Handles,
 }
 
 impl CachePlaces {
-    /// Returns the directory of indexes under a configuration, which need not exist; relative ones start at
-    /// `working_dir`. `None` if there is no place at all (FR-LSI-CACHE-ROOT-01).
+    /// Returns the directory of indexes for a configuration, whether or not it exists. Relative
+    /// paths start at `working_dir`. Returns `None` if no directory is known
+    /// (FR-LSI-CACHE-ROOT-01).
     pub fn cache_root(&self, config: &SearchConfig, working_dir: &Path) -> Option<PathBuf> {
         let configured = config.index_path.as_deref();
         let configured = configured.filter(|path| !path.as_os_str().is_empty());
@@ -42,12 +43,13 @@ impl CachePlaces {
         }
     }
 
-    /// Opens the store for looking at and clearing what is kept there, whatever trees are to be indexed. `None` if
-    /// nothing was ever kept; nothing is made then.
+    /// Opens the store to inspect or clear it, for any indexed trees. Returns `None` if the
+    /// directory does not exist, and does not create it.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] if other users could reach into it and that was not allowed (SEC-LSI-STORE-01).
+    /// [`FormatError`] if other users can access the directory and the configuration does not allow
+    /// that (SEC-LSI-STORE-01).
     pub fn existing_store(
         &self,
         config: &SearchConfig,
@@ -60,8 +62,9 @@ impl CachePlaces {
     }
 }
 
-/// Decides where indexes of trees are kept (FR-LSI-CACHE-ROOT-02). Makes nothing: a search that finds no index leaves no
-/// trace. `unknown_rights` says why it is not known what this process may read, if so: then an index is for it alone.
+/// Chooses the storage for the indexes of `trees` (FR-LSI-CACHE-ROOT-02). Creates nothing: a search
+/// that finds no index leaves no trace. `unknown_rights` is the error if the access rights of this
+/// process are unknown; then only this process may use the index, so it stays in memory.
 pub(super) fn choose<'a>(
     config: &SearchConfig,
     sandbox: &Sandbox,
@@ -116,7 +119,8 @@ pub(super) fn choose<'a>(
     let counted = |store: Store| store.counted(places.handles.clone()).kept_as(mode);
     match open(&root, config).map(counted) {
         Ok(Some(store)) => Place::Store(store),
-        // A configuration that says so is refused, but one need not have come from a file.
+        // A configuration file with this setting is rejected, but a configuration need not come
+        // from a file.
         Ok(None) => fall_back(
             "NOT_IN_THIS_BUILD",
             "this build lacks the feature `sqlite`; set index_storage in [tools.search] to \"mmap\""
@@ -138,7 +142,8 @@ fn open(root: &Path, config: &SearchConfig) -> Result<Store, FormatError> {
         one: config.index_max_store_bytes,
         indexes: config.index_max_indexes,
     };
-    // A link is looked at before it is followed: that of somebody else could lead elsewhere the next time.
+    // A link is checked before it is followed: a link of another user could lead elsewhere the next
+    // time.
     check_private_dir(root, privacy)?;
     let store = Store::open(real_place(root), privacy, timeout)?;
     Ok(store
@@ -147,7 +152,7 @@ fn open(root: &Path, config: &SearchConfig) -> Result<Store, FormatError> {
         .mapped(config.index_map))
 }
 
-/// Resolves the links in a path that need not exist: the directories above it say where it would be.
+/// Resolves the links in a path that need not exist, as far as its ancestors exist.
 fn real_place(path: &Path) -> PathBuf {
     let existing = path.ancestors().find_map(|above| {
         let real = above.canonicalize().ok()?;
@@ -185,7 +190,7 @@ mod tests {
         let message = &fallback.message;
         assert!(message.contains("permission denied"), "{message}");
         assert!(message.contains("index_storage"), "{message}");
-        // Where it was to be in memory anyway, nothing is amiss.
+        // With index_storage = "memory", the index is in memory anyway, so there is no fallback.
         config.search.index_storage = IndexStorage::Memory;
         assert!(matches!(choose(&config, refused()), Place::Memory(None)));
     }

@@ -1,7 +1,7 @@
-//! An answer as an agent gets it: text, and the same as fields where it asked for them.
+//! The form of an answer for an agent: text, and optionally the same data as fields.
 //!
-//! Owns which part of an answer is which. The layout of the text is that of
-//! `tool::text_answer`, or with fields that of [`render`](crate::tool::render).
+//! Owns the split into text and fields. The layout of the text comes from `tool::text_answer`, or
+//! with fields from [`render`](crate::tool::render).
 
 use serde_json::{Map, Value, json};
 
@@ -10,23 +10,23 @@ use crate::tool::notes::{Note, closing_notes};
 use crate::tool::render::push_line;
 use crate::tool::response::{Record, RecordData, RecordKind, Text};
 
-/// The text of a complete answer without a line.
+/// The text of a complete answer without matches.
 const NOTHING: &str = "[no line matches]\n";
 
-/// An answer.
+/// The answer to a tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Content {
-    /// For a model to read.
+    /// The text for a model.
     pub text: String,
-    /// For programs, if they were asked for.
+    /// The data as fields, if the server is configured for them.
     pub fields: Option<Value>,
     /// Whether the call failed.
     pub failed: bool,
 }
 
 impl Content {
-    /// Makes one of the answer of a tool: text alone, a response of `Search` or of `search_files`,
-    /// or a failure. Linear in its size.
+    /// Converts the answer of a tool: text alone, a response with fields, or a failure. Linear in
+    /// its size.
     pub fn of(answer: Value) -> Content {
         if let Some(error) = answer.get("error") {
             let text = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -82,7 +82,7 @@ fn has_lines(fields: &Value) -> bool {
     matches.is_some_and(|matches| !matches.is_empty())
 }
 
-/// Writes the matches of `search_files`, each with the lines around it.
+/// Formats the matches of `search_files`, each with its context lines.
 fn lines_of_files(fields: &Value) -> String {
     let mut text = String::new();
     let matches = fields.get("matches").and_then(Value::as_array);
@@ -149,8 +149,9 @@ fn record(one: &Map<String, Value>, line: u64, column: Option<u64>, text: &str) 
     }
 }
 
-/// Makes of the schema of a response that of its fields: the text is told beside them. It is written so that every client can read it: without formats
-/// of numbers and with one type in each place; and without words for people, each of which a model pays for.
+/// Converts the schema of a response to that of its fields, without the text. The result is
+/// portable: number formats are removed, and each place has one type. Descriptions are removed too,
+/// since each byte costs tokens.
 pub fn fields_schema(mut response: Value) -> Map<String, Value> {
     make_portable(&mut response);
     if let Some(properties) = response
@@ -171,7 +172,7 @@ pub fn fields_schema(mut response: Value) -> Map<String, Value> {
 fn make_portable(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
-            // Where these are names of fields, they have schemas.
+            // A field may have one of these names; its value is a schema then, not a string.
             for word in ["description", "format", "title", "$schema"] {
                 if map.get(word).is_some_and(Value::is_string) {
                     map.remove(word);

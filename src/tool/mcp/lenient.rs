@@ -1,12 +1,12 @@
-//! Arguments as models write them.
+//! Repairs tool arguments of the wrong type, as models write them.
 //!
-//! Owns which mistakes of type are mended: those whose meaning is clear. `"5"` is the number 5,
-//! `null` is no value, one glob is a list of one. Anything else stays for the tool to refuse.
+//! Owns the list of repairs, which are limited to mistakes with one clear meaning. `"5"` becomes
+//! the number 5, `null` is removed, one glob becomes a list of one. The tool refuses anything else.
 
 use rmcp::model::JsonObject;
 use serde_json::{Value, from_str};
 
-/// Rewrites arguments to the types that the schema of the request has.
+/// Converts arguments to the types of the request's schema.
 pub(super) fn mended(arguments: JsonObject, schema: &Value) -> JsonObject {
     let of = |name: &str| schema.get("properties").and_then(|all| all.get(name));
     let given = arguments.into_iter().filter(|(_, value)| !value.is_null());
@@ -21,8 +21,8 @@ pub(super) fn mended(arguments: JsonObject, schema: &Value) -> JsonObject {
         .collect()
 }
 
-/// Makes an object of the arguments of a call that are the text of one, or an empty list. Returns
-/// false if they are neither.
+/// Replaces the arguments of a call by an object if they are an object's JSON text or an empty
+/// list. Returns false for other arguments.
 pub(super) fn make_object(message: &mut Value) -> bool {
     let Some(arguments) = message.pointer_mut("/params/arguments") else {
         return false;
@@ -39,7 +39,7 @@ pub(super) fn make_object(message: &mut Value) -> bool {
     is_mended
 }
 
-/// Rewrites one value to the type of its schema, if its meaning is clear.
+/// Converts one value to the type of its schema, if its meaning is clear.
 fn to_type(value: Value, schema: &Value) -> Value {
     let kind = schema.get("type").and_then(Value::as_str);
     match (kind, &value) {
@@ -62,7 +62,7 @@ fn to_type(value: Value, schema: &Value) -> Value {
             _ => value,
         },
         (Some("array"), Value::String(text)) => match from_str::<Vec<String>>(text) {
-            // Some models write the list as text.
+            // Some models write the list as JSON text.
             Ok(list) => list.into(),
             Err(_) => vec![value].into(),
         },
@@ -70,7 +70,7 @@ fn to_type(value: Value, schema: &Value) -> Value {
     }
 }
 
-/// Returns a number as a whole one, if it is: 5.0, or more than there can be of anything.
+/// Converts a number without a fraction, such as 5.0 or a very large one, to a whole number.
 fn whole_number(number: Value) -> Option<Value> {
     let float = number.as_f64()?;
     match number.is_u64() {

@@ -1,7 +1,7 @@
-//! One message of a client: read it, or say what is wrong with it.
+//! Parses one message of a client, or refuses it.
 //!
-//! Owns that every request with an id gets an answer, also one that the protocol's library can't
-//! read: invalid UTF-8, lone surrogates, deep nesting, fields of the wrong type.
+//! Owns the guarantee that every request with an id gets an answer. That includes requests that the
+//! library can't parse: invalid UTF-8, lone surrogates, deep nesting, fields of the wrong type.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ const METHODS: [&str; 6] = [
     "tools/list",
 ];
 
-/// A message that is not handled, and the error that answers it.
+/// A refused message, and the error that answers it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Refusal {
     id: Option<RequestId>,
@@ -33,7 +33,7 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// Refuses a message without an id, or whose id can't be read.
+    /// Refuses a message without a readable id.
     pub(super) fn new(code: ErrorCode, message: impl Into<String>) -> Refusal {
         Refusal {
             id: None,
@@ -42,7 +42,7 @@ impl Refusal {
         }
     }
 
-    /// Makes it the answer to a request.
+    /// Makes the refusal the answer to a request.
     pub(super) fn of(self, id: RequestId) -> Refusal {
         Refusal {
             id: Some(id),
@@ -50,17 +50,17 @@ impl Refusal {
         }
     }
 
-    /// Writes the answer. Its id is null where that of the message is not known.
+    /// Serializes the answer. Its id is null if the message had no readable id.
     pub(super) fn to_json(&self) -> String {
         let error = json!({"code": self.code.0, "message": self.message});
         json!({"jsonrpc": "2.0", "id": self.id, "error": error}).to_string()
     }
 }
 
-/// The fields of a message, each as it was written. Nesting has no limit here.
+/// The fields of a message, as raw JSON. Nesting has no limit here.
 type Fields<'a> = BTreeMap<String, &'a RawValue>;
 
-/// Reads a message. `None` stands for a broken notification, which nobody answers.
+/// Parses a message. Returns `None` for a malformed notification, which gets no answer.
 pub(super) fn read(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Refusal> {
     let text = match std::str::from_utf8(line) {
         Ok(text) => text,
@@ -125,9 +125,9 @@ pub(super) fn read(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Refusal>
     }
 }
 
-/// Returns a call of a tool as it was meant: some models write its arguments as text.
+/// Repairs a tool call whose arguments are a JSON text, as some models write them.
 fn with_arguments(message: ClientJsonRpcMessage, text: &str) -> ClientJsonRpcMessage {
-    // The library knows the method only with parameters of the right type.
+    // The library recognizes the method only with parameters of the right type.
     let is_broken_call = match &message {
         JsonRpcMessage::Request(request) => match &request.request {
             ClientRequest::CustomRequest(custom) => custom.method == "tools/call",
@@ -145,7 +145,7 @@ fn with_arguments(message: ClientJsonRpcMessage, text: &str) -> ClientJsonRpcMes
     }
 }
 
-/// Refuses a message whose bytes were replaced; finds out whose answer that is.
+/// Refuses a message with invalid UTF-8, under its id if that is readable.
 fn refuse_unreadable(
     lossy: &str,
     message: String,
@@ -164,8 +164,8 @@ fn refuse_unreadable(
     }
 }
 
-/// Replaces each escape of a surrogate, since a lone one in a name makes the message unreadable.
-/// Names that have them are none that a message is searched for.
+/// Replaces each escape of a surrogate, since a lone one in a field name makes the message
+/// unreadable. No known field name contains one.
 fn without_surrogates(text: &str) -> String {
     let is_surrogate = |escape: &str| {
         let digits = escape.get(..4).unwrap_or_default();
@@ -183,14 +183,13 @@ fn without_surrogates(text: &str) -> String {
     replaced
 }
 
-/// Returns the failure that stands for a response which can't be read: whoever waits for it learns
-/// that it came.
+/// Returns the failure that stands in for an unreadable response, so that the waiting request ends.
 fn unreadable_response(id: Option<RequestId>) -> Option<ClientJsonRpcMessage> {
     let error = ErrorData::parse_error("the response can't be read", None);
     id.map(|id| ClientJsonRpcMessage::error(error, Some(id)))
 }
 
-/// Says how the parameters of a method have to be.
+/// Returns the error message for wrong parameters of a method, with an example.
 pub(super) fn wrong_params(method: &str) -> String {
     let example = match method {
         "tools/call" => r#"{"name": "Search", "arguments": {"pattern": "text"}}"#,
@@ -218,7 +217,7 @@ fn is_response(fields: &Fields<'_>) -> bool {
     !has("method") && (has("result") || has("error"))
 }
 
-/// Returns the id of a request; `None` for a message that has none.
+/// Returns the id of a request; `None` for a message without one.
 fn id(fields: &Fields<'_>) -> Result<Option<RequestId>, Refusal> {
     let id = fields.get("id").map(|id| from_str(id.get()));
     id.transpose().map_err(|_| {
@@ -298,7 +297,7 @@ mod tests {
         }
         let unanswered = br#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":[]}"#;
         assert!(read(unanswered).unwrap().is_none());
-        // Whoever waits for a response learns that it was broken.
+        // The request that waits for the response gets a failure.
         for broken in [
             &br#"{"jsonrpc":"1.0","id":1,"result":{}}"#[..],
             b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"\xff\"}",

@@ -6,13 +6,13 @@ use rmcp::model::{ProgressNotificationParam, ProgressToken};
 
 use crate::tool::indexing::BuildReport;
 
-/// How long a client hears nothing at most while a build goes on.
+/// The longest interval between two reports of a running build.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// How much the number of a report grows where no file was added. The protocol asks for growth.
+/// How much the number of a report grows if no file was added. The protocol requires growth.
 const SIGN_OF_LIFE: f64 = 0.001;
 
-/// The progress of a build, as a client sees it. The number of each report is larger than the last.
+/// The progress reports of a build. The number of each report is larger than the last.
 pub(super) struct Reporting {
     token: ProgressToken,
     /// The number of the last report, and its time.
@@ -20,7 +20,7 @@ pub(super) struct Reporting {
 }
 
 impl Reporting {
-    /// Makes one for the token that the client sent.
+    /// Builds the reports for the token of a client.
     pub(super) fn new(token: ProgressToken) -> Reporting {
         Reporting {
             token,
@@ -28,13 +28,14 @@ impl Reporting {
         }
     }
 
-    /// Returns the next report of a build, if files were added or a second has passed since the last.
+    /// Returns the next report of a build if files were added, or if a second has passed since the
+    /// last.
     pub(super) fn of(
         &mut self,
         build: &BuildReport,
         now: Instant,
     ) -> Option<ProgressNotificationParam> {
-        // Numbers of files are exact in a float.
+        // File counts are exact in a float.
         let files = build.files_done as f64;
         let progress = match self.reported {
             Some((last, at)) if files <= last => {
@@ -91,7 +92,7 @@ mod tests {
         let next = reporting.of(&next, after(999)).unwrap();
         assert_eq!((next.progress, next.total), (4.0, Some(10.0)));
         assert!(next.message.unwrap().contains("4 of 10 files"));
-        // A build that adds no file for a second is told of all the same, and the number grows.
+        // A build that adds no file is still reported once a second, with a growing number.
         let at_rest = report(Some(Phase::Tokenize), 3, 10);
         assert_eq!(reporting.of(&at_rest, after(1_998)), None);
         let mut last = 4.0;

@@ -1,6 +1,7 @@
-//! The directories that a client says it works in.
+//! The directories ("roots") that a client says it works in.
 //!
-//! Owns how they are written, and what is left of them within the sandbox. A client can narrow what may be searched, and never widen it.
+//! Owns their format, and their intersection with the sandbox. A client can narrow the searched
+//! directories, but never widen them.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,18 +12,18 @@ use percent_encoding::percent_decode_str;
 use crate::tool::daemon::tree::Tree;
 use crate::tool::error::ToolError;
 
-/// What knows the trees that there are.
+/// Opens the trees of clients.
 pub trait Trees: Send + Sync {
-    /// Returns the tree of a client that works in certain directories; one that does not say so works where the server was started. The
-    /// tree has nothing that is in none of them.
+    /// Returns the tree of a client that works in certain directories, restricted to them. A client
+    /// that lists no directories works in the directory where the server was started.
     ///
     /// # Errors
     ///
-    /// None of them may be searched, or the configuration is not valid.
+    /// No directory may be searched, or the configuration is not valid.
     fn open(&self, client_roots: Option<&[PathBuf]>) -> Result<Arc<dyn Tree>, ToolError>;
 }
 
-/// Returns the path that a `file:` URI names; nothing for any other URI, and for files of other machines.
+/// Returns the path of a `file:` URI; `None` for other URIs and for files on other machines.
 pub fn path_of(uri: &str) -> Option<PathBuf> {
     let (scheme, rest) = uri.split_once(':')?;
     if !scheme.eq_ignore_ascii_case("file") {
@@ -57,8 +58,9 @@ fn os_string(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
-/// Returns what both allow, of canonical paths: each allowed root that lies in one of the client's, and each of the client's that lies in an
-/// allowed one. In the order of the client's roots, none twice and none within another.
+/// Returns the intersection of two sets of canonical directories: allowed roots below one of the
+/// client's, and the client's below an allowed one. The result keeps the order of the client's
+/// directories, without duplicates and without nested ones.
 pub fn within(allowed: &[PathBuf], client: &[PathBuf]) -> Vec<PathBuf> {
     let mut both: Vec<&Path> = Vec::new();
     for theirs in client {

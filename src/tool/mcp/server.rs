@@ -1,8 +1,8 @@
-//! The server: tools, resources, progress, and what becomes of a call that is given up.
+//! The MCP server: tools, resources, progress and cancellation.
 //!
-//! Owns the protocol's side of it. What is asked of a tree blocks, and is asked on threads of its own.
+//! Owns the protocol's side of each call. Calls of a tree block, so they run on blocking threads.
 
-// Roots are deprecated in the latest revision of the protocol, and what the clients of today have.
+// Roots are deprecated in the latest revision of the protocol, but current clients use them.
 #![expect(deprecated)]
 
 use std::path::PathBuf;
@@ -34,22 +34,23 @@ use crate::tool::error::ToolError;
 use crate::tool::request::SearchRequest;
 use crate::tool::tools::ToolName;
 
-/// Bytes that the answer to a call may have: about 25,000 tokens, of three bytes each, which is short for code.
+/// The default limit on an answer in bytes: about 25,000 tokens at three bytes each, a low estimate
+/// for code.
 pub const MAX_OUTPUT_BYTES: usize = 75_000;
 
-/// How long a client may take to say which directories it works in.
+/// How long a client may take to list its directories.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a client that is gone may have what it has asked for.
+/// How long calls may run on after the client has disconnected.
 const LAST: Duration = Duration::from_secs(2);
 
-/// How often a client that asked for it is told how far the index is.
+/// The interval of progress notifications, for clients that ask for them.
 const PROGRESS: Duration = Duration::from_millis(200);
 
-/// The key of the question which directories a client works in, and of its answer.
+/// The key under which the server asks for a client's directories, and gets the answer.
 const ROOTS: &str = "roots";
 
-/// What there is to read.
+/// The resources: URI, name and description.
 const RESOURCES: [(&str, &str, &str); 3] = [
     (
         "forge-search://status",
@@ -68,7 +69,7 @@ const RESOURCES: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// What agents are told before they ask anything.
+/// The instructions that agents get at the start of a session.
 const INSTRUCTIONS: &str = "\
 Exact, ordered search of this source tree that sees every edit made before the call. Lines are \
 grouped by file: the path, then `12:a matching line` and `13-a line of context`. Paths are relative \
@@ -78,20 +79,20 @@ the search, or raise the limit that it names. Without such a line the answer is 
 files that are searched: those that are not hidden, ignored, binary, denied or too large. Errors \
 have a stable code before the colon.";
 
-/// The protocol's side of a tree, or of what a client's roots leave of one.
+/// An MCP server over the trees that a client's roots select.
 pub struct Server {
     trees: Arc<dyn Trees>,
     tools: Vec<Tool>,
     max_output_bytes: usize,
-    /// The directories that the client has named, once it was asked.
+    /// The directories that the client has listed, once it was asked.
     roots: tokio::sync::Mutex<Option<Named>>,
-    /// Why it did not say so, and when.
+    /// When the client last failed to list its directories, and why.
     unlisted: Mutex<Option<(Instant, String)>>,
-    /// The state of the client.
+    /// The state of the client, shared with its transport.
     client: Arc<ClientState>,
-    /// Answers have fields beside their text.
+    /// Whether answers have fields in addition to their text.
     structured: bool,
-    /// What was last searched for.
+    /// The last search, which the resource `explain-last` explains.
     last: Mutex<Option<SearchRequest>>,
 }
 
@@ -101,20 +102,21 @@ impl std::fmt::Debug for Server {
     }
 }
 
-/// The directories that a client has named, and how often it had said until then that there are others.
+/// The number of changes that the client had announced before it listed its directories, and those
+/// directories.
 type Named = (u64, Option<Vec<PathBuf>>);
 
 /// The directories that a client works in.
 enum Roots {
-    /// These, if it says so.
+    /// The directories, if the client lists any.
     Known(Option<Vec<PathBuf>>),
-    /// It has to be asked by the answer to its request.
+    /// The client has to be asked, by the answer to its request.
     Ask(InputRequiredResult),
 }
 
 impl Server {
-    /// Makes one of the tools, whose answers have at most `max_output_bytes`. With `structured`
-    /// an answer has fields beside its text; these count, too.
+    /// Builds a server of the tools, whose answers have at most `max_output_bytes`. With
+    /// `structured` an answer has fields in addition to its text. They count towards the limit.
     pub fn new(trees: Arc<dyn Trees>, max_output_bytes: usize, structured: bool) -> Server {
         Server {
             trees,
@@ -128,13 +130,14 @@ impl Server {
         }
     }
 
-    /// Returns the state of the client, which its
-    /// [transport](super::transport::LineTransport) keeps.
+    /// Returns the state of the client, which its [transport](super::transport::LineTransport)
+    /// updates.
     pub fn client(&self) -> Arc<ClientState> {
         self.client.clone()
     }
 
-    /// Finds out which directories the client works in. A client of the latest revision is asked in the answer to its request.
+    /// Returns the directories of the client. In the latest revision of the protocol, the answer to
+    /// the client's request asks for them.
     async fn roots(
         &self,
         answers: Option<&InputResponses>,
@@ -160,7 +163,8 @@ impl Server {
         Ok(Roots::Known(paths(&listed)))
     }
 
-    /// Asks the client, unless it was asked already and has not said since that its answer would be another one.
+    /// Asks the client for its directories, unless they are known and it has not announced a
+    /// change.
     async fn listed(
         &self,
         context: &RequestContext<RoleServer>,
@@ -172,7 +176,7 @@ impl Server {
             _ = ended.wait_for(|ended| *ended) => return Err(unlisted("it is gone")),
             () = context.ct.cancelled() => return Err(ToolError::Cancelled),
         };
-        // Whoever waited for the same question has its failure, too.
+        // A request that waited for the same question fails with it.
         if let Some((at, why)) = self.unlisted().as_ref().filter(|(at, _)| *at >= came) {
             return Err(unlisted(&format!("{why} ({:?} ago)", at.elapsed())));
         }
@@ -204,7 +208,7 @@ impl Server {
         self.unlisted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the tree that a client means.
+    /// Returns the tree of a client.
     async fn tree(&self, roots: Option<Vec<PathBuf>>) -> Result<Arc<dyn Tree>, ToolError> {
         let trees = self.trees.clone();
         blocking(move || trees.open(roots.as_deref())).await?
@@ -218,7 +222,7 @@ impl Server {
     ) -> Result<Value, ToolError> {
         let tree = self.tree(roots).await?;
         let given_up = Arc::new(GivenUp::default());
-        // Also if nobody waits for it any more.
+        // Cancels the call also if this future is dropped.
         let _waits = given_up.while_waited_for();
         let mut answer = Box::pin({
             let (tree, given_up) = (tree.clone(), given_up.clone());
@@ -227,7 +231,7 @@ impl Server {
         let mut reporting = context.meta.get_progress_token().map(Reporting::new);
         let mut ended = self.client.ended.subscribe();
         let mut gone = Box::pin(async move {
-            // What is asked by a pipe that ends with its last question is answered, if that does not take long.
+            // A pipe may end right after its last request, so short calls are still answered.
             let _ = ended.wait_for(|ended| *ended).await;
             sleep(LAST).await;
         });
@@ -237,7 +241,7 @@ impl Server {
             tokio::select! {
                 answered = &mut answer => return answered,
                 () = context.ct.cancelled(), if !given_up.is_given_up() => given_up.give_up(),
-                // It is given up with that.
+                // Dropping the guard cancels the call.
                 () = &mut gone => return Err(ToolError::Cancelled),
                 _ = ticks.tick(), if reporting.is_some() => {
                     let tree = tree.clone();
@@ -247,7 +251,7 @@ impl Server {
                         reporting.as_mut()?.of(&build, now)
                     });
                     if let Some(due) = due {
-                        // Whoever does not hear it gets the answer all the same.
+                        // A client that misses a notification still gets the answer.
                         let _ = context.peer.notify_progress(due).await;
                     }
                 }
@@ -275,13 +279,13 @@ impl Server {
         }
     }
 
-    /// Writes what was read, in as many bytes as there may be.
+    /// Serializes the content of a resource, within the limit on bytes.
     fn written(&self, mut value: Value) -> String {
         let text = value.to_string();
         if text.len() <= self.max_output_bytes {
             return text;
         }
-        // The plan of an expression with thousands of alternatives is all that can be so long.
+        // Only the plan of an expression with thousands of alternatives can be so long.
         if let Some(map) = value.as_object_mut() {
             map.insert("plan".to_string(), Value::Null);
             map.insert("plan_bytes_left_out".to_string(), text.len().into());
@@ -343,7 +347,7 @@ impl ServerHandler for Server {
             request: arguments.clone(),
             max_output_bytes: Some(match is_search || !self.structured {
                 true => self.max_output_bytes,
-                // Its matches stand in the text and in the fields.
+                // The matches are in the text and in the fields.
                 false => self.max_output_bytes / 2,
             }),
             text: !self.structured,
@@ -407,8 +411,7 @@ impl ServerHandler for Server {
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
 
-    /// Answers a request that the protocol's library does not know, or whose parameters are not as
-    /// they have to be.
+    /// Answers requests that the library does not know, or whose parameters are malformed.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -424,18 +427,18 @@ impl ServerHandler for Server {
     }
 }
 
-/// Describes a tool; with the schema of its responses, if they have fields.
+/// Returns the description of a tool, with the schema of its responses if they have fields.
 fn tool(name: ToolName, structured: bool) -> Tool {
     let mut schema = match name.request_schema() {
         Value::Object(schema) => schema.clone(),
         _ => JsonObject::new(),
     };
-    // The description of the tool says it already, and each byte of a list costs its reader.
+    // The tool's own description repeats it, and each byte costs tokens.
     schema.remove("description");
     let tool = Tool::new(name.name(), name.about(), Arc::new(schema));
     let mut tool = tool.with_title(name.title());
     tool.output_schema = structured.then(|| Arc::new(fields_schema(name.response_schema())));
-    // The other hints mean something only for tools that change things.
+    // The other hints apply only to tools that change data.
     tool.annotations = Some(ToolAnnotations::new().read_only(true).open_world(false));
     tool
 }
@@ -444,7 +447,7 @@ fn result(answer: Value) -> CallToolResult {
     let content = Content::of(answer);
     let text = vec![ContentBlock::text(content.text)];
     if content.failed {
-        // Fields are as the schema of answers has them, or are not there: some clients hold failures against it, too.
+        // A failure has no fields: some clients validate them against the schema even then.
         return CallToolResult::error(text);
     }
     let mut result = CallToolResult::success(text);
@@ -452,7 +455,7 @@ fn result(answer: Value) -> CallToolResult {
     result
 }
 
-/// Returns the directories of this machine that a client has named. One that has named nothing at all does not say where it works.
+/// Returns the local directories that a client has listed; `None` if its list is empty.
 fn paths(listed: &ListRootsResult) -> Option<Vec<PathBuf>> {
     let named = listed.roots.iter().filter_map(|root| path_of(&root.uri));
     (!listed.roots.is_empty()).then(|| named.collect())
@@ -467,7 +470,7 @@ fn unlisted(why: &str) -> ToolError {
     }
 }
 
-/// Runs what blocks on a thread of its own.
+/// Runs blocking work on a thread of its own.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ToolError> {

@@ -1,8 +1,9 @@
 //! The transport: lines of JSON on standard input and output.
 //!
-//! Owns the order of messages, batches, and how the end of a client is noticed. A client's word
-//! about its directories holds for every later message: the library handles messages side by side,
-//! so such a notification is counted here, before the next message is handed on.
+//! Owns the order of messages, batches, and the detection that a client has disconnected. A
+//! client's notice that its directories have changed applies to every later message. The library
+//! handles messages concurrently, so the notice is counted here, before the next message is passed
+//! on.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Read, Write};
@@ -22,48 +23,48 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::message::{self, Refusal};
 
-/// The longest line that is read, in bytes.
+/// The longest line of input, in bytes.
 const LONGEST: u64 = 16 << 20;
 
-/// Lines that are read ahead.
+/// How many lines are read ahead.
 const AHEAD: usize = 64;
 
-/// The state of a client, as its input and output show it.
+/// The state of a client, as observed at its input and output.
 #[derive(Debug, Default)]
 pub struct ClientState {
-    /// How often it has said that its directories have changed.
+    /// How often the client has announced that its directories have changed.
     pub changes: AtomicU64,
-    /// Its input has ended.
+    /// Whether its input has ended.
     pub ended: watch::Sender<bool>,
-    /// Nobody reads the output any more.
+    /// Whether it has closed the output.
     pub closed: watch::Sender<bool>,
 }
 
-/// A line of the input, without its end.
+/// A line of the input, without its line end.
 #[derive(Debug, PartialEq)]
 enum Line {
     Text(Vec<u8>),
     TooLong,
 }
 
-/// The transport.
+/// The transport of one client.
 #[derive(Debug)]
 pub struct LineTransport {
     lines: mpsc::Receiver<Line>,
-    /// The messages of a batch that are not handed on yet.
+    /// The messages of a batch that were not passed on yet.
     ready: VecDeque<ClientJsonRpcMessage>,
     outbox: Arc<Outbox>,
     client: Arc<ClientState>,
-    /// A request has come that begins a session. Before that, other messages have no effect.
+    /// Whether a request has begun the session. Earlier messages have no effect.
     begun: bool,
 }
 
 impl LineTransport {
-    /// Reads `input` and writes `output`, each on a thread of its own.
+    /// Builds a transport that reads `input` and writes `output`, each on a thread of its own.
     ///
     /// # Errors
     ///
-    /// Those of the system, which may refuse a thread.
+    /// An [`io::Error`] if a thread can't start.
     pub fn new(
         input: impl BufRead + Send + 'static,
         output: impl Write + Send + 'static,
@@ -91,7 +92,7 @@ impl LineTransport {
         })
     }
 
-    /// Takes in a line; returns the answer that it gets at once, if it gets one.
+    /// Processes a line; returns its answer if it gets one immediately.
     fn take_in(&mut self, line: &Line) -> Option<String> {
         let line = match line {
             Line::Text(line) => line.trim_ascii(),
@@ -116,7 +117,7 @@ impl LineTransport {
         }
     }
 
-    /// Takes in the messages of a batch, which the revision 2025-03-26 has.
+    /// Processes the messages of a batch, which only the revision 2025-03-26 has.
     fn take_in_batch(&mut self, line: &[u8]) -> Option<String> {
         let refuse = |code, message: &str| Some(Refusal::new(code, message).to_json());
         let Ok(parts) = serde_json::from_slice::<Vec<&RawValue>>(line) else {
@@ -151,7 +152,7 @@ impl LineTransport {
         complete
     }
 
-    /// Refuses a request whose id is that of another one that is not answered yet.
+    /// Refuses a request with the id of another unanswered one.
     fn unless_open(
         &self,
         message: Option<ClientJsonRpcMessage>,
@@ -181,7 +182,8 @@ impl LineTransport {
                     self.client.changes.fetch_add(1, Ordering::SeqCst);
                 }
                 ClientNotification::CancelledNotification(cancelled) => {
-                    // The library does not answer it, so its batch is not held up.
+                    // The library does not answer a cancelled request, so its batch must not wait
+                    // for it.
                     if let Some(id) = &cancelled.params.request_id {
                         self.outbox.close(id);
                         self.outbox.give_up(id);
@@ -217,7 +219,7 @@ impl Transport<RoleServer> for LineTransport {
             }
             let line = self.lines.recv().await?;
             if let Some(answer) = self.take_in(&line) {
-                // A client that does not read its answers is not read any further.
+                // No further line is read until the client has read this answer.
                 written(self.outbox.write(answer)).await.ok()?;
             }
         }
@@ -228,16 +230,16 @@ impl Transport<RoleServer> for LineTransport {
     }
 }
 
-/// The way to the output.
+/// The queue of output lines, and the state of requests and batches.
 #[derive(Debug)]
 struct Outbox {
     writer: sync_mpsc::Sender<Outgoing>,
     batches: Mutex<Batches>,
-    /// The requests that are not answered yet.
+    /// The unanswered requests.
     open: Mutex<Vec<RequestId>>,
 }
 
-/// A line that is to be written.
+/// A line to write.
 #[derive(Debug)]
 struct Outgoing {
     line: String,
@@ -246,12 +248,12 @@ struct Outgoing {
 
 #[derive(Debug, Default)]
 struct Batches {
-    /// The negotiated revision has them.
+    /// Whether the negotiated revision has batches.
     are_allowed: bool,
     open: Vec<Batch>,
 }
 
-/// A batch whose requests are not all answered.
+/// A batch with unanswered requests.
 #[derive(Debug, Default)]
 struct Batch {
     waits_for: Vec<RequestId>,
@@ -259,7 +261,7 @@ struct Batch {
 }
 
 impl Batch {
-    /// Writes the answers if there are all, and any.
+    /// Serializes the answers once all exist, if there are any.
     fn complete(&self) -> Option<String> {
         let is_complete = self.waits_for.is_empty() && !self.answers.is_empty();
         is_complete.then(|| format!("[{}]", self.answers.join(",")))
@@ -267,8 +269,8 @@ impl Batch {
 }
 
 impl Batches {
-    /// Notes that a request is answered, or never will be; returns the answer of its batch if that
-    /// is complete now. `None` if the request is of no batch.
+    /// Records that a request is answered, or never will be; returns the answer of its batch if
+    /// that is complete now. `None` if the request belongs to no batch.
     fn settle(&mut self, id: &RequestId, answer: Option<String>) -> Option<Option<String>> {
         let is_of = |batch: &Batch| batch.waits_for.contains(id);
         let at = self.open.iter().position(is_of)?;
@@ -287,7 +289,7 @@ impl Outbox {
         self.batches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a request has come. Returns false if one with this id is not answered yet.
+    /// Records a request. Returns false if another one with its id is unanswered.
     fn open(&self, id: &RequestId) -> bool {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = !open.contains(id);
@@ -297,21 +299,21 @@ impl Outbox {
         is_new
     }
 
-    /// Notes that a request is answered, or never will be.
+    /// Records that a request is answered, or never will be.
     fn close(&self, id: &RequestId) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|other| other != id);
     }
 
-    /// Writes a line; returns what tells when it is written.
+    /// Queues a line; returns a receiver of the outcome of writing it.
     fn write(&self, line: String) -> oneshot::Receiver<io::Result<()>> {
         let (written, sent) = oneshot::channel();
-        // Where the thread has ended, the receiver learns of it.
+        // If the thread has ended, the receiver gets an error.
         let _ = self.writer.send(Outgoing { line, written });
         sent
     }
 
-    /// Sends a message: at once, or with the other answers of its batch.
+    /// Sends a message: immediately, or with the other answers of its batch.
     fn send(&self, item: &ServerJsonRpcMessage) -> Option<oneshot::Receiver<io::Result<()>>> {
         let line = serde_json::to_string(item).unwrap_or_default();
         let id = match item {
@@ -336,7 +338,7 @@ impl Outbox {
         }
     }
 
-    /// Begins a batch; returns its answer if it is complete already.
+    /// Records a batch; returns its answer if it is complete already.
     fn begin(&self, batch: Batch) -> Option<String> {
         let complete = batch.complete();
         if !batch.waits_for.is_empty() {
@@ -345,11 +347,11 @@ impl Outbox {
         complete
     }
 
-    /// Notes that a request will not be answered.
+    /// Records that a request will not be answered.
     fn give_up(&self, id: &RequestId) {
         let complete = self.batches().settle(id, None);
         if let Some(line) = complete.flatten() {
-            // Nobody waits for the end of it.
+            // No caller waits until this is written.
             drop(self.write(line));
         }
     }
@@ -364,7 +366,7 @@ fn named(name: &str) -> thread::Builder {
     thread::Builder::new().name(format!("forge-search-{name}"))
 }
 
-/// Reads lines until the input ends, or nobody takes them any more.
+/// Reads lines until the input ends or the transport is dropped.
 fn read_lines(mut input: impl BufRead, lines: &mpsc::Sender<Line>) {
     loop {
         let mut line = Vec::new();
@@ -386,7 +388,7 @@ fn read_lines(mut input: impl BufRead, lines: &mpsc::Sender<Line>) {
     }
 }
 
-/// Writes lines until nobody sends any, or nobody reads them.
+/// Writes lines until the transport is dropped or the output is closed.
 fn write_lines(
     mut output: impl Write,
     outgoing: &sync_mpsc::Receiver<Outgoing>,
@@ -398,7 +400,7 @@ fn write_lines(
             .and_then(|()| output.write_all(b"\n"))
             .and_then(|()| output.flush());
         let is_closed = done.is_err();
-        // Whoever sent it may not wait for it.
+        // The sender may not wait for it.
         let _ = written.send(done);
         if is_closed {
             client.closed.send_replace(true);
@@ -407,17 +409,17 @@ fn write_lines(
     }
 }
 
-/// Notes when nobody reads standard output any more, also while nothing is written to it.
+/// Detects that standard output was closed, also while nothing is written.
 ///
 /// # Errors
 ///
-/// Those of the system, which may refuse a thread.
+/// An [`io::Error`] if the thread can't start.
 pub fn watch_output(client: Arc<ClientState>) -> io::Result<()> {
     use rustix::event::{PollFd, PollFlags, poll};
     named("mcp-watch").spawn(move || {
         loop {
             let stdout = rustix::stdio::stdout();
-            // Without any event asked for, the system tells of errors and the end only.
+            // Without requested events, `poll` reports errors and hang-ups only.
             let mut watched = [PollFd::new(&stdout, PollFlags::empty())];
             match poll(&mut watched, None) {
                 Err(rustix::io::Errno::INTR) => {}
@@ -436,7 +438,7 @@ mod tests {
 
     use super::*;
 
-    /// A transport of a session that has begun, whose input is given; and what it writes.
+    /// A transport with this input, whose session has begun, and its output.
     fn transport(input: &str) -> (LineTransport, Arc<ClientState>, Written) {
         let client = Arc::<ClientState>::default();
         let written = Written::default();
@@ -485,7 +487,7 @@ mod tests {
         assert_eq!(changes(), 0);
         transport.receive().await.unwrap();
         assert_eq!(changes(), 1);
-        // A last line may have no end.
+        // The last line may lack a line end.
         assert!(matches!(
             transport.receive().await,
             Some(JsonRpcMessage::Request(_))

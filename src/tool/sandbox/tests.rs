@@ -8,7 +8,7 @@ struct Place {
 }
 
 /// `base/work` is the working directory, with `src/lib.rs`, `src/deep/` and `secrets/x`;
-/// `base/other` lies beside it, with `f`.
+/// `base/other` is its sibling, with `f`.
 fn place() -> Place {
     let dir = tempfile::tempdir().unwrap();
     let base = fs::canonicalize(dir.path()).unwrap();
@@ -141,7 +141,7 @@ fn step_6_a_path_outside_every_root_is_refused() {
         let path = place.text(path);
         assert_outside(sandbox.resolve(Some(&path)), Path::new(&path));
     }
-    // The working directory itself need not be allowed.
+    // The working directory itself need not be an allowed root.
     let elsewhere = place.sandbox(|config| config.allowed_roots = vec![place.base.join("other")]);
     assert_outside(elsewhere.resolve(None), &place.base.join("work"));
     assert_outside(elsewhere.resolve(Some("src")), &place.base.join("work/src"));
@@ -203,7 +203,8 @@ fn nested_roots_serve_a_path_through_the_deepest() {
     assert!(sandbox.reach().locate(&base.join("workbench")).is_none());
 }
 
-/// A command that names many files of a directory elsewhere has that directory as a root for each of them.
+/// A command that names many files of a directory elsewhere has that directory as a root for each
+/// file.
 #[test]
 fn a_root_that_is_named_many_times_is_one() {
     let place = place();
@@ -261,7 +262,7 @@ fn a_root_that_was_made_anew_is_served_and_one_that_is_gone_is_reported() {
     fs::write(work.join("src/new"), "").unwrap();
     let after = sandbox.resolve(Some("src")).unwrap();
     assert!(after.root.open_file(Path::new("src/new")).is_ok());
-    // A call that is under way keeps the directory it started with.
+    // A running call keeps the directory with which it started.
     assert!(before.root.open_file(Path::new("src/lib.rs")).is_ok());
 }
 
@@ -289,7 +290,7 @@ mod links {
             &place.base.join("other/f"),
         );
         assert_denied(sandbox.resolve(Some("open/x")), "secrets/**");
-        // Through a link that leads into an allowed root, the path is fine.
+        // A path through a link into an allowed root is valid.
         let both =
             place.sandbox(|config| config.allowed_roots = vec![".".into(), "../other".into()]);
         let other = both.resolve(Some("escape/f")).unwrap();
@@ -323,7 +324,7 @@ mod links {
             let error = resolved.root.open_file(&resolved.relative).unwrap_err();
             assert!(error.to_string().contains("symbolic link"), "{error}");
         }
-        // Created meanwhile, the target is outside all the same.
+        // The target remains outside, even if it was created meanwhile.
         fs::write(place.base.join("other/none"), "secret").unwrap();
         assert_outside(
             sandbox.resolve(Some("dangling")),
@@ -378,7 +379,7 @@ mod links {
         let text = |path: &Path| path.to_str().unwrap().to_owned();
         // (absolute paths allowed, path, what it is reported to lead to; `Err` names a pattern)
         let table: Vec<(bool, String, Result<PathBuf, &str>)> = vec![
-            // The text comes before everything: see the assertion below.
+            // The check of the text comes before all others: see the assertion below.
             // 1 before 2, 6 and 7: the path is reported as written, not even canonicalized.
             (
                 false,
@@ -407,7 +408,7 @@ mod links {
                 Ok("escape/../secrets".into()),
             ),
             (false, "secrets/../src".into(), Ok("secrets/../src".into())),
-            // 3 and 4 before 6: what is compared is where the path leads.
+            // 3 and 4 before 6: the canonical path is compared.
             (false, "escape/f".into(), Ok(other.join("f"))),
             // 5 before 6.
             (false, "escape/none".into(), Ok(other.join("none"))),
@@ -431,7 +432,7 @@ mod links {
 }
 
 proptest::proptest! {
-    /// Whatever a path looks like, what comes out lies inside a root and is spelled canonically.
+    /// Every result lies inside a root and is canonical, for any spelling of the path.
     #[test]
     fn no_path_leads_out(path in "(/|\\.|\\.\\.|src|deep|secrets|lib\\.rs|~|\\PC){0,12}") {
         let place = place();

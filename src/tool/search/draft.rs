@@ -1,4 +1,4 @@
-//! The response of `Search`, before it is known how much of it fits.
+//! A response of `Search` that is not yet fitted into its byte budget.
 
 use std::sync::Arc;
 
@@ -9,24 +9,24 @@ use crate::tool::notes::{Note, closing_notes};
 use crate::tool::render::push_line;
 use crate::tool::response::{Record, SearchResponse, json_len, json_len_of};
 
-/// A response without its events, and the lines they are made from.
+/// A response without its events, and the lines for these events.
 pub(super) struct SearchDraft {
-    /// Everything but `matches`, `count` and `content`.
+    /// All fields except `matches`, `count` and `content`.
     pub(super) response: SearchResponse,
-    /// The lines, each with the path that it is shown with.
+    /// The lines, each with its displayed path.
     pub(super) lines: Vec<(Arc<str>, Line)>,
     /// Notes for the reader.
     pub(super) notes: Vec<Note>,
-    /// The most bytes of a line that are shown, if there is a limit.
+    /// Limit on the displayed bytes of a line.
     pub(super) max_line_bytes: Option<usize>,
 }
 
 impl SearchDraft {
-    /// Makes the response, in at most `budget` bytes of JSON.
+    /// Builds the response, in at most `budget` bytes of JSON.
     ///
     /// # Errors
     ///
-    /// A budget that not even a response without events fits.
+    /// `DenialReason::LimitsExceeded` if not even a response without events fits the budget.
     pub(super) fn fit(self, budget: Option<usize>) -> Result<SearchResponse, ToolError> {
         let extent = fit(&self, budget)?;
         let lines = self.lines.iter().take(extent.results);

@@ -1,4 +1,4 @@
-//! The part of an index in a search, without searching.
+//! Explains how an index would serve a search, without searching.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,11 +14,12 @@ use crate::tool::request::{SEARCH_NAME, SearchRequest};
 use crate::tool::sandbox::Resolved;
 
 impl SearchTool {
-    /// Says which files a request would search and leave out, and why, without searching.
+    /// Returns which files a request would search and which it would exclude, and why, without
+    /// searching.
     ///
     /// # Errors
     ///
-    /// As [`SearchTool::search`].
+    /// The errors of [`SearchTool::search`], except those that only searching can cause.
     pub fn explain(
         &self,
         request: &SearchRequest,
@@ -28,7 +29,7 @@ impl SearchTool {
         self.explain_question(&self.question(request)?, context)
     }
 
-    /// Says the same of a question about one path.
+    /// Explains a question about one path, like [`SearchTool::explain`].
     pub(crate) fn explain_question(
         &self,
         question: &Question,
@@ -74,12 +75,12 @@ impl SearchTool {
         Ok(explanation)
     }
 
-    /// Returns the index root that would serve a request, if there is one: for callers that build an
-    /// index before they search.
+    /// Returns the index root that would serve a request, if there is one. Callers use it to build
+    /// an index before they search.
     ///
     /// # Errors
     ///
-    /// As [`SearchTool::search`], but for errors that only searching shows.
+    /// The errors of [`SearchTool::search`], except those that only searching can cause.
     pub fn index_root(
         &self,
         request: &SearchRequest,

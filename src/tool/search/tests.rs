@@ -32,7 +32,7 @@ fn fr_ls_01_the_tool_has_its_name_and_aliases() {
 fn t_lsi_sec_02_a_search_is_never_the_read_that_an_edit_needs() {
     let (tool, context, _dir) = tool(|_| {});
     let response = tool.search(&SearchRequest::new("two"), &context).unwrap();
-    // `ReadEvidence` has no values, so this is the only answer there can ever be.
+    // `ReadEvidence` has no values, so the result can only be `None`.
     assert_eq!(tool.read_evidence(&response), None);
     assert_eq!(std::mem::size_of::<Option<ReadEvidence>>(), 0);
     assert!(!tool.is_side_effecting() && !tool.requires_approval());
@@ -73,8 +73,9 @@ fn cfg_ls_03_the_request_wins_over_defaults() {
         count(json!({"pattern": "t", "max_results": 2}), &context),
         (2, false)
     );
-    // The host's default timeout wins over the configured one, and the request's over both. A search that
-    // is over before anyone looks at the clock has not timed out, so this one takes its time.
+    // The timeout of the request takes precedence over the host's default, and that over the
+    // configured one. A search that ends before anyone reads the clock has not timed out, so this
+    // search takes some time.
     std::fs::write(dir.path().join("long.dat"), "a".repeat(1_900_000)).unwrap();
     context.default_timeout = Some(Duration::ZERO);
     let request = json!({"pattern": "(?:a?){300}a{300}b", "path": "long.dat"});
@@ -144,7 +145,7 @@ fn every_byte_budget_yields_a_prefix_that_fits() {
         }
     }
     assert!(shortest.is_some());
-    // The smaller of the two budgets counts.
+    // The smaller of the two budgets applies.
     context.max_output_bytes = Some(whole + 10);
     context.available_capacity_bytes = shortest;
     assert_eq!(tool.search(&request, &context).unwrap().count, 0);
@@ -166,7 +167,7 @@ fn the_least_of_all_byte_budgets_counts() {
     let (whole, truncated) = len(0, None, 0);
     assert!(whole > 6_000 && !truncated);
     assert_eq!(len(whole as u64, None, 0), (whole, false));
-    // Instead of leaving the line out, most of it is.
+    // The line is shortened instead of dropped.
     for (configured, asked) in [(900, None), (900, Some(5_000)), (5_000, Some(900))] {
         let (cut, truncated) = len(configured, asked, 0);
         let place = format!("{cut} {configured} {asked:?}");

@@ -1,4 +1,4 @@
-//! The tool's answer as text for a model.
+//! The answer of the `Search` tool as text for a model.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::tool::request::SearchRequest;
 use crate::tool::text_answer::{TextAnswer, TextDraft, at_cap, cap};
 
 impl SearchTool {
-    /// Answers a request with text. Fields above their limits are lowered, and the text says so.
+    /// Answers a request with text. Fields above their caps are lowered, and the text says so.
     ///
     /// # Errors
     ///

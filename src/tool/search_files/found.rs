@@ -1,4 +1,4 @@
-//! From the lines of files to matches with the lines around them.
+//! Converts the lines of files to matches with context lines.
 
 use std::ops::ControlFlow;
 
@@ -11,15 +11,15 @@ use crate::tool::search_files::response::FilesMatch;
 use crate::tool::searcher::slashed;
 use crate::tool::shorten::part;
 
-/// The bytes of files that are kept: several times the size of a response. Files from the first one
-/// on that exceeds this are counted and not kept.
+/// Limit on the bytes of files that are kept: several times the size of a response. Once a file
+/// exceeds it, this file and all later ones are only counted.
 const MOST_KEPT: usize = 256 << 20;
 
-/// The parts of an answer, as they came.
+/// The parts of an answer, in the order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     files: Vec<FileAnswer>,
-    /// Errors, and files that are too large, in their order.
+    /// Errors and skipped files, in their order.
     errors: Vec<Problem>,
     bytes: usize,
     is_full: bool,
@@ -29,12 +29,12 @@ pub(super) struct Kept {
 enum Problem {
     Error(ErrorEntry),
     TooLarge(String),
-    /// The file is no text from this byte on.
+    /// The file is not text from this byte on.
     NotText(String, u64),
 }
 
 impl Kept {
-    /// Keeps a part, as long as there is room.
+    /// Keeps a part, unless the limit is exceeded.
     pub(super) fn take(&mut self, found: Found) -> ControlFlow<()> {
         match found {
             Found::Error(error) => self.errors.push(Problem::Error(ErrorEntry {
@@ -58,7 +58,7 @@ impl Kept {
         }
     }
 
-    /// Returns why the searched directory itself could not be read, if that is so.
+    /// Returns why the searched directory itself could not be read, if it could not.
     pub(super) fn root_error(&self) -> Option<&str> {
         match self.errors.first() {
             Some(Problem::Error(entry)) if entry.path.is_empty() => Some(&entry.error),
@@ -86,7 +86,7 @@ impl Kept {
         self.errors.iter().map(entry).collect()
     }
 
-    /// Returns the files that are kept, in order.
+    /// Returns the kept files, in order.
     pub(super) fn files(&self) -> &[FileAnswer] {
         &self.files
     }
@@ -97,19 +97,19 @@ impl Kept {
     }
 }
 
-/// How matches are shown.
+/// The display options of matches.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
-    /// Lines before and after each of them.
+    /// The number of context lines before and after each match.
     pub(super) around: u64,
-    /// Bytes of a line that are shown, if not all are.
+    /// Limit on the displayed bytes of a line.
     pub(super) max_line_bytes: Option<usize>,
-    /// The characters of the query, if matches have a score.
+    /// The number of characters of the query, if matches have a score.
     pub(super) scored: Option<usize>,
 }
 
-/// Makes the matches of files, one after the other, each with the position of its file; each takes
-/// time in proportion to the lines that it shows.
+/// Iterates over the matches of files, each with the position of its file. Each match takes time in
+/// proportion to its displayed lines.
 pub(super) fn matches(
     files: &[FileAnswer],
     shape: Shape,
@@ -122,7 +122,7 @@ pub(super) fn matches(
     })
 }
 
-/// Makes the match at `span` of line `at` of a file.
+/// Builds the match at `span` of line `at` of a file.
 fn one(path: &str, lines: &[Line], at: usize, span: Span, shape: Shape) -> FilesMatch {
     let number = lines[at].number;
     let mut shortened = Vec::new();
@@ -159,7 +159,7 @@ fn one(path: &str, lines: &[Line], at: usize, span: Span, shape: Shape) -> Files
         after,
         shortened,
         score: shape.scored.map(|of_query| {
-            // Four digits are enough to tell the scores of usual queries apart.
+            // Four digits distinguish the scores of usual queries.
             (score(span.edits, of_query, chars) * 10_000.0).round() / 10_000.0
         }),
     }

@@ -1,4 +1,4 @@
-//! The request of the `search_files` tool: its fields, their schema and what values they take.
+//! The request of the `search_files` tool: its fields, schema and validation.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,13 +9,13 @@ use crate::tool::config::{Case, Mode};
 use crate::tool::error::ToolError;
 use crate::tool::tools::ToolName;
 
-/// The tool.
+/// The tool that error messages name.
 const TOOL: ToolName = ToolName::SearchFiles;
 
 /// The name of the tool.
 pub const FILES_NAME: &str = "search_files";
 
-/// The most lines before and after each match.
+/// Limit on the context lines before and after each match.
 pub(super) const MAX_CONTEXT_LINES: u64 = 1_000;
 
 /// A request of the `search_files` tool. Fields that are left out take the defaults of `[tools.search_files]`.
@@ -113,7 +113,7 @@ impl FilesRequest {
     ///
     /// # Errors
     ///
-    /// [`ToolError::BadArgs`] that names the field, what it holds and what it may hold.
+    /// [`ToolError::BadArgs`], which names the field, its value and the allowed values.
     pub fn from_json(text: &str) -> Result<FilesRequest, ToolError> {
         FilesRequest::from_value(arguments::json(TOOL, text)?)
     }
@@ -122,23 +122,23 @@ impl FilesRequest {
     ///
     /// # Errors
     ///
-    /// As [`FilesRequest::from_json`].
+    /// Those of [`FilesRequest::from_json`].
     pub fn from_value(value: Value) -> Result<FilesRequest, ToolError> {
         let request = FilesRequest::read(value)?;
         request.validate()?;
         Ok(request)
     }
 
-    /// Reads a request without checking what its type does not.
+    /// Parses a request without validating it.
     pub(super) fn read(value: Value) -> Result<FilesRequest, ToolError> {
         arguments::parse(TOOL, value)
     }
 
-    /// Checks the values that the type does not.
+    /// Checks constraints that the types do not express.
     ///
     /// # Errors
     ///
-    /// [`ToolError::BadArgs`].
+    /// [`ToolError::BadArgs`], which names the field, its value and the allowed values.
     pub fn validate(&self) -> Result<(), ToolError> {
         if self.query.trim().is_empty() {
             let message = "`query` is empty or blank; give the text to search for";

@@ -1,6 +1,4 @@
-//! The response of the `search_files` tool: its fields, and how it fits a number of bytes.
-//!
-//! It does not search.
+//! The response of the `search_files` tool: its fields, and how it is fitted into a byte budget.
 
 use std::collections::BTreeSet;
 
@@ -160,7 +158,8 @@ pub struct IndexStats {
 }
 
 impl IndexStats {
-    /// Makes the diagnostics of a search for which `total` eligible files counted, `excluded` of them left out.
+    /// Builds the index fields of a search with `total` eligible files, of which `excluded` were
+    /// excluded.
     pub(super) fn new(index: IndexUse, total: u64, excluded: u64) -> IndexStats {
         IndexStats {
             index_safety_state: index.standing.state().as_str().to_string(),
@@ -176,35 +175,36 @@ impl IndexStats {
     }
 }
 
-/// The bytes of JSON that a response has at most, whatever is allowed: each match has its line, and a line can be as long as a file.
+/// Limit on the bytes of a response as JSON, regardless of the configuration. Each match has its
+/// line, and a line can be as long as a file.
 pub(super) const LARGEST: usize = 64 << 20;
 
 impl FilesResponse {
     /// Returns the response as one line of JSON.
     pub fn to_json(&self) -> String {
-        // Serialising plain strings and numbers can't fail.
+        // Serialising strings and numbers cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 }
 
-/// A response without its matches, and the files they are made from.
+/// A response without its matches, and the files for these matches.
 pub(super) struct FilesDraft<'a> {
-    /// Everything but `matches` and `returned`.
+    /// All fields except `matches` and `returned`.
     pub(super) response: FilesResponse,
-    /// The files.
+    /// The files with matches.
     pub(super) files: &'a [FileAnswer],
-    /// How matches are shown.
+    /// The display options of matches.
     pub(super) shape: Shape,
-    /// The limit in bytes that kept other files with matches out, if one did.
+    /// The byte limit that excluded further files with matches, if any.
     pub(super) limit: Option<usize>,
 }
 
 impl FilesDraft<'_> {
-    /// Makes the response, in at most `budget` bytes of JSON.
+    /// Builds the response, in at most `budget` bytes of JSON.
     ///
     /// # Errors
     ///
-    /// A budget that not even a response without matches fits.
+    /// `DenialReason::LimitsExceeded` if not even a response without matches fits the budget.
     pub(super) fn fit(self, budget: usize) -> Result<FilesResponse, ToolError> {
         let extent = fit(&self, Some(budget))?;
         let mut shortened = 0;
@@ -218,8 +218,8 @@ impl FilesDraft<'_> {
         Ok(FilesResponse { matches, ..bare })
     }
 
-    /// Makes the matches, each with how many lines are shown in part there and in no match before
-    /// it. Takes time in proportion to the lines of those that are taken.
+    /// Iterates over the matches. Each comes with the number of lines that are shortened in it but
+    /// in no earlier match. Takes time in proportion to the lines of the consumed matches.
     fn matches(&self, line: Option<usize>) -> impl Iterator<Item = (FilesMatch, u64)> + '_ {
         let shape = Shape {
             max_line_bytes: line,

@@ -1,4 +1,4 @@
-//! The tool's answer as text for a model.
+//! The answer of the `search_files` tool as text for a model.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,12 +16,13 @@ use crate::tool::search::{ShownPaths, ToolContext, gap_error, set};
 use crate::tool::text_answer::{TextAnswer, TextDraft, at_cap, cap};
 
 impl FilesTool {
-    /// Answers a request with text. Fields above their limits are lowered, and the text says so. A
-    /// `path` that is a file is searched alone. Paths are shown relative to the working directory.
+    /// Answers a request with text. Fields above their caps are lowered, and the text says so. If
+    /// `path` is a file, only this file is searched. Paths are displayed relative to the working
+    /// directory.
     ///
     /// # Errors
     ///
-    /// Those of [`FilesTool::search`], but for a deadline, which is told in the text.
+    /// Those of [`FilesTool::search`], except the timeout, which the text reports.
     pub(crate) fn call_for_text(
         &self,
         arguments: Value,
@@ -99,8 +100,8 @@ impl FilesTool {
     }
 }
 
-/// Returns the lines that match, and those around them. A line behind the last match that a limit
-/// allows is no reason to show others.
+/// Returns the matching lines and their context lines. A line after the last match within a limit
+/// does not count as a match.
 fn near_a_match(lines: &[Line], around: u64) -> impl Iterator<Item = &Line> {
     let matching = lines.iter().filter(|line| !line.spans.is_empty());
     let matching: Vec<u64> = matching.map(|line| line.number).collect();

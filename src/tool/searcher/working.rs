@@ -1,4 +1,5 @@
-//! Work on the files of a directory that is no search for lines: the daemon ranks them.
+//! Processes the files of a directory for purposes other than line search. The daemon ranks files
+//! with it.
 
 use std::sync::Arc;
 
@@ -9,21 +10,21 @@ use crate::exec::schedule::{RunError, RunOptions};
 use crate::tool::indexing::Question;
 use crate::tool::response::IndexUse;
 
-/// What is done with the files that a request is about.
+/// An operation on the files of a request.
 pub(in crate::tool) trait Work {
-    /// What comes of it.
+    /// The result of the operation.
     type Found;
 
-    /// Works through them.
+    /// Processes all files of the source.
     fn through<S: FileSource>(&self, source: S) -> Result<Self::Found, RunError>;
 
-    /// What comes of it without any time.
+    /// Returns the result for a call without any time left.
     fn without_time(&self) -> Self::Found;
 }
 
 impl Searcher {
-    /// Has the files of a directory worked through: what an index leaves of them, or all that a walk finds. Returns what the index did, and
-    /// the snapshot that was pinned, if one was.
+    /// Processes the files of a directory: the candidates of an index, or all files that a walk
+    /// finds. Also returns how the index was used, and the snapshot that was pinned, if any.
     pub(in crate::tool) fn over_dir<W: Work>(
         &self,
         question: &Question,
@@ -45,7 +46,7 @@ impl Searcher {
                 let found = work.through(source);
                 match failure.get() {
                     None => return (found, facts, snapshot),
-                    // What was found does not count: the catalog was not whole.
+                    // The result is discarded, because the catalog was incomplete.
                     Some(error) => facts = indexes.report_damage(&question.target.canonical, error),
                 }
             }

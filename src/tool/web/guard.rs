@@ -1,17 +1,18 @@
-//! Who is answered: a browser of whoever has the token, at the page's own address.
+//! The guard: only a browser with the token, at the page's own address, gets the page and its data.
 //!
-//! Owns the decision, which takes a request's head and nothing else. A port of this machine is within reach of all its users and of every web page that one
-//! of them opens, so the token keeps out the former, and the names and the origin in the headers the latter.
+//! Owns that decision, which depends on the head of a request only. All users of this machine can
+//! reach its ports, and so can every web page that one of them opens. The token keeps out other
+//! users. The checks of `Host`, `Origin` and `Sec-Fetch-Site` keep out other web pages.
 
 use std::net::SocketAddr;
 
 use axum::http::{HeaderMap, HeaderName, Request, StatusCode, header};
 use sha2::{Digest, Sha256};
 
-/// Random bytes of a token.
+/// The random bytes of a token.
 const TOKEN_BYTES: usize = 16;
 
-/// What lets one in.
+/// The secret that a browser has to present.
 #[derive(Clone)]
 pub struct Token(String);
 
@@ -22,11 +23,11 @@ impl std::fmt::Debug for Token {
 }
 
 impl Token {
-    /// Makes one that nobody can guess.
+    /// Generates a random token.
     ///
     /// # Errors
     ///
-    /// The system has no randomness to give.
+    /// The system has no random numbers.
     pub fn random() -> std::io::Result<Token> {
         let mut bytes = [0; TOKEN_BYTES];
         getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
@@ -35,36 +36,36 @@ impl Token {
         ))
     }
 
-    /// Whether it is this one. Takes the same time whatever differs.
+    /// Compares tokens, in constant time since only digests are compared.
     fn is(&self, other: &str) -> bool {
         Sha256::digest(self.0.as_bytes()) == Sha256::digest(other.as_bytes())
     }
 }
 
-/// Decides.
+/// Decides which requests are answered.
 #[derive(Debug)]
 pub struct Guard {
-    /// What the page is called by a browser that was not led astray.
+    /// The values of `Host` that belong to the page.
     hosts: Vec<String>,
     token: Token,
 }
 
 impl Guard {
-    /// For a page at an address.
+    /// Builds a guard for a page at an address.
     pub fn new(address: SocketAddr, token: Token) -> Guard {
         let hosts = vec![address.to_string(), format!("localhost:{}", address.port())];
         Guard { hosts, token }
     }
 
-    /// Returns what leads to the page.
+    /// Returns the URL of the page, including the token.
     pub fn url(&self) -> String {
         format!("http://{}/?token={}", self.hosts[0], self.token.0)
     }
 
-    /// Says why a request is not answered, if it is not.
+    /// Returns the status and the message of a refusal; `None` if the request is admitted.
     pub fn refusal<B>(&self, request: &Request<B>) -> Option<(StatusCode, &'static str)> {
         let headers = request.headers();
-        // Another name may be one that somebody else has lead here.
+        // Another host name may be one that an attacker points at this machine (DNS rebinding).
         let is_ours = |host: &str| self.hosts.iter().any(|ours| ours == host);
         if !only(headers, &header::HOST).is_some_and(is_ours) {
             return Some((
@@ -87,7 +88,7 @@ impl Guard {
         }
         let path = request.uri().path();
         let given = match path {
-            // Nothing that is anybody's.
+            // These files hold nothing private.
             "/page.css" | "/page.js" => return None,
             "/" => request
                 .uri()
@@ -108,7 +109,7 @@ impl Guard {
     }
 }
 
-/// Returns the value of a header that is there once.
+/// Returns the value of a header that occurs once.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
@@ -124,7 +125,7 @@ mod tests {
         Guard::new("127.0.0.1:8000".parse().unwrap(), token)
     }
 
-    /// What becomes of a request with these headers.
+    /// Returns the status of a request with these headers.
     fn told(path: &str, headers: &[(&str, &str)]) -> u16 {
         let mut request = Request::builder().uri(path);
         for (name, value) in headers {
@@ -148,7 +149,7 @@ mod tests {
         let own = ("origin", "http://127.0.0.1:8000");
         let same = ("sec-fetch-site", "same-origin");
         assert_eq!(told("/api/search", &[HOST, TOKEN, own, same]), 200);
-        // A link, or what somebody has typed.
+        // A link, or an address that was typed in.
         assert_eq!(told(PAGE, &[HOST, ("sec-fetch-site", "none")]), 200);
         assert_eq!(told("/page.js", &[HOST]), 200);
     }
@@ -163,7 +164,7 @@ mod tests {
         ] {
             assert_eq!(told(path, &[HOST]), 401, "{path}");
         }
-        // The page's token is no token of its calls, which other pages could make.
+        // In the URL the token opens only the page, so another page can't use it for calls.
         assert_eq!(told("/api/search?token=0123456789abcdef", &[HOST]), 401);
         assert_eq!(told("/api/search", &[HOST]), 401);
         assert_eq!(told("/anything", &[HOST]), 401);

@@ -1,13 +1,13 @@
-//! One index for both tools (D116).
+//! Both tools, `Search` and `search_files`, use one index (D116).
 
 use serde_json::json;
 
 use super::World;
 
-/// Ignore files, the other way round in the second.
+/// Two contents of `.ignore`. The second one hides other files than the first.
 const RULES: [&str; 2] = ["data/\n!built/\n!kept.log\n", "src/\n!*.log\n"];
 
-/// Returns the paths that a tool finds, and whether an index left files out.
+/// Returns the paths that a tool finds, and whether an index excluded files.
 fn found(world: &World, tool: &str, set: &[&str]) -> (Vec<String>, bool) {
     let request = match tool {
         "Search" => json!({"pattern": "needle"}),
@@ -32,7 +32,7 @@ fn found(world: &World, tool: &str, set: &[&str]) -> (Vec<String>, bool) {
     (paths, used)
 }
 
-/// A tree in which the two tools find different files.
+/// Returns a tree in which the two tools find different files.
 fn world() -> World {
     let world = World::new();
     world.write(".git/HEAD", "ref: refs/heads/main\n");
@@ -106,7 +106,7 @@ fn d116_one_index_serves_both_tools() {
     assert_eq!(world.kept().len(), 1);
 }
 
-/// The user's global excludes are no rules of the repository, so they count for `Search` alone.
+/// The user's global excludes are not rules of the repository, so only `Search` obeys them.
 #[test]
 fn d116_global_excludes_count_for_one_tool_with_and_without_an_index() {
     let world = world();

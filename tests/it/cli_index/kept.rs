@@ -1,4 +1,4 @@
-//! Building indexes and looking after them: `forge-search index`.
+//! `forge-search index`: building, listing, checking and removing indexes.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn build_says_what_was_indexed_and_where() {
     ] {
         assert!(ran.out.contains(part), "{part}: {}", ran.out);
     }
-    // From elsewhere too, and again.
+    // The same from another directory, and a second time.
     world.write("binary.dat", [0xFF; 100]);
     world.write("bad\nname.txt", "x\n");
     for args in [
@@ -54,7 +54,7 @@ fn build_says_what_was_indexed_and_where() {
         ran.out
     );
     assert_eq!(world.kept(), [dir]);
-    // What can't be left out is not said to be indexed.
+    // Files that can't be excluded are not counted as indexed.
     world.write("short", "ab");
     world.write("decomposed", "e\u{301}te\u{301}\n");
     let ran = world.run(&["index", "build"]).ok();
@@ -66,7 +66,7 @@ fn build_says_what_was_indexed_and_where() {
         (&index["by_status"]["FULL"], &index["excludable_files"]),
         (&json!(7), &json!(5))
     );
-    // No two ways to name the tree at once.
+    // The tree must not be named twice.
     let ran = world.run(&["index", "build", "--root", "src", "src"]);
     assert_eq!(ran.status, 2);
 }
@@ -74,7 +74,7 @@ fn build_says_what_was_indexed_and_where() {
 #[test]
 fn what_can_not_be_listed_is_said_and_no_search_leaves_files_out() {
     let world = World::new();
-    // The shortest way to a listing that is not whole, for whoever runs this.
+    // The shortest way to an incomplete listing, for every user.
     std::os::unix::fs::symlink("nowhere", world.tree.join("dangling")).unwrap();
     let follow = ["--set", "index_default_follow=true"];
     let with = |args: &[&str]| {
@@ -95,7 +95,7 @@ fn what_can_not_be_listed_is_said_and_no_search_leaves_files_out() {
     assert_eq!(index["uncertain_reason"], "ENUMERATION_ERROR");
     assert_eq!(index["contents"]["enumeration_errors"], 1);
     let manifest = fs::read(world.kept()[0].join("manifest")).unwrap();
-    // The next one would be no better, so no search builds it.
+    // Another build would have the same error, so no search builds the index.
     assert_eq!(with(&["--index", "on", "greet"]).status, 0);
     let ran = with(&["call", "--wait-index", r#"{"pattern": "greet"}"#]);
     assert_eq!((ran.status, &ran.json()["count"]), (0, &json!(2)));
@@ -147,7 +147,7 @@ fn an_index_of_a_tree_whose_links_are_followed_says_that_it_is_never_used() {
     let ran = with(&["doctor"]);
     assert_eq!(ran.status, 2);
     check_said(ran.out.split_once("\nto do\n").unwrap().1);
-    // Searches find what is behind links, and build nothing again that would be no better.
+    // Searches find files behind links. They do not rebuild an index that would be no better.
     let manifest = fs::read(world.kept()[0].join("manifest")).unwrap();
     world.write("src/new.rs", "fn greet_too() {}\n");
     let found = with(&["--index", "on", "-L", "greet_too"]).ok().out;
@@ -156,7 +156,7 @@ fn an_index_of_a_tree_whose_links_are_followed_says_that_it_is_never_used() {
     check_said(&ran.err);
     let after = fs::read(world.kept()[0].join("manifest")).unwrap();
     assert_eq!(after, manifest);
-    // As it says: without, all is well.
+    // The suggested setting solves the problem.
     let report = world.run(&["index", "build", "--json"]).ok().json();
     assert_eq!(report["never_used_because"], Value::Null);
     world.run(&["index", "status"]).ok();
@@ -265,7 +265,7 @@ fn verify_reads_every_page() {
     assert!(none.err.contains("has no index"), "{}", none.err);
     world.run(&["index", "verify", "--all"]).ok();
 
-    // Enough for several pages.
+    // The text is long enough for several pages.
     let mut state = 1u32;
     let mut letter = || {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -291,7 +291,7 @@ fn verify_reads_every_page() {
         (&json!(true), &json!(true))
     );
 
-    // Damage that opening does not see.
+    // Opening the index does not notice this damage.
     world.damage("segment-", |bytes| bytes[200] ^= 1);
     let listed = world.run(&["index", "list", "--json"]).ok().json();
     assert_eq!(listed["indexes"][0]["damaged"], Value::Null);
@@ -391,7 +391,7 @@ fn list_shows_every_index_and_what_is_wrong_with_it() {
     assert!(!world.store().exists(), "looking makes nothing");
     world.run(&["index", "build"]).ok();
     world.run(&["index", "build", "src"]).ok();
-    // From anywhere, even from where no index could be kept.
+    // The list is the same from anywhere, even from a directory that could have no index.
     for dir in [world.tree.as_path(), Path::new("/")] {
         let ran = world.run_in(dir, &["index", "list"]).ok();
         assert_eq!(ran.out.matches("built ").count(), 2, "{}", ran.out);
@@ -431,7 +431,7 @@ fn clear_removes_the_indexes_of_a_tree_and_nothing_else() {
     build(&["src"]);
     fs::write(world.store().join("notes"), "mine").unwrap();
     assert_eq!(world.kept().len(), 4);
-    // Whatever settings they were built with.
+    // All indexes of the tree are removed, regardless of the settings of their builds.
     let ran = world.run(&["index", "clear"]).ok();
     assert_eq!(
         ran.out.matches("removed the index of").count(),
@@ -445,7 +445,8 @@ fn clear_removes_the_indexes_of_a_tree_and_nothing_else() {
     assert_eq!(report["indexes"].as_array().unwrap().len(), 1);
     assert_eq!(report["indexes"][0]["removed"], true);
     assert_eq!(fs::read(world.store().join("notes")).unwrap(), b"mine");
-    // A damaged one is known by its place; that of a tree that is gone by what it says.
+    // A damaged index is identified by its directory. The index of a deleted tree is identified by
+    // the root that it contains.
     build(&[]);
     world.damage("manifest", Vec::clear);
     assert!(
@@ -467,7 +468,7 @@ fn clear_removes_the_indexes_of_a_tree_and_nothing_else() {
             .starts_with("removed")
     );
     assert_eq!(world.kept().len(), 1, "only the notes are left");
-    // Also where indexing is off.
+    // Removing works even if indexing is off.
     build(&[]);
     world
         .run(&["index", "clear", "--set", "index_mode=off"])
@@ -524,7 +525,7 @@ fn every_command_has_help_with_examples() {
     for command in ["build", "status", "verify", "list", "clear"] {
         let ran = world.run(&["index", command, "--help"]).ok();
         assert!(ran.out.contains("--json"), "{command}");
-        // A list is of all.
+        // A list covers the indexes of all trees.
         let takes_tree = ran.out.contains("[ROOT]");
         assert_eq!(takes_tree, command != "list", "{command}");
     }
@@ -592,7 +593,7 @@ fn what_is_in_the_place_of_an_index_is_named_with_what_to_do() {
     check("manifest", "clear");
     fs::remove_dir(dir.join("manifest")).unwrap();
     world.run(&["index", "clear"]).ok();
-    // A file of the user's own is nothing to be deleted.
+    // A file of the user is not deleted.
     let mine = world.cache.join("mine");
     fs::write(&mine, "notes").unwrap();
     let ran = world.run(&["index", "build", "--set", &format!("index_path={mine:?}")]);
@@ -661,7 +662,7 @@ fn times_that_an_index_can_not_hold_are_called_that() {
         (&index["unreadable"], &index["changing"]),
         (&json!([]), &json!([]))
     );
-    // That is no change.
+    // A time out of range does not count as a change.
     let status = world.run(&["index", "status"]).ok();
     assert!(status.out.contains("1 always searched"), "{}", status.out);
     assert!(!status.out.contains("changed since"), "{}", status.out);
@@ -672,7 +673,7 @@ fn times_that_an_index_can_not_hold_are_called_that() {
         "{}",
         found.err
     );
-    // A directory can't be compared.
+    // A directory with such a time can't be compared.
     touch(&world.tree.join("src"), far).unwrap();
     world.run(&["index", "build"]);
     let status = world.run(&["index", "status"]);
@@ -687,7 +688,7 @@ fn times_that_an_index_can_not_hold_are_called_that() {
     let doctor = world.run(&["doctor"]);
     let todo = doctor.out.split_once("\nto do\n").expect(&doctor.out).1;
     assert!(todo.contains("`touch` it"), "{todo}");
-    // Building it again would be of no use, so no search does.
+    // Another build would not help, so no search builds the index.
     let manifest = || fs::read(world.kept()[0].join("manifest")).unwrap();
     let before = manifest();
     assert_eq!(world.run(&["--index", "on", "dry grass"]).out, found.out);
@@ -722,8 +723,7 @@ fn times_for_programs_have_a_fixed_length() {
     }
 }
 
-/// Where the program of this machine keeps indexes, by what is in its environment and its
-/// configuration.
+/// The directory of indexes depends on the program's environment and configuration.
 #[cfg(target_os = "linux")]
 #[test]
 fn fr_lsi_cache_root_01_the_environment_of_the_program_decides_where_indexes_are() {
@@ -762,7 +762,7 @@ fn fr_lsi_cache_root_01_the_environment_of_the_program_decides_where_indexes_are
             Some("~/tmp"),
             top.join("home/.cache/forge/search-index"),
         ),
-        // One that is not absolute says nothing.
+        // A relative path in this variable is ignored.
         (
             None,
             Some("cache"),
@@ -804,7 +804,7 @@ fn fr_lsi_cache_root_01_the_environment_of_the_program_decides_where_indexes_are
             "{environment:?} {args:?}"
         );
     }
-    // Looking makes nothing; building makes it there.
+    // Looking creates no directory; building creates it.
     assert!(!world.cache.exists() && !top.join("home").exists());
     let mut build = world.program(&world.tree, &["index", "build"]);
     build

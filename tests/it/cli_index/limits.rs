@@ -1,4 +1,4 @@
-//! How much is kept: what people are told when an index makes room for another.
+//! Limits on stored indexes: the messages when an index is evicted in favour of another.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::support::SetAtEnd;
 
 const ONE: &str = "index_max_indexes=1";
 
-/// Two trees whose indexes are kept in one place.
+/// Returns two trees with indexes in one store.
 fn two() -> (World, World) {
     let (one, mut other) = (World::new(), World::new());
     other.cache.clone_from(&one.cache);
@@ -55,7 +55,7 @@ fn build_says_which_index_made_room() {
         (&json!([]), &json!(false))
     );
     assert_eq!(one.kept(), first);
-    // Again, there is nothing to make room for.
+    // A second build evicts no index.
     assert_eq!(build_json(&one, ONE)["evicted"], json!([]));
     build(&one, ONE).ok();
 }
@@ -103,7 +103,7 @@ fn an_index_that_is_too_large_is_refused_with_what_to_do() {
     );
     let list = world.run(&["index", "list", "--json"]).ok().json();
     assert_eq!(list["indexes"], json!([]));
-    // Searches do without.
+    // Searches work without the index.
     let ran = world.run(&["--index", "on", "--set", "index_max_db_bytes=100", "greet"]);
     assert_eq!(ran.status, 0);
     assert!(ran.err.contains("everything is searched"), "{}", ran.err);
@@ -121,7 +121,7 @@ fn list_says_when_an_index_was_used() {
     let used = list();
     assert!(used["accessed"].as_str().unwrap() > built["accessed"].as_str().unwrap());
     assert_eq!(used["built"], built["built"]);
-    // Looking at it is no use.
+    // A check of the index does not count as a use.
     world.run(&["index", "verify"]).ok();
     assert_eq!(list(), used);
     let shown = world.run(&["index", "list"]).ok().out;
@@ -172,7 +172,7 @@ fn fr_lsi_idx_rm_03_searching_processes_never_notice_that_their_index_goes() {
         let seen = readers.into_iter().map(|reader| reader.join().unwrap());
         seen.reduce(|all, some| &all | &some).unwrap()
     });
-    // Never damaged: gone, or there.
+    // The index may be complete or absent, but never damaged.
     let expected: BTreeSet<String> = ["ABSENT", "COMPLETE"].map(String::from).into();
     assert!(seen.is_subset(&expected), "{seen:?}");
     println!("{used:?} searches with the index, {seen:?}");

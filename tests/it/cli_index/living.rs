@@ -1,4 +1,4 @@
-//! Indexes that live in one process, as `index status` of another one sees them.
+//! Live indexes of one process, as `index status` in another process shows them.
 
 #[cfg(target_os = "linux")]
 mod limited;
@@ -18,16 +18,16 @@ use crate::by_the_line::ByTheLine;
 use crate::index_support::locked;
 use crate::source::root;
 
-/// A process in which an index lives.
+/// A process with a live index.
 struct Living(ByTheLine);
 
 impl Living {
-    /// Starts one that builds its index however small the tree is, unless it is told otherwise.
+    /// Starts a process that builds its index for a tree of any size, unless `set` says otherwise.
     fn start(world: &World, set: &[&str]) -> Living {
         Living::start_with(world, set, &std::env::temp_dir())
     }
 
-    /// Has it make temporary files there.
+    /// Starts such a process with this directory for temporary files.
     fn start_with(world: &World, set: &[&str], temporary: &Path) -> Living {
         let mut args = vec!["call", "--jsonl", "--set", "index_mode=on"];
         args.extend(set.iter().flat_map(|set| ["--set", set]));
@@ -48,7 +48,7 @@ impl Living {
         self.0.answer(&json!({"pattern": pattern}))
     }
 
-    /// Ends it in order.
+    /// Ends the process regularly.
     fn end(self) {
         self.0.end();
     }
@@ -58,13 +58,13 @@ impl Living {
     }
 }
 
-/// What `index status` says of the indexes that live.
+/// Returns the live indexes that `index status` shows.
 fn living(world: &World) -> Vec<Value> {
     let report = world.run(&["index", "status", "--json"]).json();
     report["indexes"][0]["living"].as_array().unwrap().clone()
 }
 
-/// Waits until one lives, in that process, in this state.
+/// Waits until there is one live index, of this process and in this state.
 #[track_caller]
 fn until(world: &World, process: &Living, state: &str, reason: Option<&str>) -> Value {
     let start = Instant::now();
@@ -108,7 +108,8 @@ fn an_index_that_lives_elsewhere_is_shown_for_as_long_as_it_lives() {
             .contains("the tree is watched; 0 changes waiting; 0 files beside generation 1")
     );
     assert_eq!(process.ask("everyone")["count"], 1);
-    // Whoever asks with other settings is told so, and who asks about another tree nothing.
+    // For other settings, the status says that they differ. For another tree, it does not show the
+    // live index.
     let other = ["index", "status", "--set", "index_default_hidden=true"];
     let text = world.run(&other).out;
     assert!(
@@ -117,7 +118,7 @@ fn an_index_that_lives_elsewhere_is_shown_for_as_long_as_it_lives() {
     );
     let deep = world.run(&["index", "status", "src"]);
     assert!(!deep.out.contains("in process"), "{}", deep.out);
-    // Neither clearing nor building nor listing indexes takes it for one.
+    // `index clear`, `index build` and `index list` do not take the status directory for an index.
     assert_eq!(
         world.run(&["index", "list", "--json"]).ok().json()["indexes"]
             .as_array()
@@ -186,7 +187,7 @@ fn what_a_killed_process_left_is_not_shown_and_goes_with_the_next() {
 #[test]
 fn a_build_that_goes_on_elsewhere_is_shown() {
     let world = World::new();
-    // It rests for a minute after its first files, since somebody has searched.
+    // The build rests for a minute after its first files, because a search has just run.
     let slow = [
         "index_build_throttle_ms=60000",
         "index_idle_boost_ms=600000",
@@ -213,7 +214,7 @@ fn a_build_that_goes_on_elsewhere_is_shown() {
     assert!(text.contains(": BUILDING, as of "), "{text}");
     assert!(text.contains("E, after "), "{text}");
     process.end();
-    // The next one is not held back.
+    // The next process builds without such a rest.
     let process = Living::start(&world, &[]);
     let one = until(&world, &process, "COMPLETE", None);
     assert_eq!(one["build"], Value::Null);
@@ -247,7 +248,7 @@ fn who_waits_for_another_process_that_writes_says_so() {
 
 #[test]
 fn reasons_for_which_an_index_elsewhere_is_not_used_are_shown() {
-    // The files that prove that all was heard are best kept beside the indexes.
+    // The watcher's cookie files are stored next to the indexes if possible.
     let world = World::new();
     fs::create_dir_all(world.store()).unwrap();
     for dir in [world.store(), world.store().parent().unwrap().to_path_buf()] {
@@ -259,7 +260,8 @@ fn reasons_for_which_an_index_elsewhere_is_not_used_are_shown() {
     let one = until(&world, &process, "COMPLETE", None);
     assert_eq!(one["tracking"], true);
     process.end();
-    // Where there is no second place either, as that must not be inside the tree, the tree can't be watched.
+    // The second place for cookie files must not be inside the tree. Without a place, the tree
+    // can't be watched.
     let process = Living::start_with(&world, &[], &world.tree);
     let one = until(&world, &process, "UNCERTAIN", Some("WATCHER_DOWN"));
     assert_eq!(one["tracking"], false);
@@ -274,7 +276,7 @@ fn reasons_for_which_an_index_elsewhere_is_not_used_are_shown() {
         "{text}"
     );
     process.end();
-    // The build takes more than it may, or nothing is to be built.
+    // The build exceeds a limit, or no index is to be built.
     for (set, state, reason, why) in [
         (
             &["index_build_max_files=2"][..],
@@ -308,7 +310,8 @@ fn reasons_for_which_an_index_elsewhere_is_not_used_are_shown() {
     }
 }
 
-/// Each name of each state and reason, from the file that the process of a living index writes to what `index status` says.
+/// Checks each name of each state and reason, from the status file of a live index to the output of
+/// `index status`.
 #[test]
 fn every_reason_of_appendix_d_is_shown_by_index_status() {
     let world = World::new();
@@ -355,7 +358,7 @@ fn every_reason_of_appendix_d_is_shown_by_index_status() {
         assert_eq!(one["coverage_epoch"], 7);
         seen += 1;
     }
-    // What to do about a limit that is reached below the root is known to the process only that has reached it.
+    // Only the process itself knows the remedy for a limit that it has reached below the root.
     let note = json!({
         "version": 1, "process": 4321, "root": root.to_str().unwrap(), "index": "0f",
         "state": "UNCERTAIN", "reason": "WATCHER_DOWN", "why": "no more watches; raise it",
@@ -370,7 +373,7 @@ fn every_reason_of_appendix_d_is_shown_by_index_status() {
     let reasons = UncertainReason::ALL.len() + DisabledReason::ALL.len();
     let without = SafetyState::ALL.len() - 1;
     assert_eq!(seen, reasons + without);
-    // A process that ends lets go.
+    // When a process ends, its lock is released and its status is no longer shown.
     drop(lock);
     assert_eq!(living(&world), Vec::<Value>::new());
 }

@@ -1,4 +1,4 @@
-//! Searches with an index, and what is said of them.
+//! Searches with an index, and the reports about the use of the index.
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +31,7 @@ fn an_index_serves_searches_from_wherever_they_come() {
         assert!(stats["candidates_excluded"].as_u64().unwrap() >= 2);
         assert_eq!(stats["storage_mode"], "mmap");
     }
-    // What is around the working directory is found.
+    // The index of a directory above the working directory is used.
     let ran = world.run_in(&src, &["fn greet", "--stats"]);
     assert_eq!(
         (ran.status, ran.out.as_str()),
@@ -43,7 +43,7 @@ fn an_index_serves_searches_from_wherever_they_come() {
     ] {
         assert!(ran.err.contains(part), "{part}: {}", ran.err);
     }
-    // Roots that are configured are the only ones.
+    // Configured roots are the only ones that are used.
     let ran = world.run_in(
         &src,
         &["fn greet", "--stats", "--set", "index_roots=[\".\"]"],
@@ -83,13 +83,13 @@ fn d110_the_deepest_index_that_contains_what_is_searched_is_used() {
         );
         root
     };
-    // Nothing is kept, so there is nothing to name.
+    // There is no stored index to name.
     assert_eq!(explained(&deep, ".").0, "ABSENT");
     world.run(&["index", "build", "src"]).ok();
     for (dir, path) in [(&deep, "."), (&top, "src"), (&top, "src/deep"), (&src, ".")] {
         assert_eq!(root_of(dir, path), shown(&src), "{dir:?}, {path}");
     }
-    // One below is named with the way to use it.
+    // An index of a subdirectory is named, with the way to use it.
     let below = format!("{}, which lies below, has one", shown(&src));
     let ran = world.run(&["explain", "fn greet"]).ok();
     for part in ["ABSENT", &below, &format!("`--root {}`", shown(&src))] {
@@ -109,7 +109,7 @@ fn d110_the_deepest_index_that_contains_what_is_searched_is_used() {
         assert_eq!(found["root"], shown(&src));
         assert_eq!(found["used"], said == &used);
     }
-    // The deepest one is used, as far as it covers what is searched.
+    // The index of the deepest root is used if it covers the request.
     world.run(&["index", "build"]).ok();
     assert_eq!(root_of(&deep, "."), shown(&src));
     assert_eq!(root_of(&top, "."), shown(&top));
@@ -118,7 +118,7 @@ fn d110_the_deepest_index_that_contains_what_is_searched_is_used() {
         let ran = world.run_in(&deep.join(path), &["fn greet"]).ok();
         assert_eq!(ran.out, "greet.rs:1:1:fn greet() {}\n");
     }
-    // One with other settings is none.
+    // An index with other settings does not count.
     world.run(&["index", "clear", "src"]).ok();
     let hidden = [
         "index",
@@ -136,7 +136,7 @@ fn d110_the_deepest_index_that_contains_what_is_searched_is_used() {
         status(&deep).out
     );
     assert!(!status(&top).out.contains("has one"));
-    // Where another set of options is the reason, another root would not help.
+    // If the options are the reason, another root would not help.
     let args = ["explain", "--json", "--hidden", "fn greet"];
     let report = world.run_in(&deep, &args).ok().json();
     assert_eq!(report["elsewhere"], Value::Null);
@@ -208,7 +208,7 @@ fn nothing_is_made_where_no_index_is_built() {
 #[test]
 fn fr_lsi_idx_04_on_builds_an_index_of_however_small_a_tree() {
     let world = World::new();
-    // Asked for by a flag or by the configuration.
+    // A build is requested by a flag or by the configuration.
     let ran = world.run(&["--index", "auto", "fn greet"]).ok();
     assert_eq!(ran.out, "src/greet.rs:1:5:pub fn greet() {}\n");
     assert_eq!(
@@ -223,7 +223,7 @@ fn fr_lsi_idx_04_on_builds_an_index_of_however_small_a_tree() {
         let bytes = fs::read(world.kept()[0].join("manifest")).unwrap();
         Manifest::decode(bytes.into()).unwrap().state.sequence
     };
-    // What can be used is not built again.
+    // A usable index is not built again.
     let ran = world.run(&["--set", "index_mode=on", "--stats", "fn greet"]);
     assert!(
         ran.err.contains("index_exclusion_used     yes"),
@@ -231,7 +231,7 @@ fn fr_lsi_idx_04_on_builds_an_index_of_however_small_a_tree() {
         ran.err
     );
     assert_eq!(fs::read(world.kept()[0].join("manifest")).unwrap(), before);
-    // What is stale or damaged is.
+    // A stale or damaged index is built again.
     world.write("src/new.rs", "fn greet_too() {}\n");
     let ran = world.run(&["--index", "on", "fn greet_too"]).ok();
     assert_eq!(ran.out, "src/new.rs:1:1:fn greet_too() {}\n");
@@ -239,7 +239,7 @@ fn fr_lsi_idx_04_on_builds_an_index_of_however_small_a_tree() {
     world.damage("segment-", |bytes| bytes.truncate(99));
     world.run(&["--index", "on", "fn greet_too"]).ok();
     world.run(&["index", "verify"]).ok();
-    // The last word counts, and off is off.
+    // The last setting wins, and `off` means no index.
     let ran = world.run(&[
         "--set",
         "index_mode=on",
@@ -271,7 +271,7 @@ fn fr_lsi_idx_05_a_search_whose_index_can_not_be_built_goes_on_without() {
     assert_eq!((ran.status, ran.out.lines().count()), (0, 2));
     assert!(ran.err.contains("locked"), "{}", ran.err);
     drop(lock);
-    // What is wrong with a search is said before anything is built.
+    // An error in the request is reported before a build starts.
     let ran = world.run(&["--index", "on", "("]);
     assert!(ran.status == 2 && ran.err.contains("invalid regular expression"));
     assert_eq!(world.run(&["index", "status"]).status, 1);
@@ -310,7 +310,8 @@ fn explain_shows_the_plan_and_what_it_leaves() {
             .unwrap()
             .contains("three characters")
     );
-    // What is too large for the request is told apart from what the index leaves out.
+    // Files that are too large for the request are counted apart from files that the index
+    // excludes.
     let settings = [
         "--set",
         "index_frozen=true",
@@ -323,7 +324,7 @@ fn explain_shows_the_plan_and_what_it_leaves() {
         json!({"in_scope": 5, "excluded": 0, "too_large": 5, "candidates_by_index": 5, "searched": 0, "confirmed": 0})
     );
     assert_eq!(report["reason"], Value::Null);
-    // Candidates that turn out not to match.
+    // Some candidates do not match.
     let report = explained(&["-w", "gree", "src"]);
     assert_eq!(
         report["files"],
@@ -361,7 +362,7 @@ fn explain_shows_the_plan_and_what_it_leaves() {
         ),
         (&json!(2), &json!(0))
     );
-    // What changed is searched beside the candidates.
+    // Changed files are searched in addition to the candidates.
     world.write("hay.txt", "wet hay\n");
     let ran = world.run(&["explain", "fn greet"]).ok();
     assert!(
@@ -370,7 +371,7 @@ fn explain_shows_the_plan_and_what_it_leaves() {
         "{}",
         ran.out
     );
-    // Without an index it says how to get one, or makes it.
+    // Without an index, `explain` says how to build one, or builds it.
     world.run(&["index", "clear"]).ok();
     let report = explained(&["greet"]);
     assert!(report["reason"].as_str().unwrap().contains("index build"));
@@ -513,7 +514,7 @@ fn doctor_reports_indexes_and_what_is_wrong_with_their_place() {
     assert!(off.out.contains("mode              off"), "{}", off.out);
 }
 
-/// The search compares a large tree with its index anyhow, and catches up with what differs.
+/// The search compares a large tree with its index in any case, and handles the differences itself.
 #[test]
 fn fr_lsi_idx_04_on_builds_the_index_of_a_large_tree_again_only_if_much_differs() {
     let world = World::new();
@@ -546,8 +547,8 @@ fn fr_lsi_idx_04_on_builds_the_index_of_a_large_tree_again_only_if_much_differs(
     check(3);
 }
 
-/// A search with `--index on` builds its index only if nobody is in the way for long, whoever that
-/// is.
+/// A search with `--index on` builds its index only if no other process holds a lock for long, of
+/// readers or of writers.
 #[test]
 fn fr_lsi_idx_05_a_search_that_would_build_its_index_waits_no_longer_than_its_budget() {
     let world = World::new();
@@ -555,7 +556,7 @@ fn fr_lsi_idx_05_a_search_that_would_build_its_index_waits_no_longer_than_its_bu
     let dir = world.kept().remove(0);
     for which in [LockFile::Readers, LockFile::Writers] {
         let lock = locked(&dir, which);
-        // Now it has to be built again.
+        // The index is stale now, so it has to be built again.
         world.write("src/new.rs", "fn greet_again() {}\n");
         let args = ["--index", "on", "--set", "index_lock_timeout_ms=86400000"];
         let args = [&args[..], &["--timeout-ms", "2000", "greet"]].concat();

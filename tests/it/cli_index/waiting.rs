@@ -1,4 +1,4 @@
-//! Waiting for builds: `--wait-index`, signals, and what a terminal sees meanwhile.
+//! Waiting for builds: `--wait-index`, signals, and the display on a terminal.
 
 use std::fs;
 use std::io::{BufReader, Read, Write};
@@ -26,7 +26,7 @@ fn wait_index_answers_with_an_index_from_the_first_request_on() {
             .collect();
         world.run(&all)
     };
-    // A call never builds by itself, whatever the mode.
+    // Without `--wait-index`, a call never builds an index, in any mode.
     for mode in ["index_mode=auto", "index_mode=on"] {
         let answer = call(&["--set", mode]).ok().json();
         assert_eq!(answer["stats"]["index_safety_state"], "ABSENT");
@@ -70,7 +70,7 @@ fn wait_index_waits_for_whoever_is_building() {
     ];
     let mut child = world.program(&world.tree, &args);
     let mut child = child.stdout(Stdio::piped()).spawn().unwrap();
-    // Real time: twenty times the timeout of the lock, after which it would have ended.
+    // Real time: twenty times the timeout of the lock, after which the process would have ended.
     std::thread::sleep(Duration::from_millis(400));
     assert!(child.try_wait().unwrap().is_none(), "it did not wait");
     drop(lock);
@@ -136,7 +136,7 @@ fn a_build_beside_another_waits_until_that_has_ended() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Real time: longer than searches wait for a lock, after which the build would have given up.
+    // Real time: longer than a search waits for a lock, after which the build would have given up.
     std::thread::sleep(Duration::from_millis(600));
     assert!(child.try_wait().unwrap().is_none(), "it did not wait");
     drop(lock);
@@ -145,14 +145,14 @@ fn a_build_beside_another_waits_until_that_has_ended() {
     let said = String::from_utf8_lossy(&ended.stderr);
     let waiting = "forge-search: waiting for another process that has the index locked\n";
     assert_eq!(said.matches(waiting).count(), 1, "{said}");
-    // A limit that is set holds.
+    // A configured timeout counts.
     let _lock = locked(&world.kept()[0], LockFile::Writers);
     let hasty = world.run(&["index", "build", "--set", "index_lock_timeout_ms=20"]);
     let said = format!("{hasty:?}");
     assert!(said.contains("locked by another process"), "{said}");
 }
 
-/// Starts a process that answers line by line, the first with a usable index.
+/// Starts a process that answers one request a line, the first one with a usable index.
 fn by_the_line(world: &World) -> (Child, ChildStdin, BufReader<ChildStdout>) {
     let args = [
         "call",
@@ -191,14 +191,14 @@ fn requests_by_the_line_see_what_changes_between_them() {
     assert_eq!(ask(), (2, true));
     world.write("new.txt", "everyone\n");
     assert_eq!(ask(), (3, true));
-    // Another process builds it anew, and this one keeps what it has.
+    // Another process rebuilds the index. This process keeps the one that it has open.
     world.run(&["index", "build"]).ok();
     assert_eq!(ask(), (3, true));
     drop(stdin);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// Adds enough files to a tree that a build of it takes a while.
+/// Adds so many files to a tree that a build takes a while.
 fn add_many_files(world: &World) {
     for dir in 0..20 {
         for file in 0..100 {
@@ -208,7 +208,7 @@ fn add_many_files(world: &World) {
     }
 }
 
-/// Waits until a build has begun to write, which is before it reads anything.
+/// Waits until a build has begun to write. It does so before it reads any file.
 fn wait_for_unfinished_file(world: &World, child: &mut Child) {
     let started = Instant::now();
     loop {
@@ -227,7 +227,7 @@ fn wait_for_unfinished_file(world: &World, child: &mut Child) {
 #[test]
 fn a_signal_stops_a_build_and_leaves_the_old_index() {
     let world = World::new();
-    // Minutes of each build of many files are still to come when the signal does.
+    // When the signal arrives, each of these builds would still take minutes.
     let slowly = [
         "--set",
         "index_max_memory_bytes=8192",
@@ -276,13 +276,13 @@ fn a_signal_stops_a_build_and_leaves_the_old_index() {
         .ok();
 }
 
-/// Runs a build whose standard error is a terminal; returns what was written there.
+/// Runs a build with a terminal as its standard error. Returns the output on the terminal.
 fn build_on_a_terminal(world: &World, environment: &[(&str, &str)]) -> String {
     on_a_terminal(world, &["index", "build", "--json"], environment, |_| {})
 }
 
-/// Runs the program with a terminal as its standard error; returns what was written there. `seen` gets
-/// all of that so far, whenever there is more.
+/// Runs the program with a terminal as its standard error. Returns the output on the terminal.
+/// `seen` gets all output so far whenever there is more.
 fn on_a_terminal(
     world: &World,
     args: &[&str],
@@ -299,10 +299,10 @@ fn on_a_terminal(
         .stderr(slave)
         .spawn()
         .unwrap();
-    // The last copy of the terminal's other end goes with the child.
+    // The command holds a copy of the terminal's other end. Without it, the child has the last one.
     drop(program);
     let (mut shown, mut bytes) = (Vec::new(), [0; 4096]);
-    // It ends with an error when nobody has the other end any more.
+    // Reading fails when the other end is closed.
     while let Ok(count @ 1..) = master.read(&mut bytes) {
         shown.extend_from_slice(&bytes[..count]);
         seen(&String::from_utf8_lossy(&shown));
@@ -319,7 +319,7 @@ fn a_terminal_sees_how_far_a_build_is_and_a_pipe_does_not() {
     for part in ["listing files", "reading, ", "of 2,005 files", "left"] {
         assert!(shown.contains(part), "{part}: {shown:?}");
     }
-    // The bar of a phase that shows none, or one before anything is known.
+    // A bar without a total must not be shown.
     assert!(!shown.contains("0/0"), "{shown:?}");
     assert_eq!(build_on_a_terminal(&world, &[("TERM", "dumb")]), "");
     assert_eq!(world.run(&["index", "build"]).ok().err, "");
@@ -342,7 +342,8 @@ fn a_terminal_sees_that_another_process_is_waited_for() {
             }
         });
         let waiting = shown.find(waits).expect(&shown);
-        // So small a tree is listed and read in less time than passes between two looks at how far it is.
+        // Listing and reading a tree of this size may take less time than the interval of the
+        // display.
         let phases = ["listing files", "reading", "writing the index"];
         let building = phases.iter().filter_map(|phase| shown.find(phase)).min();
         assert!(
@@ -353,7 +354,8 @@ fn a_terminal_sees_that_another_process_is_waited_for() {
     }
 }
 
-/// What lives is ended in order, at the end of the input and by a signal that comes between calls (FR-LSI-BG-40).
+/// Live indexes are shut down regularly, at the end of the input and by a signal between calls
+/// (FR-LSI-BG-40).
 #[test]
 fn what_lives_is_ended_in_order() {
     for (signal, code) in [
@@ -371,7 +373,7 @@ fn what_lives_is_ended_in_order() {
         let own = || fs::read_dir(&cookies).map_or(0, |entries| entries.count());
         assert!(own() > 0, "nothing is watched");
         match signal {
-            // Between calls: nothing is asked any more.
+            // The signal arrives between calls: there is no request.
             Some(signal) => kill_process(Pid::from_child(&child), signal).unwrap(),
             None => drop(stdin),
         }

@@ -1,4 +1,4 @@
-//! Questions where no daemon can be, or where it can't be at its usual place.
+//! Tests queries where no daemon can run, or where it can't listen at its usual path.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::clients::{play_at, welcome};
 use super::program::{Place, ok, text};
 
-/// Nobody's number on every system.
+/// The user id of `nobody`.
 const NOBODY: u32 = 65_534;
 
 fn make(dir: &Path, mode: u32) -> PathBuf {
@@ -23,13 +23,13 @@ fn make(dir: &Path, mode: u32) -> PathBuf {
     dir.to_path_buf()
 }
 
-/// Runs `ggrep` with some variables of the environment changed.
+/// Runs `ggrep` with changes to the environment.
 fn ggrep_with(place: &Place, environment: &[(&str, &Path)], args: &[&str]) -> Output {
     let mut command = place.command(env!("CARGO_BIN_EXE_ggrep"), args);
     command.envs(environment.iter().copied()).output().unwrap()
 }
 
-/// Returns where the daemon listens that such a question starts, and ends it.
+/// Starts a daemon by a query in this environment, stops it, and returns the path of its socket.
 #[track_caller]
 fn socket_with(place: &Place, environment: &[(&str, &Path)]) -> PathBuf {
     let answer = ggrep_with(place, environment, &["retry delay"]);
@@ -44,7 +44,7 @@ fn socket_with(place: &Place, environment: &[(&str, &Path)]) -> PathBuf {
         config_fingerprint: of("config_fingerprint"),
     };
     let at = noted(&place.dir().join("state/forge-search"), &store).unwrap();
-    // Whoever has another environment finds it, too.
+    // Clients with another environment also find the daemon.
     assert!(ok(&place.ggrep(&["--no-start", "retry delay"])).starts_with("src/delay.rs:1"));
     assert_eq!(ok(&ggrep_with(place, environment, &["stop"])), "stopped\n");
     at
@@ -65,7 +65,8 @@ fn ggrep_a_runtime_directory_that_can_not_be_used_is_passed_over() {
         assert_eq!(socket.parent(), Some(&*state), "{runtime:?}");
     }
     assert!(!missing.exists(), "it is the system's to make");
-    // Where the path below the state directory is too long as well, it is a temporary one.
+    // If the path below the state directory is too long as well, the socket is in a temporary
+    // directory.
     let temporary = make(&place.dir().join("tmp"), 0o1777);
     let environment = [
         ("XDG_RUNTIME_DIR", &*long),
@@ -97,7 +98,7 @@ fn ggrep_a_daemon_at_the_place_of_earlier_releases_is_found() {
     let socket = place.dir().join("home/.ggrep/daemon").join(name);
     let program = env!("CARGO_BIN_EXE_forge-search");
     let args = ["serve", "--detach", "--socket", socket.to_str().unwrap()];
-    // It notes where it listens somewhere else.
+    // The daemon writes the path of its socket to another state directory.
     let elsewhere = place.dir().join("other-state");
     let mut serve = place.command(program, &args);
     ok(&serve.env("XDG_STATE_HOME", &elsewhere).output().unwrap());
@@ -129,19 +130,20 @@ fn ggrep_daemons_that_end_each_time_are_not_needed_for_an_answer() {
     assert_eq!(said.lines().count(), 1, "{said}");
     let all = asked.load(std::sync::atomic::Ordering::SeqCst);
     assert_eq!(all, 4, "it was tried");
-    // Who wants none to be started knows of one, unless the answer matters more.
+    // With `--no-start`, a daemon must already run. With `--fallback` as well, the process itself
+    // answers.
     let none = place.ggrep(&["--no-start", "retry delay"]);
     assert_eq!(none.status.code(), Some(1), "{none:?}");
     let own = place.ggrep(&["--no-start", "--fallback", "--json", "retry delay"]);
     let own: Value = serde_json::from_str(&ok(&own)).unwrap();
     super::schemas::check("query_success", &own);
     assert_eq!(own["warnings"][0]["code"], "no_daemon");
-    // One that ends while it is told to has ended.
+    // A daemon that ends while it is told to stop counts as stopped.
     let stopped = place.ggrep(&["stop"]);
     assert_eq!(stopped.status.code(), Some(0), "{stopped:?}");
 }
 
-/// Returns everything at and below a directory that belongs to root.
+/// Returns the paths at and below a directory that belong to root.
 fn of_root(dir: &Path) -> Vec<PathBuf> {
     use std::os::unix::fs::MetadataExt;
     let mut found = Vec::new();
@@ -231,7 +233,7 @@ fn ggrep_a_user_whose_home_can_only_be_read_is_answered() {
         1
     );
     assert_eq!(ok(&ggrep(&["stop"])), "stopped\n");
-    // What somebody else has put in the place of the directory is not used.
+    // A directory of another user in place of the own one is not used.
     fs::remove_dir_all(&own).unwrap();
     make(&own, 0o700);
     chown(&own, Some(NOBODY + 1), None).unwrap();

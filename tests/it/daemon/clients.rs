@@ -1,4 +1,4 @@
-//! Whom clients trust, and what they do where a daemon is not as it should be.
+//! Tests which daemons clients trust, and how clients handle faulty daemons.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use super::program::{Place, halt, kill, ok, text, wait_until};
 
-/// Plays a daemon that answers every handshake so, and everything else as it is told to; returns its socket, and how much was asked after
-/// the handshake.
+/// Plays a daemon that answers each handshake with `greet` and each later message with `answer`.
+/// Returns its socket, and a counter of the messages after the handshakes.
 fn play(
     place: &Place,
     greet: impl Fn(&Value) -> Value + Send + 'static,
@@ -30,7 +30,7 @@ fn play(
     (socket, asked)
 }
 
-/// The same, at a path.
+/// Plays a daemon as [`play`] does, at a given socket path.
 pub(super) fn play_at(
     socket: &Path,
     greet: impl Fn(&Value) -> Value + Send + 'static,
@@ -49,7 +49,7 @@ pub(super) fn play_at(
             let mut said = greet(&serde_json::from_slice(&hello).unwrap());
             loop {
                 let frame = encode(said.to_string().as_bytes(), 1 << 20).unwrap();
-                // The client may have heard enough.
+                // The client may have closed the connection.
                 if std::io::Write::write_all(&mut stream, &frame).is_err() {
                     break;
                 }
@@ -67,7 +67,7 @@ pub(super) fn play_at(
     asked
 }
 
-/// What the daemon says that is meant.
+/// The handshake response of the daemon that the client expects.
 pub(super) fn welcome(hello: &Value) -> Value {
     json!({
         "protocol_version": 1, "protocol_versions": [1], "binary_version": "9.9.9",
@@ -76,7 +76,7 @@ pub(super) fn welcome(hello: &Value) -> Value {
     })
 }
 
-/// What the daemon says that is meant, but for one field.
+/// A handshake response as from [`welcome`], with another value in one field.
 fn welcome_but(field: &'static str, value: Value) -> impl Fn(&Value) -> Value + Send + 'static {
     move |hello| {
         let mut said = welcome(hello);
@@ -144,7 +144,7 @@ fn ggrep_whoever_answers_for_something_else_is_asked_nothing() {
         assert!(refused.stdout.is_empty(), "{refused:?}");
         assert_eq!(asked.load(Ordering::SeqCst), 0, "{field}");
     }
-    // One that says it all right is asked.
+    // A daemon with the expected values gets the query.
     let error = json!({"error": {"code": "internal", "message": "so it is"}});
     let (socket, asked) = play(&place, welcome, Some(error));
     place.ggrep(&["--socket", socket.to_str().unwrap(), "x"]);
@@ -211,10 +211,10 @@ fn ggrep_one_daemon_answers_for_a_tree_wherever_its_socket_is() {
         text(&refused.stderr).contains(first.to_str().unwrap()),
         "{refused:?}"
     );
-    // Whoever names no socket is led to where it is.
+    // A client without `--socket` finds the daemon at its unusual socket.
     assert!(!ok(&place.ggrep(&["retry"])).is_empty());
     assert_eq!(place.daemons().len(), 1);
-    // Another configuration is another daemon.
+    // Another configuration needs another daemon.
     let other = ["--set", "threads=1", "retry"];
     assert!(!ok(&place.ggrep(&other)).is_empty());
     kill(
@@ -232,7 +232,7 @@ fn ggrep_one_daemon_answers_for_a_tree_wherever_its_socket_is() {
 fn ggrep_a_daemon_keeps_nothing_open_of_whoever_started_it() {
     let place = Place::new();
     let ggrep = env!("CARGO_BIN_EXE_ggrep");
-    // Whatever reads the pipe would wait for its end until the daemon ends.
+    // If the daemon held the pipe open, `cat` would wait until the daemon ends.
     let mut shell = place
         .command("sh", &["-c", &format!("{ggrep} retry 9>&1 | cat")])
         .stdout(Stdio::piped())
@@ -263,8 +263,8 @@ fn ggrep_a_daemon_that_does_not_answer_holds_nobody_up_for_long() {
     let mut daemon = place.serve(&[]);
     let pid = i32::try_from(daemon.id()).unwrap();
     halt(pid);
-    // The daemon stays as it is, so whatever ends has not waited for it. With the limits of the
-    // product, not with those of tests.
+    // The daemon stays halted, so a command that ends has not waited for it. The patience is that
+    // of the product: tests otherwise set a longer one.
     let ask = |program: &str, args: &[&str]| {
         let mut command = place.command(program, args);
         command.env_remove("FORGE_SEARCH_PATIENCE_MS");
@@ -287,7 +287,7 @@ fn ggrep_a_daemon_that_does_not_answer_holds_nobody_up_for_long() {
     daemon.wait().unwrap();
 }
 
-/// Counts the end of a block, however that comes.
+/// Counts the end of a block, even by a panic.
 struct CountAtEnd<'a>(&'a AtomicUsize);
 
 impl Drop for CountAtEnd<'_> {
@@ -313,7 +313,8 @@ fn ggrep_questions_beside_daemons_that_end_are_all_answered() {
         scope.spawn(|| {
             while over.load(Ordering::SeqCst) < 2 {
                 let stopped = place.ggrep(&["stop"]);
-                // 11: it has not ended in time, which is no matter of answers.
+                // The status 11 means that the daemon did not end in time. This test is only about
+                // answers.
                 assert!(matches!(stopped.status.code(), Some(0 | 11)), "{stopped:?}");
                 thread::sleep(Duration::from_millis(30));
             }
@@ -341,7 +342,7 @@ fn ggrep_a_daemon_of_another_configuration_is_not_asked() {
     daemon.wait().unwrap();
 }
 
-/// Answers as the daemon that is meant would, but as another user.
+/// A Python script that answers as the expected daemon would, but as another user.
 const IMPOSTOR: &str = r#"
 import json, os, socket, struct, sys
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
@@ -378,7 +379,7 @@ fn ggrep_another_users_daemon_is_asked_nothing() {
     let place = Place::new();
     let dir = place.dir().join("theirs");
     fs::create_dir_all(&dir).unwrap();
-    // So that they can listen there, and be reached.
+    // The other user can now listen there, and clients can reach the socket.
     fs::set_permissions(place.dir(), fs::Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
     let socket = dir.join("s.sock");

@@ -1,8 +1,9 @@
-//! Generated combinations of flags, each answered in several ways that have to print the same bytes:
-//! without an index, with the index of the whole tree, and by the tree's daemon; in the tree's root and
-//! in directories below. The tree is edited meanwhile.
+//! Tests that random combinations of flags give the same output, however they are answered.
 //!
-//! `FORGE_SEARCH_TEST_COMBINATIONS` is how many there are.
+//! Each command runs without an index, with the index of the whole tree, and with the tree's
+//! daemon. It runs in the root of the tree or in a subdirectory. Edits change the tree in between.
+//!
+//! `FORGE_SEARCH_TEST_COMBINATIONS` sets the number of combinations.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,7 +13,7 @@ use std::process::Output;
 use super::program::{Place, kill};
 use crate::differential::Seeded;
 
-/// Files, by their paths and texts.
+/// The paths and texts of the files.
 const FILES: [(&str, &str); 16] = [
     ("a.rs", "fn needle() {}\nlet hay = 1;\n\nneedle needle\n"),
     ("b.txt", "straw\nhay in a stack\nNEEDLE\n"),
@@ -35,7 +36,7 @@ const FILES: [(&str, &str); 16] = [
     ("no-end.txt", "hay and needle"),
 ];
 
-/// Where the program runs.
+/// The directories, relative to the root, in which the program runs.
 const DIRS: [&str; 7] = [
     "",
     "src",
@@ -123,7 +124,7 @@ fn arguments(rng: &mut Seeded) -> Vec<String> {
         args.push(rng.pick(&FLAGS).to_string());
     }
     if args.iter().any(|arg| arg == "--json") {
-        // There they are fields of the answer, and say who answered.
+        // With `--json`, statistics are fields of the answer, and say which process answered.
         args.retain(|arg| arg != "--stats");
     }
     if rng.one_in(5) {
@@ -137,7 +138,7 @@ fn arguments(rng: &mut Seeded) -> Vec<String> {
     args
 }
 
-/// Changes something as editors, build tools and git do.
+/// Changes a file or directory as editors, build tools and git do.
 fn edit(rng: &mut Seeded, root: &Path, n: usize) {
     let (path, text) = rng.pick(&FILES);
     let path = root.join(path);
@@ -160,7 +161,7 @@ fn edit(rng: &mut Seeded, root: &Path, n: usize) {
             fs::write(root.join(dir).join(".ignore"), rules).unwrap();
         }
         4 => {
-            // A swap file that came and went.
+            // A swap file that exists for a moment.
             let _ = fs::write(root.join("docs/.swp"), "needle");
             let _ = fs::remove_file(root.join("docs/.swp"));
         }
@@ -168,7 +169,7 @@ fn edit(rng: &mut Seeded, root: &Path, n: usize) {
             let _ = fs::write(&path, text);
         }
         _ => {
-            // A save by renaming.
+            // An editor that saves by renaming.
             let new = path.with_extension("new");
             if fs::write(&new, text).is_ok() {
                 let _ = fs::rename(&new, &path);
@@ -177,8 +178,8 @@ fn edit(rng: &mut Seeded, root: &Path, n: usize) {
     }
 }
 
-/// Returns the text of an answer without what JSON says of how it was found: the time that it took, and the
-/// bytes that were read for it.
+/// Returns the text of an answer without the fields that depend on how it was found: the elapsed
+/// times, and the bytes that were read.
 pub(super) fn without_times(text: &str) -> String {
     let mut out = text.to_string();
     for name in ["elapsed_total", "elapsed"] {
@@ -199,7 +200,7 @@ pub(super) fn without_times(text: &str) -> String {
     out
 }
 
-/// What a run printed, but for what says how it came about.
+/// Returns the exit code and the output of a run, without statistics.
 fn printed(output: &Output) -> (Option<i32>, String, String) {
     let out: String = output
         .stdout
@@ -207,7 +208,7 @@ fn printed(output: &Output) -> (Option<i32>, String, String) {
         .to_string()
         .replace("\\\"", "\"");
     let out = without_times(&out);
-    // `--stats` says who answered, and how.
+    // `--stats` says which process answered, and how.
     let is_stats = |line: &&str| line.starts_with("  ") || line.contains(" covered, ");
     let err = String::from_utf8_lossy(&output.stderr);
     let err: Vec<&str> = err.lines().filter(|line| !is_stats(line)).collect();
@@ -231,7 +232,7 @@ fn d109_every_combination_of_flags_is_answered_alike_whoever_answers_and_from_wh
     place.write(".gitignore", "target/\n");
     let built = place.forge_search(&["index", "build"]);
     assert!(built.status.success(), "{built:?}");
-    // Another place for sockets: from there no daemon is found.
+    // Another directory for sockets, in which the command finds no daemon.
     let apart = place.dir().join("apart");
     fs::create_dir(&apart).unwrap();
     let mut daemon = place.serve(&[]);

@@ -1,4 +1,4 @@
-//! `find_files`, by whoever answers it, held against ripgrep's list of files.
+//! Compares `find_files` with ripgrep's list of files, whichever process answers.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use super::mcp::{Wire, shown};
 use super::program::{Place, ok};
 use crate::peers::peer;
 
-/// Returns the files that ripgrep would search.
+/// Returns the files that ripgrep would search, or `None` without ripgrep.
 fn listed_by_ripgrep(place: &Place, args: &[&str]) -> Option<BTreeSet<String>> {
     let program = peer(Tool::Ripgrep)?;
     let mut command = Command::new(program.path);

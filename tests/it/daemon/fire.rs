@@ -1,7 +1,9 @@
-//! The daemon under fire: an independent client, frames that make no sense, a load with edits beside it, and ends at any moment.
+//! Stress tests of the daemon: an independent client, malformed frames, load during edits, and
+//! kills at random moments.
 //!
-//! `FORGE_SEARCH_TEST_FRAMES` (4,000), `FORGE_SEARCH_TEST_LOAD_SECONDS` (3), `FORGE_SEARCH_TEST_CLIENTS` (16) and
-//! `FORGE_SEARCH_TEST_KILLS` (12) set how much of it there is.
+//! Environment variables set the amounts: `FORGE_SEARCH_TEST_FRAMES` (default 2,000),
+//! `FORGE_SEARCH_TEST_LOAD_SECONDS` (2), `FORGE_SEARCH_TEST_CLIENTS` (16) and
+//! `FORGE_SEARCH_TEST_KILLS` (8).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,12 +26,12 @@ use crate::cli::SLOW;
 use crate::slow::slow_files;
 use crate::support::GUARD;
 
-/// A number from the environment.
+/// Returns a number from an environment variable, or the default `otherwise`.
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |text| text.parse().unwrap())
 }
 
-/// Numbers that follow from each other.
+/// A pseudorandom number generator.
 struct Dice(u64);
 
 impl Dice {
@@ -42,7 +44,7 @@ impl Dice {
     }
 }
 
-/// A connection that has been greeted.
+/// A connection after the handshake.
 struct Talk(UnixStream);
 
 impl Talk {
@@ -74,7 +76,7 @@ impl Talk {
     }
 }
 
-/// What a client says first, and where.
+/// Returns the socket of the daemon and a client's handshake request.
 fn greeting(place: &Place, sets: &[&str]) -> (std::path::PathBuf, Value) {
     let status = ok(&place.ggrep(&[&["status", "--json"], sets].concat()));
     let status: Value = serde_json::from_str(&status).unwrap();
@@ -87,7 +89,7 @@ fn greeting(place: &Place, sets: &[&str]) -> (std::path::PathBuf, Value) {
     (place.sockets()[0].clone(), hello)
 }
 
-/// Memory in KiB and open files of a process.
+/// Returns the resident memory in KiB and the number of open files of a process.
 fn held(pid: i32) -> (u64, usize) {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = text.lines().find(|line| line.starts_with("VmRSS")).unwrap();
@@ -98,11 +100,12 @@ fn held(pid: i32) -> (u64, usize) {
     )
 }
 
-/// The most KiB of memory that a daemon may hold that held `before` when it had warmed up.
+/// The most memory in KiB that a daemon may hold, if it held `before` KiB after warming up.
 ///
-/// The allocator of the programs returns unused memory half a second after its last use. Five percent
-/// and `pages` KiB more are pages of the program and of threads that were not needed before. The C
-/// library's allocator, which tests without the feature `allocator` use, keeps parts of it.
+/// The allocator of the programs returns unused memory half a second after its last use. The limit
+/// adds five percent and `pages` KiB, for pages of the program and of threads that were not needed
+/// before. Without the feature `allocator`, tests use the C library's allocator, which returns only
+/// a part.
 fn most_memory(before: u64, pages: u64) -> u64 {
     if cfg!(feature = "allocator") {
         before * 105 / 100 + pages
@@ -113,7 +116,7 @@ fn most_memory(before: u64, pages: u64) -> u64 {
 
 #[test]
 fn ggrep_an_independent_client_agrees_with_the_protocol() {
-    // A tree too small for an index by itself, and one with an index.
+    // One tree is too small to be indexed automatically, and one has an index.
     for mode in ["auto", "on"] {
         let place = Place::new();
         let set = format!("index_mode={mode}");
@@ -147,7 +150,7 @@ fn ggrep_an_independent_client_agrees_with_the_protocol() {
     }
 }
 
-/// Makes a frame of no sense, or one that is nearly right.
+/// Makes a random payload: random bytes, or a request that is nearly valid.
 fn nonsense(dice: &mut Dice) -> Vec<u8> {
     let mut payload = match dice.roll(4) {
         0 => (0..dice.roll(200)).map(|_| dice.roll(256) as u8).collect(),
@@ -161,7 +164,7 @@ fn nonsense(dice: &mut Dice) -> Vec<u8> {
             payload[at] = dice.roll(256) as u8;
         }
     }
-    // What ends the daemon, or is a right question, is not nonsense.
+    // A valid request to shut down would end the daemon, so it becomes an empty payload.
     match serde_json::from_slice::<Value>(&payload) {
         Ok(value) if value["type"] == "shutdown" => Vec::new(),
         _ => payload,
@@ -180,7 +183,7 @@ fn ggrep_frames_of_no_sense_do_no_harm_and_leave_nothing_behind() {
         let mut sent = 0;
         while sent < count {
             let mut talk = Talk::open(&socket, &hello);
-            // Every so often a right question in between, which is answered.
+            // Every fiftieth message is a valid query, which must be answered.
             for turn in 0..200.min(count - sent) {
                 if turn % 50 == 49 {
                     let found = talk.ask(&json!({"type": "search", "query": "retry_delay"}));
@@ -191,7 +194,7 @@ fn ggrep_frames_of_no_sense_do_no_harm_and_leave_nothing_behind() {
                 }
                 sent += 1;
             }
-            // The end of a connection is any.
+            // The connection ends in the middle of garbage, sometimes after an orderly shutdown.
             let garbage: Vec<u8> = (0..dice.roll(64)).map(|_| dice.roll(256) as u8).collect();
             let _ = talk.0.write_all(&garbage);
             if dice.roll(2) == 0 {
@@ -200,7 +203,7 @@ fn ggrep_frames_of_no_sense_do_no_harm_and_leave_nothing_behind() {
             }
         }
     };
-    // What is used once is there afterwards.
+    // Warm up: this allocates the memory and opens the files that stay in use.
     fire(count / 4, 1);
     // Real time: a daemon doesn't tell when it has returned its memory.
     thread::sleep(Duration::from_millis(200));
@@ -222,10 +225,10 @@ fn ggrep_frames_of_no_sense_do_no_harm_and_leave_nothing_behind() {
     assert_eq!(place.daemons(), [pid], "the same one");
 }
 
-/// Files that are edited, each with a name of its own to be looked for.
+/// The number of files that are edited. Each file contains a name that no other file contains.
 const SLOTS: usize = 3_000;
 
-/// What all clients have seen together.
+/// Counts and times over all clients.
 #[derive(Default)]
 struct Seen {
     answered: AtomicU64,
@@ -277,7 +280,7 @@ fn ggrep_under_load_and_edits_every_answer_is_right_and_publishing_goes_on() {
     };
     let socket = place.sockets()[0].clone();
     let first = status();
-    // What doesn't change has one answer.
+    // The answers about constant files never change.
     let mut talk = Talk::open(&socket, &hello);
     let call = |pattern: String| json!({"type": "tool", "tool": "Search", "request": {"pattern": pattern}});
     let expected: BTreeMap<usize, Value> = (0..25)
@@ -296,7 +299,8 @@ fn ggrep_under_load_and_edits_every_answer_is_right_and_publishing_goes_on() {
         move || {
             let (mut edits, start) = (0u64, Instant::now());
             while !over.load(Ordering::SeqCst) {
-                // One after the other, so that soon enough so many differ from the segment that there is a merge.
+                // The files are edited in turn, so that enough files soon differ from the segment
+                // to cause a merge.
                 let slot = edits as usize % SLOTS;
                 let next = begun[slot].fetch_add(1, Ordering::SeqCst) + 1;
                 fs::write(
@@ -307,7 +311,7 @@ fn ggrep_under_load_and_edits_every_answer_is_right_and_publishing_goes_on() {
                 versions[slot].store(next, Ordering::SeqCst);
                 edits += 1;
                 seen.edits.store(edits, Ordering::SeqCst);
-                // A hundred a second.
+                // A hundred edits a second.
                 let due = Duration::from_millis(edits * 10);
                 thread::sleep(due.saturating_sub(start.elapsed()));
             }
@@ -355,7 +359,7 @@ fn ggrep_under_load_and_edits_every_answer_is_right_and_publishing_goes_on() {
                     match what {
                         0 => assert_eq!(answer, expected[&n]),
                         1 => {
-                            // A write empties the file for a moment.
+                            // A write truncates the file for a moment.
                             assert!(answer["count"] == 1 || after > before, "{answer}");
                             if answer["count"] == 1 {
                                 let line = answer["matches"][0]["data"]["lines"]["text"]
@@ -372,7 +376,8 @@ fn ggrep_under_load_and_edits_every_answer_is_right_and_publishing_goes_on() {
                             let results = answer["results"]
                                 .as_array()
                                 .unwrap_or_else(|| panic!("{answer}"));
-                            // What changes while it is looked at is left out, and said.
+                            // A file that changes while it is read is left out, and a warning says
+                            // so.
                             assert!(
                                 !results.is_empty()
                                     || after > before
@@ -394,7 +399,7 @@ fn ggrep_under_load_and_edits_every_answer_is_right_and_publishing_goes_on() {
             })
         })
         .collect();
-    // New states are published while all that goes on; in a longer run parts of the index are merged.
+    // Meanwhile the daemon publishes new states. In a longer run it also merges segments.
     let began = Instant::now();
     let before = &first["snapshot"]["active_snapshot_id"];
     assert!(before.is_string(), "{first}");
@@ -439,7 +444,7 @@ fn ggrep_under_load_and_edits_every_answer_is_right_and_publishing_goes_on() {
     );
 }
 
-/// What a daemon does when it is killed.
+/// Phases of a daemon's life in which the test kills it.
 const PHASES: [&str; 6] = [
     "begins",
     "listens",
@@ -474,7 +479,7 @@ fn ggrep_a_daemon_that_is_killed_at_any_moment_is_replaced_by_one_that_is_right(
             let told = ok(&place.ggrep(&[&["status", "--json"], &sets[..]].concat()));
             serde_json::from_str::<Value>(&told).unwrap()["sync"]["state"].clone()
         };
-        // Each of what a daemon does is met while it does that.
+        // The kills take turns through the phases.
         let phase = PHASES[usize::try_from(turn).unwrap() % PHASES.len()];
         match phase {
             "begins" => {
@@ -506,7 +511,7 @@ fn ggrep_a_daemon_that_is_killed_at_any_moment_is_replaced_by_one_that_is_right(
                 let mut client = client.spawn().unwrap();
                 thread::sleep(Duration::from_millis(dice.roll(30) as u64));
                 daemon.kill().unwrap();
-                // With an answer, or without one: it was asked not to start another one.
+                // The client may have an answer or not, because it must not start another daemon.
                 assert!(matches!(client.wait().unwrap().code(), Some(0 | 1)));
             }
             _ => {
@@ -540,7 +545,7 @@ fn ggrep_a_daemon_that_is_killed_at_any_moment_is_replaced_by_one_that_is_right(
 #[test]
 fn ggrep_a_signal_cancels_what_runs_and_the_daemon_ends_in_time() {
     let place = Place::new();
-    // The whole search would take longer than the guard.
+    // The search would last longer than the guard.
     slow_files(&place.root().join("slow"));
     let sets = [
         "--set",
@@ -558,7 +563,7 @@ fn ggrep_a_signal_cancels_what_runs_and_the_daemon_ends_in_time() {
     });
     let socket = place.sockets()[0].clone();
     let mut talk = Talk::open(&socket, &hello);
-    // Long enough to be met.
+    // The search must still run when the signal arrives.
     let slow = json!({"type": "tool", "tool": "Search", "request": {"pattern": SLOW, "timeout_ms": 600_000}, "request_id": "slow"});
     talk.send(slow.to_string().as_bytes());
     let mut other = Talk::open(&socket, &hello);
@@ -592,7 +597,8 @@ fn ggrep_a_thousand_clients_at_once_are_all_answered() {
         let mut talks: Vec<Talk> = (0..1_000).map(|_| Talk::open(&socket, &hello)).collect();
         assert!(held(pid).1 >= 1_000);
         for some in talks.chunks_mut(8) {
-            // As many as a client that names itself to nobody may have at once, and some that wait.
+            // All clients without an id count as one client of their user, so some of these queries
+            // wait.
             let question = json!({"type": "search", "query": "retry_delay"}).to_string();
             some.iter_mut()
                 .for_each(|talk| talk.send(question.as_bytes()));

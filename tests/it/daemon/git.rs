@@ -1,4 +1,4 @@
-//! What is said of a git working tree, and how git is asked for it.
+//! Tests how the daemon asks git about a working tree, and what it reports.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::inspect::{health, severity, status};
 use super::program::{Place, ok};
 use super::{World, small};
 
-/// Runs git in a tree, with nothing of this machine's settings; returns whether there is one.
+/// Runs git in a tree, without the settings of this machine. Returns false if there is no git.
 fn run_git(world: &World, args: &[&str]) -> bool {
     run_git_in(world.tree.root(), args)
 }
@@ -94,19 +94,19 @@ fn ggrep_asking_git_runs_nothing_that_the_repository_names() {
     assert_eq!(dirty(), false);
     assert_eq!(severity(&health(&world), "repo_hygiene").0, "ok");
     assert!(!trace.exists(), "a program of the repository's was run");
-    // It would have been.
+    // Proof that the trace works: plain `git status` runs a program of the repository.
     run_git(&world, &["-c", "core.fsmonitor=false", "status"]);
     assert!(trace.exists());
 }
 
-/// Has a repository run a command at some occasion.
+/// Installs a hook that runs a command.
 fn hook(world: &World, name: &str, command: &str) {
     let path = world.tree.path(".git/hooks").join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     crate::support::write_script(&path, command);
 }
 
-/// Removes an object from a repository, which has another one then that it is to be fetched from.
+/// Removes an object from a repository, which can fetch it from a promisor remote.
 fn lack(world: &World, object: &str, settings: &[(&str, &str)]) {
     let output = Command::new(super::git().unwrap())
         .arg("-C")
@@ -136,7 +136,7 @@ fn ggrep_asking_git_fetches_nothing_that_is_missing() {
     if !run_git(&world, &["init", "-q"]) {
         return;
     }
-    // Rules of git's that are not in the tree are looked for among its objects.
+    // If `.gitignore` is not in the tree, git reads it from the objects of the repository.
     fs::write(world.tree.path(".gitignore"), "*.tmp\n").unwrap();
     run_git(&world, &["add", "-A"]);
     run_git(&world, &["commit", "-q", "-m", "all"]);
@@ -156,7 +156,7 @@ fn ggrep_asking_git_fetches_nothing_that_is_missing() {
     assert!(message.starts_with("1 files"), "{message}");
     status(&world);
     assert!(!trace.exists(), "status has fetched");
-    // It would have been.
+    // Proof that the trace works: plain `git ls-files` fetches the object.
     let args = ["ls-files", "--others", "--exclude-standard"];
     let mut ask = Command::new(super::git().unwrap());
     ask.arg("-C").arg(world.tree.root()).args(args);
@@ -190,7 +190,7 @@ fn ggrep_asking_git_unbundles_nothing() {
         ("fetch.bundleURI", bundle.as_str()),
     ];
     lack(&world, "HEAD^{tree}", &settings);
-    // Writing the settings may have run the hook.
+    // `git config` may have run the hook.
     let _ = fs::remove_file(&trace);
     let found = status(&world);
     assert_eq!(found["snapshot"]["dirty"], Value::Null, "{found}");
@@ -208,7 +208,8 @@ fn ggrep_a_file_that_a_filter_may_make_equal_is_not_said_to_differ() {
     let dirty = || status(&world)["snapshot"]["dirty"].clone();
     fs::write(world.tree.path(".gitattributes"), "*.up filter=up\n").unwrap();
     fs::write(world.tree.path("a.up"), "text\n").unwrap();
-    // What is as young as git's index is looked at by git all the same.
+    // Git compares the content of every file that is as new as its index, so the file gets an old
+    // time.
     let old = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     let file = fs::File::options()
         .append(true)
@@ -219,7 +220,7 @@ fn ggrep_a_file_that_a_filter_may_make_equal_is_not_said_to_differ() {
     run_git(&world, &["add", "-A"]);
     run_git(&world, &["commit", "-q", "-m", "all"]);
     assert_eq!(dirty(), false);
-    // As it was, but git has to look at it again.
+    // The content is the same, but git has to read the file again.
     let touch = |name: &str| {
         let path = world.tree.path(name);
         let text = fs::read(&path).unwrap();
@@ -228,7 +229,7 @@ fn ggrep_a_file_that_a_filter_may_make_equal_is_not_said_to_differ() {
     };
     touch("a.up");
     assert_eq!(dirty(), Value::Null, "only the filter knows");
-    // A file without a filter can be told, whatever others have.
+    // A changed file without a filter makes the tree dirty, whatever filters other files have.
     fs::write(world.tree.path("src/other.rs"), "pub fn related() {}\n").unwrap();
     assert_eq!(dirty(), true);
     fs::write(world.tree.path("src/other.rs"), "pub fn unrelated() {}\n").unwrap();
@@ -246,7 +247,7 @@ fn ggrep_git_is_asked_about_the_tree_and_no_other() {
     if !run_git_in(around.root(), &["init", "-q"]) {
         return;
     }
-    // Without a repository of its own, one around the tree is not asked for it.
+    // A tree without a repository of its own does not use the repository around it.
     let tree = crate::support::Tree::of([("a.txt", "a\n")]);
     let world = World::over(tree, Settings::default());
     let dirty = || status(&world)["snapshot"]["dirty"].clone();
@@ -258,7 +259,7 @@ fn ggrep_git_is_asked_about_the_tree_and_no_other() {
     fs::rename(made(".git"), made("hidden.git")).unwrap();
     fs::create_dir(made(".git")).unwrap();
     assert_eq!(dirty(), Value::Null, "that is no repository");
-    // Nor is what lies in the tree and looks like a repository.
+    // Directories in the tree that look like a bare repository are not used either.
     for name in ["HEAD", "objects", "refs"] {
         let (from, to) = (made("hidden.git").join(name), made(name));
         fs::rename(from, to).unwrap();
@@ -271,7 +272,7 @@ fn ggrep_git_is_asked_about_the_tree_and_no_other() {
     }
     fs::remove_dir(made(".git")).unwrap();
     fs::rename(made("hidden.git"), made(".git")).unwrap();
-    // Wherever it says that its tree is.
+    // The setting `core.worktree` of the repository is ignored.
     fs::write(around.path("other.txt"), "other").unwrap();
     run_git(
         &world,
@@ -281,7 +282,7 @@ fn ggrep_git_is_asked_about_the_tree_and_no_other() {
     assert_eq!(severity(&health(&world), "repo_hygiene").0, "ok");
 }
 
-/// Whether the tree of a place is dirty, as a daemon that starts for it says.
+/// Starts a daemon for a place, and returns whether it reports the tree as dirty.
 fn dirty_in(place: &Place) -> Value {
     let said = ok(&place.ggrep(&["status", "--json"]));
     let said: Value = serde_json::from_str(&said).unwrap();
@@ -320,7 +321,7 @@ fn ggrep_the_users_own_configuration_of_git_counts() {
     let settings = "[core]\n\tautocrlf = true\n";
     fs::write(home.join(".gitconfig"), settings).unwrap();
     assert_eq!(dirty_in(&place), false);
-    // One that is another user's is only looked at where this user says so.
+    // Git reads a repository of another user only if the own configuration allows it.
     if !rustix::process::geteuid().is_root() {
         crate::skipped::skipped_unless_root("only root can give a tree away");
         return;

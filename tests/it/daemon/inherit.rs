@@ -1,10 +1,10 @@
-//! What a daemon in the background takes over of whoever starts it.
+//! Tests which settings a background daemon inherits from the process that starts it.
 
 use std::fs;
 
 use super::program::{Place, ok};
 
-/// Returns a field of a file of `/proc`, as its line has it.
+/// Returns the value of a field from the text of a file in `/proc`.
 fn field<'a>(text: &'a str, name: &str) -> &'a str {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     line.unwrap_or_else(|| panic!("no {name} in {text}")).trim()
@@ -55,7 +55,7 @@ fn ggrep_a_daemon_in_the_background_takes_nothing_over_of_whoever_started_it() {
     assert_eq!(soft("Max file size"), "unlimited");
     assert_eq!(soft("Max address space"), "unlimited");
     if rustix::process::geteuid().is_root() {
-        // The 17th field behind the name, which may hold anything.
+        // The nice value is the 17th field after the process name. The name may contain spaces.
         let stat = of("stat");
         let fields = stat.rsplit_once(')').unwrap().1;
         assert_eq!(fields.split_whitespace().nth(16), Some("0"), "{stat}");

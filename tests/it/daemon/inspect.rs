@@ -1,4 +1,4 @@
-//! `status`, `health` and `metrics`: what they say is so.
+//! Tests that the reports of `status`, `health` and `metrics` are true.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub(super) fn status(world: &World) -> Value {
     status
 }
 
-/// Waits until nothing is at work; returns the status then.
+/// Waits until the daemon is idle, and returns its status.
 fn idle(world: &World) -> Value {
     let began = Instant::now();
     loop {
@@ -63,8 +63,10 @@ pub(super) fn severity<'a>(health: &'a Value, code: &str) -> (&'a str, &'a str) 
     )
 }
 
-/// Asks until nothing is at work and the answer came from the snapshot that the status names. A file
-/// written just before the question is read once more later, which makes another snapshot.
+/// Repeats a query until the daemon is idle and the status names the snapshot of the answer.
+///
+/// A file that was written just before the query is read once more later, which makes another
+/// snapshot.
 fn settled(world: &World, query: &Value) -> (Value, Value) {
     let began = Instant::now();
     loop {
@@ -76,7 +78,7 @@ fn settled(world: &World, query: &Value) -> (Value, Value) {
     }
 }
 
-/// A daemon whose index is kept in files below a directory.
+/// Starts a daemon that stores its index in files below a directory.
 fn kept(tree: Tree, cache: &Path, change: impl FnOnce(&mut Config)) -> World {
     World::with(tree, Settings::default(), |config| {
         config.search.index_storage = IndexStorage::Mmap;
@@ -118,7 +120,7 @@ fn ggrep_status_tells_what_is_searched_and_what_was_asked() {
             .unwrap()
             >= 1
     );
-    // Times come in order and are written alike.
+    // All times have the same format.
     let created = first["snapshot"]["created_at"].as_str().unwrap();
     let started = first["daemon"]["started_at"].as_str().unwrap();
     for time in [created, started] {
@@ -127,7 +129,7 @@ fn ggrep_status_tells_what_is_searched_and_what_was_asked() {
             "{time}"
         );
     }
-    // What is asked is counted, and an edit makes another snapshot.
+    // An edit makes another snapshot, and query latencies are measured.
     let late = json!({"type": "search", "query": "socket", "limit": 0});
     world.client().refused(&late, "invalid_request");
     fs::write(world.tree.path("src/new.rs"), "fn socket_new() {}\n").unwrap();
@@ -223,13 +225,13 @@ fn ggrep_health_warns_of_names_that_collide_and_of_leftovers() {
     let files = walk(&cache.path().join("index"));
     let manifest = files.iter().find(|path| path.ends_with("manifest"));
     let dir = manifest.unwrap().parent().unwrap();
-    // Whoever has just published clears such a thing away.
+    // Publishing a state removes leftovers, so the leftover is written afterwards.
     idle(&world);
     fs::write(dir.join(".manifest.1.2.tmp"), "begun").unwrap();
     let began = Instant::now();
     let health = loop {
         let health = health(&world);
-        // What somebody writes at this moment need not be a leftover.
+        // Temporary files that are new may belong to a writer and don't count as leftovers yet.
         let (_, message) = severity(&health, "artifact_integrity");
         if !message.contains("being written") {
             break health;
@@ -268,7 +270,7 @@ fn ggrep_health_counts_tombstones_and_files_that_git_does_not_know() {
             .contains("1 tombstones"),
         "{found}"
     );
-    // Git is asked where there is one.
+    // If git is installed, the tree becomes a repository.
     let made = std::process::Command::new("git")
         .args(["init", "-q"])
         .arg(world.tree.root())
@@ -342,7 +344,7 @@ fn ggrep_health_compares_paths_with_and_without_an_index() {
         severity(&found, "casefold_collisions").0.to_string()
     };
     assert_eq!(of(&world), "warn");
-    // One of them goes, and then another one comes.
+    // The colliding file is removed, and later another one is added.
     fs::remove_file(world.tree.path("s/One.txt")).unwrap();
     assert_eq!(of(&world), "ok");
     fs::write(world.tree.path("s/TWO.txt"), "socket\n").unwrap();
@@ -368,7 +370,7 @@ fn ggrep_an_index_over_its_budget_is_not_kept_and_the_last_one_stays() {
     let found = health(&world);
     assert_eq!(severity(&found, "disk_store").0, "fail", "{found}");
     assert_eq!(found["ok"], false);
-    // What can't be kept is no reason to search less.
+    // A file that the stored index can't include is searched all the same.
     fs::write(world.tree.path("src/new.rs"), "fn socket_new() {}\n").unwrap();
     let answer = with_snapshot(&world, &search("socket_new"));
     assert_eq!(answer["results"][0]["path"], "src/new.rs");
@@ -424,7 +426,8 @@ fn ggrep_a_snapshot_that_was_kept_has_one_name_in_every_process() {
     let cache = tempfile::tempdir().unwrap();
     let asked = json!({"type": "search", "query": "open_socket", "deterministic": true});
     let tree = small();
-    // What was just written may be written again without a trace, and is read again by whoever opens the index.
+    // If a file was written just now, another write might keep its time. Readers of an index
+    // therefore read such files again.
     let began = Instant::now();
     let is_settled = |path: PathBuf| {
         let stamp = Stamp::of(&metadata_following(&path).unwrap()).unwrap();
@@ -475,8 +478,8 @@ fn low_impact() -> Config {
     config
 }
 
-/// With one segment at most, a merge, which needs two for a moment, does not happen, and what is in use stays; when there is room
-/// again it does.
+/// A merge needs two open segments for a moment. With a limit of one, no merge happens, and the
+/// index that is in use stays. With a limit of two, the merge succeeds.
 #[test]
 fn ipc_must_005_a_segment_too_many_is_not_opened_and_the_one_in_use_stays() {
     for most in [1, 2] {
@@ -554,7 +557,7 @@ fn ggrep_doctor_says_how_the_daemon_is_and_starts_none() {
         shown.contains(&format!("  process           {}\n", daemon.id())),
         "{shown}"
     );
-    // From below it is named: `ggrep` asks it there, and searches do not.
+    // In a subdirectory `doctor` names this daemon: `ggrep` uses it there, and searches do not.
     std::fs::create_dir(place.root().join(".git")).unwrap();
     let below = || {
         let mut doctor = place.command(env!("CARGO_BIN_EXE_forge-search"), &["doctor"]);
@@ -569,7 +572,7 @@ fn ggrep_doctor_says_how_the_daemon_is_and_starts_none() {
         shown.contains("none runs") && shown.contains(&around),
         "{shown}"
     );
-    // One that hangs is something to be done about.
+    // A daemon that hangs is a problem, for which `doctor` names a remedy.
     halt(daemon.id().cast_signed());
     let mut hasty = place.command(env!("CARGO_BIN_EXE_forge-search"), &["doctor"]);
     let told = hasty.env_remove("FORGE_SEARCH_PATIENCE_MS").output();

@@ -1,4 +1,4 @@
-//! `forge-search mcp`: by clients that others have written, and byte by byte.
+//! Tests `forge-search mcp` with clients of other projects, and message by message.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -16,7 +16,7 @@ use crate::support::GUARD;
 
 pub(super) const PROGRAM: &str = env!("CARGO_BIN_EXE_forge-search");
 
-/// A client that some environment variable names.
+/// Returns the path of an MCP client that an environment variable names.
 fn peer(name: &str) -> Option<PathBuf> {
     let found = std::env::var_os(name).map(PathBuf::from);
     if found.is_none() {
@@ -25,7 +25,7 @@ fn peer(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// A tree as the clients expect it.
+/// Makes a tree with the files that the clients expect.
 pub(super) fn place() -> Place {
     let place = Place::new();
     fs::remove_file(place.root().join("notes.txt")).unwrap();
@@ -59,7 +59,7 @@ fn mcp_the_official_python_client_gets_what_it_asks_for() {
         .unwrap();
     let (out, err) = (text(&told.stdout), text(&told.stderr));
     assert!(told.status.success(), "{out}{err}");
-    // Both revisions of the protocol were spoken.
+    // The client used both revisions of the protocol.
     assert!(out.ends_with("spoken at last: 2026-07-28\n"), "{out}");
     assert_eq!(out.lines().count(), 17, "{out}");
 }
@@ -75,7 +75,8 @@ fn mcp_the_inspector_lists_and_calls_each_tool() {
             inspector.to_str().unwrap(),
             &["--cli", PROGRAM, "mcp", "--structured"],
         );
-        // Into files: what it writes to a pipe is lost if it ends in a hurry, which it does after a failure.
+        // The output goes to files. After a failure the inspector exits before a pipe has received
+        // it all.
         let file = |name: &str| fs::File::create(place.dir().join(name)).unwrap();
         let status = command
             .args(args)
@@ -88,10 +89,10 @@ fn mcp_the_inspector_lists_and_calls_each_tool() {
     };
     let value = |args: &[&str]| -> Value {
         let mut said = Vec::new();
-        // On a machine that is kept busy, a server may take longer to begin than the inspector waits.
+        // On a busy machine, a server may start more slowly than the inspector waits.
         for _ in 0..3 {
             let (succeeded, out, err) = inspect(args);
-            // It finds nothing in the schemas that some client could not read.
+            // The inspector reports schemas that clients can't read. Here it must report nothing.
             if succeeded && err.is_empty() {
                 return serde_json::from_str(&out).unwrap();
             }
@@ -142,13 +143,13 @@ fn mcp_the_inspector_lists_and_calls_each_tool() {
     assert_eq!(status["canonical_root"], place.root().to_str().unwrap());
 }
 
-/// Returns the text of an answer.
+/// Returns the text of the first content block of an answer.
 pub(super) fn shown(answer: &Value) -> &str {
     let text = answer["result"]["content"][0]["text"].as_str();
     text.unwrap_or_else(|| panic!("{answer}"))
 }
 
-/// Counts the matching lines of an answer.
+/// Counts the matching lines in the text of an answer.
 pub(super) fn found(answer: &Value) -> usize {
     let is_match = |line: &&str| {
         let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -157,18 +158,18 @@ pub(super) fn found(answer: &Value) -> usize {
     shown(answer).lines().filter(is_match).count()
 }
 
-/// A server, line by line. It is killed when dropped.
+/// An MCP server and its pipes. The server is killed when this value is dropped.
 pub(super) struct Wire {
     pub(super) child: Child,
     pub(super) stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
-    /// What came beside answers.
+    /// Messages that arrived while an answer was awaited.
     heard: Vec<Value>,
 }
 
 impl Drop for Wire {
     fn drop(&mut self) {
-        // It may have ended.
+        // The server may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -190,12 +191,12 @@ impl Wire {
         }
     }
 
-    /// Starts one, and greets it.
+    /// Starts a server and initializes it.
     pub(super) fn greeted(place: &Place, args: &[&str]) -> Wire {
         Wire::greeted_by(place, args, json!({}))
     }
 
-    /// The same, by a client that can do something.
+    /// Starts a server and initializes it as a client with these capabilities.
     fn greeted_by(place: &Place, args: &[&str], capabilities: Value) -> Wire {
         let mut wire = Wire::start(&mut place.command(PROGRAM, &[&["mcp"], args].concat()));
         wire.greet(capabilities);
@@ -220,7 +221,7 @@ impl Wire {
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
     }
 
-    /// Returns the answer to a request.
+    /// Waits for the answer to a request, and stores other messages in `heard`.
     pub(super) fn answer(&mut self, id: u64) -> Value {
         loop {
             let message = self.next();
@@ -238,19 +239,19 @@ impl Wire {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
     }
 
-    /// Closes its output.
+    /// Closes the pipe from which this client reads the server's output.
     pub(super) fn close_output(&mut self) {
         let closed = std::process::Command::new("true")
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        // Whatever takes its place ends at once.
+        // The new reader is at its end, because its process has ended.
         let mut closed = closed;
         self.stdout = BufReader::new(closed.stdout.take().unwrap());
         closed.wait().unwrap();
     }
 
-    /// Closes its input; returns how it ended and what it said.
+    /// Closes the server's input. Returns the server's exit code and its stderr.
     pub(super) fn end(mut self) -> (Option<i32>, String) {
         self.stdin = None;
         let status = self.child.wait().unwrap();
@@ -268,7 +269,7 @@ fn mcp_whoever_asks_for_it_is_told_how_far_the_index_is() {
         for n in 0..400 {
             place.write(&format!("many/{n}.txt"), &format!("file {n}\n").repeat(50));
         }
-        // The build goes on for as long as this test does, however long nobody searches.
+        // The build lasts as long as this test, even if nobody searches.
         let slowly = [
             "--set",
             "index_mode=on",
@@ -284,7 +285,7 @@ fn mcp_whoever_asks_for_it_is_told_how_far_the_index_is() {
         wire.call(1, request, json!({}));
         let answer = wire.answer(1);
         assert!(shown(&answer).contains("timed out after"), "{answer}");
-        // Who did not ask hears nothing.
+        // The first request has no progress token, so it gets no notifications.
         assert_eq!(wire.heard, [Value::Null; 0]);
         slow_files(&place.root().join("slow"));
         let request = json!({"pattern": SLOW, "path": "slow", "timeout_ms": 600_000});
@@ -328,7 +329,7 @@ fn mcp_a_call_in_the_process_itself_can_be_given_up() {
     let quick = json!({"pattern": "retry_delay", "path": "src", "timeout_ms": 600_000});
     wire.call(2, quick, json!({}));
     assert_eq!(found(&wire.answer(2)), 2);
-    // It ends with its client, which it would not while it searches for longer than the guard.
+    // The server ends with its client. The search alone would run longer than the guard.
     let began = std::time::Instant::now();
     assert_eq!(wire.end(), (Some(0), String::new()));
     assert!(began.elapsed() < GUARD);
@@ -339,7 +340,7 @@ fn mcp_roots_that_are_none_of_this_machine_and_a_client_that_is_gone() {
     let place = place();
     let mut wire = Wire::greeted_by(&place, &["--no-daemon"], json!({"roots": {}}));
     wire.call(1, json!({"pattern": "retry_delay"}), json!({}));
-    // It is asked, and answers.
+    // The server asks for the roots, and the client answers.
     let asked = wire.answer(0);
     assert_eq!(asked["method"], "roots/list", "{asked}");
     let roots = json!({"roots": [{"uri": "https://example.org/tree"}]});
@@ -349,7 +350,7 @@ fn mcp_roots_that_are_none_of_this_machine_and_a_client_that_is_gone() {
     let said = answer["result"]["content"][0]["text"].as_str().unwrap();
     assert!(said.contains("file:"), "{said}");
     drop(wire);
-    // One that is gone is not waited for.
+    // The server does not wait for a client that has closed the connection.
     let mut wire = Wire::greeted_by(&place, &["--no-daemon"], json!({"roots": {}}));
     wire.call(1, json!({"pattern": "retry_delay"}), json!({}));
     assert_eq!(wire.answer(0)["method"], "roots/list");
@@ -361,7 +362,7 @@ fn mcp_roots_that_are_none_of_this_machine_and_a_client_that_is_gone() {
     assert_eq!(wire.end().0, Some(0));
 }
 
-/// Answers the question for roots that comes before the answer to a call.
+/// Answers the request for roots that precedes the answer to a call.
 fn with_roots(wire: &mut Wire, asked: u64, roots: &[PathBuf]) {
     let question = wire.answer(asked);
     assert_eq!(question["method"], "roots/list", "{question}");
@@ -381,7 +382,7 @@ fn mcp_roots_that_are_files_add_nothing_and_allowed_ones_are_roots_of_paths() {
     assert_eq!(found(&answer), 2, "{answer}");
     assert!(shown(&answer).contains("delay.rs\n1:"), "{answer}");
     drop(wire);
-    // Where the root itself is not allowed, paths are those of what is.
+    // If the root itself is not allowed, paths are relative to the allowed directory.
     place.write("sub/x.txt", "retry_delay\n");
     let config = place.dir().join("config/forge-search");
     fs::create_dir_all(&config).unwrap();
@@ -400,7 +401,8 @@ fn mcp_roots_that_are_files_add_nothing_and_allowed_ones_are_roots_of_paths() {
         let answer = wire.answer(1);
         assert_eq!(shown(&answer), "x.txt\n1:retry_delay\n");
     }
-    // Also where it is written relative to the root; and what is below has such a name, too.
+    // The same holds if the allowed root is relative. The file `sub/sub/y.txt` is then shown as
+    // `sub/y.txt`.
     place.write("sub/sub/y.txt", "retry_delay\n");
     place.write("beside/z.txt", "retry_delay\n");
     let allowed = "[tools.sandbox]\nallowed_roots = [\"sub\"]\n";
@@ -436,7 +438,7 @@ fn mcp_roots_that_change_leave_nothing_open() {
             after_some = threads(&wire);
         }
     }
-    // What ends in the background may take a moment.
+    // Threads of earlier roots may take a moment to end.
     wait_until("what is not asked any more has ended", || {
         threads(&wire) <= after_some + 12
     });
@@ -485,7 +487,7 @@ fn mcp_what_is_ignored_everywhere_counts_as_it_is_now() {
 #[test]
 fn mcp_a_daemon_that_does_not_greet_is_not_waited_for() {
     let place = place();
-    // It is given up after the product's own five seconds.
+    // The server waits five seconds for the daemon, the patience of the product.
     let mut command = place.command(PROGRAM, &["mcp"]);
     command.env_remove("FORGE_SEARCH_PATIENCE_MS");
     let mut wire = Wire::start(&mut command);
@@ -505,7 +507,7 @@ fn mcp_a_daemon_that_does_not_greet_is_not_waited_for() {
     wire.send(&json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params}));
     let answer = wire.answer(3);
     assert_eq!(found(&answer), 3, "{answer}");
-    // Once it goes on, it is asked again.
+    // Once the daemon runs again, the server uses it again.
     kill(daemons[0], rustix::process::Signal::CONT);
     wire.call(4, request, json!({}));
     assert_eq!(found(&wire.answer(4)), 3);
@@ -519,7 +521,7 @@ fn mcp_without_a_place_for_a_daemon_the_process_answers_by_itself_and_says_so_on
     let status: Value = serde_json::from_slice(&status.stdout).unwrap();
     let of = |field: &str| status[field].as_str().unwrap().to_string();
     let name = socket_name(&of("store_id"), &of("config_fingerprint"));
-    // No daemon can get the lock that makes it the only one.
+    // A directory at the path of the daemon's lock keeps every daemon from starting.
     let lock = place.dir().join("state/forge-search").join(name);
     std::fs::create_dir_all(lock.with_extension("daemon")).unwrap();
     let mut command = place.command(PROGRAM, &["mcp"]);
@@ -567,6 +569,6 @@ fn mcp_what_can_not_be_served_is_said_at_once() {
         assert_eq!(told.status.code(), Some(2), "{args:?}");
         assert!(text(&told.stderr).contains(said), "{args:?}: {told:?}");
     }
-    // Somebody who only looks whether there is such a program.
+    // An empty input is no error: a user may only test whether the command exists.
     assert_eq!(ok(&place.forge_search(&["mcp"])), "");
 }

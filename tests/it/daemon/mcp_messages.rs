@@ -1,5 +1,5 @@
-//! `forge-search mcp`, message by message: messages that can't be read, arguments as models write
-//! them, and the size of an answer.
+//! Tests `forge-search mcp` message by message: malformed messages, arguments as models write them,
+//! and the size of an answer.
 
 use std::io::Write;
 
@@ -62,7 +62,7 @@ fn mcp_messages_that_can_not_be_read_are_answered() {
             "{line}: {answer}"
         );
     }
-    // The arguments as text are what they say.
+    // Arguments may be a string that contains JSON.
     let params = json!({"name": "Search", "arguments": "{\"pattern\": \"retry_delay\"}"});
     wire.send(&json!({"jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": params}));
     assert_eq!(found(&wire.answer(8)), 2);
@@ -86,7 +86,7 @@ fn mcp_messages_before_the_first_request_have_no_effect() {
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
     }}));
     assert_eq!(wire.answer(0)["result"]["protocolVersion"], "2025-06-18");
-    // Two requests can't be told apart by one id.
+    // Two running requests can't have the same id.
     let slow = json!({"pattern": crate::cli::SLOW, "path": "slow.txt", "timeout_ms": 600_000});
     wire.call(5, slow, json!({}));
     wire.call(5, json!({"pattern": "retry_delay"}), json!({}));
@@ -150,7 +150,7 @@ fn mcp_the_text_says_what_it_leaves_out() {
         text.starts_with("near.txt\n1-needle one\n2-foo\n3:needle two\n4-bar\n5-baz\n["),
         "{text}"
     );
-    // A limit that can't be raised is not said to be.
+    // If a limit can't be raised, the text does not suggest it.
     let text = ask(
         "search_files",
         json!({"query": "a", "path": ".", "max_results": 9_999}),
@@ -188,7 +188,7 @@ fn mcp_a_batch_is_answered_where_the_revision_has_them() {
 fn mcp_the_process_ends_when_nobody_reads_its_output() {
     let place = place();
     let mut wire = Wire::greeted(&place, &["--no-daemon"]);
-    // Its input stays open, and nothing is asked.
+    // The input stays open, and the client sends no request.
     wire.close_output();
     wait_until("the server has ended", || {
         wire.child.try_wait().unwrap().is_some()

@@ -1,5 +1,5 @@
-//! The daemon, at a real socket. What goes over the wire is written and read by hand here, so that it is the wire that is tested and
-//! not the library's own idea of it.
+//! Tests of the daemon over a real socket. The messages are encoded and decoded by hand here, so
+//! that the tests check the wire format, independently of the library's own code for it.
 
 mod alone;
 mod clients;
@@ -64,7 +64,7 @@ impl World {
         World::on(tree, settings, Engines::embedded(), change)
     }
 
-    /// Starts a daemon whose index lives in memory, once that can be used.
+    /// Starts a daemon with its index in memory, and waits until the index is ready.
     fn on(
         tree: Tree,
         settings: Settings,
@@ -92,7 +92,7 @@ impl World {
                 .unwrap();
             indexes.wait_live(tree.root(), GUARD);
         }
-        // One without a daemon, to compare with.
+        // A tool without a daemon, to compare answers.
         let tool = SearchTool::new(config.search.clone(), engines.clone());
         let files = FilesTool::new(&config, engines.clone());
         let service = Service::new(Parts {
@@ -125,7 +125,7 @@ impl World {
         }
     }
 
-    /// Ends the daemon; the tree stays.
+    /// Stops the daemon and keeps the tree.
     fn into_tree(self) -> Tree {
         self.tree
     }
@@ -134,7 +134,7 @@ impl World {
         self.server.path().to_path_buf()
     }
 
-    /// Connects without saying anything.
+    /// Connects without a handshake.
     fn connect(&self) -> Wire {
         let stream = UnixStream::connect(self.path()).unwrap();
         stream.set_read_timeout(Some(GUARD)).unwrap();
@@ -150,7 +150,7 @@ impl World {
         })
     }
 
-    /// Connects and greets.
+    /// Connects and makes the handshake.
     fn client(&self) -> Wire {
         self.client_named("test")
     }
@@ -166,7 +166,7 @@ impl World {
     }
 }
 
-/// The files of most tests.
+/// The files that most tests use.
 fn small() -> Tree {
     Tree::of([
         (
@@ -190,7 +190,7 @@ fn small() -> Tree {
     ])
 }
 
-/// A connection, byte by byte.
+/// A connection on which tests send and receive raw bytes.
 struct Wire(UnixStream);
 
 impl Wire {
@@ -201,16 +201,17 @@ impl Wire {
     fn send(&mut self, message: &Value) {
         let text = message.to_string();
         let length = u32::try_from(text.len()).unwrap();
-        // All at once: a hasty daemon does not wait for the rest of a message.
+        // One write for the whole message: a daemon with little patience does not wait for the
+        // rest.
         self.send_bytes(&[&length.to_be_bytes(), text.as_bytes()].concat());
     }
 
-    /// Returns the next payload; nothing at the end.
+    /// Returns the next payload, or `None` at the end of the connection.
     fn payload(&mut self) -> Option<Vec<u8>> {
         let mut length = [0; 4];
         match self.0.read_exact(&mut length) {
             Ok(()) => {}
-            // What was sent and not read resets the connection when it is closed.
+            // A daemon that closes a connection with unread input resets it.
             Err(_) => return None,
         }
         let mut payload = vec![0; usize::try_from(u32::from_be_bytes(length)).unwrap()];
@@ -230,7 +231,7 @@ impl Wire {
         self.next().expect("an answer")
     }
 
-    /// Asks, and expects a failure of this kind.
+    /// Sends a message and expects an error with this code.
     #[track_caller]
     fn refused(&mut self, message: &Value, code: &str) -> String {
         let answer = self.ask(message);
@@ -244,7 +245,7 @@ impl Wire {
         assert_eq!(self.next(), None, "the connection is closed");
     }
 
-    /// Asks a question, and expects an answer.
+    /// Sends a query and expects a successful answer.
     #[track_caller]
     fn found(&mut self, query: Value) -> Value {
         let answer = self.ask(&query);
@@ -253,7 +254,7 @@ impl Wire {
     }
 }
 
-/// Returns where git is, if it is anywhere.
+/// Returns the path of git, if it is installed.
 fn git() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let mut dirs = std::env::split_paths(&path);

@@ -1,4 +1,5 @@
-//! The file that an answer is written to is not searched: by a process, an index or a daemon.
+//! Tests that a search skips the file that its answer is written to: in a process, with an index,
+//! and by a daemon.
 
 use std::fs::{self, File};
 
@@ -8,7 +9,7 @@ use super::program::{Place, ok, text};
 /// The content of the file before the search.
 const BEFORE: &str = "an old needle\n";
 
-/// Runs a command whose output is added to `out.txt` of the tree; returns what was added.
+/// Runs a command whose output is appended to `out.txt` in the tree, and returns the appended text.
 fn added(place: &Place, args: &[&str]) -> String {
     place.write("out.txt", BEFORE);
     let out = place.root().join("out.txt");
@@ -68,7 +69,8 @@ fn a_file_that_the_answer_is_written_to_is_not_searched() {
             assert!(found.contains("299.txt"), "{args:?}: {found}");
             assert!(!found.contains("out.txt"), "{args:?}: {found}");
         }
-        // A path that names it is searched, and other files in its place are.
+        // If a path argument names the file, it is searched. If the answer goes elsewhere, it is
+        // searched too.
         let named = added(&place, &[way, &["needle", "out.txt"]].concat());
         assert_eq!(named, "out.txt:1:8:an old needle\n", "{way:?}");
         place.write("out.txt", BEFORE);

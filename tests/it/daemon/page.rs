@@ -1,4 +1,4 @@
-//! `forge-search serve --http`: the page, byte by byte, and in a browser that others have written.
+//! Tests the page of `forge-search serve --http`, with raw HTTP requests and in a real browser.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ use crate::support::GUARD;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_forge-search");
 
-/// A page that is served. Killed when dropped.
+/// A server of the page. It is killed when this value is dropped.
 struct Page {
     child: Child,
     host: String,
@@ -24,13 +24,13 @@ struct Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // It may have ended.
+        // The server may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// An answer.
+/// An HTTP response. The header is in lowercase.
 struct Got {
     status: u16,
     head: String,
@@ -72,7 +72,7 @@ impl Page {
         format!("http://{}/?token={}", self.host, self.token)
     }
 
-    /// Sends a request as it is; what is not given of its head is not sent.
+    /// Sends a request with only the given headers, apart from its length and `Connection: close`.
     fn send(&self, line: &str, headers: &[String], body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.host).unwrap();
         let head: String = headers
@@ -90,7 +90,7 @@ impl Page {
 
     fn raw(&self, line: &str, headers: &[String], body: &str) -> Got {
         let mut all = Vec::new();
-        // One that is refused may be cut off while it is still being written.
+        // The server may close the connection of a refused request while it is still being written.
         let _ = self.send(line, headers, body).read_to_end(&mut all);
         let all = text(&all);
         let (head, body) = all.split_once("\r\n\r\n").unwrap_or((&all, ""));
@@ -139,7 +139,7 @@ fn web_a_search_is_answered_as_the_tool_answers_it() {
         let called: Value = serde_json::from_str(&called).unwrap();
         assert_eq!(got.json(), called, "{request}");
     }
-    // Every edit made before is seen.
+    // Each search sees the edits before it.
     for n in 0..20 {
         place.write("src/new.rs", &format!("fn edited_{n}() {{}}\n"));
         let found = page
@@ -168,7 +168,7 @@ fn web_the_page_and_its_answers_are_for_its_browser_alone() {
         assert!(got.head.contains(header), "{header} in {}", got.head);
     }
     assert!(!got.head.contains("access-control-allow"), "{}", got.head);
-    // Nothing from elsewhere, and nothing that the policy would forbid.
+    // The page loads nothing from other servers, and contains nothing that its policy forbids.
     for path in ["/page.js", "/page.css"] {
         let got = page.raw(&format!("GET {path}"), std::slice::from_ref(&host), "");
         assert_eq!(got.status, 200);
@@ -215,7 +215,7 @@ fn web_the_page_and_its_answers_are_for_its_browser_alone() {
         let got = page.raw("POST /api/search", &headers, &request);
         assert_eq!(got.status, status, "{headers:?}");
         assert!(!got.body.contains("delay"), "{}", got.body);
-        // Also a refusal is not to be kept or framed.
+        // A refusal must not be cached or framed either.
         assert!(got.head.contains("cache-control: no-store"), "{}", got.head);
     }
     for path in ["/../etc/passwd", "/page/index.html", "/api", "/api/search"] {
@@ -254,7 +254,7 @@ fn web_what_is_wrong_with_a_request_is_said() {
     );
     let mut garbage = TcpStream::connect(&page.host).unwrap();
     garbage.write_all(b"\x16\x03\x01\x00\xff\r\n\r\n").unwrap();
-    // It is told that this is none, or nothing.
+    // The server either answers with an error or closes the connection.
     let _ = garbage.read_to_end(&mut Vec::new());
     assert_eq!(page.search(&json!({"pattern": "retry_delay"})).status, 200);
 }
@@ -267,7 +267,7 @@ fn web_whoever_reads_nothing_keeps_no_connection() {
     let mut silent: Vec<_> = (0..200)
         .map(|_| {
             let mut stream = TcpStream::connect(&page.host).unwrap();
-            // It may be closed after the first one.
+            // The server may close the connection after the first response.
             let _ = stream.write_all(one.repeat(500).as_bytes());
             stream
         })
@@ -298,7 +298,7 @@ fn web_status_and_health_are_the_daemons() {
 #[test]
 fn web_a_search_ends_when_its_browser_has_gone() {
     let place = Place::new();
-    // The whole search would take longer than the guard.
+    // The whole search would last longer than the guard.
     slow_files(&place.root().join("slow"));
     let page = Page::serve(&place);
     let in_flight = || page.get("/api/status").json()["status"]["queries"]["in_flight"].clone();
@@ -325,7 +325,7 @@ fn web_beside_a_daemon_that_answers_already_it_is_the_page_alone() {
         page.search(&json!({"pattern": "retry_delay"})).json()["count"],
         2
     );
-    // It asks whichever daemon has the configuration as it is then, also one that nobody had written yet.
+    // The page asks the daemon for the current configuration, also if its file was created later.
     let config = place.dir().join("config/forge-search");
     std::fs::create_dir_all(&config).unwrap();
     let file = config.join("config.toml");
@@ -352,9 +352,9 @@ fn web_a_daemon_with_a_page_ends_with_it() {
     );
     ok(&place.ggrep(&["stop"]));
     assert_eq!(page.child.wait().unwrap().code(), Some(0));
-    // The page's last questions have started no other one.
+    // The last requests of the page have started no other daemon.
     assert_eq!(place.daemons(), [0; 0]);
-    // Nor do they keep it from ending in order.
+    // Such requests don't keep the page from ending in order either.
     let mut page = Page::serve(&place);
     assert_eq!(page.get("/api/status").status, 200);
     kill(page.child.id().cast_signed(), Signal::TERM);
@@ -395,7 +395,7 @@ fn web_a_browser_shows_what_is_found() {
         .unwrap_or_else(|| place.dir().join("shots").into());
     std::fs::create_dir_all(&shots).unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/browser.py");
-    // With an environment of its own: a browser wants a home.
+    // The browser gets an own home directory.
     let told = Command::new("python3")
         .arg(script)
         .arg(&driver)

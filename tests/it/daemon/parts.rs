@@ -1,4 +1,5 @@
-//! Answers of a daemon that come in parts: the first ones early, in bounded memory, and nothing is missing where the daemon breaks off.
+//! Tests answers that a daemon sends in parts: the first part comes early, the memory is bounded,
+//! and nothing is missing if the daemon breaks off.
 
 use std::io::Read;
 use std::process::{Child, Stdio};
@@ -7,12 +8,12 @@ use rustix::process::Signal;
 
 use super::program::{Place, kill, ok, wait_until};
 
-/// A tree whose answers are some megabytes.
+/// A tree with some megabytes of matches.
 fn large() -> Place {
     with_files(600)
 }
 
-/// About seven kilobytes of matches in each of so many files.
+/// A tree of `count` files, with about seven kilobytes of matches in each.
 fn with_files(count: usize) -> Place {
     let place = Place::new();
     let line = "a needle in a line of a hundred bytes or so, as long as lines of programs may be in practice\n";
@@ -35,14 +36,14 @@ fn end(mut daemon: Child) {
     daemon.wait().unwrap();
 }
 
-/// Starts a search whose output is read by the test.
+/// Starts a search with pipes for its output.
 fn search(place: &Place, args: &[&str]) -> Child {
     let mut command = place.command(env!("CARGO_BIN_EXE_forge-search"), args);
     let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().unwrap()
 }
 
-/// Reads all of a search whose first `before` bytes were read.
+/// Reads the rest of a search's output. `before` is the part that was read already.
 fn rest(mut search: Child, mut before: Vec<u8>) -> (String, String, Option<i32>) {
     let mut said = String::new();
     search
@@ -76,7 +77,7 @@ fn d112_an_answer_longer_than_any_message_comes_whole() {
             Vec::new(),
         );
         assert_eq!((out == plain, status), (true, Some(0)), "{most}");
-        // A line that does not fit a message is found by the process.
+        // If a line does not fit into a message, the process finds it itself.
         let is_by_daemon = said.contains("the daemon of the tree answered");
         assert_eq!(is_by_daemon, most == "65536", "{said}");
         end(daemon);
@@ -110,7 +111,7 @@ fn d112_of_a_very_long_answer_the_process_finds_the_rest() {
 
 #[test]
 fn d112_a_daemon_that_is_gone_in_mid_answer_costs_no_line() {
-    // Several times as long as pipes and sockets hold.
+    // The output is several times as long as the buffers of pipes and sockets.
     let place = with_files(250);
     let breaks = [
         (1, Signal::KILL),
@@ -129,7 +130,8 @@ fn d112_a_daemon_that_is_gone_in_mid_answer_costs_no_line() {
         for &(read, by) in breaks {
             let daemon = place.serve(&[]);
             let mut search = place.command(env!("CARGO_BIN_EXE_forge-search"), &args);
-            // Whoever answers, the bytes are the same: a daemon that hangs need not be waited for.
+            // The patience is that of the product. If the daemon hangs, the process itself finds
+            // the rest soon.
             search.env_remove("FORGE_SEARCH_PATIENCE_MS");
             let search = search.stdout(Stdio::piped()).stderr(Stdio::piped());
             let mut search = search.spawn().unwrap();
@@ -176,7 +178,8 @@ fn d112_a_reader_that_takes_its_time_gets_everything_and_keeps_no_turn() {
         .unwrap()
         .read_exact(&mut before)
         .unwrap();
-    // A pager at its first screen: the daemon stops waiting for it after some seconds.
+    // A pager that shows its first screen: after some seconds the daemon stops waiting for the
+    // reader.
     let counted = || ok(&place.ggrep(&["status", "--prometheus", "--set", set]));
     wait_until("its turn is another one's", || {
         counted().contains("forge_search_queries_in_flight 0\n")

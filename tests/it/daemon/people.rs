@@ -1,4 +1,4 @@
-//! What people are told by `ggrep`, and by `forge-search ask`, which is the same.
+//! Tests the output for people of `ggrep` and of `forge-search ask`, which are the same.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -29,7 +29,7 @@ fn ggrep_ask_is_the_same_program_by_another_name() {
     let status = place.forge_search(&["ask", "status", "--json"]);
     let status: Value = serde_json::from_str(&ok(&status)).unwrap();
     assert_eq!(status["daemon"]["pid"], place.daemons()[0]);
-    // The word itself is asked for behind two dashes, and wrong values are refused alike.
+    // After `--`, the word `status` is a query. Invalid queries are refused alike.
     assert_eq!(
         place.forge_search(&["ask", "--", "status"]).status.code(),
         Some(1)
@@ -108,7 +108,7 @@ fn ggrep_a_question_without_results_exits_with_1() {
     }
 }
 
-/// Returns a value of a table.
+/// Returns a value of a table by the name of its row.
 fn cell<'a>(table: &'a str, name: &str) -> &'a str {
     let mut lines = table.lines();
     let value = lines.find_map(|line| line.strip_prefix(&format!("{name:<9}")));
@@ -130,7 +130,7 @@ fn ggrep_status_is_a_short_table_and_lists_all_daemons() {
     assert_eq!(cell(&shown, "pid"), place.daemons()[0].to_string());
     assert_eq!(cell(&shown, "socket"), place.sockets()[0].to_str().unwrap());
     assert_eq!(cell(&shown, "version"), env!("CARGO_PKG_VERSION"));
-    // Another tree, and one with another configuration.
+    // A daemon of another tree, with another configuration.
     let other = place.dir().join("other");
     std::fs::create_dir(&other).unwrap();
     let other = other.canonicalize().unwrap();
@@ -140,7 +140,7 @@ fn ggrep_status_is_a_short_table_and_lists_all_daemons() {
     let trees: Vec<&str> = all.split("\n\n").map(|one| cell(one, "tree")).collect();
     let own = place.root();
     assert_eq!(trees, [other.to_str().unwrap(), own.to_str().unwrap()]);
-    // One that does not answer is there all the same.
+    // A daemon that does not answer is listed all the same.
     let stopped = cell(&all, "pid").parse().unwrap();
     halt(stopped);
     let all: Value =
@@ -156,7 +156,7 @@ fn ggrep_status_is_a_short_table_and_lists_all_daemons() {
     for pid in place.daemons() {
         kill(pid, rustix::process::Signal::KILL);
     }
-    // A killed process is hidden before the last of its threads lets its locks go.
+    // A killed process disappears from `/proc` before its last thread releases its locks.
     super::program::wait_until("notes of those are leftovers", || {
         place.daemons().is_empty() && ok(&place.ggrep(&["status", "--all"])).is_empty()
     });

@@ -1,4 +1,4 @@
-//! Where daemons listen and log, and what is in the way there.
+//! Tests where daemons listen and log, and how they handle unsuitable files at these paths.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ fn fifo(path: &Path) {
     mkfifoat(CWD, path, Mode::RWXU).unwrap();
 }
 
-/// Waits for a program, but not for ever.
+/// Waits until a program ends, at most [`GUARD`](crate::support::GUARD).
 fn in_time(mut command: Command) -> Output {
     let mut child = command
         .stdout(Stdio::piped())
@@ -90,7 +90,7 @@ fn ggrep_a_tool_that_was_called_is_logged_without_what_only_questions_have() {
     }
 }
 
-/// Makes a place for sockets.
+/// Makes a runtime directory, in which daemons put sockets.
 fn another_run(place: &Place, name: &str) -> PathBuf {
     let run = place.dir().join(name);
     fs::create_dir(&run).unwrap();
@@ -108,7 +108,7 @@ fn ggrep_a_leftover_hides_no_daemon_that_listens_elsewhere() {
     fs::create_dir(run.join("forge-search")).unwrap();
     let private = fs::Permissions::from_mode(0o700);
     fs::set_permissions(run.join("forge-search"), private).unwrap();
-    // As a daemon leaves it that was killed.
+    // A daemon that is killed leaves its socket behind.
     drop(UnixListener::bind(run.join("forge-search").join(name)).unwrap());
     let ask = |args: &[&str]| {
         let mut command = place.command(env!("CARGO_BIN_EXE_ggrep"), args);
@@ -143,7 +143,7 @@ fn ggrep_clients_that_start_daemons_at_several_places_at_once_are_led_to_one() {
             .into_iter()
             .map(|client| client.wait_with_output().unwrap())
             .collect();
-        // It is found from here, too, and no other one goes on.
+        // This client also finds the daemon, and no other daemon is left.
         ok(&place.ggrep(&["stop"]));
         let stopped = place.ggrep(&["stop"]);
         assert!(text(&stopped.stderr).contains("no daemon was running"));
@@ -209,7 +209,7 @@ fn ggrep_a_lock_that_is_a_link_is_refused_and_its_target_left_alone() {
     daemon.wait().unwrap();
 }
 
-/// Starts a daemon in the background, and waits until its index is in use.
+/// Starts a background daemon, and waits until its index is in use.
 fn indexed(place: &Place) -> [&'static str; 2] {
     let sets = ["--set", "index_mode=on"];
     ok(&place.forge_search(&[&["serve", "--detach"], &sets[..]].concat()));
@@ -303,11 +303,11 @@ fn ggrep_a_daemon_that_is_refused_leaves_the_other_ones_socket_alone() {
 fn ggrep_what_the_global_excludes_say_is_followed_and_a_relative_place_is_one_place() {
     let place = Place::new();
     place.write("src/ignored.rs", "fn ignored_delay() {}\n");
-    // It counts in repositories.
+    // Git's global excludes only count in repositories.
     fs::create_dir(place.root().join(".git")).unwrap();
     let dir = place.dir().join("config/git");
     fs::create_dir_all(&dir).unwrap();
-    // In the directory in which everything is started here.
+    // The path is relative to the directory in which this test starts all programs.
     fs::write(dir.join("config"), "[core]\nexcludesFile = excludes\n").unwrap();
     place.write("excludes", "nothing\n");
     let sets = ["--set", "tools.daemon.config_debounce_ms=50"];
@@ -315,7 +315,7 @@ fn ggrep_what_the_global_excludes_say_is_followed_and_a_relative_place_is_one_pl
         let told = ok(&place.ggrep(&[&["status", "--json"], &sets[..]].concat()));
         serde_json::from_str(&told).unwrap()
     };
-    // Where nothing is found the status is not that of an answer.
+    // The exit code is 1 if there are no results.
     let asked = || {
         let told = place.ggrep(&[&sets[..], &["ignored_delay"]].concat());
         assert!(matches!(told.status.code(), Some(0 | 1)), "{told:?}");
@@ -324,7 +324,7 @@ fn ggrep_what_the_global_excludes_say_is_followed_and_a_relative_place_is_one_pl
     assert!(asked().contains("src/ignored.rs"));
     let before = status();
     place.write("excludes", "ignored.rs\n");
-    // Real time: long enough for the daemon to look at it more than twice, without any effect.
+    // Real time: the daemon checks the file several times meanwhile, and must not become stale.
     std::thread::sleep(std::time::Duration::from_millis(400));
     let after = status();
     assert_eq!(after["daemon"]["stale"], false);
@@ -348,7 +348,7 @@ fn ggrep_a_daemon_that_ends_leaves_no_git_behind_that_it_has_asked() {
     fifo(&exclude);
     let mut daemon = place.serve(&[]);
     let asked = || {
-        // Git waits at the pipe for somebody to write to it.
+        // Git waits for a writer, because the exclude file is a FIFO.
         let name = place.root().into_os_string().into_string().unwrap();
         let all = Command::new("ps").args(["-eo", "args"]).output().unwrap();
         text(&all.stdout)

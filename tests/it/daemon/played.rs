@@ -1,4 +1,4 @@
-//! Clients of a daemon that a test plays: one that is busy, and one that ends.
+//! Tests clients of a daemon that the test plays: a daemon that is busy, and one that ends.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use super::program::{Place, ok, text};
 use super::schemas;
 
-/// A daemon that a test plays, at the place where that of the tree would listen.
+/// A daemon that a test plays, at the socket path of the tree's daemon.
 struct Played {
     listener: std::os::unix::net::UnixListener,
     store: forge_search::tool::daemon::handshake::Store,
     socket: PathBuf,
-    /// Held for as long as it runs.
+    /// The lock that a running daemon holds.
     _lock: fs::File,
 }
 
@@ -49,7 +49,7 @@ impl Played {
         }
     }
 
-    /// Greets a client as a daemon should; returns the connection, and the client's request.
+    /// Makes the handshake with a client. Returns the connection, and the client's request.
     fn greet(&self) -> (std::os::unix::net::UnixStream, Vec<u8>) {
         use forge_search::tool::daemon::handshake::{PROTOCOL_VERSIONS, receive};
         let (mut stream, _) = self.listener.accept().unwrap();
@@ -67,10 +67,10 @@ fn ggrep_a_daemon_that_is_busy_costs_a_search_a_quarter_of_its_time() {
     let place = Place::new();
     let alone = ok(&place.forge_search(&["retry"]));
     let played = Played::new(&place);
-    // Greets as one should, takes in what is asked, and never answers.
+    // The daemon makes the handshake, reads the request, and never answers.
     let busy = thread::spawn(move || {
         let (mut stream, asked) = played.greet();
-        // Until it is given up.
+        // The client closes the connection.
         assert!(read(&mut stream, 1 << 20).unwrap().is_none());
         asked
     });
@@ -78,7 +78,7 @@ fn ggrep_a_daemon_that_is_busy_costs_a_search_a_quarter_of_its_time() {
     let found = place.forge_search(&["--timeout-ms", "24000", "retry"]);
     let took = began.elapsed();
     assert_eq!(ok(&found), alone);
-    // Had it waited for longer, there would be no time left for an answer.
+    // If it had waited longer, there would be no time left for an answer.
     assert!(took >= Duration::from_secs(6), "{took:?}");
     let asked: Value = serde_json::from_slice(&busy.join().unwrap()).unwrap();
     assert_eq!(asked["type"], "tool");
@@ -100,7 +100,8 @@ fn ggrep_a_question_that_the_end_of_its_daemon_cancels_is_answered_all_the_same(
         let cancelled = cancelled.clone();
         let ended = thread::spawn(move || {
             let (mut stream, asked) = played.greet();
-            // As a daemon that is stopped: nobody connects any more, and what runs is cancelled.
+            // A daemon that is stopped does the same: it accepts no clients any more, and cancels
+            // queries.
             fs::remove_file(&played.socket).unwrap();
             drop(played);
             let answer = encode(cancelled.to_string().as_bytes(), 1 << 20).unwrap();

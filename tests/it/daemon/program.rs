@@ -1,4 +1,4 @@
-//! The programs: `forge-search serve`, `ggrep`, and searches that a daemon answers.
+//! Tests of the programs: `forge-search serve`, `ggrep`, and searches that a daemon answers.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -16,7 +16,8 @@ use super::schemas;
 use crate::cli::command;
 use crate::support::GUARD;
 
-/// A tree, and a place for sockets of its own. Daemons that run when it is dropped are killed.
+/// A tree with its own directories for sockets and state. Its daemons are killed when it is
+/// dropped.
 pub(super) struct Place {
     dir: tempfile::TempDir,
 }
@@ -35,7 +36,7 @@ impl Place {
         place
     }
 
-    /// Returns the directory that holds everything.
+    /// Returns the directory that holds the tree and all files of the programs.
     pub(super) fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -74,7 +75,7 @@ impl Place {
         self.command(program, args).output().unwrap()
     }
 
-    /// Starts a daemon in the foreground; returns when it answers.
+    /// Starts a daemon in the foreground, and returns once it serves.
     pub(super) fn serve(&self, args: &[&str]) -> Child {
         let program = env!("CARGO_BIN_EXE_forge-search");
         let mut child = self
@@ -86,12 +87,12 @@ impl Place {
         let mut said = BufReader::new(child.stderr.take().unwrap());
         said.read_line(&mut line).unwrap();
         assert!(line.contains("serving"), "{line}");
-        // Open for as long as it may say something.
+        // The pipe stays open as long as the daemon may write to it.
         thread::spawn(move || said.read_to_end(&mut Vec::new()));
         child
     }
 
-    /// Returns the process ids of daemons of this place.
+    /// Returns the process ids of this place's daemons.
     pub(super) fn daemons(&self) -> Vec<i32> {
         let run = self.dir.path().join("run");
         let mut found = Vec::new();
@@ -138,11 +139,11 @@ impl Drop for Place {
 
 pub(super) fn kill(pid: i32, signal: rustix::process::Signal) {
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
-    // It may be gone.
+    // The process may have ended already.
     let _ = rustix::process::kill_process(pid, signal);
 }
 
-/// Stops a process, and returns when none of its threads runs any more.
+/// Stops a process, and returns once all of its threads have stopped.
 pub(super) fn halt(pid: i32) {
     kill(pid, rustix::process::Signal::STOP);
     let is_stopped = |stat: String| {
@@ -192,7 +193,7 @@ fn ggrep_a_question_starts_a_daemon_that_goes_on() {
     assert_eq!(daemons.len(), 1);
     assert_eq!(ok(&place.ggrep(&["retry delay"])), first);
     assert_eq!(place.daemons(), daemons, "the same one");
-    // From a directory below it is the same daemon, and the answer is of that directory.
+    // A client in a subdirectory uses the same daemon, and gets the results of that subdirectory.
     let mut below = place.command(env!("CARGO_BIN_EXE_ggrep"), &["--json", "retry"]);
     fs::create_dir(place.root().join(".git")).unwrap();
     below.current_dir(place.root().join("src"));
@@ -268,7 +269,7 @@ fn ggrep_serve_detaches_and_there_is_only_one() {
     assert_eq!(place.sockets(), [PathBuf::from(socket.trim_end())]);
     let daemons = place.daemons();
     assert_eq!(daemons.len(), 1);
-    // It has a session of its own, so no terminal takes it along.
+    // The daemon has its own session, so it does not end with a terminal.
     let stat = fs::read_to_string(format!("/proc/{}/stat", daemons[0])).unwrap();
     let fields: Vec<&str> = stat
         .rsplit_once(')')
@@ -300,7 +301,7 @@ fn ggrep_a_daemon_ends_in_order_on_a_signal() {
             ended = daemon.try_wait().unwrap();
             ended.is_some()
         });
-        // One that did not end in order in its time (index_shutdown_timeout_ms) says so by its status.
+        // A daemon that exceeds `index_shutdown_timeout_ms` exits with another status.
         assert_eq!(ended.unwrap().code(), Some(0));
         assert_eq!(place.sockets(), Vec::<PathBuf>::new());
     }
@@ -330,7 +331,7 @@ fn ggrep_without_a_daemon_only_what_was_asked_for_is_done() {
     let own = ok(&place.ggrep(&["--no-start", "--fallback", "retry delay"]));
     assert!(place.daemons().is_empty());
     assert_eq!(ok(&place.ggrep(&["retry delay"])), own);
-    // A daemon that can't be started is said, with the reason.
+    // If a daemon can't be started, the error names the cause.
     let taken = place.dir.path().join("taken");
     fs::create_dir(&taken).unwrap();
     fs::set_permissions(&taken, fs::Permissions::from_mode(0o755)).unwrap();
@@ -475,7 +476,7 @@ fn ggrep_a_log_that_can_not_be_written_is_told() {
     assert!(text(&refused.stderr).contains("x.log"), "{refused:?}");
     let log = place.dir().join("x.log");
     ok(&place.forge_search(&["serve", "--detach", "--log", log.to_str().unwrap()]));
-    // One that is there logs where it does, and no other daemon logs to the same file.
+    // A running daemon keeps its log file, and no other daemon may log to the same file.
     for args in [&[][..], &["--set", "threads=1"]] {
         let args = [&["serve", "--detach", "--log", log.to_str().unwrap()], args].concat();
         let refused = place.forge_search(&args);
@@ -492,7 +493,7 @@ fn answered(place: &Place) -> u64 {
     found.unwrap().parse().unwrap()
 }
 
-/// Compares what a search prints with and without a daemon.
+/// Compares the output of searches with and without a daemon.
 #[track_caller]
 fn same(place: &Place, all: &[&[&str]]) {
     let without: Vec<Output> = all.iter().map(|args| place.forge_search(args)).collect();
@@ -504,7 +505,7 @@ fn same(place: &Place, all: &[&[&str]]) {
         assert_eq!(text(&with.stdout), text(&without.stdout), "{args:?}");
         assert_eq!(text(&with.stderr), text(&without.stderr), "{args:?}");
     }
-    // Most of them by the daemon, or nothing was compared.
+    // The daemon must answer more than half of the searches, or the comparison proves nothing.
     let by_daemon = answered(place) - before;
     assert!(by_daemon * 2 > all.len() as u64, "{by_daemon}");
     kill(
@@ -602,7 +603,7 @@ fn ggrep_searches_of_people_are_counted_by_the_daemon_that_answers_them() {
     let mut daemon = place.serve(&[]);
     ok(&place.forge_search(&["-C1", "retry"]));
     assert_eq!(count(), 1);
-    // Another configuration, or because it is asked for: in the process itself.
+    // With another configuration, or with options that forbid it, the daemon is not used.
     for args in [
         &["--set", "threads=1", "retry"][..],
         &["--daemon", "off", "retry"],
@@ -734,15 +735,16 @@ fn ggrep_stale_daemons_say_so_and_clients_go_on_to_another_one() {
     assert_eq!(found["warnings"][0]["code"], "stale_config");
     assert_eq!(found["degraded"], true);
     assert_eq!(tool["count"], 3);
-    // What is edited now is found all the same: the whole tree is searched.
+    // The stale daemon searches the whole tree, so it finds new edits as well.
     place.write("src/more.rs", "retry\n");
     assert_eq!(stale(&socket).2["count"], 4);
-    // A client has the new configuration, and so another daemon.
+    // The client has the new configuration, and therefore starts another daemon.
     let answer: Value = serde_json::from_str(&ok(&place.ggrep(&["--json", "retry"]))).unwrap();
     assert_eq!(answer["warnings"], json!([]));
     assert_eq!(place.daemons().len(), 2);
     assert!(place.daemons().iter().any(|pid| !first.contains(pid)));
-    // When it is again as it was, the daemon that did not follow that is replaced by one that does.
+    // The old configuration returns. The stale daemon did not follow that, so a new one replaces
+    // it.
     write(1);
     wait_until("the other one is stale", || {
         let answer = place.ggrep(&["--json", "retry"]);
@@ -776,7 +778,7 @@ fn ggrep_a_group_is_let_in_where_that_is_configured() {
     ok(&place.ggrep(&[&shared[..], &["retry"]].concat()));
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&dir), mode(&socket)), (0o770, 0o660));
-    // Nobody else would look in a place of one's own, or could enter a directory that is not open to them.
+    // Other users don't look for a private socket path, and can't enter a closed directory.
     let unnamed = place.ggrep(&[&shared[..2], &["retry"]].concat());
     assert_eq!(unnamed.status.code(), Some(1), "{unnamed:?}");
     assert!(text(&unnamed.stderr).contains("--socket"), "{unnamed:?}");
@@ -790,7 +792,7 @@ fn ggrep_a_group_is_let_in_where_that_is_configured() {
     assert!(text(&refused.stderr).contains("0770"), "{refused:?}");
 }
 
-/// Nobody's number on every system.
+/// The user id of `nobody`.
 const NOBODY: u32 = 65_534;
 
 #[test]
@@ -805,7 +807,7 @@ fn ggrep_another_user_of_the_group_is_answered_and_a_stranger_is_not() {
     std::os::unix::fs::chown(&dir, None, Some(group)).unwrap();
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o770)).unwrap();
     fs::set_permissions(place.dir(), fs::Permissions::from_mode(0o755)).unwrap();
-    // Where the tests are built need not be where others may go.
+    // Other users may have no access to the build directory.
     let program = place.dir().join("ggrep");
     crate::support::copy_program(env!("CARGO_BIN_EXE_ggrep"), &program);
     let socket = dir.join("s.sock");

@@ -1,4 +1,4 @@
-//! Handshakes, requests and their order.
+//! Tests of handshakes and requests, and of the order of answers.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -63,7 +63,7 @@ fn ggrep_what_is_no_handshake_ends_the_connection() {
         wire.refused(&message, "invalid_request");
         wire.ends();
     }
-    // It goes on for others.
+    // The daemon still serves other clients.
     world
         .client()
         .found(json!({"type": "search", "query": "socket"}));
@@ -123,7 +123,7 @@ fn ggrep_tools_answer_as_they_do_without_a_daemon() {
     );
 }
 
-/// A daemon whose tools search until they are let go.
+/// A daemon with searches that block until they are released.
 struct Held {
     world: World,
     entered: Arc<AtomicUsize>,
@@ -150,7 +150,7 @@ impl Held {
         }
     }
 
-    /// Waits until so many searches have begun.
+    /// Waits until `count` searches have begun.
     fn wait(&self, count: usize) {
         let began = Instant::now();
         while self.entered.load(Ordering::SeqCst) < count {
@@ -166,13 +166,13 @@ impl Drop for Held {
     }
 }
 
-/// A call that does not end by itself for a minute.
+/// A request that does not end by itself for a minute.
 fn endless() -> serde_json::Value {
     let request = json!({"pattern": "needle", "timeout_ms": 60_000});
     json!({"type": "tool", "tool": "Search", "request": request, "request_id": "slow"})
 }
 
-/// One query at a time, and so many that wait.
+/// Settings for one running query and at most `depth` waiting ones.
 fn one_of(depth: usize) -> Settings {
     Settings {
         bounds: Bounds::new(1, depth),
@@ -192,7 +192,7 @@ fn ggrep_a_request_that_runs_is_cancelled_by_its_id() {
     super::schemas::check("query_error", &answer);
     assert_eq!(answer["error"]["code"], "cancelled");
     assert_eq!(answer["error"]["request_id"], "slow");
-    // Only the end of a daemon is worth another try.
+    // Only the end of a daemon makes a retry useful.
     assert_eq!(answer["error"]["retry_after_ms"], serde_json::Value::Null);
     let acknowledged = wire.next().unwrap();
     super::schemas::check("acknowledged", &acknowledged);
@@ -221,7 +221,7 @@ fn ggrep_a_deadline_holds_from_end_to_end_and_counts_the_wait() {
     second.found(json!({"type": "search", "query": "needle"}));
     let (counts, _, _) = held.world.server.counts();
     assert_eq!(counts.of(Outcome::Failed(ErrorCode::Timeout)), 1);
-    // What runs ends at the limit of the daemon, though it may take longer by itself.
+    // The daemon's limit ends a query that has a longer timeout itself.
     let held = Held::new(Settings {
         timeout: Duration::from_secs(1),
         ..one_of(8)
@@ -230,7 +230,8 @@ fn ggrep_a_deadline_holds_from_end_to_end_and_counts_the_wait() {
     first.send(&endless());
     let answer = first.next().unwrap();
     assert_eq!(answer["error"]["code"], "timeout", "{answer}");
-    // What took too long takes no place any more. A slow machine needs more than one try in a second.
+    // The query that timed out no longer occupies a place. On a slow machine, the next query may
+    // need several tries.
     let mut late = 1;
     let mut second = held.world.client_named("second");
     let found = loop {
@@ -254,7 +255,7 @@ fn ggrep_more_queries_than_may_wait_are_told_to_come_again() {
     let mut first = held.world.client_named("first");
     first.send(&endless());
     held.wait(1);
-    // Of these, one waits, and the other one is refused, whichever that is.
+    // One of the two waits, and the other one is refused.
     let (sender, answers) = mpsc::channel();
     for name in ["second", "third"] {
         let mut client = held.world.client_named(name);
@@ -262,7 +263,7 @@ fn ggrep_more_queries_than_may_wait_are_told_to_come_again() {
         let sender = sender.clone();
         std::thread::spawn(move || {
             let answer = client.next();
-            // Kept open until the end.
+            // The connection stays open until the end of the test.
             let _ = sender.send((answer, client));
         });
     }
@@ -306,7 +307,8 @@ fn ggrep_a_cancellation_is_heard_behind_any_number_of_requests() {
     wire.send(&json!({"type": "cancel", "request_id": "slow"}));
     let answer = wire.next().unwrap();
     assert_eq!(answer["error"]["code"], "cancelled", "{answer}");
-    // Of the others, as many are answered as may be read ahead.
+    // The daemon reads a limited number of requests ahead. It answers these, and refuses the
+    // others.
     let answers: Vec<_> = (0..40).map(|_| wire.next().unwrap()).collect();
     let (busy, told): (Vec<_>, Vec<_>) = answers
         .iter()
@@ -331,7 +333,7 @@ fn ggrep_whoever_goes_is_noticed_behind_any_number_of_requests() {
     let mut gone = held.world.client_named("gone");
     gone.send(&endless());
     held.wait(1);
-    // More than answers are kept for, so that nothing more is read.
+    // These are more requests than the daemon buffers answers for, so it stops reading.
     let frame = [&19u32.to_be_bytes()[..], br#"{"type": "metrics"}"#].concat();
     gone.0
         .set_write_timeout(Some(Duration::from_millis(100)))
@@ -354,7 +356,7 @@ fn ggrep_the_time_of_a_call_counts_while_it_waits() {
     let answer = second.ask(&call);
     super::schemas::check("query_error", &answer);
     assert_eq!(answer["error"]["code"], "timeout", "{answer}");
-    // Whatever is refused has an id, given or not.
+    // Every refusal has a request id, even if the request had no id.
     assert!(answer["error"]["request_id"].is_string(), "{answer}");
     assert_eq!(held.entered.load(Ordering::SeqCst), 1);
 }
@@ -376,7 +378,7 @@ fn ggrep_the_end_cancels_what_runs_and_what_waits() {
         json!({"done": true})
     );
     for client in &mut clients {
-        // One whose request was not read yet only finds the connection closed.
+        // If its request was not read yet, a client only finds the connection closed.
         if let Some(answer) = client.next() {
             super::schemas::check("query_error", &answer);
             assert_eq!(answer["error"]["code"], "cancelled", "{answer}");

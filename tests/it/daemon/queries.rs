@@ -1,4 +1,4 @@
-//! Questions and their answers.
+//! Tests of queries and their answers.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,7 +23,7 @@ fn paths(answer: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// Asks until the index is relied on.
+/// Repeats a query until the answer comes from the index.
 pub(super) fn with_snapshot(world: &World, query: &Value) -> Value {
     let began = Instant::now();
     loop {
@@ -102,19 +102,19 @@ fn ipc_must_004_deterministic_answers_are_equal_byte_for_byte() {
     for n in 1..20 {
         assert_eq!(bytes(n), one);
     }
-    // Four decimals, whatever they are.
+    // Scores always have four decimals.
     let text = String::from_utf8(one).unwrap();
     for score in text.split("\"score\":").skip(1) {
         let score = score.split(',').next().unwrap();
         assert_eq!(score.split('.').nth(1).map(str::len), Some(4), "{score}");
     }
-    // Another question has another id.
+    // Another query has another id.
     let other = json!({"type": "search", "query": "socket", "deterministic": true});
     assert_ne!(
         world.client().found(other)["request_id"],
         first["request_id"]
     );
-    // Without that mode, each answer has an id of its own.
+    // Without `deterministic`, each answer has its own id.
     let mut wire = world.client();
     let ids: BTreeSet<String> = (0..5)
         .map(|_| wire.found(search("socket"))["request_id"].to_string())
@@ -162,7 +162,7 @@ fn ggrep_a_path_that_a_link_leads_out_of_the_root_is_refused() {
     let tree = small();
     std::os::unix::fs::symlink(&outside, tree.path("out")).unwrap();
     let root = tree.root().to_path_buf();
-    // Also where the other place may be searched.
+    // The path is refused even if the sandbox allows the link's target.
     let world = World::with(tree, Settings::default(), |config| {
         config.sandbox.allowed_roots = vec![root.clone(), outside.clone()];
     });
@@ -205,7 +205,7 @@ fn ggrep_modes_and_limits_shape_an_answer() {
             .filter(|path| path.ends_with(".md"))
             .count()
     };
-    // Documents rank higher here, and have at most 15 % of an answer of ten.
+    // Documents rank higher here, and get at most 15 % of an answer of ten.
     let answer = ask(json!({"mode": "implementation", "limit": 10}));
     assert_eq!((docs(&answer), paths(&answer).len()), (2, 10));
     let answer = ask(json!({"mode": "planning", "limit": 10}));
@@ -256,7 +256,7 @@ fn ggrep_caps_that_change_an_answer_are_told() {
         answer["limits_hit"][0],
         json!({"code": "max_query_terms", "limit": 32, "observed": 40})
     );
-    // An answer that does not fit loses its last results, and says so.
+    // An answer that is too large loses its last results, and reports this.
     let files = (0..100).map(|n| (format!("{n:03}.txt"), "needle".to_string()));
     let small = Settings {
         max_response_bytes: 4_000,
@@ -275,7 +275,7 @@ fn ggrep_caps_that_change_an_answer_are_told() {
     assert_eq!(codes, ["max_response_bytes"]);
     let length = answer.to_string().len();
     assert!(length <= 4_000, "{length}");
-    // As many as there is room for.
+    // The answer is filled as far as there is room.
     assert!(length > 3_600 && paths(&answer).len() > 5, "{length}");
 }
 
@@ -320,7 +320,7 @@ fn ggrep_caps_of_files_places_and_text_are_kept_and_told() {
     ];
     let expected = expected.map(|(code, limit, seen)| (code.to_string(), limit, seen));
     assert_eq!(told(&answer), expected);
-    // Of files that are equal, those that come first, two places of each; and text until there is no more room.
+    // Files with equal scores come in order, with two places of each. The text is cut at its limit.
     let found = paths(&answer);
     assert_eq!(found.len(), 6);
     assert!(found.iter().all(|path| *path < "03.txt"), "{found:?}");
@@ -330,11 +330,11 @@ fn ggrep_caps_of_files_places_and_text_are_kept_and_told() {
         .sum();
     assert!((1..=20).contains(&bytes), "{bytes}");
     let limited = ask(json!({"limit": 2, "per_file": 50}));
-    // Of one file no places were looked for, so it is not known how many there are.
+    // The search did not look for places in the third file, so the number of places is unknown.
     assert_eq!(told(&limited)[1], ("max_results".to_string(), 2, None));
     let limited = ask(json!({"limit": 3, "per_file": 50}));
     assert_eq!(told(&limited)[1], ("max_results".to_string(), 3, Some(24)));
-    // The same on any number of threads, and as often as it is asked.
+    // The answer is the same on any number of threads, and at each repetition.
     for _ in 0..10 {
         assert_eq!(ask(json!({"per_file": 2})), answer);
     }
@@ -360,7 +360,7 @@ fn ggrep_what_is_cut_shows_what_was_found() {
         let (first, last) = lines;
         assert_eq!(shown, (Some(first), Some(last)), "{}", one["path"]);
     }
-    // Where the line before has no room, the lines that are shown are told.
+    // If there is no room for the line before, the answer states which lines it shows.
     let tight = World::with(
         Tree::of([(
             "a.txt",
@@ -405,7 +405,7 @@ fn ggrep_hits_in_binary_data_are_told_with_and_without_an_index() {
     for (path, found, told) in [
         ("", &["small.txt"][..], Some("late.txt")),
         ("late.txt", &[], Some("late.txt")),
-        // As a whole binary: told only where it is named.
+        // The whole file is binary. The warning appears only if the query names the file.
         ("early.bin", &[], Some("early.bin")),
         ("without.txt", &[], None),
     ] {
@@ -483,7 +483,7 @@ fn ggrep_an_edit_before_a_question_is_seen_by_it_and_has_a_snapshot_of_its_own()
             assert_ne!(answer["snapshot_id"], before["snapshot_id"]);
         }
     }
-    // Once all is read that was written, a snapshot keeps its name.
+    // Once the daemon has read all recent writes, a snapshot keeps its id.
     let began = Instant::now();
     let id = |query: &str| with_snapshot(&world, &search(query))["snapshot_id"].clone();
     while id("x") != id("y") {
@@ -504,7 +504,8 @@ fn ggrep_ignore_files_count_and_have_a_fingerprint() {
     assert!(world.indexes.is_some());
 }
 
-/// An index that is only compared with the tree knows some files as they were. They are no less found for that.
+/// Without a watcher, the index holds old states of edited files. A search finds the edits all the
+/// same.
 #[test]
 fn ggrep_what_was_edited_while_no_daemon_ran_is_found_at_once() {
     let cache = tempfile::tempdir().unwrap();
@@ -516,7 +517,7 @@ fn ggrep_what_was_edited_while_no_daemon_ran_is_found_at_once() {
     with_snapshot(&world, &search("open_socket"));
     let tree = world.into_tree();
     fs::write(tree.path("src/other.rs"), "pub fn open_socket_too() {}\n").unwrap();
-    // As if nobody watched: each search compares.
+    // There is no watcher, so each search compares the index with the tree.
     let world = World::with(tree, Settings::default(), |config| {
         change(config);
         config.search.index_watch = false;
@@ -527,7 +528,7 @@ fn ggrep_what_was_edited_while_no_daemon_ran_is_found_at_once() {
     assert!(answer["snapshot_id"].is_null() && answer["degraded"] == true);
 }
 
-/// All that a terminal or a reader could take for something else than text.
+/// Returns all characters that a terminal or a reader could take for something other than text.
 fn unsafe_characters() -> String {
     let controls = ('\u{1}'..='\u{1f}').chain('\u{7f}'..='\u{9f}');
     let marks = ['\u{61c}', '\u{200e}', '\u{200f}', '\u{2028}', '\u{2029}'];
@@ -540,7 +541,7 @@ fn unsafe_characters() -> String {
 fn ipc_must_003_answers_hold_no_commands_to_terminals_unless_they_are_to_be_raw() {
     let odd = unsafe_characters();
     let name = format!("na{odd}me.txt");
-    // In a line, whose end and tab stay.
+    // The line keeps its tab. Line breaks and NUL are removed.
     let inside: String = odd.chars().filter(|c| !"\n\r\0".contains(*c)).collect();
     let text = format!("before\nneedle {inside} after\n");
     let world = World::over(Tree::of([(&*name, &*text)]), Settings::default());
@@ -562,14 +563,15 @@ fn ipc_must_003_answers_hold_no_commands_to_terminals_unless_they_are_to_be_raw(
     assert!(content.starts_with("before\nneedle \\x01"), "{content:?}");
     assert!(content.contains("\\u{61c}\\u{200e}") && content.contains("\\x7f\\x80"));
     assert!(content.ends_with("\\u{2069} after"), "{content:?}");
-    // Not even as an escape of JSON, which a reader would undo.
+    // These checks are on decoded strings, so escapes of JSON would not pass them. With `raw`, the
+    // answer has the characters of the file.
     let mut raw = asked.clone();
     raw["raw"] = true.into();
     let answer = wire.found(raw.clone());
     assert_eq!(answer["results"][0]["path"], name);
     let content = answer["results"][0]["content"].as_str().unwrap();
     assert!(content.contains(&inside), "{content:?}");
-    // What else names a file, and what is said of errors.
+    // Other fields with paths, and error messages, are safe as well.
     let cut = World::with(
         Tree::of([(&*name, &*text)]),
         Settings::default(),

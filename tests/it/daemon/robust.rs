@@ -1,4 +1,4 @@
-//! What a daemon makes of clients that do not keep to the protocol.
+//! Tests how a daemon handles clients that violate the protocol.
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -20,14 +20,14 @@ fn hasty() -> Settings {
     }
 }
 
-/// The memory of a process that is in use, in KiB.
+/// The resident memory of a process, in KiB.
 fn resident(process: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = text.lines().find(|line| line.starts_with("VmRSS")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Greets. A client that is not fast enough for a hasty daemon tries again.
+/// Makes the handshake. A client that is too slow for a daemon with little patience tries again.
 fn greeted(world: &World, name: &str) -> Wire {
     let mut hello = world.hello();
     hello["client_id"] = name.into();
@@ -45,7 +45,7 @@ fn greeted(world: &World, name: &str) -> Wire {
 
 #[test]
 fn ipc_must_002_a_message_over_the_cap_is_refused_unread() {
-    // In a process of its own, whose memory nothing else takes.
+    // The daemon is a separate process, whose memory no other test uses.
     let place = Place::new();
     let mut daemon = place.serve(&["--set", "index_mode=off"]);
     let status = ok(&place.ggrep(&["status", "--json", "--set", "index_mode=off"]));
@@ -84,7 +84,7 @@ fn ipc_must_002_a_message_over_the_cap_is_refused_unread() {
     }
     let after = resident(daemon.id());
     assert!(after < before + 64 * 1024, "{before} KiB, now {after}");
-    // As large as is allowed is read, and refused for what it is.
+    // A message of the largest allowed size is read, and refused because it is not JSON.
     let mut wire = client();
     wire.send_bytes(&(1u32 << 20).to_be_bytes());
     wire.send_bytes(&vec![b'x'; 1 << 20]);
@@ -134,10 +134,10 @@ fn ggrep_clients_that_are_slow_or_silent_are_not_waited_for() {
     let world = World::over(small(), hasty());
     let mut silent = world.connect();
     let mut idle = greeted(&world, "idle");
-    // It may be late already, and is told so all the same.
+    // The client may be late already. It gets an error all the same.
     let mut halfway = greeted(&world, "halfway");
     let _ = halfway.0.write_all(&[0, 0]);
-    // A byte now and then does not keep it open for ever: this one would be whole after six hours.
+    // Single bytes don't keep the connection open for ever. This message would take six hours.
     let mut dripping = greeted(&world, "dripping");
     let _ = dripping.0.write_all(&(1u32 << 20).to_be_bytes());
     let mut drops = dripping.0.try_clone().unwrap();
@@ -171,7 +171,7 @@ fn ggrep_a_client_that_does_not_read_does_not_hold_up_others() {
     deaf.0
         .set_write_timeout(Some(Duration::from_millis(100)))
         .unwrap();
-    // Until nothing more is taken.
+    // The client writes until the socket's buffers are full.
     while deaf
         .0
         .write_all(&length)

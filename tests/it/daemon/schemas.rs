@@ -1,4 +1,5 @@
-//! The schemas of messages: those in `docs/schemas/` are made from the types, and every message of every test is held against them.
+//! Tests of the message schemas. Those in `docs/schemas/` must equal the ones that the types
+//! generate, and every message in every test is validated.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +23,7 @@ fn validators() -> &'static BTreeMap<&'static str, jsonschema::Validator> {
     })
 }
 
-/// Fails unless a message is as its schema says.
+/// Fails if a message violates its schema.
 #[track_caller]
 pub(super) fn check(name: &str, message: &Value) {
     let errors: Vec<String> = validators()[name]
@@ -32,7 +33,7 @@ pub(super) fn check(name: &str, message: &Value) {
     assert!(errors.is_empty(), "{name}: {message}\n{errors:?}");
 }
 
-/// Fails unless an answer is one that a daemon may give, whatever was asked. What a tool says has no schema here.
+/// Fails if a message is no valid answer of a daemon. Answers of tools have no schema here.
 #[track_caller]
 pub(super) fn check_answer(answer: &Value) {
     let kinds = [
@@ -95,7 +96,7 @@ fn ggrep_requests_are_as_their_schema_says() {
         let id = Some("me".to_string());
         check("request", &Request { id, asked }.to_value());
     }
-    // What the schema refuses, the daemon refuses.
+    // The daemon refuses the requests that the schema refuses.
     for wrong in [
         json!({}),
         json!({"type": "other"}),
@@ -140,7 +141,7 @@ fn ggrep_the_documented_schemas_are_those_of_the_types() {
     assert_eq!(kept, names);
 }
 
-/// What a schema requires and forbids is what was agreed upon, so a change of it is a change here.
+/// The required fields are part of the contract. A change of the schemas needs a change here.
 #[test]
 fn ggrep_schemas_require_what_the_contract_requires_and_allow_nothing_else() {
     let all: BTreeMap<_, _> = schemas().into_iter().collect();
@@ -177,7 +178,7 @@ fn ggrep_schemas_require_what_the_contract_requires_and_allow_nothing_else() {
     );
 }
 
-/// Lists what a schema requires, with the names that lead there; every object has to allow nothing else.
+/// Lists the required fields of a schema with their paths. Every object must forbid other fields.
 fn required(schema: &Value, at: &str, found: &mut Vec<String>) {
     if let Some(items) = schema.get("items") {
         required(items, &format!("{at}[]"), found);
@@ -255,7 +256,7 @@ fn ggrep_status_and_health_have_the_fields_of_the_contract() {
         ),
     ]);
     let found = fields("status");
-    // Nothing, or an object: its fields are those of the handshake.
+    // The field is null or an object with the fields of the handshake response.
     let found: Vec<String> = found
         .into_iter()
         .filter(|name| !name.starts_with(".daemon.supported_schema_versions."))

@@ -1,11 +1,11 @@
-//! What commands print where names hold what a terminal takes for a command.
+//! Tests that the output of commands is safe if file names contain control sequences of terminals.
 
 use forge_search::tool::render::is_unsafe;
 use serde_json::Value;
 
 use super::program::{Place, text};
 
-/// Adds the root to arguments.
+/// Appends `--root` to arguments.
 fn at<'a>(root: &'a str, args: &[&'a str]) -> Vec<&'a str> {
     [args, &["--root", root]].concat()
 }
@@ -26,7 +26,7 @@ fn json_of_commands_is_safe_for_terminals_and_means_the_same() {
         assert!(!all.contains(is_unsafe), "{args:?}: {all:?}");
         out
     };
-    // The daemon itself, before and while it runs.
+    // `ggrep status`, without a daemon and with one.
     for _ in 0..2 {
         for args in [
             &["status", "--json"][..],

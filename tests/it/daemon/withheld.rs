@@ -1,4 +1,4 @@
-//! Keys and certificates in a tree that a daemon answers for.
+//! Tests which searches of a daemon find keys and certificates in a tree.
 
 use serde_json::json;
 
@@ -17,7 +17,7 @@ fn ggrep_a_daemon_finds_keys_for_people_and_not_for_agents() {
     };
     let (alone, _) = person(&["--set", "threads=1"]);
     assert!(alone.starts_with("certs/server.pem\n"), "{alone}");
-    // An edit is seen, too.
+    // The daemon also finds edited and new files.
     for name in ["certs/server.pem", "certs/new.pem"] {
         place.write(name, "retry_delay in a key\n");
         let (found, said) = person(&["--debug"]);

@@ -1,4 +1,4 @@
-//! Events of generated requests on real sources.
+//! Compares the events of generated requests on real sources with ripgrep's.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,18 +17,18 @@ use crate::support::{Setup, Tree, seeds, step};
 /// A piece of an expression.
 #[derive(Clone, Debug)]
 enum Piece {
-    /// Text: escaped, and folded where case does not matter.
+    /// Text, which is escaped, and folded if the search ignores case.
     Text(String),
-    /// Expression in which no letter folds.
+    /// A piece of an expression without letters that fold.
     Raw(&'static str),
 }
 
-/// A generated request, in both languages.
+/// A generated request, as JSON and as arguments of ripgrep.
 #[derive(Debug)]
 struct Case {
     pieces: Vec<Piece>,
     literal: bool,
-    /// The expression may see a carriage return, which is text to ripgrep.
+    /// Whether the expression can match a carriage return. ripgrep treats it as text.
     sees_carriage_return: bool,
     insensitive: bool,
     word: bool,
@@ -37,7 +37,7 @@ struct Case {
     args: Vec<String>,
 }
 
-/// The pattern as a request has it.
+/// The pattern for a request.
 fn plain(pieces: &[Piece], literal: bool) -> String {
     pieces
         .iter()
@@ -49,7 +49,7 @@ fn plain(pieces: &[Piece], literal: bool) -> String {
         .collect()
 }
 
-/// The pattern as an expression with ASCII folding written out.
+/// The pattern as an expression, with ASCII folding spelled out.
 fn folded(pieces: &[Piece]) -> String {
     let mut out = String::new();
     for piece in pieces {
@@ -73,7 +73,7 @@ fn folded(pieces: &[Piece]) -> String {
     out
 }
 
-/// The tree, what to draw patterns from, and which files have carriage returns.
+/// The tree, the words and lines for patterns, and the files with carriage returns.
 struct World {
     tree: Tree,
     crates: Vec<String>,
@@ -132,7 +132,7 @@ fn world() -> World {
     world
 }
 
-/// A substring of a line of the tree, on character boundaries.
+/// Returns a random substring of a line of the tree, or `fn ` instead of a blank one.
 fn substring(rng: &mut Seeded, lines: &[String]) -> String {
     let line: Vec<char> = rng.pick(lines).chars().collect();
     let length = 3 + rng.below(10.min(line.len() - 3));
@@ -145,7 +145,8 @@ fn substring(rng: &mut Seeded, lines: &[String]) -> String {
     }
 }
 
-/// Pieces of a pattern, whether it is a literal, and whether it may see a carriage return.
+/// Returns the pieces of a pattern, whether it is a literal, and whether it can match a carriage
+/// return.
 fn pattern(
     rng: &mut Seeded,
     world: &World,
@@ -156,7 +157,7 @@ fn pattern(
     let mut token = || Text(rng.pick(&world.words));
     let (mut a, mut b, c) = (token(), token(), token());
     if rng.one_in(2) {
-        // Two that stand in one line, one before the other.
+        // Two words of one line, in their order.
         let line = rng.pick(&world.lines);
         let words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
         let words: Vec<&str> = words.filter(|word| word.len() > 1).collect();
@@ -165,7 +166,7 @@ fn pattern(
         }
     }
     if word && !rich_words {
-        // Where every version of ripgrep agrees: whole words at both ends.
+        // All versions of ripgrep agree if the pattern has whole words at both ends.
         let either = vec![Raw("(?:"), a.clone(), Raw("|"), b, Raw(")")];
         let literal = vec![a.clone()];
         return match rng.below(3) {
@@ -215,7 +216,7 @@ fn pattern(
     }
 }
 
-/// A request of which `rich_words` says that any pattern may be combined with `word_regexp`.
+/// Generates a request. With `rich_words`, `word_regexp` may come with any pattern.
 fn case(rng: &mut Seeded, world: &World, rich_words: bool) -> Case {
     let word = rng.one_in(5);
     let (pieces, literal, sees_carriage_return) = pattern(rng, world, word, rich_words);
@@ -226,7 +227,7 @@ fn case(rng: &mut Seeded, world: &World, rich_words: bool) -> Case {
         "insensitive" => true,
         _ => !text.chars().any(|c| c.is_ascii_uppercase()),
     };
-    // `\p{Lu}` folds its ASCII letters here, and has no spelling in ripgrep that does the same.
+    // `\p{Lu}` folds its ASCII letters here. ripgrep has no equivalent expression.
     let (mode, insensitive) = match text.contains(r"\p{Lu}") {
         true => ("sensitive", false),
         false => (mode, insensitive),
@@ -292,9 +293,11 @@ fn case(rng: &mut Seeded, world: &World, rich_words: bool) -> Case {
             &flag(&format!("--glob=!{glob}")),
         );
     } else if rng.one_in(4) {
-        // An include glob of ripgrep's brings ignored and hidden files back, so nothing may be either.
+        // In ripgrep, an include glob brings back ignored and hidden files, so this request
+        // includes both.
         (hidden, no_ignore) = (true, true);
-        // One that matches a directory includes all of it here, as in an ignore file, but not in ripgrep.
+        // Here a glob that matches a directory includes all of it, as in an ignore file. ripgrep
+        // differs.
         let glob = rng.pick(&[
             "*.rs",
             "*.{toml,md}",
@@ -334,12 +337,13 @@ fn case(rng: &mut Seeded, world: &World, rich_words: bool) -> Case {
     }
 }
 
-/// Our own answer in the form of the comparison, with paths relative to the requested directory.
+/// Returns this program's events for the comparison, with paths relative to the requested
+/// directory.
 fn ours(setup: &Setup, case: &Case) -> Vec<Event> {
     let response = setup.search(case.request.clone());
     let per_file = case.request["max_matches_per_file"].is_u64();
     assert!(!response.timed_out && (per_file || !response.truncated));
-    // Of a binary file a line is not shown, which ripgrep tells in another way.
+    // A match in a binary file is an error entry here. ripgrep reports it in another way.
     let is_binary = |error: &ErrorEntry| error.error.contains("matches, and");
     assert!(response.errors.iter().all(is_binary));
     let events = response.matches.into_iter().map(|record| {
@@ -404,12 +408,14 @@ fn generated_requests_give_the_events_of_ripgrep() {
         .setup()
         .generous()
         .sandbox(|sandbox| sandbox.include_default_denies = false);
-    // Since version 14, words are bounded in every pattern as they are here.
+    // Since version 14, ripgrep finds the boundaries of words in every pattern as this program
+    // does.
     let rich_words = newest.major >= 14;
     let mut rng = Seeded::new(2026);
     let (mut requests, mut events, mut empty) = (0, 0, 0);
     let mut kinds = [0; 4];
-    // Each way of keeping an index in the long proofs, else one that looks at the tree and one that does not.
+    // The long tests use every index variant. Other runs use one that looks at the tree, and one
+    // that does not.
     let variants = VARIANTS.into_iter().step_by(step().min(3));
     let indexed: Vec<Setup> = variants
         .map(|variant| setup.clone().indexed(variant))
@@ -419,7 +425,7 @@ fn generated_requests_give_the_events_of_ripgrep() {
         let case = case(&mut rng, &world, rich_words);
         let rg = if case.word { &newest } else { &on_path };
         let compared = compare(rg, &world, &setup, &case);
-        // With an index by turns, and cut by a limit now and then.
+        // The request also runs with one of the index variants, sometimes with a limit.
         let mut request = case.request.clone();
         for option in ["hidden", "no_ignore"] {
             request[option] = false.into();

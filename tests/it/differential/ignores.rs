@@ -1,4 +1,4 @@
-//! Eligible files among generated ignore files.
+//! Compares the eligible files of trees with generated ignore files with ripgrep's.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ pub(crate) const FILES: &[&str] = &[
     "a", "b", "main.rs", "lib.rs", "a.log", "b.tmp", ".env", ".a", "#n", "!n", "z z", "é.log",
 ];
 
-/// Names and globs that rules are made of.
+/// Names and globs for rules.
 const PARTS: &[&str] = &[
     "a",
     "b",
@@ -63,7 +63,7 @@ fn rule(rng: &mut Seeded) -> String {
     rule
 }
 
-/// The text of an ignore file.
+/// Generates the text of an ignore file.
 pub(crate) fn rules(rng: &mut Seeded) -> String {
     let mut text = String::new();
     for _ in 0..1 + rng.below(4) {
@@ -110,7 +110,7 @@ pub(crate) fn plant(tree: &Tree, rng: &mut Seeded, dir: &str, depth: usize) {
     }
 }
 
-/// The directories of the tree, as paths relative to its top; the top itself first.
+/// The directories of the tree, as paths relative to its root. The root itself comes first.
 fn directories(tree: &Tree) -> Vec<String> {
     let mut found = vec![String::new()];
     let mut todo = vec![tree.root().to_path_buf()];
@@ -131,7 +131,7 @@ fn directories(tree: &Tree) -> Vec<String> {
     found
 }
 
-/// Every file of the tree holds a match, so the files with events are the eligible ones.
+/// Returns the eligible files. Every file holds a match, so they are the files with events.
 fn eligible(tree: &Tree, dir: &str, hidden: bool, no_ignore: bool) -> BTreeSet<PathBuf> {
     let mut request = json!({"pattern": "m", "hidden": hidden, "no_ignore": no_ignore});
     if !dir.is_empty() {

@@ -1,16 +1,21 @@
-//! The tool against real ripgrep: events on a tree of real sources, and eligible files in a tree full of
-//! ignore files.
+//! Compares the tool with real ripgrep: events on a tree of real sources, and eligible files in a
+//! tree full of ignore files.
 //!
-//! The answers must be equal after what is documented as different: order (ripgrep's is not by the bytes
-//! of the whole path), the match that `-m` with context emits in trailing context, and carriage returns,
-//! which are text to ripgrep. ASCII case folding is spelled out for ripgrep, whose own is Unicode's.
+//! The answers must be equal apart from documented differences:
+//!
+//! - the order, because ripgrep does not sort by the bytes of the whole path;
+//! - the match that ripgrep's `-m` with context emits in trailing context;
+//! - carriage returns, which ripgrep treats as text.
+//!
+//! ASCII case folding is spelled out for ripgrep, which itself folds by Unicode rules.
 
 mod events;
 pub(crate) mod ignores;
 pub(crate) mod rg;
 pub(crate) mod sources;
 
-/// A small deterministic generator of numbers (splitmix64), so that every machine tries the same requests.
+/// A small deterministic random number generator (splitmix64), so that every machine tries the same
+/// requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Seeded(u64);
 
@@ -27,12 +32,12 @@ impl Seeded {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 
-    /// True once in `n` times.
+    /// Returns true once in `n` calls on average.
     pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }

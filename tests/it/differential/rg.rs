@@ -1,4 +1,4 @@
-//! Running ripgrep and reading what it prints.
+//! Runs ripgrep and parses its output.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::peers::{peer, peers};
 
-/// A ripgrep that was found, with its major version.
+/// An installed ripgrep and its major version.
 #[derive(Clone, Debug)]
 pub(crate) struct Ripgrep {
     pub(crate) program: OsString,
@@ -19,12 +19,13 @@ pub(crate) struct Ripgrep {
 }
 
 impl Ripgrep {
-    /// The one on `PATH`, at least version 13; nothing where there is none and none is required.
+    /// Returns the ripgrep in `PATH`, at least version 13. Returns `None` if it is missing and not
+    /// required.
     pub(crate) fn on_path() -> Option<Ripgrep> {
         peer(Tool::Ripgrep).map(Ripgrep::over)
     }
 
-    /// The newest there is.
+    /// Returns the newest ripgrep on this machine.
     pub(crate) fn newest() -> Option<Ripgrep> {
         peers(Tool::Ripgrep)
             .into_iter()
@@ -39,7 +40,7 @@ impl Ripgrep {
         }
     }
 
-    /// Runs it in `dir` and returns its standard output. Exit codes 0 and 1 are the good ones.
+    /// Runs ripgrep in `dir` and returns its standard output. The exit code must be 0 or 1.
     pub(crate) fn run(&self, dir: &Path, args: &[String]) -> Vec<u8> {
         let output = Command::new(&self.program)
             .args(["--no-config", "--no-ignore-global", "--sort", "path"])
@@ -59,17 +60,17 @@ impl Ripgrep {
     }
 }
 
-/// One event in the form in which both sides are compared.
+/// An event in the common form for comparisons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) path: PathBuf,
     pub(crate) line: u64,
-    /// Column and text of the first match; none for context.
+    /// The column and the text of the first match, or `None` for context lines.
     pub(crate) found: Option<(u64, String)>,
     pub(crate) text: String,
 }
 
-/// The bytes of ripgrep's `{"text": …}` or `{"bytes": base64}`.
+/// Returns the bytes of ripgrep's `{"text": …}` or `{"bytes": base64}`.
 fn bytes_of(value: &Value) -> Vec<u8> {
     match value["text"].as_str() {
         Some(text) => text.as_bytes().to_vec(),
@@ -99,7 +100,7 @@ fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Reads `rg --json`, and leaves out matches beyond `max_count` of a file.
+/// Parses the output of `rg --json`, and omits the matches of a file beyond `max_count`.
 pub(crate) fn parse_json(output: &[u8], max_count: Option<u64>) -> Vec<Event> {
     let mut events = Vec::new();
     let mut matches: BTreeMap<PathBuf, u64> = BTreeMap::new();
@@ -143,7 +144,7 @@ pub(crate) fn parse_json(output: &[u8], max_count: Option<u64>) -> Vec<Event> {
     events
 }
 
-/// Reads `rg --files -0`.
+/// Parses the output of `rg --files -0`.
 pub(crate) fn parse_files(output: &[u8]) -> Vec<PathBuf> {
     output
         .split(|byte| *byte == 0)

@@ -1,5 +1,5 @@
-//! A tree of real sources: a copy of part of what this crate is built from, which is on every machine that
-//! could build it.
+//! A tree of real sources: a copy of some of this crate's dependencies. Every machine that can
+//! build the crate has them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use crate::source::dependencies;
 use crate::support::Tree;
 
-/// As many files as are enough to hold every kind of text.
+/// The number of files, enough to contain every kind of text.
 const FILES: usize = 1_000;
 
-/// Generated tables of megabytes would take most of the time and show nothing new.
+/// The size of the largest files in bytes. Larger ones are generated tables, which take most of the
+/// time and test nothing new.
 const LARGEST: u64 = 300_000;
 
-/// Every regular file below `dir`.
+/// Returns every regular file below `dir`.
 fn files_below(dir: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut todo = vec![dir.to_path_buf()];
@@ -32,8 +33,9 @@ fn files_below(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Copies files into a tree until there are enough of them. Files with NUL bytes are left out: what is binary
-/// is decided differently by design.
+/// Copies files into a tree until it has [`FILES`] of them.
+///
+/// Files with NUL bytes are left out, because ripgrep detects binary files by other rules.
 pub(crate) fn tree() -> Tree {
     let tree = Tree::new();
     let mut copied = 0;

@@ -1,10 +1,10 @@
-//! Whatever the files and the pattern, the external engines answer as the embedded one.
+//! Tests that the external engines answer as the embedded one, for random files and patterns.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// How many generated trees are searched; `FORGE_SEARCH_TEST_CASES` asks for more.
+/// The number of generated trees. `FORGE_SEARCH_TEST_CASES` sets it.
 fn cases() -> ProptestConfig {
     let cases = std::env::var("FORGE_SEARCH_TEST_CASES")
         .ok()
@@ -18,7 +18,7 @@ fn cases() -> ProptestConfig {
     }
 }
 
-/// Names that something might take for something else.
+/// Names that a program could misread as options, globs or comments.
 const NAMES: [&[u8]; 24] = [
     b"plain.txt",
     b"two words",
@@ -86,7 +86,7 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
         1 => text.clone().prop_map(|text| utf16(&text, false)),
         1 => text.clone().prop_map(|text| utf16(&text, true)),
         1 => (text.clone(), text.clone()).prop_map(|(a, b)| [a.as_slice(), b"\0", &b].concat()),
-        // A NUL byte far behind, and lines enough for any buffer.
+        // A NUL byte far from the start, after more lines than any buffer holds.
         1 => (text.clone(), text.clone()).prop_map(|(a, b)| {
             let filler = b"filler line, fo o\n".repeat(4000);
             [a.as_slice(), b"\n", &filler, &a, b"\0", &b].concat()
@@ -95,7 +95,7 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// The text as UTF-16 with a byte-order mark; now and then an odd byte is left over.
+/// Encodes a text as UTF-16 with a byte-order mark, sometimes with an additional byte at its end.
 fn utf16(text: &[u8], big: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
     for unit in std::iter::once(0xFEFF).chain(String::from_utf8_lossy(text).encode_utf16()) {
@@ -215,7 +215,7 @@ proptest! {
             match agree(engine.as_ref(), pattern, &options, &tree) {
                 Ok(()) => {}
                 Err(EngineError::NotCapable(message)) => {
-                    // Only ugrep is choosy, and it says why.
+                    // Only ugrep refuses some expressions, with a reason.
                     prop_assert!(message.contains("ugrep is not used") && !options.fixed_strings, "{}", message);
                 }
                 Err(error) => panic!("{} for {pattern:?}: {error:?}", engine.id()),
@@ -235,7 +235,7 @@ fn fr_lsi_be_rg_02_names_of_every_kind() {
         let outcomes = search(engine.as_ref(), "fo+", &options(), &tree.files).unwrap();
         assert!(outcomes.iter().all(|outcome| outcome.lines.len() == 2));
     }
-    // Nothing was executed.
+    // The name with a command was not executed.
     assert!(!tree.path(b"x").exists());
 }
 
@@ -243,7 +243,7 @@ fn fr_lsi_be_rg_02_names_of_every_kind() {
 fn fr_lsi_exe_01_lists_of_any_length() {
     let mut tree = Tree::new();
     let long = "n".repeat(230);
-    // Two and a half times what one argument list holds.
+    // The paths are two and a half times as long as an argument list may be.
     for n in 0..9000u32 {
         let content = if n % 7 == 0 {
             "the foo\nand the bar\n"
@@ -274,7 +274,7 @@ fn one_file_in_two_places_of_a_batch_is_answered_twice() {
 #[test]
 fn fr_ls_src_10_limits_end_a_file_where_the_embedded_engine_does() {
     let mut tree = Tree::new();
-    // Most lines hold the word inside another one, so that what is asked for is far more than what matches.
+    // Far more lines contain the text than match: most contain it only inside another word.
     let decoys = "foobar foo_ xfoo\n".repeat(300);
     tree.add(
         b"decoys",
@@ -305,8 +305,8 @@ fn fr_ls_src_10_limits_end_a_file_where_the_embedded_engine_does() {
     }
 }
 
-/// Lines at and behind a NUL byte are not shown, but it is said that some match: also where nothing
-/// but the NUL byte itself makes them match.
+/// Lines with a NUL byte and after it are not shown, but a message says that some match. It also
+/// does if only the NUL byte makes the line match.
 #[test]
 fn lines_with_a_nul_byte_that_match_are_told_of() {
     let mut tree = Tree::new();

@@ -1,4 +1,4 @@
-//! Approximate matching, in process and by ugrep, each by its own metric (FR-LS-SRC-11).
+//! Tests approximate matching, in process and by ugrep, each with its own metric (FR-LS-SRC-11).
 
 use std::collections::BTreeSet;
 
@@ -16,14 +16,14 @@ fn fuzzy(level: u8, case: CaseMode) -> QueryOptions {
     }
 }
 
-/// The engines that have it.
+/// The engines with approximate matching.
 fn capable() -> Vec<Arc<dyn Engine>> {
     let mut engines = engines_of(Tool::Ugrep);
     engines.push(Arc::new(Embedded::default()));
     engines
 }
 
-/// The lines that match, as `line:column:text`.
+/// The matching lines, as `line:column:text`.
 fn matches(lines: &[Line]) -> Vec<String> {
     let shown = |line: &Line| {
         let text = first_match(line)?;
@@ -42,7 +42,7 @@ fn first_match(line: &Line) -> Option<std::borrow::Cow<'_, str>> {
     Some(String::from_utf8_lossy(&line.text[span.start..span.end]))
 }
 
-/// Lines near `hello`, in three encodings, and in a file that is no text.
+/// A tree with lines similar to `hello`, in three encodings and in a binary file.
 fn near_hello() -> Tree {
     let mut tree = Tree::new();
     let text = "say hello\n a hallo b\nhelo\nhexxo\nhel\r\nello\nHELLO\nhello hello\nunrelated\n";
@@ -71,7 +71,7 @@ fn it_ls_fz_01_fuzzy_search_with_ugrep() {
             assert_eq!(matches(&outcome.lines), expected, "{}", engine.id());
         }
         assert_eq!(one[3], FileOutcome::nothing());
-        // A line's text is whole, without its terminator.
+        // The text of a line is complete, without its terminator.
         assert_eq!(&*one[0].lines[1].text, b" a hallo b");
 
         let two = find(2, CaseMode::Sensitive);
@@ -90,7 +90,7 @@ fn fr_ls_src_11_fuzzy_search_in_process() {
     let tree = near_hello();
     let find = |pattern, options: &QueryOptions| embedded(pattern, options, &tree.files);
     let one = find("hello", &fuzzy(1, CaseMode::Sensitive));
-    // Any character may be edited, the first one too.
+    // Any character may be edited, also the first one.
     let expected = [
         "1:5:hello",
         "2:4:hallo",
@@ -104,7 +104,7 @@ fn fr_ls_src_11_fuzzy_search_in_process() {
     assert_eq!(one[3], FileOutcome::nothing());
     assert_eq!(&*one[0].lines[1].text, b" a hallo b");
 
-    // The carriage return is no character of the line, which the change of one for another would make it.
+    // The carriage return is not part of the line. Otherwise it could replace a letter of `hello`.
     let two = find("hello", &fuzzy(2, CaseMode::Sensitive));
     let expected = [
         "1:5:hello",
@@ -120,13 +120,13 @@ fn fr_ls_src_11_fuzzy_search_in_process() {
     let folded = find("hello", &fuzzy(1, CaseMode::Insensitive));
     assert_eq!(matches(&folded[0].lines)[4], "7:1:HELLO");
 
-    // Words, and expressions.
+    // The same for words and for expressions.
     let words = QueryOptions {
         word: true,
         ..fuzzy(1, CaseMode::Sensitive)
     };
     let words = find("ello", &words);
-    // `hallo` is two edits away, and `allo` not a word there.
+    // `hallo` is two edits away from `ello`, and `allo` is no word in it.
     let expected = ["1:5:hello", "6:1:ello", "8:1:hello"];
     assert_eq!(matches(&words[0].lines), expected);
     let expression = QueryOptions {
@@ -137,7 +137,8 @@ fn fr_ls_src_11_fuzzy_search_in_process() {
     assert_eq!(matches(&anchored[0].lines), ["3:1:helo", "4:1:hexxo"]);
 }
 
-/// Whatever ugrep finds is within as many edits, and it finds all lines but those in which the first character has to be edited.
+/// Each line that ugrep finds must be found with as many edits. ugrep only misses lines whose match
+/// needs an edit of the first character.
 #[test]
 fn fr_ls_src_11_in_process_finds_whatever_ugrep_finds() {
     let patterns = ["hello", "straße", "fn main", "a_b_c_d", "größer"];
@@ -321,7 +322,7 @@ fn fuzzy_asks_for_the_files_that_can_be_read() {
     tree.list(b"gone");
     tree.add(b"large", &[b'x'; 200]);
     tree.add(b"z", b"hallo\n");
-    // One file in two places: each has its answer.
+    // One file at two places in the list gets two answers.
     tree.list(b"a");
     for engine in capable() {
         let options = QueryOptions {

@@ -1,4 +1,4 @@
-//! Programs that print their reports in another order than that of the files (FR-LSI-ORD-04,
+//! Tests programs that print their reports in another order than the files have (FR-LSI-ORD-04,
 //! T-LSI-DET-02).
 
 use std::ops::ControlFlow;
@@ -12,15 +12,15 @@ use forge_search::exec::stop::{CancelHandle, Deadline};
 use super::*;
 use crate::peers::peer;
 
-/// A real program that prints its records in a random order.
+/// A real program whose output lines are shuffled.
 fn shuffling(tool: Tool, dir: &Path) -> Option<Arc<dyn Engine>> {
     let real = peer(tool)?;
-    // No name and no note has a line feed here.
+    // Names and notes here contain no line feed, so each record is one line.
     let script = format!("'{}' \"$@\" | shuf", real.path.display());
     Some(fake(tool, dir, &script))
 }
 
-/// Many files of several matching lines, and some of none.
+/// Many files, most of them with several matching lines.
 fn tree() -> Tree {
     let mut tree = Tree::new();
     for n in 0..90 {
@@ -63,7 +63,7 @@ fn scheduled(
     let source = ListSource(tree.files.clone());
     let mut run = run(source, prepared, &limited(most), &mut take).unwrap();
     assert_eq!((&run.failure, run.timed_out), (&None, false));
-    // A program does not tell how much it has read.
+    // External programs don't report how many bytes they have read.
     run.totals.searched_bytes = 0;
     (run, parts)
 }
@@ -91,7 +91,7 @@ fn t_lsi_det_02_a_program_that_shuffles_its_reports_changes_nothing() {
                 }
             }
         }
-        // Where few lines of a file are reported, those that are need not be the first.
+        // If only a few lines of a file are reported, they need not be its first ones.
         let few = QueryOptions {
             max_matches_per_file: 3,
             ..options()

@@ -1,4 +1,5 @@
-//! Programs and files that go wrong (FR-LS-ERR-02 to FR-LS-ERR-06, FR-LSI-EXIT-01, FR-LSI-EXIT-02).
+//! Tests programs and files that fail (FR-LS-ERR-02 to FR-LS-ERR-06, FR-LSI-EXIT-01,
+//! FR-LSI-EXIT-02).
 
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ fn unhurried() -> Deadline {
     Deadline::after(GUARD, Arc::new(SystemClock))
 }
 
-/// Returns the parts of an answer and its closing facts.
+/// Returns the parts of an answer, and the final report of the run.
 fn scheduled(
     engine: &dyn Engine,
     pattern: &str,
@@ -66,7 +67,7 @@ fn it_ls_exit_01_no_matches_is_no_error() {
     for engine in engines() {
         let outcomes = search(engine.as_ref(), "absent", &options(), &tree.files).unwrap();
         assert_eq!(outcomes, [FileOutcome::nothing()]);
-        // No file, no process.
+        // Without files, no process is started.
         assert_eq!(
             search(engine.as_ref(), "absent", &options(), &[]).unwrap(),
             []
@@ -175,7 +176,7 @@ fn t_ls_err_01_files_that_can_not_be_read_are_reported_as_by_the_embedded_engine
     }
 }
 
-/// A file that vanishes between our look at it and the program's.
+/// A file disappears between the check by this process and the read by the program.
 #[test]
 fn fr_ls_err_05_a_file_that_vanishes_meanwhile_is_its_own_error() {
     for tool in [Tool::Ripgrep, Tool::Ugrep] {
@@ -201,7 +202,8 @@ fn fr_ls_err_05_a_file_that_vanishes_meanwhile_is_its_own_error() {
     }
 }
 
-/// The program sees something else than we do at every second look.
+/// The file is replaced by a symbolic link between the check by this process and the program's
+/// read.
 #[test]
 fn nfr_ls_sec_01_a_link_that_the_program_follows_shows_nothing() {
     for tool in [Tool::Ripgrep, Tool::Ugrep] {
@@ -241,7 +243,7 @@ fn fr_ls_exe_04_program_is_killed_at_the_timeout() {
     let second = tree.path(b"001").canonicalize().unwrap();
     let pid = dir.path().join("pid");
     for (tool, rest) in [(Tool::Ripgrep, ":x"), (Tool::Ugrep, "")] {
-        // It reports the first two files, if it is asked about them, and hangs.
+        // The program reports the first two files, if it gets them as arguments, and then hangs.
         let said = dir.path().join(format!("said-{tool}"));
         let script = format!(
             "trap '' TERM; echo $$ >> '{pid}'
@@ -255,7 +257,7 @@ fn fr_ls_exe_04_program_is_killed_at_the_timeout() {
             second = second.display(),
         );
         let engine = fake(tool, dir.path(), &script);
-        // The time is over once the program has reported them.
+        // The time runs out after the program has reported them.
         let clock = FakeClock::new();
         let deadline = Deadline::after(Duration::from_millis(400), Arc::new(clock.clone()));
         let (_, run) = std::thread::scope(|scope| {
@@ -266,7 +268,7 @@ fn fr_ls_exe_04_program_is_killed_at_the_timeout() {
             scheduled(engine.as_ref(), "foo", &tree, deadline)
         });
         assert!(run.timed_out && run.failure.is_none(), "{run:?}");
-        // More could have been reported of either.
+        // Neither file counts, because the program might have reported more of its lines.
         assert_eq!(run.totals.results, 0);
         until("no process is left", || {
             let numbers = std::fs::read_to_string(&pid).unwrap();
@@ -297,7 +299,7 @@ fn fr_ls_exe_05_no_event_after_max_results() {
     }
 }
 
-/// What a program is started with, as a script sees it.
+/// Returns the arguments that a script in place of the program gets.
 fn arguments(tool: Tool, pattern: &str, tree: &Tree) -> Vec<Vec<u8>> {
     let dir = tempfile::tempdir().unwrap();
     let script = "printf '%s\\0' \"$@\" > \"${0%/*}/arguments\"; exit 1";
@@ -346,8 +348,8 @@ fn fr_ls_exe_02_machine_readable_output() {
     }
 }
 
-/// Files are named one by one, by absolute paths beneath the root, behind everything else; there is no list
-/// in a file.
+/// Checks that the program gets the files as the last arguments, one by one, as absolute paths
+/// below the root. No file contains a list of them.
 fn explicit_files(tool: Tool) {
     let mut tree = Tree::new();
     for name in [&b"-a"[..], b"b c", b"d\ne"] {
@@ -366,7 +368,7 @@ fn explicit_files(tool: Tool) {
             .iter()
             .any(|argument| String::from_utf8_lossy(argument).contains("from"))
     );
-    // Nothing was left beside the files.
+    // The run left no other file in the directory.
     assert_eq!(std::fs::read_dir(&root).unwrap().count(), 3);
 }
 
@@ -409,7 +411,7 @@ fn fr_lsi_enc_01_output_is_decoded_lossily() {
     assert_eq!(stderr.unwrap(), "a\u{FFFD}b\u{FFFD}");
 }
 
-/// The real programs' exit codes and complaints, by a wrapper that changes what they are asked.
+/// A wrapper adds arguments, to test the exit codes and messages of the real programs.
 #[test]
 fn fr_lsi_exit_02_codes_of_each_program() {
     for tool in [Tool::Ripgrep, Tool::Ugrep] {
@@ -424,10 +426,10 @@ fn fr_lsi_exit_02_codes_of_each_program() {
         };
         let plain = with(format!("exec '{real}' \"$@\"")).unwrap();
         assert_eq!(plain[0].lines.len(), 1);
-        // A file that does not exist is no error of the whole, before or behind others.
+        // A file that does not exist is no error of the whole run.
         let beside = with(format!("exec '{real}' \"$@\" /nonexistent/file")).unwrap();
         assert_eq!(beside, plain);
-        // A wrong option and a wrong expression are.
+        // A wrong option and a wrong expression are errors of the whole run.
         for wrong in ["--no-such-option", "--regexp=a("] {
             let (message, stderr) = failure(with(format!("exec '{real}' '{wrong}' \"$@\"")));
             assert!(message.contains("exit code 2"), "{tool}: {message}");
@@ -460,7 +462,7 @@ fn fr_lsi_exe_04_chunks_do_not_move_the_cut() {
         assert_eq!(found.1.cuts, expected.1.cuts);
         let scanned = |run: &Run| run.totals.files_scanned;
         assert_eq!(scanned(&found.1), scanned(&expected.1));
-        // One task of all files, cut by the worker alone.
+        // A single task with all files gives the same, and only the worker splits it.
         agree(engine.as_ref(), "foo", &options(), &tree).unwrap();
     }
 }

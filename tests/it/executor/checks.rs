@@ -1,8 +1,8 @@
-//! The checks before a task is executed, and their order (EXEC §2, §3, §4, §10).
+//! Tests the checks before the executor runs a task, and their order (EXEC §2, §3, §4, §10).
 
 use super::*;
 
-/// What can be wrong, in the order in which it is looked at: a change of the manifest, of the lease, or of the token.
+/// A fault in the token, the lease or the manifest of a task.
 enum Wrong {
     Token,
     Lease(fn(&mut Lease)),
@@ -60,7 +60,7 @@ fn world() -> World {
     world
 }
 
-/// Executes a task in which the things with these numbers are wrong.
+/// Executes a task that has the faults with these positions in `ORDER`.
 fn with(world: &World, executor: &Executor, wrong: &[usize]) -> Execution {
     let mut lease = lease("t", "SEARCH_DATASETS", "people");
     let bytes = manifest("t", "SEARCH_DATASETS", "people", "needle", 10);
@@ -75,7 +75,7 @@ fn with(world: &World, executor: &Executor, wrong: &[usize]) -> Execution {
     }
     let mut token = world.key.sign(&lease).unwrap();
     if forged {
-        // The signature of another lease.
+        // The token ends in the signature of another lease.
         lease.expires_at = at("2030-01-01T12:00:01Z");
         let other = world.key.sign(&lease).unwrap();
         let payload = |token: &str| token.split('.').nth(2).unwrap().to_string();
@@ -99,7 +99,7 @@ fn exec_2_checks_are_made_in_order_and_the_first_failure_counts() {
         let all: Vec<usize> = (first..ORDER.len()).collect();
         failed(&with(&world, &executor, &all), code, reason);
     }
-    // And nothing of that was executed.
+    // None of the tasks was executed: no store exists.
     assert!(!world.path("store").exists());
     ok(&with(&world, &executor, &[]));
 }
@@ -225,7 +225,7 @@ fn exec_2_a_manifest_that_can_not_be_read_fits_no_lease() {
             "INVALID_LEASE",
             "manifest_malformed",
         );
-        // The signature is looked at before.
+        // The signature is checked before the manifest.
         failed(
             &executor.execute(manifest, "v4.public.AAAA"),
             "INVALID_LEASE",
@@ -275,7 +275,7 @@ fn exec_3_and_4_scopes_have_to_be_configured_of_the_right_kind_and_there() {
         "SCOPE_UNAVAILABLE",
         "scope_missing",
     );
-    // A failure is no result: the task may be executed once the data is there.
+    // The store keeps no failures. The task may run again once the data exists.
     world.write("gone.csv", "id,a\n1,needle\n");
     assert_eq!(ok(&run("4", "SEARCH_DATASETS", "gone"))["count"], 1);
 }

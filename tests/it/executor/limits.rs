@@ -1,4 +1,4 @@
-//! Limits of a worker, what it gives up, and how it ends (EXEC §1, §8).
+//! Tests the limits of a worker, how searches beyond them fail, and how workers end (EXEC §1, §8).
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use forge_search::tool::executor::worker::{Answer, MEMORY, Told};
 
 use super::*;
 
-/// Writes a mailbox of about so many bytes.
+/// Writes a mailbox of at least `bytes` bytes.
 fn mailbox(path: &Path, bytes: usize) {
     let mut out = std::io::BufWriter::new(fs::File::create(path).unwrap());
     let line = "some words that are not what is looked for, and some more of them\n";
@@ -47,7 +47,7 @@ fn exec_8_a_large_mailbox_is_read_in_little_memory() {
         large() >> 20,
         began.elapsed().as_secs_f64()
     );
-    // What it takes does not grow with the mailbox.
+    // The memory does not grow with the size of the mailbox.
     assert!(peak < 64 * 1024, "{peak}");
 }
 
@@ -95,7 +95,7 @@ fn exec_8_a_search_that_takes_too_long_is_ended_and_tells_nothing() {
         "words",
     );
     failed(&execution, "RESOURCE_EXHAUSTED", "time");
-    // It was no result, so the task may be tried again.
+    // The failure was not stored as a result, so the task may be tried again.
     assert_eq!(
         world
             .run(&world.real(), "t", "SEARCH_EMAILS", "mail", "words")
@@ -107,7 +107,7 @@ fn exec_8_a_search_that_takes_too_long_is_ended_and_tells_nothing() {
 #[test]
 fn exec_8_a_search_that_needs_too_much_memory_is_ended_and_tells_nothing() {
     let mut world = World::new();
-    // One field, one message and one line, each of more than there is memory for.
+    // One field, one message and one line, each larger than the memory of a worker.
     let huge = "needle ".repeat(40 << 20);
     world.write("huge.csv", format!("id,a\n1,{huge}\n"));
     world.write("huge.jsonl", format!("{{\"id\": 1, \"a\": \"{huge}\"}}\n"));
@@ -130,7 +130,7 @@ fn exec_8_a_search_that_needs_too_much_memory_is_ended_and_tells_nothing() {
     }
 }
 
-/// Texts of such a database are made to UTF-8 by the library, which takes it for impossible that there is no memory for it.
+/// SQLite converts these texts to UTF-8. It assumes that the memory for this is always there.
 #[test]
 fn exec_8_a_text_that_is_too_long_once_it_is_utf_8_needs_too_much_memory() {
     let mut world = World::new();
@@ -179,7 +179,8 @@ fn exec_8_a_worker_that_is_none_or_ends_by_itself_is_told() {
         detail.contains("/nowhere/worker") && detail.contains("No such file"),
         "{detail}"
     );
-    // Why is told to the operator, on one line that does nothing, and not in the answer.
+    // The cause goes to the operator and not into the answer. It is one line without control
+    // characters.
     let script = "echo first >&2; printf 'a reason\\033[31m\\n\\n' >&2; exit 3";
     let ended = with("/bin/sh", &["-c", script]);
     failed(&ended, "EXECUTION_FAILED", "worker_failed");
@@ -217,7 +218,7 @@ fn exec_8_a_worker_that_is_none_or_ends_by_itself_is_told() {
     );
 }
 
-/// It would go on when its host has ended.
+/// A worker with a process between itself and its host would go on after the end of the host.
 #[test]
 fn exec_8_a_worker_whose_parent_is_not_its_host_does_nothing() {
     let world = World::new();
@@ -248,7 +249,7 @@ fn exec_8_the_host_limits_the_worker_itself() {
         answer.map_err(|fault| fault.reason),
         Err(Reason::WorkerFailed)
     );
-    // The limit may come a moment after the start.
+    // The host may set the limit a moment after the start of the worker.
     let limited = shell(
         "until [ \"$(ulimit -v)\" = 250000 ]; do sleep 0.01; done
          exec printf '{\"failed\": \"time\"}'",
@@ -270,7 +271,7 @@ fn exec_1_a_worker_can_neither_write_nor_connect_nor_start_anything() {
     };
     println!("confined: {confined:?}, allowed: {allowed:?}");
     if confined.seccomp == Held::Wholly {
-        // What Landlock alone would keep from being read is all that may be left.
+        // Seccomp leaves only reading allowed, which Landlock forbids.
         let left: Vec<&String> = allowed.iter().filter(|what| *what != "read").collect();
         assert!(left.is_empty(), "{allowed:?}");
     }
@@ -286,7 +287,7 @@ fn exec_1_a_worker_has_nothing_open_of_its_host() {
     let world = World::new();
     let config = world.write_config();
     let mut host = std::process::Command::new("/bin/sh");
-    // What a shell opens is inherited.
+    // The worker inherits the files that the shell opens.
     let script = "exec 7>\"$1\"; \"$0\" execute-worker <&6 & p=$!; n=0
         while [ -e /proc/$p/fd/6 -o -e /proc/$p/fd/7 ] && [ $n -lt 3000 ]; do
             sleep 0.1; n=$((n + 1))

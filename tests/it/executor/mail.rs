@@ -1,4 +1,5 @@
-//! Searches over e-mails: a mailbox by hand, one that a mail tool has made, and the public test messages of the parser.
+//! Tests searches over e-mails: a mailbox written by hand, one that a mail tool made, and the
+//! public test messages of the mail parser.
 
 use forge_search::tool::executor::source::scan_mbox;
 
@@ -6,7 +7,8 @@ use super::*;
 use crate::source::dependency;
 
 const MESSAGES: [&str; 6] = [
-    // Encoded words, a name, quoted-printable; received later than it was sent.
+    // Encoded words, a display name and quoted-printable. The message was received later than it
+    // was sent.
     "Received: from a by b; Thu, 1 Jan 2026 10:00:00 +0200\n\
      From: =?utf-8?q?J=C3=B6rg_N=C3=A4del?= <joerg@needle.example>\n\
      To: A <a@x.example>, \"needle, the\" <b@x.example>\n\
@@ -19,15 +21,15 @@ const MESSAGES: [&str; 6] = [
     "Date: Thu, 1 Jan 2026 07:00:00 +0000\nFrom: c@x.example\nTo: d@x.example\nSubject: html\nMessage-ID: <%1@x>\n\
      MIME-Version: 1.0\nContent-Type: text/html; charset=utf-8\nContent-Transfer-Encoding: base64\n\n\
      PGh0bWw+PGJvZHk+PHA+YSA8Yj5uZWVkbGU8L2I+ICZhbXA7IG1vcmU8L3A+PC9ib2R5PjwvaHRtbD4=\n",
-    // An attachment that holds it, and a text that does not.
+    // The attachment holds the word, and the text does not.
     "Date: Thu, 1 Jan 2026 09:00:00 +0000\nFrom: c@x.example\nTo: d@x.example\nSubject: attached\nMessage-ID: <3@x>\n\
      MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"=b\"\n\n\
      --=b\nContent-Type: text/plain\n\nnothing here\n\
      --=b\nContent-Type: text/plain; name=n.txt\nContent-Disposition: attachment; filename=n.txt\n\nneedle\n--=b--\n",
-    // No valid time at all.
+    // No valid time.
     "From: c@x.example\nSubject: needle\nMessage-ID: <4@x>\n\nneedle\n",
     "From: c@x.example\nDate: yesterday\nSubject: needle\n\nneedle\n",
-    // At the same time as the second, without an id.
+    // The same time as the second message, and no id.
     "Date: Thu, 1 Jan 2026 08:00:00 +0100\nFrom: c@x.example\nTo: d@x.example\nSubject: no id\n\n>From the needle\n",
 ];
 
@@ -106,7 +108,8 @@ fn exec_5_mail_in_a_maildir_is_found_in_all_folders_and_not_what_is_being_delive
     );
 }
 
-/// What the answer is to one message in an mbox: how many fields have `hay`, and how many messages were passed over.
+/// Searches an mbox of one message. Returns how many fields have `hay`, and how many messages were
+/// skipped.
 fn alone(world: &World, executor: &Executor, nth: usize, message: &str) -> (u64, u64) {
     world.write(
         "m.mbox",
@@ -173,7 +176,7 @@ fn exec_5_a_message_that_was_cut_off_is_searched_to_its_end() {
     assert_eq!(alone(&world, &executor, 2, &two), (1, 0));
 }
 
-/// Headers of a message in parts.
+/// Returns the headers of a multipart message.
 fn in_parts(kind: &str, boundary: &str) -> String {
     format!("Content-Type: multipart/{kind}; boundary=\"{boundary}\"\n")
 }
@@ -213,7 +216,7 @@ fn exec_5_texts_of_all_kinds_are_searched_unless_they_are_attached() {
         assert_eq!(of(within), (0, 0), "{kind}");
         assert_eq!(of(format!("{DATE}{attached}")), (0, 0), "{kind}");
     }
-    // Of alternatives, and of what belongs to each other, one is the text.
+    // Of alternatives, and of related parts, only one is the text.
     let plain = "Content-Type: text/plain\n\n";
     let html = "Content-Type: text/html\n\n<p>";
     let calendar = "Content-Type: text/calendar\n\n";
@@ -240,7 +243,7 @@ fn exec_5_texts_of_all_kinds_are_searched_unless_they_are_attached() {
     let page = format!("{related}\n--r\n{html}hay\n--r\n{image}\n--r\n{style}\n--r--\n");
     assert_eq!(of(format!("{DATE}{page}")), (1, 0));
     assert_eq!(of(alternatives(&[format!("{plain}no"), page])), (0, 0));
-    // A message in a message is attached.
+    // A message inside a message is an attachment.
     let digest = in_parts("digest", "b");
     let other = format!("Subject: hay\n{plain}hay");
     let digest = format!(
@@ -258,14 +261,14 @@ fn exec_5_parts_end_where_what_they_are_in_does() {
     let attached = "Content-Disposition: attachment\nContent-Type: text/plain\n\nhay\n";
     let text = "Content-Type: text/plain\n\n";
     for (nth, (message, found)) in [
-        // Delimiters are no text, closed or not.
+        // Delimiters don't belong to the text, whether they are closed or not.
         (format!("{outer}\n--hay\n{text}none"), 0),
         (format!("{outer}\n--hay\n{inner}\n--in\n{text}none\n"), 0),
         (
             format!("{outer}\n--hay\n{inner}\n--in\n{text}none\n--hay--\n"),
             0,
         ),
-        // What is attached is none, whether the inner part is closed or not.
+        // Attachments don't belong to the text, whether the inner part is closed or not.
         (
             format!("{outer}\n--hay\n{inner}\n--in\n{text}none\n--hay\n{attached}--hay--\n"),
             0,
@@ -282,7 +285,7 @@ fn exec_5_parts_end_where_what_they_are_in_does() {
             format!("{outer}\n--hay\n{inner}\n--in\n{text}none\n--hay\n{text}hay"),
             1,
         ),
-        // What stands before, between and after parts is none either.
+        // The preamble, the epilogue and the text between parts don't belong to the text either.
         (
             format!("{outer}\nhay\n--hay\n{text}none\n--hay--\nhay\n"),
             0,
@@ -307,7 +310,7 @@ fn exec_5_parts_end_where_what_they_are_in_does() {
             format!("Content-Type: multipart/mixed; boundary=\"in \"\n\n--in \n{text}hay\n--in --\n--in--\nhay"),
             1,
         ),
-        // Parts without headers are texts.
+        // Parts without headers are text.
         (format!("{outer}\n--hay\n\nhay\n--hay--\n"), 1),
     ]
     .into_iter()
@@ -320,7 +323,7 @@ fn exec_5_parts_end_where_what_they_are_in_does() {
             "{message}"
         );
     }
-    // So deep is nothing that anybody has written.
+    // No real message is nested this deep.
     let deep = |depth: usize| {
         let starts: String = (0..depth)
             .map(|n| format!("{}\n--d{n}-\n", in_parts("mixed", &format!("d{n}-"))))
@@ -386,20 +389,20 @@ fn exec_5_texts_are_found_wherever_headers_end_and_however_they_are_written() {
     let html = |body: &str| format!("{DATE}Content-Type: text/html\n\n{body}");
     let mixed = in_parts("mixed", "b");
     for (nth, (message, count)) in [
-        // A message that ends in its headers.
+        // The message ends in its headers.
         (format!("{DATE}Subject: hay"), 1),
         (format!("{DATE}Subject: a\n hay"), 1),
         (format!("{DATE}To: a@b, hay@x"), 1),
-        // Text that nothing separates from them.
+        // No empty line separates the text from the headers.
         (format!("{DATE}X: y\nthe hay\n\nhay\n"), 1),
         (format!("{DATE}{mixed}\n--b\nfirst hay\nsecond\n\nthird\n--b--\n"), 1),
         (format!("{DATE}{mixed}\n--b\nContent-Type: text/html\n<p>h<b>ay</b>\n--b--\n"), 1),
-        // What stands after an encoding, and what is no type.
+        // A comment after an encoding, and values that are no media type.
         (format!("{DATE}Content-Transfer-Encoding: quoted-printable (x)\n\nh=61y\n"), 1),
         (format!("{DATE}Content-Type: text/plain; charset=utf-16be\nContent-Transfer-Encoding: base64;\n\nAGgAYQB5\n"), 1),
         (format!("{DATE}Content-Type: foo bar\n\nhay\n"), 1),
         (format!("{DATE}Content-Type: foo/bar\n\nhay\n"), 0),
-        // What HTML shows.
+        // Only the text that HTML shows is searched.
         (html("<p><b>h</b>ay<style type=a>hay</style>"), 1),
         (html("<!---->hay"), 1),
         (html("<p title=hay>h ay"), 0),
@@ -430,7 +433,7 @@ fn exec_8_messages_that_would_take_minutes_are_passed_over() {
         let message = format!("{DATE}{headers}\nX: y\n\nhay\n");
         assert_eq!(alone(&world, &executor, nth, &message), (0, 1), "{nth}");
     }
-    // Many levels around much text, which is read once.
+    // Many levels around a long text. The text is read only once.
     let levels = 90;
     let mut message = DATE.to_string();
     for level in 0..levels {
@@ -477,7 +480,7 @@ fn exec_5_the_public_test_messages_of_the_parser_are_read_to_the_last() {
         execution.passed_over
     );
     assert!(execution.passed_over < messages.len() as u64);
-    // Each is found by what the parser itself says of it.
+    // A search for the subject that the parser reports finds the message.
     let parser = mail_parser::MessageParser::default();
     let mut subjects = 0;
     for (nth, message) in messages.iter().enumerate().step_by(7) {
@@ -502,7 +505,8 @@ fn exec_5_the_public_test_messages_of_the_parser_are_read_to_the_last() {
         assert!(value["count"].as_u64().unwrap() >= 1, "{subject:?}");
     }
     assert!(subjects > 5, "{subjects}");
-    // And has the texts that the parser finds, those of messages that it takes apart in the same way.
+    // The searched texts include the texts that the parser finds. Messages that the mailbox format
+    // would split are left out.
     let read = |message: &[u8]| {
         let mut body = String::new();
         let mailbox = [b"From x\nDate: 3 Jan 2026 01:05 GMT\n", message].concat();
@@ -541,7 +545,8 @@ fn exec_5_the_public_test_messages_of_the_parser_are_read_to_the_last() {
         }
     }
     println!("{missing} of {texts} texts are missing");
-    // In one of them, which is meant to be malformed, the delimiter of an inner part is the one that closes the outer part, too.
+    // One message is malformed on purpose: the delimiter of an inner part also closes the outer
+    // part.
     assert!(texts > 100 && missing <= 1, "{missing} of {texts}");
 }
 

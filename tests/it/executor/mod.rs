@@ -1,4 +1,4 @@
-//! The executor (EXEC): leases, checks, searches, limits and results that stay.
+//! Tests of the executor (EXEC): leases, checks, searches, limits and stored results.
 
 mod checks;
 mod limits;
@@ -27,14 +27,14 @@ use serde_json::{Value, json};
 
 use crate::support::GUARD;
 
-/// The moment at which all of it happens.
+/// The time of the clock in these tests.
 const NOW: &str = "2026-01-01T12:00:00Z";
 
 fn at(time: &str) -> Timestamp {
     time.parse().unwrap()
 }
 
-/// A place with a key, scopes and a store.
+/// A directory with a key, scopes and a store.
 struct World {
     dir: tempfile::TempDir,
     key: SecretKey,
@@ -66,7 +66,7 @@ impl World {
         path
     }
 
-    /// Adds a scope; datasets have the key `id`, and databases the table `records`.
+    /// Adds a scope. Datasets have the primary key `id`, and databases the table `records`.
     fn scope(&mut self, name: &str, kind: ScopeKind, location: &str) {
         let dataset = matches!(kind, ScopeKind::Sqlite | ScopeKind::Csv | ScopeKind::Jsonl);
         let scope = ScopeConfig {
@@ -84,7 +84,7 @@ impl World {
             .with_clock(Arc::new(|| at(NOW)))
     }
 
-    /// One whose worker is the program.
+    /// Returns an executor that runs the program as its worker.
     fn real(&self) -> Executor {
         self.executor(worker())
     }
@@ -93,7 +93,7 @@ impl World {
         self.key.sign(&lease(task, capability, scope)).unwrap()
     }
 
-    /// Executes a task that is in order.
+    /// Executes a task with a valid lease and manifest.
     fn run(
         &self,
         executor: &Executor,
@@ -107,7 +107,8 @@ impl World {
     }
 }
 
-/// A clock that takes ten seconds for one: the 30 seconds of a search are [`GUARD`].
+/// A clock that runs at a tenth of the real speed, so that the 30 seconds of a search last
+/// [`GUARD`].
 #[derive(Debug)]
 struct SlowClock(Instant);
 
@@ -150,7 +151,7 @@ fn manifest(task: &str, capability: &str, scope: &str, query: &str, max: u32) ->
     serde_json::to_vec(&manifest).unwrap()
 }
 
-/// Searches a few records, whatever the scope says.
+/// Searches a few records in memory and ignores the scope.
 fn in_memory(job: &Job) -> Result<Done, Reason> {
     let field = |name: &str, text: &str| (name.to_string(), text.to_string());
     let mut source = InMemory {
@@ -178,7 +179,7 @@ fn in_memory(job: &Job) -> Result<Done, Reason> {
 fn ok(execution: &Execution) -> Value {
     assert_eq!(execution.failure, None, "{execution:?}");
     let value: Value = serde_json::from_slice(&execution.body).unwrap();
-    // EXEC §7, all of it and nothing else.
+    // The answer has exactly the fields of EXEC §7.
     let names: Vec<&String> = value.as_object().unwrap().keys().collect();
     assert_eq!(
         names,
@@ -203,7 +204,7 @@ fn failed(execution: &Execution, code: &str, reason: &str) {
     assert!(value.get("results").is_none());
 }
 
-/// Ids, fields and snippets of results.
+/// Returns the id, the field and the snippet of each result.
 fn results(value: &Value) -> Vec<(String, String, String)> {
     let text = |one: &Value| one.as_str().unwrap().to_string();
     let all = value["results"].as_array().unwrap().iter();
@@ -222,7 +223,7 @@ fn ids(value: &Value) -> Vec<String> {
 }
 
 impl World {
-    /// A lease by the clock of this machine.
+    /// Signs a lease that does not expire by the real clock.
     fn lease_for_ever(&self, task: &str, capability: &str, scope: &str) -> String {
         let lease = Lease {
             expires_at: at("9999-01-01T00:00:00Z"),

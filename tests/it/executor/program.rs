@@ -1,4 +1,4 @@
-//! `forge-search execute` and `forge-search lease`.
+//! Tests of the commands `forge-search execute` and `forge-search lease`.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
@@ -18,7 +18,7 @@ fn forge_search(dir: &Path, args: &[&str], input: &[u8]) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // It may have no use for it.
+    // The program may end before it reads its input, so a failed write is no error.
     let _ = child.stdin.take().unwrap().write_all(input);
     child.wait_with_output().unwrap()
 }
@@ -101,7 +101,7 @@ fn exec_a_scheduler_gets_from_a_key_to_a_result_by_the_command_line() {
         String::from_utf8_lossy(&first.stderr).contains("0 passed over"),
         "{first:?}"
     );
-    // Results are for this user only.
+    // Only this user may read the results.
     let store = dir.join("state/forge-search/results.db");
     assert_eq!(
         fs::metadata(&store).unwrap().permissions().mode() & 0o777,
@@ -208,7 +208,7 @@ fn executed_by(prefix: &[&str]) -> Output {
     executed_with(prefix, "")
 }
 
-/// The same, with more in the table `[executor]`.
+/// Executes a task in the same way, with more lines in the table `[executor]`.
 fn executed_with(prefix: &[&str], more: &str) -> Output {
     let mut world = World::new();
     world.write("a.csv", "id,a\n1,needle\n");
@@ -236,7 +236,7 @@ fn found_one(output: &Output) {
     assert_eq!(value["count"], 1, "{output:?}");
 }
 
-/// Where whoever starts it may have less itself, a worker has that.
+/// A worker also starts if the memory limit of its host is below the limit that workers get.
 #[test]
 fn exec_8_a_worker_has_no_more_than_its_host() {
     let prefix = ["/bin/sh", "-c", "ulimit -v 200000 && exec \"$@\"", "sh"];
@@ -296,13 +296,14 @@ fn exec_doctor_looks_at_keys_scopes_and_what_confines_workers() {
         String::from_utf8_lossy(&shown.stdout).contains("\nexecutor\n"),
         "{shown:?}"
     );
-    // Where nothing of it is configured, nothing is said of it.
+    // Without a configured executor, `doctor` reports nothing about it.
     let none = forge_search(dir, &["doctor", "--json"], b"");
     let none: Value = serde_json::from_slice(&none.stdout).unwrap();
     assert!(none.get("executor").is_none());
 }
 
-/// Has the system refuse a call as if it did not know it, and starts a program: `CALL PROGRAM …`.
+/// A Python script `CALL PROGRAM …`: it makes a system call fail as an unknown one, then starts a
+/// program.
 const WITHOUT: &str = r#"
 import ctypes, os, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -322,7 +323,7 @@ fn exec_1_a_system_that_can_not_confine_a_worker_searches_nothing_unless_that_is
     if !python.is_ok_and(|output| output.status.success()) {
         return crate::skipped::skipped("there is no python3");
     }
-    // `landlock_create_ruleset`, which has one number on every system.
+    // The call is `landlock_create_ruleset`, which has the same number on every architecture.
     let prefix = ["python3", "-c", WITHOUT, "444"];
     let refused = executed_by(&prefix);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
@@ -339,7 +340,7 @@ fn exec_1_a_system_that_can_not_confine_a_worker_searches_nothing_unless_that_is
     found_one(&allowed);
     let said = String::from_utf8_lossy(&allowed.stderr).into_owned();
     assert!(said.contains("not confined by Landlock"), "{said}");
-    // Where all is there, nothing is said.
+    // If the system can confine the worker, there is no warning.
     let confined = executed_by(&["env"]);
     found_one(&confined);
     assert!(confined.stderr.is_empty(), "{confined:?}");
@@ -361,7 +362,7 @@ fn exec_2_a_lease_file_that_is_too_large_or_no_text_is_no_lease() {
         "lease",
         "-",
     ];
-    // One that holds, and more than there may be.
+    // The first file has a valid lease, but is larger than allowed. The second one is not UTF-8.
     let large = lease.clone() + &" ".repeat(70_000);
     for content in [large.as_bytes(), &[lease.as_bytes(), b"\xff"].concat()] {
         std::fs::write(world.dir.path().join("lease"), content).unwrap();

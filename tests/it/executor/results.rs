@@ -1,4 +1,4 @@
-//! Results that stay (EXEC §9).
+//! Tests of stored results (EXEC §9).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
@@ -20,16 +20,16 @@ fn exec_9_a_task_is_executed_once_and_answered_alike_for_ever() {
     let first = run("needle");
     ok(&first);
     assert!(!first.repeated);
-    // The data changes, and goes.
+    // The data changes, and later disappears.
     world.write("a.csv", "id,a\n1,needle\n2,needle\n");
     let second = run("needle");
     assert!(second.repeated);
     assert_eq!(second.body, first.body);
     fs::remove_file(world.path("a.csv")).unwrap();
-    // Space around it is no part of a query.
+    // Space around a query is not part of it.
     assert_eq!(run(" needle\n").body, first.body);
     failed(&run("needl"), "EXECUTION_FAILED", "task_id_reused");
-    // Another process sees the same.
+    // Another process returns the same answer.
     assert_eq!(
         world
             .run(&world.real(), "t", "SEARCH_DATASETS", "a", "needle")
@@ -75,12 +75,12 @@ fn exec_9_a_result_whose_time_is_over_is_not_made_again() {
     assert_eq!(within.body, first.body);
     let after = executor("2026-01-02T12:00:01Z").execute(&manifest, &lease);
     failed(&after, "EXECUTION_FAILED", "result_expired");
-    // For good, also where the clock is set back.
+    // The result stays expired, even if the clock is set back.
     let again = executor("2026-01-01T12:00:00Z").execute(&manifest, &lease);
     failed(&again, "EXECUTION_FAILED", "result_expired");
 }
 
-/// Waits until so many have come, which has to happen soon.
+/// A barrier: waits until a given number of threads have arrived, at most [`GUARD`].
 #[derive(Default)]
 struct Meeting(Mutex<usize>, Condvar);
 
@@ -108,7 +108,7 @@ fn exec_9_of_many_executions_at_once_one_result_is_kept() {
                 let (world, together) = (&world, together.clone());
                 scope.spawn(move || {
                     let executor = world.executor(move |job: &Job| {
-                        // Each would find something else.
+                        // Each execution would find a different count.
                         let mut done = in_memory(job)?;
                         done.found.count = 100 + NTH.fetch_add(1, Ordering::SeqCst);
                         together.wait_for(8);
@@ -126,7 +126,7 @@ fn exec_9_of_many_executions_at_once_one_result_is_kept() {
     assert!(bodies.iter().all(|body| *body == bodies[0]));
 }
 
-/// A new store is made by one of them, while the others open it.
+/// One of the executions makes the new store, while the others open it.
 #[test]
 fn exec_9_many_may_open_a_new_store_at_once() {
     for round in 0..30 {
@@ -170,7 +170,7 @@ fn exec_9_a_store_that_can_not_be_used_is_told_and_nothing_is_executed_for_nothi
     );
 }
 
-/// What goes wrong with the store after it was opened is told to the operator, too.
+/// Errors of a store that fails after it was opened also go to the operator.
 #[test]
 fn exec_9_why_a_result_can_not_be_found_or_kept_is_told_to_the_operator() {
     let world = world();
@@ -215,7 +215,7 @@ fn exec_9_a_store_is_for_its_user_only_whatever_links_there_are() {
     let detail = execution.detail.unwrap();
     assert!(detail.contains("a link that leads nowhere"), "{detail}");
     assert!(!target.exists());
-    // What is there is used, and stays whose it is.
+    // An existing file is used, and keeps its owner.
     fs::write(&target, "").unwrap();
     ok(&run());
     assert!(fs::metadata(&target).unwrap().len() > 0);
@@ -225,13 +225,13 @@ fn exec_9_a_store_is_for_its_user_only_whatever_links_there_are() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
-/// Whoever may write where the store is made must not choose what is written to.
+/// A user who may write to the store's directory must not choose which file is written.
 #[test]
 fn exec_9_a_store_is_not_made_through_a_link_that_somebody_has_laid() {
     let world = world();
     fs::create_dir(world.path("store")).unwrap();
     let victim = world.write("victim", "precious");
-    // The name that an earlier version used, for each thread that there may be.
+    // The file name that an earlier version used, for every possible thread.
     for thread in 0..2_000 {
         let name = format!("store/results.db.{}-ThreadId({thread})", std::process::id());
         std::os::unix::fs::symlink(&victim, world.path(&name)).unwrap();
@@ -256,7 +256,7 @@ fn exec_9_threads_of_one_process_share_a_store_without_taking_each_others_locks(
                 }
             });
         }
-        // Other processes come and go meanwhile.
+        // Other processes open and close the store meanwhile.
         for nth in 0..8 {
             let other = rusqlite::Connection::open(world.path("store/results.db"));
             drop(other);
@@ -349,7 +349,8 @@ fn exec_9_a_database_of_somebody_else_is_left_alone() {
     }
 }
 
-/// Kills whoever executes, at any moment; what is answered afterwards is whole and stays.
+/// Kills the executing process at random moments. The next answer must be complete, and equal to an
+/// earlier answer.
 #[test]
 fn exec_9_killed_at_any_moment_nothing_is_half_kept() {
     let kills = std::env::var("FORGE_SEARCH_TEST_KILLS").map_or(12, |n| n.parse::<u32>().unwrap());
@@ -389,7 +390,7 @@ fn exec_9_killed_at_any_moment_nothing_is_half_kept() {
             true => before += 1,
             false => {
                 after += 1;
-                // What was told is what is told again.
+                // The second answer repeats the first one.
                 assert!(again.stdout.starts_with(&told));
             }
         }
@@ -423,7 +424,7 @@ fn exec_9_a_store_where_others_can_put_another_one_is_refused() {
             mode(place, 0o700);
         }
         assert_eq!(dir.join("results.db").exists(), is_there);
-        // Where nobody can remove the files of others, none is put in the place of this one.
+        // In a sticky directory, other users can't replace the store.
         mode(&dir, 0o1777);
         ok(&run(&format!("t-{is_there}")));
         mode(&dir, 0o700);
@@ -433,7 +434,7 @@ fn exec_9_a_store_where_others_can_put_another_one_is_refused() {
         refused(&dir, "belongs to another user");
         chown(&dir, Some(0), None).unwrap();
     }
-    // What a link leads to can be replaced where it is.
+    // The target of a link can be replaced in the target's own directory.
     let other = world.path("other");
     fs::create_dir(&other).unwrap();
     fs::rename(dir.join("results.db"), other.join("real.db")).unwrap();

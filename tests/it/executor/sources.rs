@@ -1,4 +1,5 @@
-//! Searches over each kind of source, by real workers (EXEC §5, §6, §7), against golden files.
+//! Searches each kind of source with real workers (EXEC §5, §6, §7), and compares with golden
+//! files.
 
 use forge_search::tool::executor::source;
 use proptest::prelude::*;
@@ -6,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::support::SetAtEnd;
 
-/// Compares a result with a file that was written by hand, byte for byte.
+/// Compares a result byte for byte with a file that was written by hand.
 #[track_caller]
 fn golden(name: &str, execution: &Execution) {
     assert_eq!(execution.failure, None, "{execution:?}");
@@ -183,7 +184,7 @@ fn exec_5_numbers_beyond_those_of_machines_are_in_their_place_and_no_texts() {
     assert_eq!(ids(&run("4", "c", "needle")), expected);
 }
 
-/// What a search of a source comes to while something is done after the first record.
+/// Searches a source, runs `disturb` after the first record, and returns the outcome.
 fn disturbed(world: &World, scope: &str, disturb: impl FnOnce()) -> Result<u64, Reason> {
     let mut source = source::open(&world.config.scopes[scope]).unwrap();
     let mut disturb = Some(disturb);
@@ -206,16 +207,17 @@ fn exec_5_files_that_are_moved_while_they_are_searched_are_told() {
     let moved = |from: &str, to: &str| {
         let (from, to) = (world.path(from), world.path(to));
         let there = disturbed(&world, "docs", || fs::rename(&from, &to).unwrap());
-        // And back, with nobody looking.
+        // Then the file moves back, while no search runs.
         fs::rename(to, from).unwrap();
         there
     };
     let changed = Err(Reason::SourceChanged);
-    // To where it was looked already or will be looked only then: one of these is each.
+    // The targets are before and after the place of the search, so some were listed already and
+    // some not.
     assert_eq!(moved("tree/a/needle-0", "tree/d/moved"), changed);
     assert_eq!(moved("tree/d/needle-0", "tree/a/moved"), changed);
     assert_eq!(moved("tree/b/c/needle-0", "tree/moved"), changed);
-    // Directories, some of which are known and not listed at that time.
+    // Some of these directories are known at that time, but not listed yet.
     assert_eq!(moved("tree/a", "tree/d/a"), changed);
     assert_eq!(moved("tree/d", "tree/b/d"), changed);
     assert_eq!(moved("tree/b", "elsewhere"), changed);
@@ -225,7 +227,7 @@ fn exec_5_files_that_are_moved_while_they_are_searched_are_told() {
         });
         assert_eq!(gone, changed);
     }
-    // What happens to the files themselves, and elsewhere, is no change of names.
+    // Changes of a file's content, and changes outside of the scope, are no change of names.
     let quiet = disturbed(&world, "docs", || {
         world.write("tree/b/needle-0", "more");
         world.write("other/needle", "x");
@@ -254,7 +256,7 @@ fn exec_5_mail_that_is_moved_while_it_is_searched_is_told() {
     assert_eq!(moved("mail/.Archive/cur/0", "mail/cur/9"), changed);
     assert_eq!(moved("mail/.Archive", "mail/.Other"), changed);
     assert_eq!(moved("mail/.Archive", "mail/new/.Archive"), changed);
-    // A part of a folder that was not there.
+    // The folder gets a subdirectory that it lacked.
     fs::create_dir_all(world.path("half/cur")).unwrap();
     world.write("half/.Archive/cur/0", message);
     world.scope("half", ScopeKind::Maildir, "half");
@@ -263,7 +265,7 @@ fn exec_5_mail_that_is_moved_while_it_is_searched_is_told() {
     });
     assert_eq!(made, changed);
     assert_eq!(disturbed(&world, "mail", || ()), Ok(0));
-    // Gone between opening and reading.
+    // The directory disappears between opening and reading.
     let mut source = source::open(&world.config.scopes["mail"]).unwrap();
     fs::rename(world.path("mail/cur"), world.path("mail/other")).unwrap();
     assert_eq!(source.scan(&mut |_| ()), changed);
@@ -332,7 +334,8 @@ fn exec_5_a_database_that_others_keep_to_themselves_is_unavailable() {
     ok(&run());
 }
 
-/// Whoever closes a database last takes its log away, which another one may be about to open.
+/// The process that closes a database last removes its log, while another process may be opening
+/// it.
 #[test]
 fn exec_5_a_database_that_is_opened_and_closed_all_the_time_is_read() {
     let mut world = World::new();
@@ -391,7 +394,7 @@ fn exec_5_tables_are_searched_as_they_are_whatever_journal_they_have() {
             let execution = world.run(&world.real(), "t", "SEARCH_DATASETS", "people", "needle");
             golden("sqlite.json", &execution);
             assert_eq!(execution.passed_over, 1);
-            // Nothing was written, and nothing made beside it.
+            // The search wrote nothing, and made no file next to the database.
             assert_eq!(fs::read(&path).unwrap(), before);
             listed.push("store".into());
             listed.sort();
@@ -456,7 +459,7 @@ fn exec_6_as_many_results_as_are_wanted_are_not_truncated() {
         (&exact["count"], &exact["truncated"]),
         (&json!(3), &json!(false))
     );
-    // Numbers come before texts, nine before ten, fields in their order.
+    // Numbers sort before texts, nine before ten, and fields in their order.
     assert_eq!(
         results(&exact)
             .iter()
@@ -525,7 +528,7 @@ fn exec_5_a_database_behind_a_link_is_read_with_what_belongs_to_it() {
         &world.run(&world.real(), "t", "SEARCH_DATASETS", "people", "needle"),
     );
     drop(held);
-    // What would be waited for is no data.
+    // A scope on a FIFO fails. Reading it would block.
     let fifo = world.path("fifo");
     rustix::fs::mknodat(
         rustix::fs::CWD,
@@ -553,7 +556,7 @@ fn exec_5_data_of_another_kind_is_told_and_never_taken_for_no_results() {
     world.write("broken.csv", "id,a\n1,needle\n2,needle,more\n");
     world.write("latin.csv", b"id,a\n1,needle \xe4\n");
     world.write("quote.csv", "id,a\n1,\"needle\n2,needle\n");
-    // Quotes that come in pairs, and still not as fields have them.
+    // The quotes are balanced, but not at the places where CSV allows them.
     world.write("even.csv", "id,a\n1,\"needle\n2,6\" x\n3,needle\n");
     world.write("within.csv", "id,a\n1,a \"needle\" of\n");
     world.write("behind.csv", "id,a\n1,\"needle\"\"\" \n");
@@ -609,7 +612,7 @@ fn exec_5_data_of_another_kind_is_told_and_never_taken_for_no_results() {
             "nothing of the data is told: {told}"
         );
     }
-    // A file where a directory should be, and the other way round.
+    // A file in place of a directory, and a directory in place of a file.
     world.scope("file", ScopeKind::Files, "no.mbox");
     world.scope("dir", ScopeKind::Mbox, "nomaildir");
     let executor = world.real();
@@ -644,7 +647,7 @@ fn exec_4_data_that_may_not_be_read_is_unavailable_also_in_part() {
     world.scope("secret", ScopeKind::Csv, "secret.csv");
     world.scope("within", ScopeKind::Files, "tree/closed/sub");
     let config = world.write_config();
-    // Where the program is built need not be where others may go.
+    // The program is copied: other users may have no access to the build directory.
     let program = world.path("forge-search");
     crate::support::copy_program(env!("CARGO_BIN_EXE_forge-search"), &program);
     mode(world.dir.path(), 0o755);
@@ -657,7 +660,7 @@ fn exec_4_data_that_may_not_be_read_is_unavailable_also_in_part() {
         command.args(["execute", "--config"]);
         command.args([&config, Path::new("--lease-file"), &lease, &manifest]);
         if rustix::process::geteuid().is_root() {
-            // Root may read everything.
+            // Root may read everything, so the program runs as another user.
             let nobody = 65_534;
             chown(world.path("store"), Some(nobody), Some(nobody)).unwrap();
             command.uid(nobody).gid(nobody);

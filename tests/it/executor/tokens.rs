@@ -1,4 +1,4 @@
-//! Leases that are none.
+//! Tests that invalid leases and keys are refused.
 
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
@@ -18,7 +18,7 @@ fn exec_2_leases_are_read_as_they_were_signed() {
     let token = key.sign(&lease).unwrap();
     assert!(token.starts_with("v4.public."));
     assert_eq!(ring(&[&key]).verify(&token), Ok(lease));
-    // Keys survive being written down.
+    // Keys stay the same when they are written and parsed again.
     let again = SecretKey::parse(&key.to_paserk().unwrap()).unwrap();
     let public = PublicKey::parse(&again.public().unwrap().to_paserk().unwrap()).unwrap();
     assert_eq!(public.id(), key.public().unwrap().id());
@@ -47,7 +47,7 @@ fn exec_2_keys_are_found_by_their_ids_so_that_one_can_follow_another() {
         ring(&[]).verify(&new.sign(&lease).unwrap()),
         Err(Reason::KeyUnknown)
     );
-    // The footer of one and the signature of another.
+    // The footer of one token and the signature of another.
     let (ours, theirs) = (old.sign(&lease).unwrap(), new.sign(&lease).unwrap());
     let footer = theirs.rsplit('.').next().unwrap();
     let (start, _) = ours.rsplit_once('.').unwrap();
@@ -133,7 +133,7 @@ fn exec_2_of_ten_thousand_mutated_tokens_none_is_accepted() {
     let mut next = |below: usize| (rng.next_u64() % below as u64) as usize;
     let digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.=";
     let mut tried = 0;
-    // Every place with some other digit, and then anything.
+    // Each position gets another digit once. Then random mutations follow.
     for at in 0..token.len() {
         let mut mutated = token.clone().into_bytes();
         mutated[at] = digits[next(digits.len())];
@@ -180,7 +180,7 @@ fn exec_2_keys_that_are_none_are_refused() {
         assert!(PublicKey::parse(text).is_err(), "{text}");
         assert!(SecretKey::parse(text).is_err(), "{text}");
     }
-    // A key of zeros, which the library would end the process for.
+    // The signature library would abort the process on a key of zeros.
     assert!(SecretKey::parse(&format!("k4.secret.{}", "A".repeat(86))).is_err());
     let mut world = World::new();
     world.config.keys.push("k4.public.AAAA".to_string());

@@ -1,4 +1,5 @@
-//! Which files are searched among generated ignore files: those that git itself does not ignore.
+//! Tests that a search of trees with generated ignore files reads the files that git does not
+//! ignore.
 
 use super::*;
 use crate::differential::Seeded;
@@ -65,7 +66,7 @@ fn d83_generated_ignore_files_leave_the_files_of_git() {
     println!("{files} files are searched and {left_out} left out, as by git");
 }
 
-/// No limit cuts an answer.
+/// Raises the limits so that they cut no answer.
 fn widen(config: &mut Config) {
     config.search_files.max_results = 100_000;
     config.search_files.max_files = 100_000;

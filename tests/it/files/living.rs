@@ -1,4 +1,5 @@
-//! The verification rows of the tool (SFI §6), over indexes that live beside a clock and a watcher that do what the tests say.
+//! Tests the verification rows of the tool (SFI §6) with live indexes. The test controls the clock
+//! and the file watcher.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ const FILES: [(&str, &str); 4] = [
     ("four.txt", "the last straw\n"),
 ];
 
-/// A tree with an index that lives.
+/// A tree with a live index.
 struct World {
     tree: Tree,
     files: Files,
@@ -82,7 +83,7 @@ impl World {
         }
     }
 
-    /// Searches; the answer is the one without an index.
+    /// Searches, and checks that the answer is the same without an index.
     #[track_caller]
     fn find(&self, query: &str) -> (Vec<String>, IndexStats) {
         let request = json!({"path": ".", "query": query});
@@ -95,7 +96,7 @@ impl World {
     }
 }
 
-/// Where an index is kept, in each way there is.
+/// Every kind of index storage.
 const STORAGES: &[IndexStorage] = &[
     IndexStorage::Memory,
     IndexStorage::Mmap,
@@ -115,7 +116,7 @@ fn t_sfi_01_without_an_index_the_answer_is_that_of_a_full_scan() {
     assert!(none.is_none(), "nothing is indexed or watched");
     let response = files.search(json!({"path": ".", "query": "needle"}));
     assert_eq!(response.stats.index, None);
-    // The plain way: each line of each file, looked at here.
+    // A simple reference: the test looks at each line of each file.
     let mut expected = Vec::new();
     for (path, text) in FILES {
         for (number, line) in (1..).zip(text.lines()) {
@@ -193,7 +194,7 @@ fn fr_sfi_pre_01_a_file_that_became_too_large_is_an_error_with_an_index_too() {
     }
     let request = json!({"path": ".", "query": "needle", "max_file_size_bytes": 200});
     let large = ["a/two.txt", "new.txt"];
-    // At once, and when they are in the index.
+    // Once immediately, and once after the files are in the index.
     for _ in 0..2 {
         let (response, _) = world.files.ask(request.clone());
         let paths: Vec<&str> = response.errors.iter().map(|error| &*error.path).collect();
@@ -222,7 +223,7 @@ fn t_sfi_05_a_deleted_file_leaves_the_index() {
 #[test]
 fn t_sfi_06_after_an_overflow_the_tree_is_compared() {
     let world = World::complete(IndexStorage::Memory);
-    // Nobody hears of these.
+    // The watcher sends no events for these edits.
     world.tree.file("b/new.txt", "a needle more\n");
     std::fs::remove_file(world.tree.path("four.txt")).unwrap();
     world.watchers.hear(Heard::Overflow);
@@ -305,7 +306,7 @@ fn t_sfi_09_an_exact_search_without_matches_is_repeated_up_to_the_passes() {
 
 #[test]
 fn fr_sfi_fuz_05_a_pass_that_takes_too_long_ends_fallback_and_not_the_call() {
-    // Nothing is as it is asked for, which is seen at once; what is similar takes minutes to find.
+    // The exact search ends soon without matches. The search for similar text would take minutes.
     let tree = Tree::of([("a", "ab".repeat(8 << 20))]);
     let mut files = Files::new(tree.root()).config(|config| {
         config.search_files.fuzzy_fallback = true;
@@ -333,7 +334,8 @@ fn fr_sfi_fuz_05_a_pass_that_takes_too_long_ends_fallback_and_not_the_call() {
         let ended = serde_json::to_value(fallback.fallback_ended).unwrap();
         (ended, fallback.fuzzy_passes_used)
     };
-    // By how many looks at the clock the exact search ends is for the scheduler to say.
+    // How often the exact search reads the clock depends on the scheduler, so each try waits
+    // longer.
     let (start, mut looks) = (Instant::now(), 50);
     let response = loop {
         let response = std::thread::scope(|scope| {
@@ -346,7 +348,7 @@ fn fr_sfi_fuz_05_a_pass_that_takes_too_long_ends_fallback_and_not_the_call() {
             clock.jump(Duration::from_secs(5));
             waiting.join().unwrap()
         });
-        // A call that has no time left for its exact search fails.
+        // A call without time for its exact search fails.
         match response {
             Ok(response) => {
                 let fallback = response.stats.fallback.as_ref().unwrap();
@@ -360,7 +362,7 @@ fn fr_sfi_fuz_05_a_pass_that_takes_too_long_ends_fallback_and_not_the_call() {
         looks *= 2;
     };
     assert_eq!(ended(response), (json!("TIMEOUT"), 1));
-    // More than is looked for in that way.
+    // The query is longer than fuzzy search allows.
     let response = call("n".repeat(600)).unwrap();
     assert_eq!(ended(response), (json!("QUERY_TOO_LONG"), 0));
 }
@@ -372,7 +374,7 @@ fn t_sfi_10_the_first_pass_with_matches_is_the_last() {
         config.search_files.fuzzy_passes = 5;
     });
     world.until("COMPLETE");
-    // 0.8 leaves nothing of it, 0.7 does.
+    // A threshold of 0.8 excludes the line, and 0.7 finds it.
     let request = json!({"path": ".", "query": "haxstaxk"});
     let (response, _) = world.files.ask(request);
     assert_eq!(
@@ -387,7 +389,8 @@ fn t_sfi_10_the_first_pass_with_matches_is_the_last() {
 #[test]
 fn fr_sfi_pre_02_what_is_similar_leaves_files_out_only_where_that_is_proven() {
     let world = World::complete(IndexStorage::Memory);
-    // Two edits are a score of 0.9; nine characters are enough for as many as 0.8 allows.
+    // Two edits in the first query are a score of about 0.9. Nine characters suffice for the edits
+    // that a score of 0.8 allows, and five do not.
     for (query, used) in [
         ("a needxe in a haystaxk", true),
         ("haystack!", true),
@@ -420,7 +423,7 @@ fn fr_sfi_idx_06_what_decides_which_files_there_are_makes_another_index() {
         files.ask(request)
     };
     assert!(ask(&files, json!({})).1.index_exclusion_used);
-    // Globs and depth are asked of the same index.
+    // Globs and depth don't need another index.
     for extra in [
         json!({"include_globs": ["*.txt"]}),
         json!({"exclude_globs": ["a/"]}),

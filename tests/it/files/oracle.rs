@@ -1,9 +1,10 @@
-//! Random trees and requests: the answer with an index is the one without, and the one without is that of a plain reading of the rules.
+//! Tests random trees and requests. The answers with and without an index must be equal, and match
+//! another implementation of the rules.
 
 use super::*;
 use crate::support::{generous, seeds};
 
-/// A generator of numbers, always the same.
+/// A deterministic random number generator.
 struct Rng(u64);
 
 impl Rng {
@@ -122,7 +123,7 @@ fn fr_sfi_pre_01_with_and_without_an_index_the_answer_is_the_same() {
     assert!(excluding * 5 > compared, "{excluding} of {compared}");
 }
 
-/// The tool `Search` over the same files: lines and columns of first matches agree, where both have the same rules.
+/// The tool `Search` finds the same lines and columns, as far as its rules are the same.
 #[test]
 fn first_matches_of_lines_are_those_of_the_other_tool() {
     let mut seen = 0;
@@ -150,7 +151,7 @@ fn first_matches_of_lines_are_those_of_the_other_tool() {
             own.dedup_by_key(|one| (one.0.clone(), one.1));
             let request = json!({"pattern": query, "fixed_strings": mode == "exact"});
             let other = setup.search(request);
-            // It shows lines of files that are no UTF-8, and before a NUL byte.
+            // `Search` shows lines of files that are not UTF-8, and lines before a NUL byte.
             let is_text = |path: &str| {
                 let bytes = fs::read(tree.path(path)).unwrap();
                 !bytes.contains(&0) && String::from_utf8(bytes).is_ok()

@@ -1,4 +1,5 @@
-//! What a host gets: JSON that fits, errors that say so, a tool that changes nothing.
+//! Tests the output for hosts: JSON that fits its limit, errors that name the cause, and a tool
+//! that declares itself as read-only.
 
 use std::sync::Mutex;
 
@@ -25,7 +26,7 @@ fn output_fits_whatever_it_has_to_fit() {
         let whole = files.search(request.clone());
         assert_eq!((whole.returned, whole.errors.len()), (4, 1));
         let (mut refused, mut seen) = (0, BTreeSet::new());
-        // Every number of bytes in the long proofs, else some.
+        // The long tests try every number of bytes, and other runs some of them.
         let step = step().min(if emit_stats { 8 } else { 3 });
         for bytes in (0..whole.to_json().len() + 1_300).step_by(step) {
             let cut = Files {
@@ -78,7 +79,7 @@ fn lines_are_shown_in_part_at_every_length() {
                 assert!(cut.len() <= most && line.starts_with(cut));
             }
         }
-        // Both matches are in one line, and the other one is after both.
+        // Both matches are in one line, and the other line comes after both.
         let lines = [&whole.matches[0].line_text, &whole.matches[0].after[0]];
         let longer = lines
             .iter()
@@ -108,7 +109,7 @@ fn bytes_are_the_reason_wherever_they_cut() {
     );
 }
 
-/// Text is what is valid to its end, however far that is.
+/// A file is text only if all of it is valid UTF-8, also far from its start.
 #[test]
 fn what_is_no_utf_8_far_on_is_binary() {
     let mut late = b"needle\n".repeat(40_000);
@@ -154,7 +155,7 @@ fn only_lines_that_are_shown_count_as_shortened() {
     assert_eq!(seen, (0..=4).collect());
 }
 
-/// A tree of many large files would otherwise never show a match to whoever has little room.
+/// Errors about many large files must not use up the space for matches.
 #[test]
 fn errors_leave_room_for_matches() {
     let mut tree: BTreeMap<String, String> = (0..300)
@@ -176,7 +177,7 @@ fn errors_leave_room_for_matches() {
     let response = files.search(request);
     assert_eq!(response.returned, 1);
     assert!(response.truncated && response.to_json().len() <= 4_000);
-    // What the match leaves is theirs.
+    // The errors get the space that the match leaves.
     assert!(response.errors.len() > 20, "{}", response.errors.len());
     assert_eq!(response.errors[..], whole.errors[..response.errors.len()]);
 }
@@ -220,16 +221,17 @@ fn errors_do_not_repeat_all_of_a_request() {
     }
 }
 
-/// Where nobody says how much there may be, a few long lines would be gigabytes.
+/// Without a limit of the host, a few long lines could make a response of gigabytes.
 #[test]
 fn no_response_is_larger_than_64_mib() {
-    // A long path, which each match has, fills a response with few matches.
+    // Each match repeats the long path, so that few matches fill a response.
     let path = vec!["a".repeat(200); 10].join("/");
     let tree = Tree::of([(path, "ab".repeat(600_000))]);
     let files = Files::new(tree.root()).config(|config| {
         config.search_files.max_results = 35_000;
         config.search_files.max_matches_per_file = 35_000;
-        // The shortest length that lines are cut to: an answer is made once for each that is tried.
+        // The shortest length of cut lines. The response is built again for each length that is
+        // tried.
         config.search_files.max_line_bytes = 32;
     });
     let response = files.search(json!({"path": ".", "query": "a"}));
@@ -333,7 +335,7 @@ fn a_disabled_tool_refuses() {
     assert!(error.message().contains("[tools.search_files]"), "{error}");
 }
 
-/// A clock that a call sees going on by so much with every look.
+/// A clock that advances by a step at each read.
 #[derive(Debug)]
 struct Hasty {
     now: Mutex<std::time::Instant>,
@@ -350,7 +352,8 @@ impl Clock for Hasty {
 
 #[test]
 fn a_call_that_takes_too_long_is_an_error() {
-    // Looking through this takes longer than seeing that the time is over: an answer that is there first is given.
+    // The search takes longer than the detection of the timeout. If an answer came first, it would
+    // count.
     let tree = Tree::of([("a", "ab".repeat(900_000))]);
     let files = Files::new(tree.root()).config(|config| {
         config.search_files.fuzzy_threshold = 0.5;
@@ -369,14 +372,14 @@ fn a_call_that_takes_too_long_is_an_error() {
         error.message().contains("`search_files` was stopped after"),
         "{error}"
     );
-    // The host's time counts, not the configured one.
+    // The timeout of the host counts, and not the configured one.
     context.clock = files.context().clock;
     context.default_timeout = Some(std::time::Duration::ZERO);
     let error = files.tool().search(&long, &context).unwrap_err();
     assert_eq!(error.code(), "timeout");
     context.default_timeout = Some(std::time::Duration::from_secs(600));
     let request = FilesRequest::new(".", "abab");
-    // As many as are taken from one file.
+    // 20 is the limit of matches from one file.
     assert_eq!(
         files.tool().search(&request, &context).unwrap().returned,
         20
@@ -385,7 +388,7 @@ fn a_call_that_takes_too_long_is_an_error() {
 
 #[test]
 fn a_cancelled_call_says_so() {
-    // Looking through this takes longer than seeing that nobody wants it.
+    // The search takes longer than the detection of the cancellation.
     let tree = Tree::of([("a", "ab".repeat(900_000))]);
     let files = Files::new(tree.root()).config(|config| config.search_files.fuzzy_threshold = 0.5);
     let context = files.context();

@@ -1,5 +1,5 @@
-//! Losses of power at every single operation of publishing, evicting and removing. What is found afterwards is the state
-//! before or the state after.
+//! Losses of power at every single operation of publishing, evicting and removing. Afterwards, each
+//! index is in the state before or in the state after.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -19,7 +19,8 @@ const ONE: Limits = Limits {
     ..Limits::NONE
 };
 
-/// A life of two indexes: made, replaced, evicted and removed, in an order of its own for each seed.
+/// A life of two indexes, which are built, replaced, evicted and removed. Each seed gives another
+/// order.
 #[derive(Debug)]
 struct Plain;
 
@@ -53,7 +54,7 @@ fn life(base: &Path, seed: u64, forgotten: Forgotten) -> History {
     history
 }
 
-/// Does one of the things that anybody may do, given what is there; returns the state that is reached then.
+/// Does one action on the store. Returns the state that it leads to.
 fn step(store: &Store, which: usize, before: &State, number: u64) -> State {
     let edition = Edition::new(number);
     let new = Some(edition.answer.clone());
@@ -72,7 +73,7 @@ fn step(store: &Store, which: usize, before: &State, number: u64) -> State {
         }
         4 => {
             let dir = store.dir_of(&key(KEYS[n]));
-            // Refused where there is none.
+            // Removing fails if there is no index.
             let removed = store.remove(&dir, &mut std::thread::sleep);
             assert!(removed.is_ok() || before[n].is_none(), "{removed:?}");
             state[n] = None;
@@ -97,7 +98,7 @@ fn a_loss_of_power_at_any_operation_leaves_the_old_index_or_the_new_one() {
     );
 }
 
-/// What the test above relies on: each kind of missing sync shows.
+/// Proves a premise of the test above: each kind of missing sync is detected.
 #[test]
 fn a_forgotten_sync_shows_after_a_loss_of_power() {
     for forgotten in [Forgotten::Sync, Forgotten::SyncDir] {

@@ -1,5 +1,8 @@
-//! Losses of power at every single operation of merges, of keeping what a stopped build has done, and of going on from that.
-//! What is found afterwards is the state before or the state after, and what is not finished is never taken for an index.
+//! Losses of power at every single operation of merges, of saving a stopped build, and of resuming
+//! it.
+//!
+//! Afterwards, the index is in the state before or in the state after. An unfinished segment is
+//! never taken for an index.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -29,13 +32,14 @@ use super::times;
 use crate::differential::Seeded;
 use crate::index_support::Host;
 
-/// Files in the tree, at most: two or three batches of so little memory.
+/// The maximal number of files in the tree. With the small memory budget, they take two or three
+/// batches.
 const FILES: usize = 36;
 
-/// The length of a file: mostly line ends, which take no time.
+/// The length of a file. Most of it is line ends, which are fast to index.
 const FILE_BYTES: usize = 4_000;
 
-/// The key of the tree. The other one is in its way.
+/// The index in [`KEYS`] of the tree's key. The other key is used to evict it.
 const TREE: usize = 0;
 
 fn options() -> BuildOptions {
@@ -47,7 +51,7 @@ fn options() -> BuildOptions {
     }
 }
 
-/// Ends a build after some batches, and wants what it has done to be kept.
+/// A host that stops the build after some batches, and has the finished part saved.
 struct Ending {
     inner: Host,
     batches: AtomicU64,
@@ -70,7 +74,7 @@ impl Ending {
 
 impl BuildHost for Ending {
     fn now_ns(&self) -> i64 {
-        // An hour ahead, so that nothing has changed just now.
+        // An hour ahead, so that no file counts as recently changed.
         self.inner.now_ns() + 3_600_000_000_000
     }
 
@@ -95,16 +99,16 @@ impl BuildHost for Ending {
     }
 }
 
-/// What is done to the index of a tree.
+/// An action on the index of a tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Act {
-    /// It is built, from what is not finished if there is such.
+    /// Builds the index. Resumes an unfinished segment if there is one.
     Build,
-    /// It is built from the segment that is in use.
+    /// Builds the index from the segment in use.
     Merge,
-    /// A build of it is stopped.
+    /// Starts a build and stops it.
     LeaveOff,
-    /// Another index takes its place.
+    /// Publishes another index, which evicts this one.
     Evict,
     Remove,
 }
@@ -120,17 +124,17 @@ const ACTS: [Act; 8] = [
     Act::Remove,
 ];
 
-/// A tree that changes, with an index that follows.
+/// A tree that changes, and the index that follows.
 #[derive(Debug)]
 struct Growing {
     tree: tempfile::TempDir,
     rng: Seeded,
     texts: BTreeMap<PathBuf, String>,
-    /// What every segment would answer that was kept though it was not finished.
+    /// The answers of every segment that was saved unfinished.
     unfinished: HashSet<String>,
-    /// How often what was left unfinished was gone on from after a loss of power.
+    /// How often an unfinished segment was resumed after a loss of power.
     resumed: usize,
-    /// How often there was something unfinished that could be gone on from.
+    /// How often there was an unfinished segment that could be resumed.
     to_resume: usize,
     done: BTreeMap<String, usize>,
 }
@@ -168,7 +172,7 @@ impl Growing {
         self.texts.insert(path, text);
     }
 
-    /// Changes some files, fewer than make a merge not worth it.
+    /// Changes some files, few enough to make a merge worth it.
     fn edit(&mut self) {
         for _ in 0..1 + self.rng.below(FILES / 4) {
             let n = self.rng.below(FILES);
@@ -214,7 +218,7 @@ impl Growing {
         })
     }
 
-    /// Does something, and returns the state that is reached then.
+    /// Does one action. Returns the state that it leads to.
     fn step(&mut self, store: &Store, act: Act, before: &State) -> State {
         let key = key(KEYS[TREE]);
         let mut pause = std::thread::sleep;
@@ -242,7 +246,7 @@ impl Growing {
                 }
             }
             Act::Merge => {
-                // It stays in use meanwhile.
+                // The old segment stays in use during the merge.
                 let used = store.load(&key, &mut pause).unwrap();
                 let earlier = used
                     .as_ref()
@@ -285,7 +289,8 @@ impl Growing {
         *self.done.entry(what.to_string()).or_default() += 1;
     }
 
-    /// Returns what a segment of the tree as it is answers, after a check that it leaves no file out that has a word.
+    /// Returns the answers of a segment of the current tree. Checks that the segment excludes no
+    /// file that contains a word.
     fn sound(&self, segment: &Segment) -> String {
         let answer = answer(segment).unwrap();
         for (path, text) in &self.texts {
@@ -296,7 +301,8 @@ impl Growing {
                 assert!(!may || files.contains(path), "{path}: {line}");
             }
         }
-        // Of a file that was not read, the segment says of every word that it may be there.
+        // For an unread file, a segment answers that each word may be in the file. This checks that
+        // every file was read.
         for (path, text) in &self.texts {
             let path = path.to_str().unwrap();
             let has_all = WORDS.iter().all(|word| text.contains(word));
@@ -329,7 +335,7 @@ impl Life for Growing {
         (growing, history)
     }
 
-    /// What is unfinished is one of those that were kept, and can be gone on from.
+    /// An unfinished segment must be one that was saved, and can be resumed.
     fn look(&mut self, store: &Store, found: &State) -> Result<(), String> {
         let key = key(KEYS[TREE]);
         let Some(unfinished) = store.unfinished(&key, &mut std::thread::sleep) else {
@@ -359,7 +365,7 @@ impl Life for Growing {
     }
 }
 
-/// What was done in lives, and what came of it.
+/// Counts the actions of all lives and their results.
 fn counted(lives: &[Growing]) -> BTreeMap<String, usize> {
     let mut counted = BTreeMap::new();
     for life in lives {
@@ -395,7 +401,7 @@ fn a_loss_of_power_at_any_operation_of_a_merge_leaves_what_was_or_what_is_to_be(
     }
 }
 
-/// What the test above relies on: each kind of missing sync shows.
+/// Proves a premise of the test above: each kind of missing sync is detected.
 #[test]
 fn a_forgotten_sync_of_a_merge_shows_after_a_loss_of_power() {
     for forgotten in [Forgotten::Sync, Forgotten::SyncDir] {

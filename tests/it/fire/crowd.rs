@@ -1,4 +1,5 @@
-//! Eight writers and eight readers of one index, as threads with stores of their own and as processes.
+//! Eight writers and eight readers of one index: as threads with their own stores, and as
+//! processes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,13 +18,13 @@ use crate::child::{self, Started};
 use crate::clocks::until;
 use crate::support::SetAtEnd;
 
-/// Says in the environment of a child which store it is to write to or read from.
+/// The environment variable that gives a child the path of its store.
 const STORE: &str = "FORGE_SEARCH_TEST_CROWD";
 
-/// Says in the environment of a child what it is.
+/// The environment variable that gives a child its role.
 const ROLE: &str = "FORGE_SEARCH_TEST_CROWD_ROLE";
 
-/// How long writers wait for the lock.
+/// How long a writer waits for the lock.
 const TIMEOUT: Duration = Duration::from_millis(250);
 
 fn patient(root: &Path) -> Store {
@@ -34,7 +35,8 @@ fn editions() -> Vec<Edition> {
     (1..=6).map(Edition::new).collect()
 }
 
-/// How often something was done, and how often something was met by that.
+/// The number of actions, and the number of times that they met something: a writer another
+/// writer's lock, a reader a new number.
 #[derive(Default)]
 struct Counts {
     done: AtomicU64,
@@ -51,8 +53,8 @@ impl Counts {
     }
 }
 
-/// Publishes one edition after the other. Counts how often that went well, and how often another
-/// writer had the lock.
+/// Publishes one edition after another. Counts the publications, and the failures because another
+/// writer held the lock.
 fn write(root: &Path, seed: usize, counts: &Counts, done: &dyn Fn() -> bool) {
     let (editions, store) = (editions(), patient(root));
     let mut next = seed;
@@ -74,7 +76,7 @@ fn write(root: &Path, seed: usize, counts: &Counts, done: &dyn Fn() -> bool) {
     }
 }
 
-/// Loads the index again and again, and looks at its number. Counts how often, and the most numbers
+/// Loads the index repeatedly and reads its number. Counts the loads. Also records the most numbers
 /// that one reader has seen.
 fn read(root: &Path, mapped: bool, counts: &Counts, done: &dyn Fn() -> bool) {
     let editions = editions();
@@ -157,7 +159,7 @@ fn readers_in_a_crowd_of_writers_see_whole_states_in_order() {
     );
     let plain = store(&root, None);
     let dir = plain.dir_of(&key(1));
-    // Each publication has taken a number of its own, and none was lost.
+    // Each publication took its own number, and none of them was lost.
     let last = plain.look_at(&dir).manifest.unwrap().state.sequence;
     assert_eq!(last, published + 1);
     Edition::new(2).publish(&plain, &key(1)).unwrap();
@@ -174,7 +176,7 @@ fn a_reader_that_is_overtaken_again_and_again_gets_the_last_state() {
     for times in 0..editions.len() {
         let next = AtomicU64::new(0);
         let publishing = (editions.clone(), writer.clone());
-        // Whenever a reader has read which segment there is, it is replaced.
+        // Replaces the index each time a reader has chosen a segment and is about to open it.
         let disk = Overtaken(move |path: &Path| {
             let (editions, writer) = &publishing;
             let n = next.load(Ordering::Relaxed) as usize;

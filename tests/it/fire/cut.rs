@@ -1,4 +1,4 @@
-//! Files of an index that are cut off, or written to, while somebody uses them.
+//! Files of an index that are truncated or overwritten while processes use them.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -18,16 +18,16 @@ use crate::cli::forge_search;
 use crate::differential::Seeded;
 use crate::support::{GUARD, SetAtEnd};
 
-/// Says in the environment of a child where its store is.
+/// The environment variable that gives a child the path of its store.
 const STORE: &str = "FORGE_SEARCH_TEST_CUT";
 
-/// Says in the environment of a child whether it maps files.
+/// The environment variable that tells a child whether to map files.
 const MAPPED: &str = "FORGE_SEARCH_TEST_CUT_MAPPED";
 
 /// The unit that has a checksum, in bytes.
 const PAGE: usize = 4096;
 
-/// The segment in a directory, which can be written to from now on.
+/// Returns the segment in a directory, and makes it writable.
 fn segment(dir: &Path) -> PathBuf {
     let name = names(dir)
         .into_iter()
@@ -37,7 +37,7 @@ fn segment(dir: &Path) -> PathBuf {
     path
 }
 
-/// Cuts a segment off and restores it in its place, again and again; counts how often.
+/// Truncates a segment and restores it in place, repeatedly. Counts the truncations.
 fn cut_until(path: &Path, cuts: &AtomicU64, done: &AtomicBool) {
     let bytes = fs::read(path).unwrap();
     let file = File::options().write(true).open(path).unwrap();
@@ -46,7 +46,7 @@ fn cut_until(path: &Path, cuts: &AtomicU64, done: &AtomicBool) {
         let len = rng.below(bytes.len());
         file.set_len(len as u64).unwrap();
         std::thread::sleep(Duration::from_micros(rng.below(2_000) as u64));
-        // Longer than it was, or as long with zeros, or whole.
+        // Makes the file longer than before, or as long with zeros at the end, or whole.
         match rng.below(3) {
             0 => file.set_len(bytes.len() as u64 + 10).unwrap(),
             1 => file.set_len(bytes.len() as u64).unwrap(),
@@ -121,7 +121,7 @@ fn the_program_neither_crashes_nor_errs_when_its_index_is_cut_off() {
                 asked += 1;
                 used += u64::from(with_index);
             }
-            // A process of its own, which opens the index meanwhile.
+            // Another process opens the index while it is damaged.
             let found = program().arg("rare needle").output().unwrap();
             let out = String::from_utf8_lossy(&found.stdout);
             assert!(found.status.success(), "{:?}: {out}", found.status);
@@ -136,7 +136,7 @@ fn the_program_neither_crashes_nor_errs_when_its_index_is_cut_off() {
     build();
     let (count, _, stats) = ask("rare needle");
     assert_eq!(count, 6, "{stats}");
-    // Whoever comes now uses the new one.
+    // A new process uses the rebuilt index.
     let found = program().args(["--stats", "rare needle"]).output().unwrap();
     let said = String::from_utf8_lossy(&found.stderr);
     assert!(
@@ -147,17 +147,17 @@ fn the_program_neither_crashes_nor_errs_when_its_index_is_cut_off() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// What happens to a file that is open.
+/// A damage to an open file.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
-    /// Nothing is left of it.
+    /// The file is truncated to nothing.
     Off,
-    /// It is as long as it was, with nothing in the page of this number.
+    /// The file keeps its length, but the page with this number is zero.
     Hole(usize),
 }
 
-/// Starts a child that opens an index and waits; cuts the segment off, and lets it look. Returns how it ended, and how many pages
-/// the file had.
+/// Starts a child that opens an index and waits. Damages the segment, then lets the child read it.
+/// Returns the child's exit status and the number of pages in the file.
 fn look_after_a_cut(mapped: bool, cut: Cut) -> (ExitStatus, usize) {
     let place = tempfile::tempdir().unwrap();
     let root = place.path().join("store");
@@ -202,7 +202,7 @@ fn a_library_that_reads_files_is_safe_from_those_that_cut_them_off() {
         let opened = store.load(&key(1), &mut std::thread::sleep);
         let opened = opened.unwrap().unwrap();
         child::pause();
-        // Right, or refused.
+        // The answer is right, or the damage is noticed.
         match answer(opened.segment()) {
             Ok(found) => assert_eq!(found, Edition::of(1, 1_200).answer),
             Err(error) => assert!(error.is_corrupt(), "{error}"),
@@ -211,12 +211,14 @@ fn a_library_that_reads_files_is_safe_from_those_that_cut_them_off() {
     }
     let (status, pages) = look_after_a_cut(false, Cut::Off);
     assert!(status.success(), "{status:?}");
-    // What was not looked at before is noticed by its checksum. The last page is that of the lists, which were.
+    // Damage in a page that was not read before is noticed by its checksum. The last page holds the
+    // lists, which were read at the opening.
     for page in (1..pages - 1).step_by(3) {
         let (status, _) = look_after_a_cut(false, Cut::Hole(page));
         assert!(status.success(), "{page} of {pages}: {status:?}");
     }
-    // What is documented, and what the other way is there for: the system ends a process that looks at what was cut off.
+    // This is the documented limit of mapped files: the system kills a process that reads past the
+    // new end. Reading instead of mapping avoids it.
     let (status, _) = look_after_a_cut(true, Cut::Off);
     assert_eq!(status.signal(), Some(rustix::process::Signal::BUS.as_raw()));
 }

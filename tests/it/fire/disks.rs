@@ -1,4 +1,4 @@
-//! Disks for tests: one that fails at an operation, and one that notes what is done to it.
+//! Disks for tests: one that fails at chosen operations, and one that records its operations.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,16 +9,16 @@ use std::sync::{Arc, Mutex};
 
 use forge_search::format::disk::{Disk, DiskFile, RealDisk};
 
-/// How an operation fails.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Failure {
-    /// With the number of an error of the system.
+    /// An error of the system, by its number.
     Error(i32),
-    /// A write takes only a part of what it is given. Nothing else fails.
+    /// A write takes only a part of its bytes. Other operations succeed.
     ShortWrite,
 }
 
-/// Which operations fail: the one with a number, counted from 0, or that and all later ones.
+/// The operations that fail: the one with number `at`, counted from 0, or also all later ones.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fault {
     pub(super) at: usize,
@@ -26,11 +26,11 @@ pub(super) struct Fault {
     pub(super) failure: Failure,
 }
 
-/// A disk that fails.
+/// A disk that fails at chosen operations.
 #[derive(Debug)]
 pub(super) struct Faulty(Arc<Mutex<Steps>>);
 
-/// A disk on which something else happens before a file is opened.
+/// A disk that calls a function before it opens a file.
 pub(super) struct Overtaken<F>(pub(super) F);
 
 impl<F> std::fmt::Debug for Overtaken<F> {
@@ -82,7 +82,8 @@ impl<F: Fn(&Path) + Send + Sync> Disk for Overtaken<F> {
 struct Steps {
     fault: Option<Fault>,
     done: Vec<String>,
-    /// Whether the last write was interrupted: the next one is not, or it would be tried for ever.
+    /// True if the last write was interrupted. The next write is not, or the caller would retry for
+    /// ever.
     interrupted: bool,
 }
 
@@ -95,7 +96,7 @@ impl Faulty {
         }))))
     }
 
-    /// What was tried so far.
+    /// Returns the operations that were tried so far.
     pub(super) fn done(&self) -> Vec<String> {
         self.0.lock().unwrap().done.clone()
     }
@@ -107,7 +108,7 @@ impl Faulty {
 }
 
 impl Steps {
-    /// Notes an operation; fails if it is its turn.
+    /// Records an operation. Fails if the fault says so.
     fn step(&mut self, what: String) -> io::Result<()> {
         match self.failing(what) {
             Some(Failure::Error(code)) => Err(io::Error::from_raw_os_error(code)),
@@ -163,7 +164,7 @@ impl Disk for Faulty {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        // What this costs is not what is tested.
+        // Syncs nothing: these tests do not need the real sync, which is slow.
         self.step("sync", dir)
     }
 
@@ -192,7 +193,7 @@ impl Write for FaultyFile {
                         return self.inner.write(bytes);
                     }
                 } else {
-                    // It may have got half way.
+                    // A failed write may have written a part.
                     self.inner.write_all(&bytes[..half])?;
                 }
                 Err(error)
@@ -216,12 +217,12 @@ impl DiskFile for FaultyFile {
     }
 }
 
-/// What is done to a disk.
+/// An operation on a disk.
 #[derive(Clone, Debug)]
 pub(super) enum Op {
     MakeDir(PathBuf),
     RemoveDir(PathBuf),
-    /// A new file, with a number of its own.
+    /// Creates a file, which gets a number.
     Create(PathBuf, usize),
     Write(usize, Vec<u8>),
     Sync(usize),
@@ -230,17 +231,17 @@ pub(super) enum Op {
     SyncDir(PathBuf),
 }
 
-/// What a [`Recording`] disk is told not to note, as if it had been forgotten.
+/// The syncs that a [`Recording`] disk does not record, as if the program had forgotten them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Forgotten {
     Nothing,
-    /// Syncing files.
+    /// The syncs of files.
     Sync,
-    /// Syncing directories.
+    /// The syncs of directories.
     SyncDir,
 }
 
-/// A disk that notes what is done to it, and does it.
+/// A disk that records its operations and performs them.
 #[derive(Clone, Debug)]
 pub(super) struct Recording {
     log: Arc<Mutex<Log>>,
@@ -259,7 +260,7 @@ impl Recording {
         Recording { log, forgotten }
     }
 
-    /// Returns what was done so far.
+    /// Returns the operations that were done so far.
     pub(super) fn ops(&self) -> Vec<Op> {
         self.log.lock().unwrap().ops.clone()
     }
@@ -372,10 +373,10 @@ impl DiskFile for RecordingFile {
     }
 }
 
-/// What a directory and those below it hold, by path; directories have no content.
+/// The contents of a directory and of those below it, by path. A directory has no content.
 pub(super) type Image = BTreeMap<PathBuf, Option<Vec<u8>>>;
 
-/// Reads a directory and those below it. Paths are as they are.
+/// Reads a directory and those below it. The image has the paths unchanged.
 pub(super) fn image_of(dir: &Path) -> Image {
     let mut image = Image::new();
     let mut dirs = vec![dir.to_path_buf()];

@@ -1,4 +1,4 @@
-//! Editions of a tree that is nowhere on the disk, and stores in which they are published.
+//! Editions: states of a tree that is not on the disk. Tests publish them in stores.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -21,7 +21,7 @@ use forge_search::index::store::{Publication, Store};
 
 use crate::fuzz_replay::assembled::{MAX_TEXT, Texts, assemble_to, assembled};
 
-/// The words of which texts are made.
+/// The words that the texts are made of.
 pub(super) const WORDS: [&str; 7] = [
     "needle",
     "haystack",
@@ -37,17 +37,17 @@ pub(super) const WORDS: [&str; 7] = [
 pub(super) struct Edition {
     number: u64,
     texts: Texts,
-    /// What searches are answered with it.
+    /// The answers to all words with the index of this edition.
     pub(super) answer: String,
 }
 
 impl Edition {
-    /// The state with a number: so many files that it takes a few pages.
+    /// Returns the edition with a number. It has enough files for an index of a few pages.
     pub(super) fn new(number: u64) -> Edition {
         Edition::of(number, 20 + (number % 5) as usize * 3)
     }
 
-    /// The same with so many files.
+    /// Returns the edition with a number and with `count` files.
     pub(super) fn of(number: u64, count: usize) -> Edition {
         let files = (0..count).map(|n| {
             let mut text = format!("only in edition{number}x\n");
@@ -66,7 +66,7 @@ impl Edition {
         };
         let segment = Segment::open(Storage::from(assembled(&texts, Casefold::Ascii)));
         let answer = answer(&segment.unwrap()).unwrap();
-        // What the index leaves must hold all that there is.
+        // For each word, the candidates must include every file that contains the word.
         for word in WORDS {
             let line = answer.lines().find(|line| line.starts_with(word)).unwrap();
             for (_, name, text) in &texts.files {
@@ -81,12 +81,12 @@ impl Edition {
         }
     }
 
-    /// Publishes it in the place of whatever is there.
+    /// Publishes the edition in place of the current one.
     pub(super) fn publish(&self, store: &Store, key: &KeyParts) -> Result<Built, BuildError> {
         self.publish_at(store, key, 1_700_000_000_000 + self.number as i64)
     }
 
-    /// The same at a time, in milliseconds since the Unix epoch.
+    /// Publishes the edition at a time, in milliseconds since the Unix epoch.
     pub(super) fn publish_at(
         &self,
         store: &Store,
@@ -96,7 +96,8 @@ impl Edition {
         self.publish_by(store, key, now_ms, &|| {})
     }
 
-    /// Publishes it, and does something when all of its segment is written but not in its place.
+    /// Publishes the edition. Calls `seen` when the segment is written completely but not renamed
+    /// yet.
     pub(super) fn publish_seen(&self, store: &Store, key: &KeyParts, seen: &dyn Fn()) {
         self.publish_by(store, key, 1, seen).unwrap();
     }
@@ -126,7 +127,7 @@ impl Edition {
     }
 }
 
-/// A host at a moment of its own.
+/// A host with a fixed time, in milliseconds since the Unix epoch.
 struct At(i64);
 
 impl BuildHost for At {
@@ -145,7 +146,7 @@ impl BuildHost for At {
     }
 }
 
-/// What searches are answered with a segment: its files, and which of them may hold each word.
+/// Returns the answers of a segment: its files, and the files that may contain each word.
 pub(super) fn answer(segment: &Segment) -> Result<String, FormatError> {
     let count = segment.file_count();
     let names: Vec<String> = (0..count)
@@ -165,7 +166,7 @@ pub(super) fn answer(segment: &Segment) -> Result<String, FormatError> {
     Ok(text)
 }
 
-/// A key of its own for each number.
+/// Returns the key with a number.
 pub(super) fn key(number: u64) -> KeyParts {
     KeyParts {
         root: format!("/tree/{number}").into_bytes(),
@@ -173,7 +174,7 @@ pub(super) fn key(number: u64) -> KeyParts {
     }
 }
 
-/// Opens a store; on a disk of its own if one is given.
+/// Opens a store, on the given disk if there is one.
 pub(super) fn store(root: &Path, disk: Option<Arc<dyn Disk>>) -> Store {
     let store = Store::open(root.to_path_buf(), Privacy::Required, Duration::ZERO).unwrap();
     match disk {
@@ -182,13 +183,14 @@ pub(super) fn store(root: &Path, disk: Option<Arc<dyn Disk>>) -> Store {
     }
 }
 
-/// Loads the index with a key and answers searches with it, all of them or none; `None` if there is no index.
+/// Loads the index of a key and returns its answers; `None` if there is no index. An error in any
+/// answer is an error of the whole.
 pub(super) fn load(store: &Store, key: &KeyParts) -> Result<Option<String>, FormatError> {
     let loaded: Option<Snapshot> = store.load(key, &mut std::thread::sleep)?;
     loaded.map(|loaded| answer(loaded.segment())).transpose()
 }
 
-/// The names in a directory, in order; none if it is not there.
+/// Returns the sorted names in a directory; nothing if the directory does not exist.
 pub(super) fn names(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).into_iter().flatten();
     let mut names: Vec<String> = entries
@@ -198,7 +200,7 @@ pub(super) fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// Checks that a directory has an index and nothing besides.
+/// Checks that a directory contains one index and no other file.
 #[track_caller]
 pub(super) fn check_tidy(dir: &Path, what: &str) {
     let names = names(dir);

@@ -1,4 +1,4 @@
-//! Every single operation fails, once or from then on, in every way that operations fail.
+//! Every single operation of a store fails, once or from then on, with each kind of failure.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::disks::{Failure, Fault, Faulty};
 use super::edition::{Edition, check_tidy, key, load, names, store};
 use crate::support::{is_long, is_turn};
 
-/// The errors, by their names and numbers on Linux; the numbers are those of the system that runs the test.
+/// The failures, by their names on Linux. The numbers are those of the system that runs the test.
 const FAILURES: [(&str, Failure); 7] = [
     ("EIO", Failure::Error(rustix::io::Errno::IO.raw_os_error())),
     (
@@ -37,17 +37,17 @@ const FAILURES: [(&str, Failure); 7] = [
     ("short write", Failure::ShortWrite),
 ];
 
-/// What is done to a store with one index or none.
+/// An action on a store with at most one index.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Act {
     PublishFirst,
     PublishAgain,
-    /// As before, where an interrupted publication has left something.
+    /// Publishes again where an interrupted publication has left files.
     PublishOverLeftovers,
     Remove,
-    /// Publishing another one makes this one go.
+    /// Publishes another index, which evicts this one.
     Evict,
-    /// Making room for nothing in particular, which sweeps up what is no index.
+    /// Makes room within the limits, and sweeps up directories that hold no index.
     Sweep,
 }
 
@@ -66,7 +66,7 @@ const ONE: Limits = Limits {
     ..Limits::NONE
 };
 
-/// A store in which something is done.
+/// A store on which a test acts.
 struct World {
     _place: tempfile::TempDir,
     root: PathBuf,
@@ -93,7 +93,7 @@ impl World {
         store(&self.root, None).dir_of(&self.key)
     }
 
-    /// Makes the state before an act.
+    /// Creates the state before an act.
     fn prepare(&self, act: Act) {
         if self.root.exists() {
             fs::remove_dir_all(&self.root).unwrap();
@@ -121,7 +121,7 @@ impl World {
         }
     }
 
-    /// Does it; returns what went wrong.
+    /// Performs an act. Returns the message of its error.
     fn perform(&self, act: Act, store: &Store) -> Result<(), String> {
         let said = |error: &dyn std::error::Error| error.to_string();
         match act {
@@ -145,7 +145,8 @@ impl World {
         }
     }
 
-    /// Checks that what is there is what was before, or what was to be; returns whether it is the latter.
+    /// Checks that the store is in the state before the act or in the state after. Returns true for
+    /// the latter.
     #[track_caller]
     fn check(&self, act: Act, done: bool, what: &str) {
         let plain = store(&self.root, None);
@@ -160,7 +161,8 @@ impl World {
         };
         let found = found.as_ref();
         assert!(found == before || found == after, "{what}: {found:?}");
-        // What can't be evicted is told apart, and no failure.
+        // An index that can't be evicted is reported separately. It does not make the publication
+        // fail.
         if done && act != Act::Evict {
             assert!(found == after, "{what}: it said that it was done");
         }
@@ -170,7 +172,7 @@ impl World {
         }
     }
 
-    /// Checks that nothing is left behind after it was done without a fault.
+    /// Checks that no file is left behind after the act succeeded.
     #[track_caller]
     fn check_clean(&self, act: Act, what: &str) {
         let plain = store(&self.root, None);
@@ -227,7 +229,8 @@ fn whichever_operation_fails_the_old_index_or_the_new_one_is_there() {
         for (at, step) in done.iter().enumerate() {
             for (n, (name, failure)) in FAILURES.into_iter().enumerate() {
                 for from_then_on in [false, true] {
-                    // In the long proofs all; otherwise a fourth of them, by turns.
+                    // The long proofs test all failures. Other runs test a fourth of them, by
+                    // turns.
                     if !is_turn(at + n + 2 * usize::from(from_then_on), 4) {
                         continue;
                     }
@@ -246,10 +249,11 @@ fn whichever_operation_fails_the_old_index_or_the_new_one_is_there() {
                         failed += 1;
                         check_message(message, &world.root, name, &what);
                     }
-                    // Whoever comes next and can do it does, and clears up.
+                    // The next process performs the act on a working disk, and removes the
+                    // leftovers.
                     let plain = store(&world.root, None);
                     match world.perform(act, &plain) {
-                        // There was nothing left to be removed.
+                        // The failed act has already removed the index.
                         Err(error) if act == Act::Remove => {
                             assert!(!world.dir().join("manifest").exists(), "{what}: {error}");
                             plain.make_room(None);
@@ -268,7 +272,8 @@ fn whichever_operation_fails_the_old_index_or_the_new_one_is_there() {
     assert!(steps > 60 && (least..=all).contains(&runs) && failed > runs / 4);
 }
 
-/// A reader that can't open something says so, or finds nothing; and never something wrong.
+/// A reader that can't open a file reports that, or finds no index. It never returns a wrong
+/// answer.
 #[test]
 fn whichever_operation_of_a_reader_fails_the_answer_is_not_wrong() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! Every bit of a small store, and every length to which its files can be cut.
+//! A small store with each single bit flipped, and with its files truncated to each length.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -9,7 +9,7 @@ use forge_search::index::store::Store;
 
 use super::edition::{Edition, key, load, names, store};
 
-/// A small index in a store.
+/// A store with a small index.
 struct Small {
     _place: tempfile::TempDir,
     store: Store,
@@ -20,7 +20,8 @@ struct Small {
 impl Small {
     fn new(number: u64) -> Small {
         let place = tempfile::tempdir().unwrap();
-        // Read: each look is a fresh one, as after a restart. (What changes under a mapping is tested elsewhere.)
+        // Not mapped: each load reads the files again, as after a restart. Other tests change files
+        // under a mapping.
         let store = store(&place.path().join("store"), None).mapped(false);
         let (key, edition) = (key(1), Edition::of(number, 3));
         edition.publish(&store, &key).unwrap();
@@ -32,7 +33,7 @@ impl Small {
         }
     }
 
-    /// The files that matter, with what is in them. They can be written to.
+    /// Returns the files of the index and their contents. Makes them writable.
     fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let dir = self.store.dir_of(&self.key);
         let names = names(&dir).into_iter();
@@ -49,7 +50,8 @@ impl Small {
         files
     }
 
-    /// Looks at what is there; returns whether it was refused. An answer has to be right.
+    /// Loads the index. Returns true if it was refused. If it was loaded, its answers must be
+    /// right.
     #[track_caller]
     fn is_refused(&self, what: &dyn Fn() -> String) -> bool {
         match load(&self.store, &self.key) {
@@ -62,19 +64,19 @@ impl Small {
                 assert!(answer == self.edition.answer, "{}: {answer}", what());
                 false
             }
-            // Of another key, which is none.
+            // The flip has changed the key, so there is no index for the key that was asked for.
             Ok(None) => true,
         }
     }
 
-    /// Whether a check of everything finds something wrong.
+    /// Returns true if a check of the whole index finds damage.
     fn is_found(&self) -> bool {
         let dir = self.store.dir_of(&self.key);
         let checked = self.store.check(&dir, true, &mut std::thread::sleep);
         checked.is_err()
     }
 
-    /// Builds it again, in the place of what is damaged.
+    /// Builds the index again in place of the damaged one.
     #[track_caller]
     fn rebuild(&self) {
         self.edition.publish(&self.store, &self.key).unwrap();
@@ -95,7 +97,8 @@ fn no_flipped_bit_of_a_store_changes_an_answer() {
                 file.write_all_at(&[byte ^ 1 << bit], at as u64).unwrap();
                 flips += 1;
                 refused += usize::from(small.is_refused(&what));
-                // Not each one: that takes as long as all the rest.
+                // Only one flip of sixteen is checked completely: the check takes as long as the
+                // rest of the test.
                 if (at + bit) % 16 == 0 {
                     assert!(small.is_found(), "{}", what());
                 }

@@ -24,7 +24,8 @@ fn a_program_that_is_killed_while_it_builds_leaves_an_index_or_none() {
     let mut rng = Seeded::new(1);
     let start = Instant::now();
     let (mut round, mut in_time, mut left_behind, mut first_builds) = (0, 0, 0, 0);
-    // Whether a kill comes in time is for the scheduler to say, so there are as many rounds as it takes.
+    // The scheduler decides whether a kill comes in time, so the test repeats rounds until enough
+    // of them did.
     while in_time < kills || left_behind * 5 < kills {
         assert!(
             start.elapsed() < GUARD * times() as u32,
@@ -32,9 +33,9 @@ fn a_program_that_is_killed_while_it_builds_leaves_an_index_or_none() {
         );
         round += 1;
         if rng.one_in(5) {
-            // From nothing.
+            // This round starts without an index.
             let cache = world.top().join("cache");
-            // Whoever was killed before it made anything has left none.
+            // There is no cache if an earlier child was killed before it created one.
             if cache.exists() {
                 fs::remove_dir_all(cache).unwrap();
             }
@@ -43,7 +44,7 @@ fn a_program_that_is_killed_while_it_builds_leaves_an_index_or_none() {
         world.write("marker.txt", format!("the needle of round {round}x\n"));
         let (before, had) = (world.unfinished(), world.has_index());
         let mut child = world.start(&["index", "build"]);
-        // Half of them while they are surely at it, and half of those at once.
+        // In half of the rounds, wait until the build writes. Kill half of those builds at once.
         let seen = rng.one_in(2) && world.writes(&mut child, &before);
         let wait = rng.next() % (once.as_micros() as u64).max(1);
         if !seen || rng.one_in(2) {
@@ -75,7 +76,7 @@ fn a_program_that_is_killed_while_it_builds_leaves_an_index_or_none() {
     );
 }
 
-/// A process that was stopped, and is not left behind by a test that fails.
+/// A stopped process, which is killed when a test fails.
 struct Stopped(Option<Child>);
 
 impl Drop for Stopped {
@@ -87,7 +88,8 @@ impl Drop for Stopped {
     }
 }
 
-/// Waits until a process that was told to stop has stopped or ended. Returns true if its file is unfinished.
+/// Waits until a process that was told to stop has stopped or ended. Returns true if it stopped and
+/// its file is unfinished.
 fn stopped_at_work(world: &World, child: &Child) -> bool {
     let either = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     let state = waitid(WaitId::Pid(Pid::from_child(child)), either).unwrap();
@@ -111,27 +113,28 @@ fn a_writer_that_is_stopped_keeps_the_lock_and_nobody_from_searching() {
         world.write("marker.txt", format!("the needle of round {round}x\n"));
         let mut stalled = world.start(&["index", "build"]);
         if !world.writes(&mut stalled, &BTreeSet::new()) {
-            // It has ended, and its number may be that of another process.
+            // The process has ended. Its id may belong to another process already, so it gets no
+            // signal.
             continue;
         }
         kill_process(Pid::from_child(&stalled), Signal::STOP).unwrap();
         let at_work = stopped_at_work(&world, &stalled);
         let mut stalled = Stopped(Some(stalled));
         if !at_work {
-            // It was too fast to be stopped.
+            // The process was too fast to be stopped.
             continue;
         }
         done += 1;
         let dir = world.kept().remove(0);
         let before = fs::read(dir.join("manifest")).unwrap();
-        // Readers go on, with the index that is there.
+        // Readers go on with the existing index.
         let needle = format!("of round {round}x");
         for _ in 0..3 {
             let found = world.ok(&["--index", "auto", &needle]);
             assert!(found.contains("marker.txt"), "{found}");
         }
         world.ok(&["index", "verify"]);
-        // Other writers give up after index_lock_timeout_ms, and say why.
+        // Other writers give up after `index_lock_timeout_ms`, and say why.
         let started = Instant::now();
         let timeout = "index_lock_timeout_ms=300";
         let other = world.run(&["index", "build", "--set", timeout]);
@@ -142,7 +145,7 @@ fn a_writer_that_is_stopped_keeps_the_lock_and_nobody_from_searching() {
         assert!(said.contains("locked by another process"), "{said}");
         assert!(said.contains("try again"), "{said}");
         assert!(waited >= Duration::from_millis(300), "{waited:?}");
-        // A search that would build goes on without an index that is kept.
+        // A search that would build an index goes on without a stored index.
         let found = world.run(&["--index", "on", "--set", timeout, &needle]);
         let out = String::from_utf8_lossy(&found.stdout);
         assert!(
@@ -151,7 +154,7 @@ fn a_writer_that_is_stopped_keeps_the_lock_and_nobody_from_searching() {
         );
         assert_eq!(fs::read(dir.join("manifest")).unwrap(), before);
         assert!(!world.unfinished().is_empty());
-        // Once it goes on, all ends well.
+        // Once the process is continued, it ends with success.
         let stalled = stalled.0.take().unwrap();
         kill_process(Pid::from_child(&stalled), Signal::CONT).unwrap();
         let ended = stalled.wait_with_output().unwrap();

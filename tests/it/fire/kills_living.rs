@@ -1,5 +1,5 @@
-//! The real program, killed while it keeps an index up to date: in the middle of a first build, of a merge, of keeping what a
-//! stopped build has done, and of going on from that.
+//! The real program, killed while it keeps a live index: during a first build, during a merge,
+//! while it saves a stopped build, and while it resumes that build.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,8 +16,9 @@ use super::times;
 use crate::differential::Seeded;
 use crate::support::GUARD;
 
-/// How the program lives. A build reads so little at once that it can be stopped between two batches, and rests between them
-/// because somebody has just searched; and one edited file is worth a merge.
+/// The settings of the program. A batch is small, so a build can be stopped between two batches. A
+/// build rests between batches, because a search has just run. One edited file makes a merge worth
+/// it.
 const HABITS: [&str; 5] = [
     "index_mode=on",
     "index_max_memory_bytes=8192",
@@ -31,13 +32,13 @@ fn with_habits<'a>(args: &[&'a str]) -> Vec<&'a str> {
     args.iter().copied().chain(habits).collect()
 }
 
-/// A moment at which the program is killed.
+/// The moment at which the program is killed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Aim {
     FirstBuild,
-    /// What a build has done is kept, after a signal.
+    /// While it saves a stopped build, after a signal.
     Checkpoint,
-    /// A build that goes on from that.
+    /// While it resumes a stopped build.
     Resumption,
     Merge,
 }
@@ -49,7 +50,7 @@ const AIMS: [Aim; 4] = [
     Aim::Merge,
 ];
 
-/// The program, which answers line by line and keeps its index up to date. It is killed when dropped.
+/// The program with a live index. It answers one request a line. It is killed when dropped.
 struct Living {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -58,7 +59,7 @@ struct Living {
 
 impl Drop for Living {
     fn drop(&mut self) {
-        // It may have ended.
+        // The program may have ended already.
         let _gone = self.child.kill();
         let _gone = self.child.wait();
     }
@@ -91,7 +92,7 @@ impl Living {
         })
     }
 
-    /// Asks until the index is complete and used.
+    /// Searches until the index is complete and used.
     fn ask_until_complete(&mut self, pattern: &str) -> Value {
         let started = Instant::now();
         loop {
@@ -114,7 +115,7 @@ impl Living {
         self.child.wait().unwrap()
     }
 
-    /// Ends it in order.
+    /// Closes the input, so that the program ends regularly.
     #[track_caller]
     fn end(mut self) {
         self.stdin = None;
@@ -122,19 +123,19 @@ impl Living {
     }
 }
 
-/// The files of which an answer has matches.
+/// Returns the files with matches in an answer.
 fn paths(answer: &Value) -> BTreeSet<String> {
     let matches = answer["matches"].as_array().unwrap().iter();
     let paths = matches.map(|one| one["data"]["path"]["text"].as_str().unwrap());
     paths.map(String::from).collect()
 }
 
-/// A tree that is edited, and what is known of it.
+/// A tree that is edited, and the test's knowledge about it.
 struct Edited {
     world: World,
     rng: Seeded,
     edits: u64,
-    /// The files that hold the needle of the last edit.
+    /// The files that contain the needle of the last edit.
     marked: BTreeSet<String>,
 }
 
@@ -152,7 +153,7 @@ impl Edited {
         format!("the needle of edit {}x", self.edits)
     }
 
-    /// Writes a new needle to some files, one of which may be new; and a file may go.
+    /// Writes a new needle to some files, one of which may be new. May remove another file.
     fn edit(&mut self) {
         self.edits += 1;
         self.marked.clear();
@@ -172,8 +173,9 @@ impl Edited {
         }
     }
 
-    /// Edits until a merge has begun to write, asking after each edit: whether a merge is worth it is looked at when something
-    /// changes. Whatever is edited is seen, however far the index is.
+    /// Edits until a merge has begun to write. Searches after each edit, because the program
+    /// decides about a merge only when a file changes. Each search must find the last edit, however
+    /// far the index is.
     #[track_caller]
     fn edit_until_merging(&mut self, living: &mut Living, before: &BTreeSet<String>) {
         let started = Instant::now();
@@ -188,13 +190,13 @@ impl Edited {
         }
     }
 
-    /// Checks that an answer has the needle of the last edit, as it is in the files.
+    /// Checks that an answer has the files with the needle of the last edit.
     #[track_caller]
     fn check(&self, answer: &Value, what: &str) {
         assert_eq!(paths(answer), self.marked, "{what}");
     }
 
-    /// Returns a line of a file that may be as it was from the start.
+    /// Returns a line of a random file. The file may be unedited.
     fn any_line(&mut self) -> String {
         loop {
             let path = format!("{}/{}.txt", self.rng.below(8), self.rng.below(40));
@@ -205,7 +207,7 @@ impl Edited {
         }
     }
 
-    /// Looks into every file.
+    /// Returns the files that contain a line, by reading every file.
     fn files_with(&self, line: &str) -> BTreeSet<String> {
         let tree = self.world.top().join("tree");
         let dirs = (0..8).map(|dir| dir.to_string());
@@ -217,7 +219,7 @@ impl Edited {
         files.filter(holds).collect()
     }
 
-    /// Asks a process that has no index of its own making.
+    /// Checks the index and an answer with new processes, which did not build it.
     #[track_caller]
     fn check_from_outside(&self, what: &str) {
         let verified = self.world.run(&with_habits(&["index", "verify"]));
@@ -227,7 +229,7 @@ impl Edited {
         let listed = self.world.ok(&with_habits(&["index", "list", "--json"]));
         let listed: Value = serde_json::from_str(&listed).unwrap();
         let listed = listed["indexes"].as_array().unwrap();
-        // A segment without a manifest is shown, with what is wrong.
+        // A segment without a manifest is listed with the reason why it is not usable.
         let is_sound = |one: &&Value| one["damaged"].is_null() && one["unchecked"].is_null();
         let sound = listed.iter().filter(is_sound);
         assert_eq!(sound.count(), usize::from(there), "{what}: {listed:?}");
@@ -241,13 +243,13 @@ impl Edited {
         assert!(there || stats["index_exclusion_used"] == false, "{what}");
     }
 
-    /// Whether a build that was stopped is kept.
+    /// Returns true if a stopped build is saved.
     fn has_unfinished(&self) -> bool {
         let mut kept = self.world.kept().into_iter();
         kept.any(|dir| dir.join("unfinished").exists())
     }
 
-    /// Waits until a build has begun to write, for so long at most.
+    /// Waits until a build has begun to write. Returns false after the time `most`.
     fn writes(&self, before: &BTreeSet<String>, most: Duration) -> bool {
         let started = Instant::now();
         while self.world.unfinished().is_subset(before) {
@@ -271,7 +273,7 @@ impl Edited {
         }
     }
 
-    /// Stops a first build by a signal; returns how long its end took, if what it has done was kept.
+    /// Stops a first build with a signal. Returns the time until it ended, if the build was saved.
     fn checkpoint(&mut self, building: Duration) -> Option<Duration> {
         self.forget_index();
         let mut living = Living::start(&self.world);
@@ -286,7 +288,8 @@ impl Edited {
         kept.then_some(took)
     }
 
-    /// Has a process live until it has a complete index and has published it again; then all is tidy.
+    /// Runs the program until its index is complete and was published again. Checks that no other
+    /// file is left.
     #[track_caller]
     fn live_on(&mut self, what: &str) {
         let mut living = Living::start(&self.world);
@@ -318,7 +321,7 @@ impl Edited {
     }
 }
 
-/// How long things take that are to be killed in the middle.
+/// The durations of the operations that are to be interrupted.
 #[derive(Debug)]
 struct Times {
     building: Duration,
@@ -352,7 +355,8 @@ impl Times {
     }
 }
 
-/// Has a process live, and kills it at a moment. Returns true if it was hit at what was aimed at.
+/// Runs the program and kills it at a moment. Returns true if the kill interrupted the intended
+/// operation.
 fn shoot(edited: &mut Edited, aim: Aim, times: &Times) -> bool {
     match aim {
         Aim::FirstBuild | Aim::Checkpoint => edited.forget_index(),
@@ -377,7 +381,7 @@ fn shoot(edited: &mut Edited, aim: Aim, times: &Times) -> bool {
             edited.edit_until_merging(&mut living, &before);
             times.merging
         }
-        // It may have been faster than the answer.
+        // The build may have been done before the answer.
         _ => {
             edited.writes(&before, Duration::from_millis(200));
             match aim {
@@ -398,12 +402,12 @@ fn shoot(edited: &mut Edited, aim: Aim, times: &Times) -> bool {
     let left = !edited.world.unfinished().is_subset(&before);
     let there = edited.world.has_index();
     let in_time = status.code().is_none();
-    // What was there stays until there is something better.
+    // The old files stay until there are better ones.
     assert!(aim != Aim::Merge || there);
     assert!(aim != Aim::Resumption || there || edited.has_unfinished());
     match aim {
         Aim::Merge => in_time && there && left,
-        // Also once it is kept, and the process has not ended.
+        // A kill after the build was saved also counts, as long as the process had not ended.
         Aim::Checkpoint => in_time && !there && (left || edited.has_unfinished()),
         Aim::FirstBuild | Aim::Resumption => in_time && !there && left,
     }
@@ -419,7 +423,8 @@ fn a_program_that_is_killed_while_its_index_lives_leaves_one_or_none() {
     println!("{times:?}");
     let (mut hits, mut shots) = ([0; AIMS.len()], [0; AIMS.len()]);
     let (mut rounds, mut kept, mut lives) = (0, 0, 0);
-    // Whether a kill comes in time is for the scheduler to say, so there are as many rounds as it takes.
+    // The scheduler decides whether a kill comes in time, so the test repeats rounds until enough
+    // of them did.
     while hits.iter().any(|hits| *hits < wanted) {
         assert!(
             start.elapsed() < GUARD * self::times() as u32,
@@ -427,7 +432,7 @@ fn a_program_that_is_killed_while_its_index_lives_leaves_one_or_none() {
         );
         rounds += 1;
         if rounds % 40 == 0 {
-            // The machine may have become slower, or faster, than it was.
+            // The speed of the machine may have changed, so measure again.
             times = Times::measure(&mut edited);
         }
         let lacking = (0..AIMS.len()).filter(|n| hits[*n] < wanted);

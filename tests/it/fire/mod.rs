@@ -1,8 +1,12 @@
-//! What is kept, under fire: operations that fail, losses of power, damage, killed and stopped processes, crowds, full
-//! disks. Whatever happens, there is the old index or the new one, whole, or it is noticed that there is none.
+//! Fault injection on stored indexes: operations that fail, losses of power, damage, killed and
+//! stopped processes, many processes at once, full disks.
 //!
-//! One variable of the environment sizes all of it: `FORGE_SEARCH_TEST_FIRE` times as much is done as by default. Continuous
-//! integration does ten times as much once, in a release build. Every test prints how much that was.
+//! The guarantee under test: after every fault there is the whole old index, or the whole new one,
+//! or a noticed absence of both.
+//!
+//! The environment variable `FORGE_SEARCH_TEST_FIRE` is a factor for the amount of work; the
+//! default is 1. Continuous integration runs these tests once with a factor of 10, in a release
+//! build. Each test prints how much work it did.
 
 mod crashes;
 mod crashes_merging;
@@ -19,7 +23,7 @@ mod power;
 mod privacy;
 mod program;
 
-/// How many times as much is done as by default.
+/// Returns the factor by which the work exceeds the default.
 fn times() -> u64 {
     match std::env::var("FORGE_SEARCH_TEST_FIRE") {
         Ok(text) => match text.parse() {

@@ -1,4 +1,5 @@
-//! Places that will not do: full disks, read-only directories, directories of others; and clocks that are wrong.
+//! Unusable places for indexes: full disks, read-only directories and directories of other users.
+//! Also wrong clocks.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -22,8 +23,9 @@ const MAPPED: Variant = Variant {
     ..LIVE
 };
 
-/// What a shell does in a tree whose cache takes little: an index that fits, one that does not, and one that does again.
-/// `$1` is the program, `$2` the tree. `limit` is prefixed to a build that is to fail.
+/// A shell script for a tree with a small cache. It builds an index that fits, one that does not
+/// fit, and one that fits again. `$1` is the program, `$2` the tree. `limit` is prefixed to the
+/// build that must fail.
 const SCRIPT: &str = r#"
 set -u
 cd "$2"
@@ -44,7 +46,7 @@ rm -f many*.txt
 echo ended well
 "#;
 
-/// Returns whether whoever is in this shell can mount a filesystem, for itself alone.
+/// Returns true if a process in this shell can mount a filesystem that only this process sees.
 fn may_mount(shell: &[&str]) -> bool {
     let tried = Command::new(shell[0])
         .args(&shell[1..])
@@ -53,7 +55,7 @@ fn may_mount(shell: &[&str]) -> bool {
     tried.is_ok_and(|tried| tried.status.success())
 }
 
-/// Runs a script over a small tree, as `shell` runs it.
+/// Runs a script over a small tree in `shell`.
 #[track_caller]
 fn run_script(shell: &[&str], script: &str) {
     let place = tempfile::tempdir().unwrap();
@@ -61,7 +63,7 @@ fn run_script(shell: &[&str], script: &str) {
     fs::create_dir(&tree).unwrap();
     fs::create_dir(&cache).unwrap();
     fs::write(tree.join("a.txt"), "a rare needle\n").unwrap();
-    // Made by the script itself, and none of its business.
+    // The script creates these files itself, so searches must ignore them.
     fs::write(tree.join(".ignore"), "out\nerr\n").unwrap();
     let output = Command::new(shell[0])
         .args(&shell[1..])
@@ -78,7 +80,8 @@ fn run_script(shell: &[&str], script: &str) {
     assert!(said.ends_with("ended well\n"), "{said}\n{err}");
 }
 
-/// Where this user may not mount anything a limit on the size of files has to do; that is tested everywhere.
+/// A user who can't mount a filesystem tests with a limit on the size of files instead. That
+/// variant runs everywhere.
 #[test]
 fn a_full_disk_leaves_the_old_index_and_every_answer() {
     let limited = "limited() ( trap '' XFSZ; ulimit -f 40; exec \"$@\" )";
@@ -89,7 +92,7 @@ fn a_full_disk_leaves_the_old_index_and_every_answer() {
             let setup = "mount -t tmpfs -o size=160k,mode=700 none \"$XDG_CACHE_HOME\" || exit 1\nlimited() { \"$@\"; }";
             run_script(shell, &format!("{setup}\n{SCRIPT}"));
             mounted += 1;
-            // The other way to mount one gives the same filesystem.
+            // The other way of mounting gives the same filesystem.
             if !is_long() {
                 break;
             }
@@ -101,7 +104,8 @@ fn a_full_disk_leaves_the_old_index_and_every_answer() {
     }
 }
 
-/// What a shell does with a cache on a filesystem that is mounted for reading only. `$1` is the program, `$2` the tree.
+/// A shell script with a cache on a filesystem that is mounted read-only. `$1` is the program, `$2`
+/// the tree.
 const READ_ONLY: &str = r#"
 set -u
 cd "$2"
@@ -153,7 +157,7 @@ grep -Eq "^ *storage_fallback_reason +PERMISSION_DENIED$" err || fail "why it is
 echo ended well
 "#;
 
-/// The rights of files say nothing there, and root has no more of them than others.
+/// On such a filesystem, permissions do not matter: root can't write there either.
 #[test]
 fn fr_lsi_stor_fallback_01_a_filesystem_that_is_mounted_for_reading_only_serves_and_changes_no_answer()
  {
@@ -223,7 +227,7 @@ fn where_nothing_can_be_written_the_old_index_serves_and_the_next_build_says_why
             let request = json!({"pattern": "needle"});
             assert_eq!(compare(&setup, &request).0.excluded, 1);
             let dir = setup.kept().dir();
-            // Neither the files nor what they are in.
+            // Neither the files nor their directories are writable.
             let files = names(&dir).into_iter().map(|name| dir.join(name));
             files.for_each(|file| chmod(&file, 0o400));
             chmod(&dir, 0o500);
@@ -287,12 +291,12 @@ fn a_cache_that_others_own_or_reach_into_is_refused() {
                 ("link", Some("a symbolic link")),
             ] {
                 let cache = tree.with_file_name(name);
-                // Without root nothing can be given to others.
+                // Only root can give a directory to another user.
                 if !cache.exists() {
                     continue;
                 }
                 let opened = Setup::new(&tree).with_indexes_at(MAPPED, &cache);
-                // What only shows when something is to be made shows then.
+                // Some problems show only when the store creates a directory, so build.
                 opened.build(&Host::hasty());
                 let fallback = opened.kept().indexes.fallback();
                 let said = fallback.map(|fallback| fallback.message.clone());
@@ -309,7 +313,7 @@ fn a_cache_that_others_own_or_reach_into_is_refused() {
                         refused += 1;
                     }
                 }
-                // An index in memory is as good.
+                // The index in memory excludes as many files.
                 assert_eq!(compare(&opened, &request).0.excluded, 1, "{name}");
             }
             println!("{refused} directories refused");
@@ -318,7 +322,7 @@ fn a_cache_that_others_own_or_reach_into_is_refused() {
     );
 }
 
-/// A host whose clock is wrong.
+/// A host with a wrong clock.
 struct Skewed {
     seconds: i64,
 }
@@ -352,14 +356,15 @@ fn a_clock_that_is_set_back_or_forward_changes_no_answer() {
         indexes.build(tree.root(), sandbox.reach(), &host).unwrap();
         let opened = setup.clone().reopened();
         let tally = compare(&opened, &request).0;
-        // Files of the future may still be changing.
+        // A file with a time in the future may still be changing, so it is not excluded.
         assert_eq!(tally.excluded, u64::from(years >= 0), "round {round}");
         let marker = format!("marker{round}x");
         tree.file("b.txt", format!("{marker}\n"));
         let (_, found) = compare(&opened, &json!({"pattern": marker}));
         assert_eq!(found.unwrap().count, 1);
     }
-    // Publications are numbered whatever the time is, and whoever comes last is what is found.
+    // Publications are numbered independently of the clock. The last publication is the one that is
+    // loaded.
     let place = tempfile::tempdir().unwrap();
     let store = store(&place.path().join("store"), None);
     let mut last = 0;
@@ -379,7 +384,7 @@ fn a_clock_that_is_set_back_or_forward_changes_no_answer() {
     }
 }
 
-/// What can't be read can't say its number; the names of its files do.
+/// The number in a damaged manifest can't be read. The names of the other files contain it too.
 #[test]
 fn a_number_of_a_damaged_index_is_not_given_again() {
     let place = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Losses of power: what is left of what was not synced, anything of which may be gone, torn, or there in another order.
+//! Simulated losses of power. Every operation that was not synced may be lost, torn, or kept in
+//! another order.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, HashSet};
@@ -13,20 +14,20 @@ use super::disks::{Forgotten, Image, Op};
 use super::edition::{key, load, store};
 use crate::differential::Seeded;
 
-/// The unit in which a disk writes.
+/// The unit in which a disk writes, in bytes.
 const SECTOR: usize = 512;
 
-/// The numbers of the keys that are used.
+/// The numbers of the keys in use.
 pub(super) const KEYS: [u64; 2] = [1, 2];
 
-/// A file or directory.
+/// A file, by its number, or a directory.
 #[derive(Clone, Copy, Debug)]
 enum Node {
     Dir,
     File(usize),
 }
 
-/// A change of a name, in a directory.
+/// A change of a name in a directory.
 #[derive(Clone, Debug)]
 enum Change {
     Put(PathBuf, Node),
@@ -62,7 +63,7 @@ struct Content {
     synced: Vec<u8>,
 }
 
-/// A disk on which operations were done, and of which it is known what survives a loss of power.
+/// A disk after some operations. It knows which of them survive a loss of power.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Medium {
     files: BTreeMap<usize, Content>,
@@ -72,7 +73,7 @@ pub(super) struct Medium {
 }
 
 impl Medium {
-    /// A disk on which an image is synced. The numbers of its files are not those of files that are made later.
+    /// Returns a disk on which an image is synced. Its files have numbers that no later file gets.
     fn of(image: &Image) -> Medium {
         let mut medium = Medium::default();
         for (n, (path, content)) in image.iter().enumerate() {
@@ -124,10 +125,11 @@ impl Medium {
         self.pending.push(change);
     }
 
-    /// What a loss of power may leave, one of many possibilities. `base` is always there.
+    /// Returns one of the many images that a loss of power may leave. `base` always exists.
     pub(super) fn after_power_loss(&self, base: &Path, rng: &mut Seeded) -> Image {
         let mut names = self.durable.clone();
-        // All, none, those up to a moment, or any.
+        // Of the pending changes, all survive, or none, or those before a moment, or a random
+        // choice.
         let (mode, moment) = (rng.below(6), rng.below(self.pending.len() + 1));
         for (n, change) in self.pending.iter().enumerate() {
             let survives = match mode {
@@ -143,7 +145,7 @@ impl Medium {
         let mut image = Image::new();
         for (path, node) in &names {
             let above = path.parent().unwrap();
-            // Paths come after those above them.
+            // A directory sorts before the paths below it.
             if above != base && !image.contains_key(above) {
                 continue;
             }
@@ -157,7 +159,7 @@ impl Medium {
     }
 }
 
-/// What may be left of a file.
+/// Returns one possible content of a file after a loss of power.
 fn torn(content: &Content, rng: &mut Seeded) -> Vec<u8> {
     let Content { written, synced } = content;
     if written == synced {
@@ -186,13 +188,13 @@ fn torn(content: &Content, rng: &mut Seeded) -> Vec<u8> {
 pub(super) fn hash(image: &Image) -> u64 {
     let mut hasher = DefaultHasher::new();
     for (path, content) in image {
-        // In which directory it was made does not tell images apart.
+        // The temporary directory's name must not make two images different.
         (path.file_name(), content).hash(&mut hasher);
     }
     hasher.finish()
 }
 
-/// Puts an image of what is below `from` below `to`, in the place of what is there.
+/// Replaces the contents of `to` by an image of the contents of `from`.
 pub(super) fn restore(image: &Image, from: &Path, to: &Path) {
     let mut builder = fs::DirBuilder::new();
     builder.mode(0o700);
@@ -212,21 +214,22 @@ pub(super) fn restore(image: &Image, from: &Path, to: &Path) {
     }
 }
 
-/// The answers with the index of each key; `None` where there is none.
+/// The answers with the index of each key; `None` if there is no index.
 pub(super) type State = [Option<String>; KEYS.len()];
 
-/// What was done, and between which states.
+/// The operations that were done, and the states between them.
 pub(super) struct History {
     pub(super) base: PathBuf,
     pub(super) before: Image,
     pub(super) ops: Vec<Op>,
-    /// The numbers of operations after which a state is reached, in order. That before the first one is `first`.
+    /// Each state, with the number of operations after which it is reached, in order. `first` is
+    /// the state before all of them.
     pub(super) reached: Vec<(usize, State)>,
     pub(super) first: State,
 }
 
 impl History {
-    /// Begins one without any operations, from a state of what is on the disk.
+    /// Starts a history without operations, from the state on the disk.
     pub(super) fn new(base: &Path, before: Image, first: State) -> History {
         History {
             base: base.to_path_buf(),
@@ -237,7 +240,7 @@ impl History {
         }
     }
 
-    /// The states that may be found after a loss of power when so many operations were done.
+    /// Returns the states that are allowed after a loss of power when `done` operations were done.
     pub(super) fn allowed(&self, done: usize) -> [&State; 2] {
         let mut before = &self.first;
         for (ops, state) in &self.reached {
@@ -258,7 +261,8 @@ impl History {
     }
 }
 
-/// Opens what is there. Each key has one of the states allowed for it, whole, or something is wrong.
+/// Opens the indexes on the disk and returns their state. An index that can't be opened is an
+/// error.
 pub(super) fn found(store: &Store) -> Result<State, String> {
     let one = |number| {
         let key = key(number);
@@ -282,15 +286,16 @@ pub(super) fn check(store: &Store, allowed: [&State; 2]) -> Result<State, String
     Ok(found)
 }
 
-/// A life of indexes in a store.
+/// A sequence of actions on the indexes in a store.
 pub(super) trait Life: Sized {
-    /// How many different images there are of one, at most.
+    /// The maximal number of different images of one life.
     const IMAGES: usize;
 
-    /// Lives on a disk below `base`, in an order of its own for each seed.
+    /// Runs a life on a disk below `base`. Each seed gives another order of actions.
     fn live(base: &Path, seed: u64, forgotten: Forgotten) -> (Self, History);
 
-    /// Looks at what is there after a loss of power, beside the states that were found. It may be used up.
+    /// Checks the store after a loss of power, beyond the states that were found. May change the
+    /// store.
     ///
     /// # Errors
     ///
@@ -298,7 +303,7 @@ pub(super) trait Life: Sized {
     fn look(&mut self, store: &Store, found: &State) -> Result<(), String>;
 }
 
-/// What came of it.
+/// The counts of the lives, of their operations and of the images after a loss of power.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) lives: usize,
@@ -308,7 +313,8 @@ pub(super) struct Tally {
     pub(super) new: usize,
 }
 
-/// Loses power at every operation of lives, until there were so many different images. Returns what came of it, and the lives.
+/// Cuts the power at every operation of lives, until there were `wanted` different images. Returns
+/// the counts and the lives.
 pub(super) fn lose_power<L: Life>(
     forgotten: Forgotten,
     wanted: usize,

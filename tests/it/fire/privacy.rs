@@ -1,4 +1,5 @@
-//! What is kept says nothing of what is in files: no text, no n-gram as text, no name of what is denied.
+//! The stored index reveals no content of files: no text, no n-gram as text, and no name of a
+//! denied file.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use super::disks::image_of;
 use crate::cli::forge_search;
 
-/// Words that are in one file each, and nowhere else. In two trees, other files have them.
+/// Words that are in one file each. The two trees have them in different files.
 const WORDS: [&str; 6] = [
     "zqxjvkwy",
     "Pfmbqzgh",
@@ -18,7 +19,7 @@ const WORDS: [&str; 6] = [
     "éñüzqjxk",
 ];
 
-/// Names that patterns deny, and what is in those files.
+/// The names of denied files, and the contents of these files.
 const DENIED: [(&str, &str); 3] = [
     ("secret/xvqzinner.txt", "jxqzvwkq"),
     ("src/private-zvqx.secret", "wvqzjkxp"),
@@ -27,12 +28,12 @@ const DENIED: [(&str, &str); 3] = [
 
 struct World {
     place: tempfile::TempDir,
-    /// What the program has said, on both of its channels.
+    /// The output of the program, on both of its channels.
     said: Vec<u8>,
 }
 
 impl World {
-    /// A tree with the words, of which nothing but these is the same in two worlds.
+    /// Returns a tree with the words. The two worlds have only these words in common.
     fn new(number: usize, storage: &str) -> World {
         let place = tempfile::tempdir().unwrap();
         let mut world = World {
@@ -89,7 +90,8 @@ impl World {
         output
     }
 
-    /// All bytes that were written anywhere, by file; others can't reach any of it.
+    /// Returns all bytes that were written anywhere, by file. Checks that other users can't read
+    /// them.
     fn kept(&self) -> Vec<(PathBuf, Vec<u8>)> {
         check_private(&self.place.path().join("cache/forge/search-index"));
         let files = image_of(&self.place.path().join("cache")).into_iter();
@@ -102,7 +104,8 @@ impl World {
     }
 }
 
-/// Checks that only this user can reach what is in a directory and in those below it; returns how much that is.
+/// Checks that only this user can access a directory and its contents. Returns the number of files
+/// and directories.
 fn check_private(dir: &Path) -> usize {
     let found: Vec<PathBuf> = image_of(dir).into_keys().collect();
     for path in found.iter().map(PathBuf::as_path).chain([dir]) {
@@ -119,7 +122,7 @@ fn holds(kept: &[(PathBuf, Vec<u8>)], part: &[u8]) -> Option<PathBuf> {
     found.map(|(path, _)| path.clone())
 }
 
-/// The n-grams of a text, as text in several encodings.
+/// Returns the n-grams of a text, as text in several encodings.
 fn grams(text: &str) -> Vec<Vec<u8>> {
     let chars: Vec<char> = text.chars().collect();
     let mut grams = Vec::new();
@@ -149,19 +152,20 @@ fn check(storage: &str) {
         }
         for gram in grams(word) {
             looked_for += 1;
-            // Three bytes may come about by chance, in a checksum or a time; hardly in both worlds.
+            // Three bytes may occur by chance, in a checksum or a time, but hardly in both worlds.
             let found = kept.each_ref().map(|kept| holds(kept, &gram));
             assert!(found.contains(&None), "{word}: {gram:?} is in {found:?}");
         }
     }
-    // The patterns themselves are part of the key.
+    // The denied patterns are part of the stored key. So these are only the parts of denied names
+    // that no pattern contains.
     for name in ["xvqzinner", "private-zvqx"] {
         for kept in &kept {
             looked_for += 1;
             assert_eq!(holds(kept, name.as_bytes()), None, "{name}");
         }
     }
-    // What the test relies on: names of files are kept, and found.
+    // Proves a premise of the test: names of other files are stored, and this search finds them.
     assert!(holds(&kept[0], b"d1").is_some());
     println!(
         "{storage}: {looked_for} pieces of text are not in {} files",
@@ -176,15 +180,17 @@ fn nothing_that_is_kept_or_said_has_text_of_files_or_names_of_denied_ones() {
     check("sqlite");
 }
 
-/// What an index that lives tells other processes is no exception either: while denied files change, and it says why it is uncertain.
+/// The status that a live index publishes is no exception. Denied files change here, and the status
+/// explains why the index is uncertain.
 #[test]
 fn what_a_living_index_tells_has_no_text_of_files_and_no_name_of_a_denied_one() {
     use std::io::{BufRead, BufReader, Write};
 
     let mut world = World::new(1, "mmap");
     let place = world.place.path().join("cache/forge/search-index");
-    // So that it has something to explain: nothing proves that all changes were heard. The files for that can't be beside the
-    // indexes, and temporary files would be inside the tree.
+    // Makes the index uncertain, so that its status has a reason. The watcher needs cookie files to
+    // prove that all changes were reported. Here it can create them neither next to the indexes nor
+    // in the temporary directory, which is inside the tree.
     let _ = fs::remove_dir_all(place.join("cookies"));
     fs::write(place.join("cookies"), "in the way").unwrap();
     let mut child = world
@@ -233,7 +239,7 @@ fn what_a_living_index_tells_has_no_text_of_files_and_no_name_of_a_denied_one() 
     assert!(!String::from_utf8_lossy(&status.stdout).contains("in process"));
 }
 
-/// Temporary files are no exception: what a killed build leaves behind.
+/// The temporary files that a killed build leaves behind are no exception.
 #[test]
 fn an_unfinished_file_has_no_text_of_files_either() {
     use super::edition::{Edition, key, store};
@@ -243,7 +249,7 @@ fn an_unfinished_file_has_no_text_of_files_either() {
     let left: std::cell::RefCell<Vec<(PathBuf, Vec<u8>)>> = Default::default();
     let edition = Edition::of(7, 40);
     edition.publish_seen(&store, &key(1), &|| {
-        // The directory of the index, two locks, and a file without its name.
+        // There are the directory of the index, two locks, and a temporary file.
         assert!(check_private(store.root()) >= 4);
         let files = image_of(place.path()).into_iter();
         let files = files.filter_map(|(path, content)| Some((path, content?)));

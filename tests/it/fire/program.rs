@@ -1,4 +1,4 @@
-//! The real program, its tree and its cache, for tests that end it.
+//! The real program with its tree and its cache, for tests that kill it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use super::edition::names;
 use crate::cli::forge_search;
 use crate::support::GUARD;
 
-/// A tree for the real program, and a cache beside it.
+/// A tree for the real program, and a cache next to it.
 pub(super) struct World {
     place: tempfile::TempDir,
 }
@@ -72,7 +72,7 @@ impl World {
         self.top().join("cache/forge/search-index")
     }
 
-    /// The directories of indexes.
+    /// Returns the directories of indexes.
     pub(super) fn kept(&self) -> Vec<PathBuf> {
         let store = self.store();
         let names = names(&store).into_iter();
@@ -80,19 +80,21 @@ impl World {
         indexes.map(|name| store.join(name)).collect()
     }
 
-    /// Whether there is an index: a manifest says so.
+    /// Returns true if there is an index, that is, a manifest.
     pub(super) fn has_index(&self) -> bool {
         self.kept().iter().any(|dir| dir.join("manifest").exists())
     }
 
-    /// The names of files that are being written, or whose writers did not come to their end.
+    /// Returns the names of temporary files: they are being written, or their writers did not
+    /// finish.
     pub(super) fn unfinished(&self) -> BTreeSet<String> {
         let names = self.kept().into_iter().flat_map(|dir| names(&dir));
         names.filter(|name| name.ends_with(".tmp")).collect()
     }
 
-    /// Waits until a build has begun to write, and holds the lock therefore. Returns false if it was too fast to be seen at
-    /// that: who watches may have had no processor. `before` are the files that others left.
+    /// Waits until a build has begun to write, and so holds the lock. Returns false if the build
+    /// ended unseen, because the test had no processor in time. `before` are the files that earlier
+    /// builds left.
     pub(super) fn writes(&self, child: &mut Child, before: &BTreeSet<String>) -> bool {
         let started = Instant::now();
         while self.unfinished().is_subset(before) {

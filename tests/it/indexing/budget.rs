@@ -1,5 +1,5 @@
-//! How long a call may spend on its index (`index_maint_budget_fraction`): waiting for locks, and
-//! comparing the index with the tree. The clocks are the tests' own.
+//! The time that a call may spend on its index (`index_maint_budget_fraction`): waiting for locks,
+//! and comparing the index with the tree. The clocks are test doubles.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::support::Tree;
 /// Longer than any test.
 const FOR_EVER_MS: u64 = 86_400_000;
 
-/// The ways of keeping an index on a disk that this build knows.
+/// Returns the storages on disk of this build.
 fn on_disk() -> Vec<IndexStorage> {
     let storages = VARIANTS.iter().map(|variant| variant.storage);
     let mut storages: Vec<IndexStorage> = storages
@@ -29,7 +29,7 @@ fn on_disk() -> Vec<IndexStorage> {
     storages
 }
 
-/// Searches on another thread, by a clock.
+/// Searches on another thread, with a clock of the test.
 #[track_caller]
 fn search(opened: &Opened, clock: impl Clock + 'static, request: Value) -> SearchResponse {
     let mut context = opened.context.clone();
@@ -40,7 +40,7 @@ fn search(opened: &Opened, clock: impl Clock + 'static, request: Value) -> Searc
     ends(move || tool.search(&request, &context).unwrap())
 }
 
-/// Checks that an answer is whole although its index could not be used in time.
+/// Checks that an answer is complete although its index could not be used in time.
 #[track_caller]
 fn check_out_of_time(world: &World, found: SearchResponse, request: &Value) -> Stats {
     let mut found = found;
@@ -66,7 +66,7 @@ fn fr_lsi_idx_05_a_locked_index_takes_no_more_than_the_maintenance_budget() {
         world.built();
         let dir = world.cache.join(&world.kept()[0]);
         let lock = locked(&dir, LockFile::Readers);
-        // A quarter of it is waited for in any case.
+        // A quarter of the timeout is spent waiting.
         let request = json!({"pattern": "needle", "timeout_ms": 400});
         for request in [
             &request,
@@ -75,7 +75,7 @@ fn fr_lsi_idx_05_a_locked_index_takes_no_more_than_the_maintenance_budget() {
             let found = search(&world.open(), FakeClock::new(), request.clone());
             check_out_of_time(&world, found, request);
         }
-        // For a single file, only `stats` ask for it.
+        // The search of a single file asks for the index only because of `stats`.
         let file = json!({"pattern": "needle", "timeout_ms": 400, "path": "a/one.txt"});
         let found = search(&world.open(), FakeClock::new(), file.clone());
         check_out_of_time(&world, found, &file);
@@ -83,7 +83,7 @@ fn fr_lsi_idx_05_a_locked_index_takes_no_more_than_the_maintenance_budget() {
         let found = search(&opened, FakeClock::new(), request.clone());
         check_out_of_time(&world, found, &request);
         drop(lock);
-        // Nothing of that is remembered.
+        // The process does not remember the failure.
         world.check_used(&opened, &needle());
     }
 }
@@ -103,7 +103,7 @@ fn fr_lsi_idx_conc_02_a_lock_timeout_that_is_shorter_than_the_budget_counts() {
         let mut found = search(&opened, FakeClock::new(), request.clone());
         let stats = found.stats.take().unwrap();
         assert_eq!(found.to_json(), world.plain(&request).to_json());
-        // No state of it is known, and nothing has changed it.
+        // The state of the index is unknown, and nothing has changed.
         assert_eq!(
             (
                 stats.index_safety_state.as_str(),
@@ -118,8 +118,8 @@ fn fr_lsi_idx_conc_02_a_lock_timeout_that_is_shorter_than_the_budget_counts() {
     }
 }
 
-/// One call opens the index, and waits for a lock of another process for as long as it may. Another
-/// call of the same process waits for that one no longer than its own budget.
+/// One call opens the index, and waits for the lock of another process as long as it may. Another
+/// call of the same process waits for the first call no longer than its own budget.
 #[test]
 fn fr_lsi_idx_05_a_call_waits_for_another_that_opens_the_index_within_its_own_budget() {
     for storage in on_disk() {
@@ -149,7 +149,7 @@ fn fr_lsi_idx_05_a_call_waits_for_another_that_opens_the_index_within_its_own_bu
     }
 }
 
-/// SQLite has locks of its own, which a process that repairs or copies a database holds.
+/// SQLite has its own locks. A process that repairs or copies a database holds them.
 #[cfg(feature = "sqlite")]
 #[test]
 fn fr_lsi_idx_05_a_locked_database_takes_no_more_than_the_maintenance_budget() {
@@ -171,8 +171,9 @@ fn fr_lsi_idx_05_a_locked_database_takes_no_more_than_the_maintenance_budget() {
     world.check_used(&opened, &needle());
 }
 
-/// More directories than the budgets of these tests have milliseconds. No file lies directly in them: those
-/// that a search opens for the files in them take none of its budget.
+/// Returns a tree with more directories than the budgets of these tests have milliseconds. The
+/// directories contain no files directly: a search opens the directories of its files without
+/// spending budget.
 fn many_directories() -> Tree {
     let tree = Tree::of(FILES);
     for n in 0..400 {
@@ -181,7 +182,7 @@ fn many_directories() -> Tree {
     tree
 }
 
-/// A request that has so much time that it never ends the search.
+/// Returns a request whose timeout never ends the search.
 fn endless(pattern: &str) -> Value {
     json!({"pattern": pattern, "timeout_ms": 10_000_000})
 }
@@ -193,7 +194,7 @@ fn fr_lsi_bud_maint_01_comparing_the_index_with_the_tree_ends_with_the_budget() 
             config.index_storage = storage;
         });
         world.built();
-        // 200 and 20,000 milliseconds, one for each look at the clock.
+        // These budgets are 200 ms and 20,000 ms. The clock advances 1 ms each time it is read.
         let (short, long) = (0.000_02, 0.002);
         for (fraction, is_used) in [(0.0, false), (short, false), (long, true), (1.0, true)] {
             let world = World {
@@ -215,7 +216,7 @@ fn fr_lsi_bud_maint_01_comparing_the_index_with_the_tree_ends_with_the_budget() 
             );
             assert!(stats.index_exclusion_used, "{fraction}: {stats:?}");
         }
-        // Of another directory nothing is compared.
+        // A search of another directory compares only that directory.
         let world = world.config(|config| config.index_maint_budget_fraction = short);
         let request = json!({"pattern": "needle", "timeout_ms": 10_000_000, "path": "a/b"});
         let opened = world.open();
@@ -233,14 +234,14 @@ fn fr_lsi_bud_maint_01_all_attempts_of_a_call_have_one_budget() {
     world.tree.file("long.txt", "a most unusual haystack\n");
     world.built();
     let mut states = Vec::new();
-    // A comparison takes at least 400 looks at the clock, and there are three. Whoever waits for it
-    // looks as well, some hundred times if the machine is busy.
+    // A comparison reads the clock at least 400 times, and there are three. The call that waits for
+    // a comparison also reads the clock, some hundred times if the machine is busy.
     for fraction in [0.000_048, 0.000_1, 0.000_3] {
         let mut setup = world.setup.clone();
         setup.config.index_maint_budget_fraction = fraction;
         let (tool, context) = setup.indexing_tool();
         let opened = Opened { tool, context };
-        // Within two edits, and not within one.
+        // The pattern matches within two edits, and not within one.
         let request = json!({"pattern": "a most XXusual haystack", "fixed_strings": true, "timeout_ms": 10_000_000});
         let found = search(&opened, TickingClock::new(), request);
         assert_eq!(found.count, 1, "{found:?}");
@@ -256,7 +257,7 @@ fn fr_lsi_bud_maint_01_all_attempts_of_a_call_have_one_budget() {
     assert_eq!(states, [exceeded(), exceeded(), complete]);
 }
 
-/// The budgets of a build are those of one that nobody waits for.
+/// The budgets of a build count only for builds that no caller waits for.
 #[test]
 fn fr_lsi_bud_init_01_a_build_that_somebody_waits_for_has_no_budget() {
     let world = World::new().config(|config| {
@@ -265,14 +266,16 @@ fn fr_lsi_bud_init_01_a_build_that_somebody_waits_for_has_no_budget() {
         config.index_build_timeout_ms = 1;
     });
     let opened = world.open();
-    // As `--index on` and `call --wait-index` do, and then as `index build`.
+    // `ensure` is the way of `--index on` and `call --wait-index`; `build` is the way of
+    // `index build`.
     assert_eq!(opened.ensure(), [true]);
     world.check_used(&opened, &needle());
     assert_eq!(opened.build()[0].unfinished, None);
     world.check_used(&opened, &needle());
 }
 
-/// Who vouches that nothing changes has nothing compared.
+/// With `index_frozen`, the user guarantees that the tree does not change. So no comparison is
+/// made.
 #[test]
 fn fr_lsi_bud_maint_03_a_frozen_tree_needs_no_maintenance() {
     let world = World::over(many_directories()).config(|config| {
@@ -282,7 +285,7 @@ fn fr_lsi_bud_maint_03_a_frozen_tree_needs_no_maintenance() {
     let opened = world.built();
     let found = search(&opened, TickingClock::new(), endless("needle"));
     assert!(found.stats.unwrap().index_exclusion_used);
-    // Also where it has to be opened first, with nobody in the way.
+    // The same holds if the index has to be opened first, without a lock of another process.
     let found = search(&world.open(), TickingClock::new(), endless("needle"));
     assert!(found.stats.unwrap().index_exclusion_used);
 }

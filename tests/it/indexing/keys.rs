@@ -1,4 +1,5 @@
-//! Index keys: what another index is needed for, and what is filtered while searching.
+//! Index keys: settings that need an index of their own, and options that are filtered at search
+//! time.
 
 use forge_search::index::walk::IgnoreRules;
 use std::fs;
@@ -43,7 +44,7 @@ fn fr_lsi_idx_key_02_another_key_is_another_index() {
     let opened = world.open();
     let stats = world.check_unused(&opened, &needle());
     assert_eq!(stats.index_safety_state, "ABSENT");
-    // It is built under the new key; the other stays for those who have the other settings.
+    // A build under the new key keeps the old index, for processes with the old settings.
     opened.build();
     world.check_used(&opened, &needle());
     assert_eq!(world.kept().len(), 2);
@@ -68,7 +69,7 @@ fn fr_lsi_idx_key_02_a_key_is_compared_component_by_component() {
         let user = format!("uid={} gid=", rustix::process::geteuid().as_raw());
         assert!(good.key.access.starts_with(&user), "{}", good.key.access);
     }
-    // As if the hashes of two keys were the same: the name of the directory proves nothing.
+    // Simulates two keys with the same hash: the name of the directory proves nothing.
     let changes: [fn(&mut forge_search::format::manifest::KeyParts); 7] = [
         |key| key.hidden = true,
         |key| key.casefold = "UNICODE_SIMPLE".to_string(),
@@ -99,7 +100,8 @@ fn fr_lsi_cand_lit_04_parameters_must_match() {
     world.check_used(&opened, &needle());
     let dir = world.cache.join(&world.kept()[0]);
     let good = manifest(&dir);
-    // They are kept with the index. What its parts say of them is the same, or the index is damaged.
+    // The parameters are stored with the index. If parts of the index contradict them, it is
+    // damaged.
     let bloom = &good.bloom;
     assert_eq!((bloom.bits, bloom.hashes), (5_025_332, 7));
     assert_eq!(bloom.ngram_chars, 3);
@@ -118,7 +120,7 @@ fn fr_lsi_cand_lit_04_parameters_must_match() {
     }
     fs::write(dir.join("manifest"), good.encode().unwrap()).unwrap();
     world.check_used(&world.open(), &needle());
-    // Others that are asked for are those of another index, under a key of its own.
+    // Other parameters in the configuration belong to another index, with its own key.
     let world = world.config(|config| config.bloom_target_fp_rate = 0.001);
     let opened = world.open();
     let stats = world.check_unused(&opened, &needle());
@@ -166,7 +168,8 @@ fn fr_lsi_idx_sched_02_the_options_of_the_index_can_be_configured() {
     assert_eq!(world.check_used(&opened, &no_ignore).candidates_total, 8);
     world.check_unused(&opened, &needle());
     world.check_unused(&opened, &hidden);
-    // An index that follows links is one; but what links lead to is not tracked, so it leaves nothing out.
+    // An index with followed links can be built. But the targets of links are not tracked, so it
+    // excludes no file.
     let world = world.config(|config| {
         config.index_default_no_ignore = false;
         config.index_default_follow = true;
@@ -188,7 +191,7 @@ fn fr_lsi_idx_sched_03_requests_with_other_options_do_without_an_index() {
         let stats = world.check_unused(&opened, &request);
         let reason = opened.explain(&request).reason.unwrap();
         assert!(reason.contains("hidden, follow and no_ignore"), "{reason}");
-        // Another key, of which there is none.
+        // The options need another key, for which there is no index.
         assert_eq!(stats.index_safety_state, "ABSENT", "{option}");
         assert_eq!(stats.index_uncertain_reason, None, "{option}");
         let file = json!({"pattern": "needle", "path": "b/seven.txt", option: true});
@@ -208,7 +211,8 @@ fn fr_lsi_idx_sched_04_requests_for_less_do_without_an_index_too() {
     let opened = world.built();
     let all = json!({"pattern": "needle", "hidden": true, "no_ignore": true});
     assert_eq!(world.check_used(&opened, &all).candidates_total, 10);
-    // What they leave out counts for limits and statistics, and the index can't tell it apart.
+    // The ignored and hidden files count for limits and statistics. The index can't tell them apart
+    // from other files.
     for less in [
         json!({"pattern": "needle", "hidden": true}),
         json!({"pattern": "needle", "no_ignore": true}),
@@ -219,7 +223,7 @@ fn fr_lsi_idx_sched_04_requests_for_less_do_without_an_index_too() {
     }
 }
 
-/// Writes a file of an index as a later program would.
+/// Returns the bytes of an index file as a later program would write it.
 pub(crate) fn of_version(kind: FileKind, version: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut out = SectionWriter::new(&mut bytes, kind, version).unwrap();
@@ -228,14 +232,14 @@ pub(crate) fn of_version(kind: FileKind, version: u32) -> Vec<u8> {
     bytes
 }
 
-/// Checks that a file of a newer version in an index is left alone by searches, and replaced by a build.
+/// Checks that searches leave an index with a newer file alone, and that a build replaces it.
 #[track_caller]
 fn check_newer(name: impl Fn(&Path) -> String, bytes: &[u8]) {
     let world = World::new();
     world.built();
     let dir = world.cache.join(&world.kept()[0]);
     let file = dir.join(name(&dir));
-    // As a publication comes: the old file may be open.
+    // Replaces the file as a publication does: the old one may be open.
     fs::remove_file(&file).unwrap();
     fs::write(&file, bytes).unwrap();
     let opened = world.open();

@@ -1,4 +1,4 @@
-//! How much is kept: indexes make room for others, while searches go on.
+//! Limits on stored indexes: indexes are evicted in favour of others while searches go on.
 
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,14 +13,14 @@ use super::*;
 use crate::index_support::locked;
 use crate::support::{GUARD, SetAtEnd};
 
-/// The ways of keeping an index in files.
+/// The storages on disk.
 const STORAGES: &[IndexStorage] = &[
     IndexStorage::Mmap,
     #[cfg(feature = "sqlite")]
     IndexStorage::Sqlite,
 ];
 
-/// Trees whose indexes are kept in one place, no more than so many.
+/// Returns trees with indexes in one store, which has the limits that `change` sets.
 fn worlds<const N: usize>(storage: IndexStorage, change: fn(&mut SearchConfig)) -> [World; N] {
     let first = World::new();
     let cache = first.cache.clone();
@@ -37,7 +37,7 @@ fn worlds<const N: usize>(storage: IndexStorage, change: fn(&mut SearchConfig)) 
     })
 }
 
-/// The directory of the index of a tree.
+/// Returns the directory of a tree's index.
 fn dir(opened: &Opened) -> PathBuf {
     opened.indexes().dirs().next().unwrap()
 }
@@ -61,7 +61,7 @@ fn accessed(dir: &Path) -> SystemTime {
         .unwrap()
 }
 
-/// Whether a time is that of this test.
+/// Returns true if a time is within this test.
 fn is_recent(time: SystemTime) -> bool {
     SystemTime::now().duration_since(time).unwrap_or_default() < Duration::from_secs(600)
 }
@@ -89,7 +89,7 @@ fn fr_lsi_idx_rm_01_with_a_limit_of_one_each_index_replaces_the_other() {
             assert!(evicted.bytes > 0 && evicted.accessed_ms.is_some());
             assert!(!dir(&one).exists());
             b.check_used(&other, &needle());
-            // Who had it open notices that it is gone.
+            // A process that has the index open notices that it was evicted.
             let stats = a.check_unused(&one, &needle());
             assert_eq!(stats.index_safety_state, "ABSENT");
             let (_, eviction) = build(&a);
@@ -108,7 +108,7 @@ fn fr_lsi_idx_rm_02_the_index_that_was_not_used_for_longest_makes_room() {
         let (one, other) = (a.built(), b.built());
         set_accessed(&dir(&one), 1_000);
         set_accessed(&dir(&other), 2_000);
-        // Opening an index is using it.
+        // Opening an index counts as a use of it.
         a.check_used(&a.open(), &needle());
         assert!(is_recent(accessed(&dir(&one))));
         let (third, eviction) = build(&c);
@@ -139,7 +139,7 @@ fn fr_lsi_idx_rm_02_a_use_is_noted_when_an_index_is_opened_and_not_by_each_searc
         let before = listing(&dir(&built));
         world.check_used(&world.open(), &needle());
         assert!(is_recent(accessed(&dir(&built))));
-        // Nothing else is written.
+        // Opening writes no other file.
         let after = listing(&dir(&built));
         let stays = |(path, _): &(&PathBuf, &(u64, SystemTime))| {
             let name = path.file_name().unwrap().to_string_lossy();
@@ -168,7 +168,7 @@ fn an_index_that_can_not_note_its_use_is_used_all_the_same() {
         let listed = built.indexes().store().unwrap().list().unwrap();
         let updated = listed[0].manifest.as_ref().unwrap().state.updated_ms;
         assert_eq!(listed[0].accessed_ms, Some(updated));
-        // The next build notes it again, and clearing leaves nothing behind.
+        // The next build records the access time again. Clearing the index removes it.
         world.built();
         assert!(accessed.exists());
         let store = built.indexes().store().unwrap();
@@ -184,7 +184,7 @@ fn fr_lsi_idx_rm_01_an_index_that_is_too_large_by_itself_is_refused_and_the_one_
         let built = before.built();
         let kept = listing(&dir(&built));
         let size = built.indexes().store().unwrap().list().unwrap()[0].bytes;
-        // From what does not even hold the rows to what lacks one byte.
+        // The limits range from less than the rows take to one byte too few.
         for limit in [1, size / 2, size - 1] {
             let setup = before.setup.clone();
             let setup = setup.config(|config| config.index_max_db_bytes = limit);
@@ -262,7 +262,8 @@ fn fr_lsi_idx_rm_03_an_index_that_is_locked_stays_and_the_new_one_is_told_so() {
     }
 }
 
-/// Readers with indexes of their own, as other processes have them, search while the index is built and evicted in turn.
+/// While an index is built and evicted in turn, readers search with their own index objects, like
+/// other processes.
 #[test]
 fn fr_lsi_idx_rm_03_answers_stay_right_while_the_index_is_evicted_under_readers() {
     const READERS: usize = 4;
@@ -286,7 +287,7 @@ fn fr_lsi_idx_rm_03_answers_stay_right_while_the_index_is_evicted_under_readers(
                         let stats = response.stats.take().unwrap();
                         assert_eq!(response.to_json(), *expected);
                         let state = stats.index_safety_state;
-                        // Never damaged: gone, or there.
+                        // The index may be complete or absent, but never damaged.
                         assert!(state == "COMPLETE" || state == "ABSENT", "{state}");
                         match stats.index_exclusion_used {
                             true => used.fetch_add(1, Ordering::SeqCst),
@@ -301,7 +302,7 @@ fn fr_lsi_idx_rm_03_answers_stay_right_while_the_index_is_evicted_under_readers(
             }
             let (mut evicted, mut round) = (0, 0);
             let start = Instant::now();
-            // A reader that is preempted while it holds its lock keeps the index from being evicted.
+            // A reader that is preempted while it holds its lock prevents the eviction.
             let is_enough = |evicted: usize| {
                 let seen = [&used, &unused].map(|count| count.load(Ordering::SeqCst));
                 evicted > ROUNDS / 4 && seen.into_iter().all(|count| count > 0)
@@ -317,7 +318,7 @@ fn fr_lsi_idx_rm_03_answers_stay_right_while_the_index_is_evicted_under_readers(
                     _ => (&reader, &other),
                 };
                 let eviction = builds.build().remove(0).eviction;
-                // Who just opens it keeps it from being removed.
+                // A reader that is opening the index prevents its removal.
                 assert!(
                     eviction.spared.iter().all(|one| one.problem.is_none()),
                     "{eviction:?}"

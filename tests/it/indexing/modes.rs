@@ -1,4 +1,4 @@
-//! Index modes, and that an index is only ever advice.
+//! Index modes, and the rule that an index never changes an answer.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -88,7 +88,8 @@ fn fr_lsi_roll_03_off_neither_reads_nor_writes_the_cache() {
     let world = World::new().config(|config| config.index_mode = IndexMode::Off);
     world.check_unused(&world.open(), &needle());
     assert!(!world.cache.exists());
-    // Where there is an index, even a damaged one in a place that is not private, nobody notices.
+    // With the mode `off`, an existing index is not looked at, even if it is damaged and its
+    // directory is not private.
     let world = world.config(|config| config.index_mode = IndexMode::On);
     world.built();
     let dir = world.cache.join(&world.kept()[0]);
@@ -101,12 +102,12 @@ fn fr_lsi_roll_03_off_neither_reads_nor_writes_the_cache() {
     assert_eq!(listing(&world.cache), before);
 }
 
-/// Does something to the only index of a world, and checks that searches go on as without one, that the condition
-/// is as told, and that `ensure` makes all well again.
+/// Damages the only index of a world. Checks that searches answer as without an index, that the
+/// condition is as `expected`, and that `ensure` repairs the index.
 #[track_caller]
 fn check_damage(harm: impl Fn(&Path), expected: impl Fn(&Condition) -> bool) {
     let world = World::new();
-    // One tool that has the index open, and one that comes later.
+    // One process has the index open before the damage, the other opens it afterwards.
     let early = world.built();
     world.check_used(&early, &needle());
     harm(&world.cache.join(&world.kept()[0]));
@@ -125,8 +126,8 @@ fn segment(dir: &Path) -> std::path::PathBuf {
     dir.join(&manifest(dir).segments[0].file.name)
 }
 
-/// Puts other bytes in the place of a file, as nobody who follows the rules would: into a new one, so that what is
-/// mapped stays.
+/// Replaces the bytes of a file through a new file, so that a mapping of the old file stays intact.
+/// No rule-abiding program does this.
 fn replace(file: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     let mut bytes = fs::read(file).unwrap();
     change(&mut bytes);
@@ -178,7 +179,8 @@ fn fr_lsi_idx_05_damage_that_shows_only_in_use_never_fails_a_call() {
     let world = World::new();
     world.built();
     let dir = world.cache.join(&world.kept()[0]);
-    // In the pages, which are looked at when they are needed. Wherever it is, answers stay what they are.
+    // The damage is in the pages, which are read only when a search needs them. At any place, it
+    // must not change an answer.
     let segment = segment(&dir);
     let whole = fs::read(&segment).unwrap();
     let mut found = 0;
@@ -211,7 +213,8 @@ fn fr_lsi_stat_02_a_search_of_a_single_file_says_how_the_index_is() {
     let world = World::new();
     let request = json!({"pattern": "needle", "path": "a/one.txt"});
     let check = |opened: &super::Opened, state: &str, reason: Option<&str>, storage: &str| {
-        // The same whether or not a search has opened and validated the index before.
+        // The result does not depend on whether an earlier search has opened and validated the
+        // index.
         for _ in 0..2 {
             let stats = world.check_unused(opened, &request);
             assert_eq!(stats.index_safety_state, state);
@@ -253,7 +256,7 @@ fn fr_lsi_idx_conc_02_a_lock_is_waited_for_only_so_long() {
     let opened = world.built();
     let dir = world.cache.join(&world.kept()[0]);
     let lock = locked(&dir, LockFile::Writers);
-    // Writers take turns, readers go on.
+    // A second writer has to wait; readers go on.
     world.check_used(&opened, &needle());
     world.check_used(&world.open(), &needle());
     let (indexes, sandbox) = (opened.indexes().clone(), opened.context.sandbox.clone());
@@ -274,7 +277,7 @@ fn fr_lsi_idx_conc_01_builds_and_searches_at_once_do_no_harm() {
     let early = world.built();
     std::thread::scope(|scope| {
         for _ in 0..3 {
-            // As a process each.
+            // Each thread plays a process of its own.
             scope.spawn(|| world.built());
             scope.spawn(|| {
                 for _ in 0..40 {
@@ -332,7 +335,7 @@ fn fr_lsi_stat_03_all_but_the_time_is_deterministic() {
             }
         }
     }
-    // They say different things of different requests.
+    // The requests have different states, so the comparison is meaningful.
     let states = first.iter().map(|stats| &stats["index_safety_state"]);
     let states: BTreeSet<String> = states.map(Value::to_string).collect();
     assert!(states.len() > 1, "{first:?}");
@@ -360,7 +363,7 @@ fn a_build_that_is_stopped_leaves_the_old_index() {
     world.check_used(&world.open(), &needle());
 }
 
-/// A host whose builds stop when it is told so.
+/// A host that stops its builds when a test says so.
 #[derive(Default)]
 struct Told(AtomicBool);
 
@@ -380,7 +383,7 @@ impl BuildHost for Told {
 
 #[test]
 fn a_build_that_is_stopped_begins_no_other_file() {
-    // All in one batch.
+    // All files are in one batch.
     const FILES: u32 = 1_000;
     let world = World::new();
     let stamp = Stamp::from_record(StampRecord {
@@ -428,7 +431,7 @@ fn a_build_that_is_stopped_begins_no_other_file() {
         let build = || assemble(&tree, i64::MAX, &options, &host, std::io::sink(), &read);
         let stopped = pool.unwrap().install(build);
         assert!(matches!(stopped, Err(BuildError::Stopped)), "{stopped:?}");
-        // Each thread ends what it was at.
+        // Each thread finishes its current file.
         let begun = begun.into_inner();
         assert!((11..11 + threads).contains(&begun), "{begun}");
     }
@@ -439,13 +442,13 @@ fn an_edit_right_after_a_build_is_found() {
     for round in 0..5 {
         let world = World::new();
         let opened = world.built();
-        // The same length, and as soon after the build as can be.
+        // The file keeps its length and changes right after the build.
         world.tree.file("a/two.txt", "nothing but needl\n");
         world.tree.file("a/b/four.txt", "more needle, and hay\n");
         let request = json!({"pattern": "needl"});
         let stats = world.check(&opened, &request);
         assert_eq!(opened.search(&request).count, 5, "round {round}: {stats:?}");
-        // A file that was not there makes its directory another one.
+        // A new file changes its directory.
         world.tree.file("a/new.txt", "one more needle\n");
         world.check_used(&opened, &request);
         let why = opened.condition(world.tree.root()).why().unwrap();
@@ -472,11 +475,11 @@ fn what_changed_is_said() {
     assert!(contents.built_ms.unwrap() > 1_700_000_000_000);
     assert!(contents.inputs >= 5 && contents.bytes > 0);
     assert!(status().condition.is_usable());
-    // Files that only changed are searched, and the index stays in use.
+    // Changed files are searched, and the index stays in use.
     world.tree.file("nine.txt", "something else\n");
     assert_eq!(status().contents.unwrap().changed_files, 1);
     assert!(status().condition.is_usable());
-    // Rules that changed are said, and what they decide about is listed anew.
+    // Changed rules are reported. Searches list the affected directories again.
     world.tree.file(".ignore", "a\n");
     let condition = opened.condition(root);
     let why = condition.why().unwrap();
@@ -530,7 +533,7 @@ fn only_indexes_are_removed_from_a_store() {
         fs::write(dir.join("manifest"), "precious").unwrap();
     }
     std::os::unix::fs::symlink(&outside, &link).unwrap();
-    // Named like the directory of an index, but none.
+    // A directory with the name of an index directory that is no index.
     let namesake = world.cache.join("d41d8cd98f00b204e9800998ecf8427e");
     fs::create_dir(&namesake).unwrap();
     fs::write(namesake.join("manifest"), "precious").unwrap();
@@ -569,7 +572,7 @@ fn removing_an_index_leaves_the_files_of_others_beside_it() {
     assert_eq!(left, ["notes"]);
     assert_eq!(fs::read(dir.join("notes")).unwrap(), b"precious");
     assert!(store.list().unwrap().is_empty());
-    // It can be built again there.
+    // The directory can be used for a new build.
     world.built();
     assert_eq!(store.list().unwrap().len(), 1);
 }
@@ -591,7 +594,7 @@ fn a_first_build_that_came_to_nothing_leaves_no_damaged_index() {
 
 #[test]
 fn a_build_beside_the_removal_of_its_directory_makes_it_again() {
-    /// Removes an index, as `index clear` in another process does, when a build waits for it.
+    /// Removes an index while a build waits for it, as `index clear` in another process would.
     struct Clearing {
         dir: PathBuf,
         lock: Mutex<Option<DirLock>>,

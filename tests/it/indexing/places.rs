@@ -1,4 +1,5 @@
-//! Where indexes are kept, what they give away, and what happens where they can't be kept.
+//! The places of stored indexes: the information that they reveal, and the fallback if a place is
+//! not usable.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -77,7 +78,7 @@ fn fr_lsi_idx_stor_02_by_default_indexes_are_in_the_users_cache_outside_of_the_t
     let home = home.path().canonicalize().unwrap();
     assert_eq!(store, home.join(".cache/forge/search-index"));
     assert!(!store.starts_with(world.tree.root()));
-    // Where the user's cache is part of the tree, the default will not do.
+    // If the user's cache is inside the tree, the default place is not used.
     let mut setup = world.setup.clone();
     setup.working_dir = home;
     let context = setup.context();
@@ -93,7 +94,7 @@ fn fr_lsi_idx_stor_02_by_default_indexes_are_in_the_users_cache_outside_of_the_t
     assert_eq!(indexes.fallback().unwrap().code, "INSIDE_TREE");
 }
 
-/// Checks that indexes are not kept at `path`, for the reason `code`, but work in memory.
+/// Checks that indexes are not stored at `path`, for the reason `code`, but work in memory.
 #[track_caller]
 fn check_fallback(world: &World, path: &Path, code: &str) -> String {
     let mut setup = world.setup.clone();
@@ -115,7 +116,7 @@ fn check_fallback(world: &World, path: &Path, code: &str) -> String {
         "no remedy: {fallback:?}"
     );
     assert_eq!(indexes.unkept().as_ref(), Some(&fallback.message));
-    // Before and after a build in memory, answers are right and the reason is given.
+    // The answers are right and the reason is given, before a build in memory and after it.
     let request = json!({"pattern": "needle"});
     let plain = {
         let mut setup = setup.clone();
@@ -144,7 +145,7 @@ fn fr_lsi_cache_root_02_no_index_is_kept_inside_of_a_tree_that_is_indexed() {
     check_fallback(&world, &inside, "INSIDE_TREE");
     check_fallback(&world, world.tree.root(), "INSIDE_TREE");
     assert_eq!(listing(world.tree.root()), before, "nothing is made there");
-    // Nor by way of a link that leads in.
+    // A link that leads into the tree is refused too.
     let link = world.cache.with_file_name("link");
     symlink(world.tree.root().join("a"), &link).unwrap();
     check_fallback(&world, &link, "INSIDE_TREE");
@@ -178,11 +179,11 @@ fn fr_lsi_stor_fallback_01_what_can_not_be_kept_is_in_memory_for_the_session() {
     let message = check_fallback(&world, &world.cache, "PERMISSION_DENIED");
     assert!(message.contains("chmod 700"), "{message}");
     assert_eq!(listing(&world.cache).len(), 0);
-    // Each session builds its own.
+    // Each session builds its own index.
     let condition = world.open().condition(world.tree.root());
     assert_eq!(condition.standing(), Standing::Absent);
     assert!(matches!(condition, Condition::Unkept(_)), "{condition:?}");
-    // Memory that was asked for is no fallback.
+    // Memory that was configured is not a fallback.
     let world = world.config(|config| config.index_storage = IndexStorage::Memory);
     let opened = world.built();
     let stats = world.check_used(&opened, &needle());
@@ -193,7 +194,7 @@ fn fr_lsi_stor_fallback_01_what_can_not_be_kept_is_in_memory_for_the_session() {
 
 #[test]
 fn fr_lsi_stor_fallback_01_a_directory_that_turns_out_not_to_do_means_memory_too() {
-    // Who may write anywhere is told that directories can be made here, but they can't.
+    // For root, permissions allow new directories here, but creating one fails.
     let place = Path::new("/proc/forge-search-test/indexes");
     let world = World::new().config(|config| config.index_path = Some(place.to_path_buf()));
     let opened = world.open();
@@ -266,7 +267,7 @@ fn fr_lsi_cache_root_04_the_place_of_indexes_is_none_of_the_sandboxs_business() 
     assert!(world.cache.is_absolute());
     let opened = world.built();
     world.check_used(&opened, &needle());
-    // It is no place to be searched, though.
+    // The cache itself can't be searched.
     let request = json!({"pattern": "needle", "path": world.cache});
     let error = opened.tool.call(request, &opened.context).unwrap_err();
     assert_eq!(error.code(), "path_outside_sandbox");
@@ -306,7 +307,7 @@ fn sec_lsi_store_02_without_private_permissions_nothing_is_kept_unless_that_is_a
         let stats = world.check_used(&world.open(), &needle());
         assert_eq!(stats.storage_fallback_reason, None);
         assert_eq!(world.kept().len(), 1);
-        // It is said that others may be able to read it, until they are not.
+        // As long as other users have access, the program warns about it.
         let exposed = opened.indexes().exposed().unwrap();
         assert!(exposed.contains("other users have access"), "{exposed}");
         assert!(
@@ -318,8 +319,7 @@ fn sec_lsi_store_02_without_private_permissions_nothing_is_kept_unless_that_is_a
     }
 }
 
-/// The filesystem itself: one that has the same rights for every file, as those of memory cards
-/// have.
+/// A disk that gives every file the same permissions, like the filesystem of a memory card.
 #[derive(Debug)]
 struct WithoutRights;
 
@@ -399,7 +399,7 @@ fn fr_lsi_idx_stor_03_no_text_of_any_file_is_kept() {
         .filter(|path| path.is_file())
     {
         let bytes = fs::read(&path).unwrap();
-        // Names are kept, and single n-grams; anything longer would be text.
+        // The index stores names and single n-grams. Anything longer would be text of a file.
         for text in texts {
             let text = text.as_bytes();
             for part in text.windows(5).chain([text]) {
@@ -434,7 +434,8 @@ fn sec_lsi_02_denied_files_have_no_entry() {
     world.check_used(&opened, &request);
     let status = opened.indexes().status(opened.context.sandbox.reach());
     assert_eq!(status[0].contents.as_ref().unwrap().files, 2);
-    // Neither they nor the directories that hold nothing else are named anywhere but in the patterns.
+    // The names of denied files, and of directories with only denied files, occur nowhere but in
+    // the patterns.
     let store = opened.indexes().store().unwrap();
     let snapshot = store
         .load(&status[0].key, &mut std::thread::sleep)
@@ -457,7 +458,8 @@ fn sec_lsi_02_denied_files_have_no_entry() {
             .any(|part| part == denied.as_bytes());
         assert!(!found, "{denied}");
     }
-    // Other patterns are another key: what was indexed under these is not used for them.
+    // Other denied patterns make another key. The index that was built under the old patterns is
+    // not used.
     world.setup.sandbox.denied_patterns = vec!["**/*.secret".into()];
     let opened = world.open();
     let stats = world.check_unused(&opened, &request);
@@ -468,7 +470,7 @@ fn sec_lsi_02_denied_files_have_no_entry() {
     );
     world.setup.sandbox.denied_patterns = vec!["secret/**".into(), "**/*.secret".into()];
     world.check_used(&world.open(), &request);
-    // So is a sandbox that a later call brings along.
+    // The same holds for a sandbox that a later call brings along.
     let mut other = world.setup.clone();
     other.sandbox.denied_patterns = vec!["**/open.txt".into()];
     let opened = world.open();

@@ -1,4 +1,4 @@
-//! Denied patterns that change while there are indexes: files that are denied now are in none
+//! Denied patterns that change while there are indexes: no index contains a file that is denied now
 //! (SEC-LSI-02).
 
 use std::fs;
@@ -16,7 +16,7 @@ use crate::index_support::{VARIANTS, locked};
 use crate::index_unfinished::Ending;
 use crate::support::Tree;
 
-/// A name that no other file has, and that some patterns deny.
+/// A name that only one file has. Some patterns deny it.
 const DENIED: &str = "tell-nobody.secret";
 
 fn tree() -> Tree {
@@ -27,7 +27,7 @@ fn tree() -> Tree {
     ])
 }
 
-/// A world with each way of keeping an index on a disk.
+/// Returns a world for each storage on disk.
 fn worlds() -> impl Iterator<Item = World> {
     let storages = VARIANTS.iter().map(|variant| variant.storage);
     let mut storages: Vec<IndexStorage> = storages
@@ -40,7 +40,7 @@ fn worlds() -> impl Iterator<Item = World> {
 }
 
 impl World {
-    /// A process with these denied patterns, beside the default ones.
+    /// Returns a process with these denied patterns in addition to the defaults.
     fn under(&self, patterns: &[&str]) -> Opened {
         let mut setup = self.setup.clone();
         setup.sandbox.denied_patterns = patterns.iter().map(|one| (*one).to_string()).collect();
@@ -48,7 +48,7 @@ impl World {
         Opened { tool, context }
     }
 
-    /// The directories of indexes in the cache.
+    /// Returns the directories of indexes in the cache.
     fn indexes(&self) -> Vec<PathBuf> {
         let names = self.kept().into_iter();
         let names = names.filter(|name| name.len() == 32);
@@ -64,7 +64,7 @@ fn build(opened: &Opened) -> Built {
     opened.build().remove(0)
 }
 
-/// Whether any file below a directory holds a text.
+/// Returns true if any file below a directory contains a text.
 fn holds(dir: &Path, text: &str) -> bool {
     fs::read_dir(dir).unwrap().any(|entry| {
         let path = entry.unwrap().path();
@@ -96,7 +96,7 @@ fn sec_lsi_02_an_index_that_was_built_under_fewer_patterns_is_removed_by_the_nex
         assert_eq!(built.meta.files, 3);
         assert!(holds(&world.cache, DENIED));
         let strict = world.under(&["**/*.old", "**/*.secret"]);
-        // Searches use nothing of it, and say why there is no index.
+        // Searches do not use the old index, and report why there is no usable one.
         assert_eq!(state(&strict), policy_changed());
         assert_eq!(strict.search(&request()).count, 1);
         let why = strict.condition(world.tree.root()).why().unwrap();
@@ -109,7 +109,7 @@ fn sec_lsi_02_an_index_that_was_built_under_fewer_patterns_is_removed_by_the_nex
         assert!(!holds(&world.cache, DENIED));
         assert_eq!(world.indexes().len(), 1);
         assert_eq!(state(&strict), ("COMPLETE".to_string(), None));
-        // Who has it open goes on with it, or without.
+        // A process that has the old index open may use it or not. Its answers are right.
         let found = lax.search(&request());
         assert_eq!(found.count, 2);
     }
@@ -120,19 +120,20 @@ fn sec_lsi_02_patterns_that_change_back_and_forth_leave_nothing_behind() {
     for world in worlds() {
         let strict = ["**/*.secret"];
         build(&world.under(&strict));
-        // Fewer patterns: the other index has no entry that it should not have, and stays.
+        // With fewer patterns, the other index has no forbidden entry, so it stays.
         let lax = world.under(&[]);
         assert_eq!(state(&lax), policy_changed());
         assert!(build(&lax).eviction.purged.is_empty());
         assert_eq!(world.indexes().len(), 2);
-        // More of them again: it is still there, and usable; the other one goes without a build.
+        // With the patterns back, the first index is still usable. The other one is removed without
+        // a build.
         let again = world.under(&strict);
         assert_eq!(state(&again), ("COMPLETE".to_string(), None));
         assert!(holds(&world.cache, DENIED));
         assert_eq!(again.ensure(), [false]);
         assert!(!holds(&world.cache, DENIED));
         assert_eq!(world.indexes().len(), 1);
-        // Others of the same number.
+        // These are other patterns, but as many.
         let other = world.under(&["**/*.txt"]);
         assert_eq!(state(&other), policy_changed());
         assert_eq!(other.ensure(), [true]);
@@ -164,7 +165,7 @@ fn sec_lsi_02_an_index_in_use_is_removed_the_next_time() {
     }
 }
 
-/// Another tree's index is none of its business.
+/// The index of another tree is not touched.
 #[test]
 fn sec_lsi_02_indexes_of_other_trees_stay() {
     for world in worlds() {
@@ -183,7 +184,7 @@ fn sec_lsi_02_indexes_of_other_trees_stay() {
     }
 }
 
-/// A build that was stopped has left names, too.
+/// A stopped build has stored names, too.
 #[test]
 fn sec_lsi_02_what_an_unfinished_build_has_left_is_removed() {
     let world = World::over(tree());

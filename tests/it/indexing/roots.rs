@@ -1,4 +1,4 @@
-//! Index roots and the requests that they serve.
+//! Index roots, and the requests that each of them serves.
 
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
@@ -12,7 +12,8 @@ fn fr_lsi_idx_root_01_roots_are_those_configured_or_the_working_directory() {
     let world = World::new();
     let top = world.tree.root().to_path_buf();
     assert_eq!(world.open().roots(), std::slice::from_ref(&top));
-    // Relative ones start at the working directory; links are resolved, repetitions dropped, the deepest stands first.
+    // Relative roots start at the working directory. Links are resolved, duplicates dropped, and
+    // the deepest root comes first.
     symlink("a", top.join("link")).unwrap();
     let world = world.config(|config| {
         config.index_roots = vec![
@@ -61,7 +62,7 @@ fn fr_lsi_idx_root_01_what_can_be_no_root_is_rejected_with_a_diagnostic() {
         assert!(message.contains("index_roots"), "no remedy: {message}");
     }
     assert_eq!(rejected.len(), 5);
-    // The good one works all the same.
+    // The valid root works all the same.
     world.check_used(&opened, &json!({"pattern": "needle", "path": "a"}));
 }
 
@@ -85,7 +86,7 @@ fn fr_lsi_idx_root_02_the_deepest_root_that_contains_the_path_is_used() {
         let path = world.tree.path(path);
         assert_eq!(opened.indexes().root_for(&path), root.cloned());
     }
-    // Only the deeper one is built, so only what it contains is served.
+    // Only the deeper root is built, so only requests inside of it use an index.
     let host = super::Foreground::new(super::CancelHandle::new());
     let sandbox = &opened.context.sandbox;
     opened.indexes().build(&b, sandbox.reach(), &host).unwrap();
@@ -93,7 +94,7 @@ fn fr_lsi_idx_root_02_the_deepest_root_that_contains_the_path_is_used() {
     world.check_used(&opened, &request("a/b/c"));
     let stats = world.check_unused(&opened, &request("a"));
     assert_eq!(stats.index_safety_state, "ABSENT");
-    // Without a root that contains it, a request does without.
+    // A request that no root contains uses no index.
     for path in ["b", "."] {
         world.check_unused(&opened, &request(path));
         let reason = opened.explain(&request(path)).reason.unwrap();
@@ -133,7 +134,7 @@ fn fr_lsi_idx_root_03_the_path_of_a_request_filters_the_one_index() {
 #[test]
 fn fr_lsi_idx_scope_01_a_subtree_is_served_by_the_index_of_the_whole() {
     let world = World::new();
-    // Names that sort around the directory's own.
+    // These names sort around the name of the directory.
     for name in ["a.txt", "a-b/x.txt", "a b/y.txt", "a/b.txt", "a/b-c/z.txt"] {
         world.tree.file(name, "hay, and a needle\n");
     }
@@ -147,7 +148,7 @@ fn fr_lsi_idx_scope_01_a_subtree_is_served_by_the_index_of_the_whole() {
         }
     }
     assert_eq!(listing(&world.cache), before, "nothing was built");
-    // A directory that enumeration did not enter is none of the index's.
+    // The index does not cover directories that the enumeration did not enter.
     let hidden = json!({"pattern": "needle", "path": "b/.hidden"});
     let stats = world.check_unused(&opened, &hidden);
     assert_eq!(stats.candidates_total, 1);
@@ -162,7 +163,7 @@ fn fr_lsi_idx_scope_02_no_index_spans_roots() {
     });
     let opened = world.built();
     assert_eq!(world.kept().len(), 2);
-    // Both have what the request is about, but neither contains it.
+    // Both roots have files of the request, but neither contains all of it.
     let stats = world.check_unused(&opened, &needle());
     assert_eq!(stats.index_safety_state, "ABSENT");
     for path in ["..", "/", "../tree/a"] {

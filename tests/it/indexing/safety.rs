@@ -1,4 +1,4 @@
-//! When an index may be relied on, and what it is kept apart from.
+//! The conditions for relying on an index, and the data that an index is kept away from.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,25 +17,25 @@ const UNLOOKED: Option<&str> = Some("OPEN_REQUIRES_VALIDATION");
 fn fr_lsi_safe_02_each_of_the_conditions_is_needed() {
     let world = World::new();
     let opened = world.built();
-    // With all of them.
+    // All conditions hold.
     world.check_used(&opened, &needle());
-    // There is an index.
+    // Condition: there is an index.
     let kept = world.cache.join(&world.kept()[0]);
     let aside = kept.with_file_name("aside");
     fs::rename(&kept, &aside).unwrap();
     world.check_unused(&opened, &needle());
     fs::rename(&aside, &kept).unwrap();
     world.check_used(&opened, &needle());
-    // Its key is that of the request and of the configuration.
+    // Condition: its key matches the request and the configuration.
     world.check_unused(&opened, &json!({"pattern": "needle", "hidden": true}));
     let mut other = world.setup.clone();
     other.config.index_max_tokenized_bytes += 1;
     let (tool, context) = other.indexing_tool();
     world.check_unused(&Opened { tool, context }, &needle());
-    // What is searched can be excluded on.
+    // Condition: the pattern allows excluding files.
     world.check_unused(&opened, &json!({"pattern": "n"}));
     world.check_unused(&opened, &json!({"pattern": "needle|n"}));
-    // The tree is the one that the index is of, or what differs was listed anew.
+    // Condition: the tree is unchanged, or the differences were listed again.
     world.tree.file("a/b/new.txt", "straw\n");
     world.check_used(&opened, &needle());
 }
@@ -47,7 +47,7 @@ fn fr_lsi_safe_03_in_any_other_state_nothing_is_left_out() {
         let stats = world.check_unused(opened, &needle());
         assert_eq!(stats.index_safety_state, state);
         assert_eq!(stats.index_uncertain_reason.as_deref(), reason);
-        // Until something is done about it.
+        // The state stays until the cause is removed.
         let stats = world.check_unused(opened, &needle());
         assert_eq!(stats.index_safety_state, state);
     }
@@ -56,7 +56,7 @@ fn fr_lsi_safe_03_in_any_other_state_nothing_is_left_out() {
     check(&world, &world.open(), "ABSENT", None);
     let opened = world.built();
     world.check_used(&opened, &needle());
-    // What differs is listed anew by each search, until the index is built again.
+    // Until the index is built again, each search lists the changed directories again.
     world.tree.dir("a/new");
     world.check_used(&opened, &needle());
     assert_eq!(opened.ensure(), [true]);
@@ -97,14 +97,15 @@ fn fr_lsi_safe_03_in_any_other_state_nothing_is_left_out() {
 fn fr_lsi_safe_04_an_index_that_was_opened_is_uncertain_until_it_was_compared_with_the_tree() {
     let world = World::new();
     world.check_used(&world.built(), &needle());
-    // A request that has no use for it does not compare.
+    // A request that can't use the index does not compare it with the tree.
     let unlooked = json!({"pattern": "n"});
     let opened = world.open();
     let stats = world.check_unused(&opened, &unlooked);
     assert_eq!(stats.index_safety_state, "UNCERTAIN");
     assert_eq!(stats.index_uncertain_reason.as_deref(), UNLOOKED);
     world.check_used(&opened, &needle());
-    // Whatever it was when it was last used: what happened meanwhile is found, by who opens it and by who has it open.
+    // In any state, changes since the last use are found. The first process has the index open, the
+    // second one opens it.
     world.tree.file("a/new.txt", "a new needle\n");
     for opened in [&opened, &world.open()] {
         world.check_used(opened, &needle());
@@ -112,7 +113,7 @@ fn fr_lsi_safe_04_an_index_that_was_opened_is_uncertain_until_it_was_compared_wi
     }
     fs::remove_file(world.tree.path("a/new.txt")).unwrap();
     opened.build();
-    // An edit in place is found in the files that would be left out.
+    // A file that was edited in place is found among the files that could be excluded.
     world.tree.file("b/seven.txt", "a needle in a barn\n");
     let opened = world.open();
     let stats = world.check_used(&opened, &needle());
@@ -130,7 +131,7 @@ fn fr_lsi_safe_04_the_state_is_that_of_the_key_as_far_as_the_call_knows_it() {
     };
     let uncertain = |reason: &str| ("UNCERTAIN".to_string(), Some(reason.to_string()));
     let complete = ("COMPLETE".to_string(), None);
-    // Whether it was compared with the tree; not what was searched before.
+    // The state depends on the comparison with the tree, not on earlier searches.
     for _ in 0..2 {
         assert_eq!(state(&opened, "needle"), complete);
         for pattern in ["n", "n|needle"] {
@@ -143,7 +144,7 @@ fn fr_lsi_safe_04_the_state_is_that_of_the_key_as_far_as_the_call_knows_it() {
             assert!(reason.contains("no reason to build it again"), "{reason}");
         }
     }
-    // What was vouched for needs no comparison.
+    // A frozen index needs no comparison.
     let mut frozen = world.setup.clone();
     frozen.config.index_frozen = true;
     let (tool, context) = frozen.indexing_tool();
@@ -170,14 +171,14 @@ fn t_lsi_safe_02_changed_ignore_files_are_reconciled_before_anything_is_left_out
         world.tree.dir(".git/info");
         let opened = world.built();
         let check_stale = |what: &str| {
-            // Those who have it open, those who open it, and again.
+            // A process that has the index open searches twice, and a new process opens it.
             for opened in [&opened, &opened, &world.open()] {
-                // By the search itself. The kept index is uncertain all the same.
+                // The search handles the change itself. The stored index stays uncertain.
                 let stats = world.check(opened, &needle());
                 assert_eq!(stats.index_safety_state, "COMPLETE", "{name} {what}");
                 let standing = opened.condition(world.tree.root()).standing();
                 let reason = standing.reason();
-                // One that appears or goes may show by its directory alone.
+                // A new or removed ignore file may show only as a change of its directory.
                 assert!(
                     reason == Some("ELIGIBILITY_CHANGED")
                         || reason == UNLOOKED && what != "changes",
@@ -229,7 +230,7 @@ fn t_lsi_sec_01_denied_files_are_never_opened_for_an_index() {
     while let Ok(event) = events.next() {
         seen.push(event.wd());
     }
-    // Those that are read show.
+    // The watches report the files that were read.
     assert!(seen.contains(&open), "{seen:?}");
     assert!(!seen.iter().any(|wd| watched.contains(wd)), "{seen:?}");
 }
@@ -248,7 +249,8 @@ fn fr_lsi_roll_04_stats_are_for_those_who_ask_and_change_nothing() {
     let opened = world.open();
     let mut seen = Vec::new();
     let mut look = || {
-        // The cut is the same in each state, and so is everything else without `stats`.
+        // In every state, a response is truncated in the same way. Without `stats`, it is the same
+        // altogether.
         let mut states = BTreeSet::new();
         for max in 1..5 {
             let request = json!({"pattern": "needle", "max_results": max});
@@ -297,19 +299,20 @@ fn fr_lsi_roll_04_stats_are_for_those_who_ask_and_change_nothing() {
 
 #[test]
 fn sec_lsi_cache_02_what_an_index_knows_of_a_file_is_no_evidence_that_it_was_read() {
-    /// Compiles only as long as there can be no such evidence.
+    /// Compiles only as long as `ReadEvidence` has no values.
     fn impossible(evidence: ReadEvidence) -> PathBuf {
         match evidence {}
     }
     let world = World::new();
-    // The build reads each file, and searches look at fingerprints of all and into some.
+    // The build reads each file. Searches check the fingerprints of all files and read some of
+    // them.
     let opened = world.built();
     world.check_used(&opened, &needle());
     let response = opened.search(&needle());
     assert!(response.count > 0);
     let evidence = opened.tool.read_evidence(&response);
     assert_eq!(evidence.map(impossible), None);
-    // Fingerprints, catalogs and whatever else is kept know nothing of it: only the tools do.
+    // Only the tools know `ReadEvidence`. Fingerprints, catalogs and other stored data do not.
     let aware: Vec<String> = rust_files()
         .into_iter()
         .filter(|file| file.path.starts_with("src/") && !file.path.ends_with("tests.rs"))

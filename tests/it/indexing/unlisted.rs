@@ -1,4 +1,4 @@
-//! Trees that can't be listed as a whole for a moment: what hides files then hides none later
+//! Trees that can't be listed completely for a moment: files that were hidden then are found later
 //! (FR-LSI-SAFE-COMPLETE-01).
 
 use std::fs;
@@ -14,7 +14,7 @@ use forge_search::tool::indexing::{Condition, Foreground};
 use super::{Opened, World, needle};
 use crate::index_support::VARIANTS;
 
-/// A host that does something when a directory is about to be listed.
+/// A host that calls a function before a directory is listed.
 struct Meddling<F> {
     host: Foreground<'static>,
     act: F,
@@ -47,7 +47,7 @@ impl<F: Fn(&Path) + Sync> BuildHost for Meddling<F> {
     }
 }
 
-/// Builds the only index, and returns how many errors it has.
+/// Builds the only index. Returns the number of its errors.
 fn build_with(opened: &Opened, root: &Path, host: &dyn BuildHost) -> usize {
     let sandbox = &opened.context.sandbox;
     let (built, _) = opened.indexes().build(root, sandbox.reach(), host).unwrap();
@@ -58,7 +58,7 @@ fn is_unlisted(condition: &Condition) -> bool {
     condition.standing().reason() == Some("ENUMERATION_ERROR")
 }
 
-/// Every way of keeping an index.
+/// Returns a world for each storage.
 fn worlds() -> impl Iterator<Item = World> {
     let mut storages: Vec<IndexStorage> = VARIANTS.iter().map(|one| one.storage).collect();
     storages.dedup();
@@ -89,7 +89,8 @@ fn a_directory_that_vanishes_while_the_tree_is_listed_is_no_error_of_the_index()
     }
 }
 
-/// A tree that changes faster than it is listed has an index with errors, which is built again.
+/// If a tree changes faster than it can be listed, its index has errors. The next use builds it
+/// again.
 #[test]
 fn where_directories_vanish_all_the_time_the_next_use_builds_the_index_again() {
     for world in worlds() {
@@ -117,14 +118,14 @@ fn where_directories_vanish_all_the_time_the_next_use_builds_the_index_again() {
         let stats = world.check_unused(&opened, &needle());
         let reason = stats.index_uncertain_reason.as_deref();
         assert_eq!(reason, Some("ENUMERATION_ERROR"));
-        // As `--index on` and `call --wait-index` do.
+        // This is the way of `--index on` and `call --wait-index`.
         assert_eq!(opened.ensure(), [true]);
         world.check_used(&opened, &needle());
         assert_eq!(opened.ensure(), [false]);
     }
 }
 
-/// A path that is too long for the system can't be listed, whoever looks.
+/// A directory with a path that is too long for the system can't be listed, by any user.
 #[test]
 fn what_can_not_be_listed_is_looked_at_again_by_each_use_and_built_once_it_can_be() {
     for world in worlds() {
@@ -137,7 +138,7 @@ fn what_can_not_be_listed_is_looked_at_again_by_each_use_and_built_once_it_can_b
         let opened = world.open();
         opened.build();
         assert!(is_unlisted(&opened.condition(world.tree.root())));
-        // Nothing is built for nothing.
+        // A build would have the same error, so there is none.
         assert_eq!(opened.ensure(), [false]);
         world.check_unused(&opened, &needle());
         fs::rename(outer.join("x"), &aside).unwrap();

@@ -1,4 +1,5 @@
-//! The life of an index beside searches: how it begins, what it does meanwhile, and how it goes on after a restart.
+//! The life of a live index while searches run: its start, its states during a build, and its
+//! continuation after a restart.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -39,7 +40,7 @@ fn fr_lsi_bg_01_each_root_has_an_index_of_its_own_that_lives() {
         assert!(stats.index_exclusion_used, "{stats:?}");
     }
     assert_eq!(indexes.live_report(world.root()), None);
-    // No more of them, however often they are asked to live.
+    // Starting them again adds no live index and no watcher.
     let starts = world.watchers.starts();
     world.live();
     assert_eq!((starts, world.watchers.starts()), (2, 2));
@@ -55,7 +56,7 @@ const FILES_OF_TWO: [(&str, &str); 4] = [
 #[test]
 fn fr_lsi_bg_02_a_build_begins_at_once_and_not_with_the_first_search() {
     let world = World::complete(MAPPED, |_| {});
-    // Nobody has searched.
+    // The index is complete before the first search.
     assert_eq!(world.report().epoch, 1);
     assert_eq!(world.check_used("needle").len(), 3);
 }
@@ -94,7 +95,7 @@ fn fr_lsi_bg_10_and_fr_lsi_bg_11_searches_go_on_beside_a_build_and_are_right() {
         world.live();
         world.until_held();
         for n in 0..3 {
-            // The build stands still, and nobody waits for it.
+            // The build is held. The search does not wait for it.
             assert_eq!(world.check_unused("needle", "BUILDING", None).len(), 3 + n);
             world.write(&format!("b/new{n}.txt"), "a needle\n");
             world.hear_subtree(&format!("b/new{n}.txt"));
@@ -119,7 +120,7 @@ fn fr_lsi_bg_10_and_fr_lsi_bg_11_searches_go_on_beside_a_build_and_are_right() {
 fn fr_lsi_bg_60_directories_are_watched_before_they_are_listed() {
     let world = World::new(LIVE, |_| {});
     let root = world.root().to_path_buf();
-    // Nobody hears of these.
+    // The watcher reports no event for these files.
     world.watchers.on_watch(move |dir| {
         if root.join(dir).is_dir() {
             fs::write(root.join(dir).join("late.txt"), "a needle\n").unwrap();
@@ -131,7 +132,7 @@ fn fr_lsi_bg_60_directories_are_watched_before_they_are_listed() {
     assert_eq!(world.watchers.watched(), dirs.into());
     let found = world.check_used("needle");
     assert_eq!(found.len(), 3 + 5, "{found:?}");
-    // So are new ones.
+    // New directories are also watched before they are listed.
     fs::create_dir_all(world.tree.path("b/new/deep")).unwrap();
     world.watchers.queue(Heard::Subtree("b/new".into()));
     world.setup.search(json!({"pattern": "needle"}));
@@ -151,7 +152,7 @@ fn fr_lsi_bg_61_what_changes_during_a_build_is_looked_at_after_it() {
     world.live();
     world.until_held();
     world.hands.stop();
-    // The root and a are listed already.
+    // The worker has already listed the root and a.
     world.write("late.txt", "a needle\n");
     world.hear_subtree("late.txt");
     fs::remove_file(world.tree.path("a/one.txt")).unwrap();
@@ -164,7 +165,7 @@ fn fr_lsi_bg_61_what_changes_during_a_build_is_looked_at_after_it() {
     assert_eq!(world.report().dirty, 0);
 }
 
-/// Where nothing can be kept safely, an index lives in memory, and is built as any other.
+/// If no storage on disk is private enough, the index lives in memory. It is built the same way.
 #[test]
 fn sec_lsi_store_02_without_private_permissions_an_index_lives_in_memory() {
     let mut world = World::new(How::OnDisk, |_| {});
@@ -191,7 +192,7 @@ fn sec_lsi_store_02_without_private_permissions_an_index_lives_in_memory() {
     assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
 }
 
-/// What `stats` say of an index that lives depends on how far it is. Nothing else does.
+/// The fields about the index depend on its state. All other `stats` are the same in every state.
 #[test]
 fn fr_lsi_stat_03_beside_a_worker_only_the_fields_about_the_index_change() {
     let world = World::new(MAPPED, |config| config.fuzzy_fallback = true);
@@ -228,7 +229,8 @@ fn fr_lsi_bg_21_stats_say_how_far_a_build_is_while_it_runs() {
         config.index_build_max_cpu_percent = 100;
         config.index_build_throttle_ms = 3_600_000;
     });
-    // Somebody who searches all the time: the build rests for an hour after what it reads first.
+    // Searches run all the time, so the build rests for an hour after the first files that it
+    // reads.
     world.hands.stop();
     world.watchers.hold("a/b/c");
     let searching = world.live_beside_a_search();
@@ -246,12 +248,12 @@ fn fr_lsi_bg_21_stats_say_how_far_a_build_is_while_it_runs() {
     world.hands.put_forward(1_000);
     world.watchers.release();
     world.until_in_phase(Phase::Tokenize);
-    // Whatever is searched: also a file, which no index is asked about.
+    // Every search shows the build, even the search of a single file, which uses no index.
     let one = json!({"pattern": "needle", "path": "a/one.txt"});
     for request in [&needle, &one] {
         assert_eq!(build(request.clone()), expected("TOKENIZE", 8, 2_500));
     }
-    // As it is on the wire: beside the others.
+    // On the wire, the fields are next to the other `stats`.
     let answer = world.setup.call(needle.clone()).unwrap().to_value();
     assert_eq!(answer["stats"]["index_safety_state"], "BUILDING");
     assert_eq!(answer["stats"]["build_phase"], "TOKENIZE");
@@ -345,7 +347,7 @@ fn fr_lsi_bg_52_a_damaged_index_is_built_anew() {
     }
 }
 
-/// The file of an index whose name begins so.
+/// Returns the file of an index whose name starts with `name`.
 fn files_named(dir: &std::path::Path, name: &str) -> PathBuf {
     let mut entries = fs::read_dir(dir)
         .unwrap()
@@ -440,14 +442,15 @@ fn living_is_of_the_surroundings_of_the_first_call() {
 }
 
 impl World {
-    /// With the tree of another one, which keeps it.
+    /// Uses the tree of another world, which still owns it.
     fn at(mut self, other: &World) -> World {
         self.tree = Tree::existing(other.root());
         self
     }
 }
 
-/// Nobody compares the tree there, and nobody waits for that.
+/// With `index_watch = false`, no worker compares the tree. A caller that waits for the index
+/// returns at once.
 #[test]
 fn an_index_that_nobody_keeps_up_to_date_is_not_waited_for() {
     let world = World::new(How::OnDisk, |config| config.index_watch = false);

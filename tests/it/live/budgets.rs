@@ -1,4 +1,5 @@
-//! Budgets: what a search spends on maintenance, and what a build may take.
+//! Budgets: the time that a search spends on index maintenance, and the resources that a build may
+//! take.
 
 use std::fs;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use super::storages::How;
 use super::{LIVE, MAPPED, World};
 use crate::clocks::{FakeClock, ends};
 
-/// Searches by a clock of its own, on another thread.
+/// Searches with its own clock, on another thread.
 #[track_caller]
 fn search_by(world: &World, clock: FakeClock, timeout_ms: u64) -> SearchResponse {
     let mut context = world.setup.context();
@@ -25,10 +26,10 @@ fn search_by(world: &World, clock: FakeClock, timeout_ms: u64) -> SearchResponse
     ends(move || tool.search(&request, &context).unwrap())
 }
 
-/// Changes that are not heard are waited for during the share of a call, and no longer.
+/// A search waits for pending watcher events for its maintenance share, and no longer.
 #[test]
 fn fr_lsi_bud_maint_01_a_search_spends_no_more_than_its_share_on_maintenance() {
-    // 172 ms of a day.
+    // The share is 172 ms of a day.
     let world = World::complete(LIVE, |config| {
         config.index_maint_budget_fraction = 0.000_002;
     });
@@ -45,7 +46,7 @@ fn fr_lsi_bud_maint_01_a_search_spends_no_more_than_its_share_on_maintenance() {
     world.until_told("UNCERTAIN", reason);
 }
 
-/// Within its share, a call waits until all changes before it are heard.
+/// A call waits until the watcher has reported all changes before it, if its share allows that.
 #[test]
 fn fr_lsi_bud_maint_01_a_search_waits_for_changes_within_its_share() {
     let world = World::complete(LIVE, |config| config.index_maint_budget_fraction = 0.5);
@@ -65,7 +66,7 @@ fn fr_lsi_bud_maint_01_a_search_waits_for_changes_within_its_share() {
     });
 }
 
-/// Even if maintenance may take all of a call's time, the call ends when it has to.
+/// A call ends at its timeout, even if its share for maintenance is all of its time.
 #[test]
 fn nfr_lsi_perf_03_maintenance_does_not_delay_the_end_of_a_call() {
     let world = World::complete(LIVE, |config| config.index_maint_budget_fraction = 1.0);
@@ -80,7 +81,7 @@ fn nfr_lsi_perf_03_maintenance_does_not_delay_the_end_of_a_call() {
         assert_eq!(answer.count, 0);
         assert!(!answer.stats.unwrap().index_exclusion_used);
     });
-    // Its thread goes on when something is heard.
+    // The call's thread goes on when the next event arrives.
     world.watchers.set_cookies(Cookies::Heard);
     world.watchers.deliver_late();
     world.until_complete();
@@ -91,7 +92,7 @@ fn nfr_lsi_perf_03_maintenance_does_not_delay_the_end_of_a_call() {
 fn fr_lsi_bud_02_maintenance_that_takes_too_long_is_skipped_and_the_index_bypassed() {
     let world = World::complete(LIVE, |config| config.index_maint_budget_fraction = 0.0);
     world.hands.stop();
-    // A tenth of the tree changes.
+    // A file changes. Handling the queued events would stop at the held directory `b`.
     world.write("a/two.txt", "a needle, too\n");
     world.watchers.queue(Heard::File("a/two.txt".into()));
     world.watchers.hold("b");
@@ -104,7 +105,7 @@ fn fr_lsi_bud_02_maintenance_that_takes_too_long_is_skipped_and_the_index_bypass
         stats.index_uncertain_reason.as_deref(),
         Some("DIRTY_BACKLOG")
     );
-    // The next one as well, as long as that is so; then the worker has made up for it.
+    // The next search shows the backlog as well. After the release, the worker catches up.
     world.check_unused("needle", "UNCERTAIN", Some("DIRTY_BACKLOG"));
     world.watchers.release();
     world.until_complete();
@@ -151,7 +152,7 @@ fn fr_lsi_bud_04_after_a_cooldown_indexing_is_tried_again() {
     world.live();
     let reason = Some("MEMORY_BUDGET_EXCEEDED");
     world.until_standing("DISABLED", reason);
-    // Neither memory nor watches are kept for what is not used.
+    // An index that is not used keeps neither memory nor watches.
     world.until("nobody listens", |report| {
         !report.tracking && !world.watchers.is_heard()
     });
@@ -184,7 +185,8 @@ fn fr_lsi_bud_04_without_a_cooldown_indexing_stays_disabled() {
     assert_eq!(world.watchers.starts(), 1);
 }
 
-/// Whoever waits is told, also when coverage was lost while the build went on.
+/// A caller that waits for the index learns that the build failed, also if events were lost during
+/// the build.
 #[test]
 fn a_build_that_fails_after_a_loss_is_not_waited_for() {
     let world = World::new(MAPPED, |config| config.index_build_max_files = 3);

@@ -1,4 +1,5 @@
-//! The watcher and the clock of these tests.
+//! The test doubles of the live tests: a watcher that reports injected events, and a clock that
+//! tests control.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,29 +12,30 @@ use forge_search::index::pace::Clock;
 use forge_search::index::watch::{Ear, Heard, WatchError, Watcher, WatcherFactory};
 use forge_search::tool::indexing::{Indexes, wall_clock_ns};
 
-/// What becomes of cookies.
+/// The fate of cookies. A cookie is a marker that the index touches: when the watcher reports it,
+/// all earlier events have arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Cookies {
-    /// They are heard, after what was queued.
+    /// The watcher reports them, after the queued events.
     #[default]
     Heard,
-    /// They never arrive.
+    /// The watcher never reports them.
     Lost,
-    /// They arrive when the test says so.
+    /// The watcher reports them when the test calls [`Watchers::deliver_late`].
     Late,
-    /// They can't be touched.
+    /// Touching them fails.
     Fail,
 }
 
 type OnWatch = Box<dyn Fn(&Path) + Send + Sync>;
 
-/// Watchers of one tree, which hear what the test tells them.
+/// The watchers of one tree. They report the events that a test injects.
 #[derive(Default)]
 pub(crate) struct Watchers {
     state: Mutex<State>,
     changed: Condvar,
     on_watch: Mutex<Option<Arc<OnWatch>>>,
-    /// The root was mounted over, or the like.
+    /// True if mounts have changed, for example over the root. Read once.
     pub(crate) mounts_changed: AtomicBool,
     pub(crate) unordered: AtomicBool,
 }
@@ -43,25 +45,25 @@ struct State {
     ear: Option<Weak<dyn Ear>>,
     starts: usize,
     watched: BTreeSet<PathBuf>,
-    /// Each directory that was watched, also again, in order.
+    /// Each call that watched a directory, in order, with repetitions.
     calls: Vec<PathBuf>,
-    /// So many directories can be watched.
+    /// The number of directories that can be watched.
     limit: Option<usize>,
-    /// Why no watcher can be started.
+    /// The reason for which no watcher can be started.
     refuses: Option<String>,
     cookies: Cookies,
-    /// What is heard before the next cookie.
+    /// The events that are reported before the next cookie.
     queue: Vec<Heard>,
-    /// Cookies that were touched and did not arrive yet.
+    /// The cookies that were touched and not reported yet.
     late: Vec<u64>,
-    /// Whoever watches this waits.
+    /// A thread that watches this directory waits.
     hold: Option<PathBuf>,
     held: usize,
-    /// Whoever ends a watcher waits.
+    /// True if a thread that drops a watcher waits.
     hold_ends: bool,
 }
 
-/// What to do about the limit.
+/// The remedy in the error of a watcher that has reached its limit.
 pub(crate) const REMEDY: &str = "there can be no more watches; raise the limit of the test";
 
 impl Watchers {
@@ -69,12 +71,12 @@ impl Watchers {
         self.state.lock().unwrap()
     }
 
-    /// Has the watcher hear something, at once.
+    /// Reports an event now.
     pub(crate) fn hear(&self, heard: Heard) {
         self.ear().hear(heard);
     }
 
-    /// Has the watcher hear something, if there is one.
+    /// Reports an event now if there is a watcher.
     pub(crate) fn hear_if_any(&self, heard: Heard) {
         let ear = self.lock().ear.as_ref().and_then(Weak::upgrade);
         if let Some(ear) = ear {
@@ -82,13 +84,13 @@ impl Watchers {
         }
     }
 
-    /// Whoever hears what the latest watcher hears.
+    /// Returns the handler of the latest watcher's events.
     pub(crate) fn ear(&self) -> Arc<dyn Ear> {
         let ear = self.lock().ear.as_ref().and_then(Weak::upgrade);
         ear.expect("a watcher")
     }
 
-    /// Has it hear something before the next cookie, and not before.
+    /// Reports an event right before the next cookie.
     pub(crate) fn queue(&self, heard: Heard) {
         self.lock().queue.push(heard);
     }
@@ -97,12 +99,12 @@ impl Watchers {
         self.lock().cookies = cookies;
     }
 
-    /// How many cookies are late.
+    /// Returns the number of cookies that are late.
     pub(crate) fn late(&self) -> usize {
         self.lock().late.len()
     }
 
-    /// Delivers the cookies that are late.
+    /// Reports the late cookies.
     pub(crate) fn deliver_late(&self) {
         let late = std::mem::take(&mut self.lock().late);
         let ear = self.ear();
@@ -117,17 +119,17 @@ impl Watchers {
         self.lock().refuses = why.map(str::to_string);
     }
 
-    /// Holds whoever watches a directory from now on.
+    /// From now on, a thread that watches this directory waits.
     pub(crate) fn hold(&self, dir: &str) {
         self.lock().hold = Some(PathBuf::from(dir));
     }
 
-    /// Holds whoever ends a watcher from now on.
+    /// From now on, a thread that drops a watcher waits.
     pub(crate) fn hold_ends(&self) {
         self.lock().hold_ends = true;
     }
 
-    /// Lets everybody go on.
+    /// Lets all held threads go on.
     pub(crate) fn release(&self) {
         let mut state = self.lock();
         (state.hold, state.hold_ends) = (None, false);
@@ -135,7 +137,7 @@ impl Watchers {
         self.changed.notify_all();
     }
 
-    /// Lets those go on who wait for another directory than the one that is held now.
+    /// Lets held threads go on, except those at the directory that is held now.
     pub(crate) fn nobody_waits(&self) {
         self.changed.notify_all();
     }
@@ -144,23 +146,23 @@ impl Watchers {
         self.lock().held > 0
     }
 
-    /// Has something done when a directory is watched, before the call returns.
+    /// Calls `act` whenever a directory is watched, before the watch takes effect.
     pub(crate) fn on_watch(&self, act: impl Fn(&Path) + Send + Sync + 'static) {
         *self.on_watch.lock().unwrap() = Some(Arc::new(Box::new(act)));
     }
 
-    /// Whether anybody listens to the latest watcher.
+    /// Returns true if the latest watcher's handler is alive.
     pub(crate) fn is_heard(&self) -> bool {
         let ear = self.lock().ear.as_ref().and_then(Weak::upgrade);
         ear.is_some()
     }
 
-    /// How many watchers were started.
+    /// Returns the number of watchers that were started.
     pub(crate) fn starts(&self) -> usize {
         self.lock().starts
     }
 
-    /// How often directories were watched.
+    /// Returns every call that watched a directory, in order.
     pub(crate) fn calls(&self) -> Vec<PathBuf> {
         self.lock().calls.clone()
     }
@@ -278,14 +280,14 @@ impl Watcher for Double {
 
 type OnJump = Box<dyn Fn() + Send + Sync>;
 
-/// A clock that goes as the system's does until it is stopped, and can be put forward.
+/// A clock that runs like the system's until a test stops it. A test can put it forward.
 pub(crate) struct Hands {
     start: Instant,
     ahead_ms: AtomicU64,
-    /// Called after each jump: wakes the workers that wait for a time.
+    /// Called after each jump. Wakes the workers that wait for a time.
     on_jump: Mutex<Option<OnJump>>,
     stopped_ms: Mutex<Option<u64>>,
-    /// How wrong the clock on the wall is.
+    /// The error of the wall clock.
     skew_ns: AtomicI64,
 }
 
@@ -306,24 +308,24 @@ impl Hands {
         self.start.elapsed().as_millis() as u64
     }
 
-    /// Stops it.
+    /// Stops the clock.
     pub(crate) fn stop(&self) {
         let now_ms = self.flowing_ms();
         self.stopped_ms.lock().unwrap().get_or_insert(now_ms);
     }
 
-    /// Sets the clock on the wall, back or forward from what is right.
+    /// Sets the wall clock's error, in seconds: negative is behind, positive ahead.
     pub(crate) fn skew(&self, seconds: i64) {
         self.skew_ns
             .store(seconds * 1_000_000_000, Ordering::SeqCst);
     }
 
-    /// The time on the wall, in nanoseconds since the Unix epoch.
+    /// Returns the wall-clock time, in nanoseconds since the Unix epoch.
     pub(crate) fn wall_ns(&self) -> i64 {
         wall_clock_ns().saturating_add(self.skew_ns.load(Ordering::SeqCst))
     }
 
-    /// Puts it forward, and wakes the workers of the indexes that live by it.
+    /// Puts the clock forward, and wakes the workers of the indexes that use it.
     pub(crate) fn put_forward(&self, ms: u64) {
         self.ahead_ms.fetch_add(ms, Ordering::SeqCst);
         if let Some(on_jump) = &*self.on_jump.lock().unwrap() {
@@ -331,7 +333,7 @@ impl Hands {
         }
     }
 
-    /// Has these indexes live by this clock.
+    /// Makes jumps of this clock wake the workers of these indexes.
     pub(crate) fn wakes(&self, indexes: &Arc<Indexes>) {
         let indexes = Arc::downgrade(indexes);
         let wake = move || {

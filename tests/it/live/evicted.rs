@@ -1,4 +1,5 @@
-//! Indexes that have to make room for others while they live (FR-LSI-IDX-RM-02, the row "evicted" of LSI §4.2.2).
+//! Live indexes that are evicted in favour of others (FR-LSI-IDX-RM-02, the row "evicted" of LSI
+//! §4.2.2).
 
 use std::fs;
 
@@ -9,10 +10,11 @@ use super::{FILES, World, patient};
 use crate::index_support::Host;
 use crate::support::Tree;
 
-/// Longer than it takes until somebody looks whether what is kept is still there.
+/// Longer than the interval in which a worker checks that its index is still on disk.
 const LOOKS_MS: u64 = 61_000;
 
-/// Two living indexes that are kept in one directory, and the place of that.
+/// Returns two worlds with indexes in one store, which holds at most `most` indexes, and the
+/// directory of that store.
 fn two(most: u64) -> ([World; 2], tempfile::TempDir) {
     let place = tempfile::tempdir().unwrap();
     let worlds = [(); 2].map(|()| {
@@ -31,10 +33,11 @@ fn two(most: u64) -> ([World; 2], tempfile::TempDir) {
 }
 
 impl World {
-    /// Checks that a search is answered without an index, which it has the worker build.
+    /// Checks that a search is answered without an index, and makes the worker build it.
     #[track_caller]
     fn check_absent(&self, text: &str) {
-        // The search would use what is built before it looks for it.
+        // Without this hold, the build could finish before the search looks for the index, and the
+        // search would use it.
         self.watchers.hold("");
         self.check_unused(text, "ABSENT", None);
         self.watchers.release();
@@ -52,12 +55,13 @@ fn fr_lsi_idx_rm_02_an_index_that_made_room_takes_no_space_though_it_lives() {
     a.live();
     a.until_at_rest();
     a.check_used("needle");
-    // The other one takes its place.
+    // The other index evicts it.
     b.live();
     b.until_at_rest();
     b.check_used("needle");
     assert_eq!(kept(&a), 1);
-    // It still knows what it needs; that it should let go of it is noticed soon.
+    // The evicted index still works from its open files. The worker notices the eviction at its
+    // next check.
     a.check_used("needle");
     a.hands.put_forward(LOOKS_MS);
     a.nudge();
@@ -65,13 +69,14 @@ fn fr_lsi_idx_rm_02_an_index_that_made_room_takes_no_space_though_it_lives() {
     assert!(why.contains("index_max_indexes"), "{why}");
     a.until("nothing is watched", |report| !report.tracking);
     assert_eq!(a.until_told("ABSENT", None).why, Some(why));
-    // Nobody asks for it, so that it stays away.
+    // Without a search, the index stays absent.
     a.hands.put_forward(1_000_000);
     a.until("nothing is done", |report| {
         report.standing.state().as_str() == "ABSENT"
     });
     b.check_used("needle");
-    // The next search is answered without, and has it built again; now the other one has to go.
+    // The next search is answered without an index and triggers a build, which evicts the other
+    // index.
     a.check_absent("needle");
     a.until_complete();
     a.check_used("needle");
@@ -99,7 +104,7 @@ fn fr_lsi_idx_rm_02_indexes_that_make_room_for_each_other_rest_between() {
         ("ABSENT", before)
     );
     a.hands.put_forward(LOOKS_MS);
-    // The worker may be at it already, as others have asked.
+    // The worker may have started already, because of the earlier searches.
     a.find("needle");
     a.until_complete();
 }
@@ -123,7 +128,8 @@ fn an_index_that_was_cleared_while_it_lives_is_built_for_the_next_search() {
     assert_eq!(a.check_used("needle").len(), 4);
 }
 
-/// A search that finds the tree otherwise than the index has it, before the worker has looked, is no reason to read all of it again.
+/// The worker opens the other process's index. A search that finds differences before the worker
+/// has compared the tree does not cause a rebuild.
 #[test]
 fn fr_lsi_bg_50_what_another_process_has_built_is_compared_and_not_built_again() {
     let ([a, _], _place) = two(2);
@@ -140,14 +146,15 @@ fn fr_lsi_bg_50_what_another_process_has_built_is_compared_and_not_built_again()
     a.check_used("needle");
     a.hands.put_forward(LOOKS_MS);
     let (_, found) = a.find("needle");
-    // Both searches may have had it opened, one after the other.
+    // Each of the two searches may have made the worker open the index.
     a.until("opened and compared", |report| {
         let standing = report.standing.state().as_str();
         (standing, report.generation, report.beside) == ("COMPLETE", generation, 1)
     });
     a.until_used("needle");
     assert_eq!(a.find("needle").1, found);
-    // Nor is it later, when nobody watches the tree any more and no search has found anything since.
+    // Later, without a watcher, the worker does not rebuild either: no search has found a
+    // difference since.
     a.watchers.refuse(Some("there is no watcher in this test"));
     a.hear(Heard::Down("the watcher of the test has ended".to_string()));
     a.until_standing("UNCERTAIN", Some("WATCHER_DOWN"));
@@ -161,7 +168,7 @@ fn fr_lsi_bg_50_what_another_process_has_built_is_compared_and_not_built_again()
     assert_eq!(a.report().generation, generation);
 }
 
-/// The own build failed, and is not tried again.
+/// This world's own build failed, and the worker does not retry it.
 #[test]
 fn what_another_process_has_built_is_taken_up_by_the_next_search() {
     let world = World::new(How::OnDisk, |config| config.index_max_db_bytes = 1_000);

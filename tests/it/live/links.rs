@@ -1,4 +1,5 @@
-//! What nobody hears of: writes through other names of a file, and rules above the tree (decisions D16a, D16c).
+//! Changes without a watcher event: writes through other names of a file, and rules above the tree
+//! (decisions D16a, D16c).
 
 use std::fs;
 
@@ -21,7 +22,7 @@ fn d16a_what_is_written_through_a_name_outside_of_the_tree_is_found() {
         fs::write(&outside, format!("straw, {n}\n")).unwrap();
         assert!(!world.check_used("needle").contains("a/two.txt"));
     }
-    // Also when it is beside the segment.
+    // The same for a file that is not in the segment.
     world.write("a/new.txt", "straw\n");
     let other = world.root().parent().unwrap().join("other");
     fs::hard_link(world.tree.path("a/new.txt"), &other).unwrap();
@@ -37,7 +38,7 @@ fn d16a_what_is_written_through_a_name_outside_of_the_tree_is_found() {
 fn d16a_what_is_heard_of_one_name_goes_for_all_names_of_a_file() {
     let world = World::complete(LIVE, |_| {});
     world.hands.stop();
-    // The name is made, and written through, before anyone looks.
+    // The name is created and written through before the worker handles an event.
     fs::hard_link(world.tree.path("a/two.txt"), world.tree.path("b/too.txt")).unwrap();
     fs::write(world.tree.path("b/too.txt"), "a needle\n").unwrap();
     world.watchers.queue(Heard::Subtree("b/too.txt".into()));
@@ -49,7 +50,8 @@ fn d16a_what_is_heard_of_one_name_goes_for_all_names_of_a_file() {
     world.watchers.queue(Heard::File("a/two.txt".into()));
     assert_eq!(world.check_used("a needle"), set(["a/one.txt"]));
     assert_eq!(world.check_used("straw again").len(), 2);
-    // One of them goes; what is left is looked at, though nobody heard of it.
+    // One name is removed. The other name's file is looked at too, although the watcher reported no
+    // event for it.
     fs::remove_file(world.tree.path("b/too.txt")).unwrap();
     world.watchers.queue(Heard::Subtree("b/too.txt".into()));
     assert_eq!(world.check_used("straw again"), set(["a/two.txt"]));

@@ -1,4 +1,5 @@
-//! Indexes that live beside a process that writes them for long, because it was stopped, say (FR-LSI-IDX-CONC-02).
+//! Live indexes while another process holds the write lock for long, for example because it was
+//! stopped (FR-LSI-IDX-CONC-02).
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,10 +15,11 @@ use super::{LOOK, World, patient};
 use crate::index_support::{Host, locked};
 use crate::support::{GUARD, Tree};
 
-/// Longer than another process is waited for.
+/// Longer than the worker waits for the other process.
 const PATIENCE_MS: u64 = 61_000;
 
-/// A tree without an index that lives, but with a process that has begun to build it and holds the lock; and the directory.
+/// Returns a world without a usable index, the write lock that another process would hold during
+/// its build, and the directory of the index.
 fn beside_a_writer() -> (World, DirLock, PathBuf) {
     beside_a_writer_with(|_| {})
 }
@@ -41,7 +43,7 @@ fn beside_a_writer_with(change: impl Fn(&mut SearchConfig)) -> (World, DirLock, 
     (world, lock, dir)
 }
 
-/// Builds the index as another process does, which waits for the lock.
+/// Builds the index as another process would, which waits for the lock.
 fn build_by_another(world: &World) {
     let another = world.setup.clone().config(patient);
     another.reopened().build(&Host::hasty());
@@ -60,14 +62,14 @@ fn fr_lsi_idx_conc_02_the_state_stays_while_another_process_writes() {
         .until("it says why", |report| report.why.is_some())
         .why;
     assert!(why.unwrap().contains("locked by another process"));
-    // For longer than it takes until it is tried again.
+    // This loop lasts longer than the worker's retry interval.
     while start.elapsed() < Duration::from_millis(300) {
         world.hands.put_forward(50);
         assert_eq!(world.standing(), ("ABSENT", None));
         std::thread::sleep(LOOK);
     }
     world.check_unused("needle", "ABSENT", None);
-    // What it publishes, or leaves, is taken up.
+    // When the other process has ended, the worker opens or builds the index.
     drop(lock);
     world.hands.put_forward(5_000);
     world.until_complete();
@@ -90,7 +92,7 @@ fn fr_lsi_idx_conc_02_an_index_is_built_in_memory_beside_a_writer_that_does_not_
     let stats = world.find("needle").0;
     assert_eq!(storage(&stats), ("memory", Some("LOCKED")));
     assert_eq!(world.report().storage, Some(StorageMode::Memory));
-    // It lives as any other, and nothing is written.
+    // The index in memory follows changes like any other. It writes nothing to disk.
     world.write("a/two.txt", "a needle\n");
     world.hear_file("a/two.txt");
     assert_eq!(world.check_used("needle").len(), 4);
@@ -101,7 +103,7 @@ fn fr_lsi_idx_conc_02_an_index_is_built_in_memory_beside_a_writer_that_does_not_
     assert_eq!(world.report().storage, Some(StorageMode::Memory));
     let names = || fs::read_dir(&dir).unwrap().count();
     assert!(names() <= 2, "the locks");
-    // Once it can be kept, it is.
+    // Once the lock is free, the index is stored on disk.
     drop(lock);
     world.hands.put_forward(PATIENCE_MS);
     world.nudge();
@@ -114,13 +116,13 @@ fn fr_lsi_idx_conc_02_an_index_is_built_in_memory_beside_a_writer_that_does_not_
 }
 
 impl World {
-    /// How its index is kept on disk.
+    /// Returns the storage mode of the index on disk.
     fn kept_as(&self) -> StorageMode {
         self.setup.kept().indexes.storage()
     }
 }
 
-/// An index that does not fit into memory needs the place that is locked, and so that is waited for.
+/// An index that does not fit into memory must be stored on disk, so the worker waits for the lock.
 #[test]
 fn fr_lsi_idx_conc_02_what_takes_too_much_memory_waits_for_the_other_process() {
     let (world, lock, _dir) = beside_a_writer_with(|config| config.index_max_memory_bytes = 600);
@@ -142,7 +144,7 @@ fn fr_lsi_idx_conc_02_what_takes_too_much_memory_waits_for_the_other_process() {
 fn fr_lsi_idx_conc_02_what_is_in_memory_is_kept_later_also_where_nobody_watches() {
     let (world, lock, _dir) = beside_a_writer_with(|config| {
         config.index_watch = false;
-        // So that each search has the worker look around.
+        // Each search makes the worker check the index.
         config.index_integrity_check = IntegrityCheck::Periodic;
         config.index_integrity_period_calls = 1;
     });
@@ -168,7 +170,8 @@ fn fr_lsi_idx_conc_02_a_writer_of_old_is_not_taken_for_one_of_now() {
     build_by_another(&world);
     world.hands.put_forward(5_000);
     world.until_complete();
-    // An hour later it goes, and another process begins to build it.
+    // An hour later the index is removed, and another process begins to build it. The first wait
+    // for a writer must not count for this one.
     fs::remove_dir_all(&dir).unwrap();
     fs::create_dir(&dir).unwrap();
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
@@ -191,7 +194,8 @@ fn fr_lsi_idx_conc_02_a_writer_of_old_is_not_taken_for_one_of_now() {
     assert_eq!(world.report().storage, Some(world.kept_as()));
 }
 
-/// A retry that was planned while another process was in the way is nothing to an index that searches have found since.
+/// A retry that was planned while the lock was held does not reopen an index that a search has
+/// found since.
 #[test]
 fn fr_lsi_idx_conc_02_what_is_complete_is_not_opened_again() {
     let (world, lock, _dir) = beside_a_writer();
@@ -199,7 +203,7 @@ fn fr_lsi_idx_conc_02_what_is_complete_is_not_opened_again() {
     world.until("it says why", |report| report.why.is_some());
     drop(lock);
     build_by_another(&world);
-    // The next search takes it up.
+    // The next search makes the worker open it.
     world.find("needle");
     let epoch = world.until_complete().epoch;
     world.write("a/two.txt", "a needle\n");

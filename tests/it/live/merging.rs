@@ -1,4 +1,7 @@
-//! New segments beside searches: what happens meanwhile is not lost.
+//! Merges of live indexes: changes, lost events and changed rules that arrive while the worker
+//! builds a new segment are not lost.
+//!
+//! A merge builds a new segment from the old one and the changed files. Searches run while it does.
 
 use std::fs;
 use std::path::Path;
@@ -14,18 +17,19 @@ use super::World;
 use super::double::REMEDY;
 use super::storages::How;
 
-/// A text of many n-grams.
+/// Returns a text with many n-grams.
 fn large() -> String {
     (0..400).map(|n| format!("{n:x} {}\n", n * n)).collect()
 }
 
-/// A world in which a new segment is being built, held where it lists `a/b/c`: the root, `a` and `a/b` are listed.
+/// Returns a world whose merge is held at `a/b/c`. The merge has listed the root, `a` and `a/b`.
 fn merging() -> World {
     let world = World::complete(How::OnDisk, |config| {
-        // What is beside the segment soon takes more than its share.
+        // The large file's n-grams soon exceed the share of memory that changed files may take.
         config.index_max_memory_bytes = 8_192;
         config.index_shutdown_timeout_ms = 300;
-        // Beside a search a build rests, which would not end by a clock that is stopped.
+        // While a search runs, a throttled build rests. With a stopped clock, the rest would not
+        // end.
         config.index_build_throttle_ms = 0;
         config.index_build_max_cpu_percent = 100;
     });
@@ -38,7 +42,7 @@ fn merging() -> World {
     world
 }
 
-/// What was read last may be what makes it too much.
+/// The file that the worker has just read may be the one that exceeds the limit.
 #[test]
 fn a_new_segment_is_built_as_soon_as_what_was_read_takes_too_much() {
     let world = World::complete(How::OnDisk, |config| config.index_max_memory_bytes = 8_192);
@@ -51,7 +55,7 @@ fn a_new_segment_is_built_as_soon_as_what_was_read_takes_too_much() {
         (report.beside, report.dead) == (0, 0) && report.generation == Some(2)
     });
     world.check_used("needle");
-    // Others are told which one is in use now, although the state is what it was.
+    // The published status names the new generation, although the state has not changed.
     world.until("it was told", |report| {
         let told = world.told();
         told.iter()
@@ -61,14 +65,16 @@ fn a_new_segment_is_built_as_soon_as_what_was_read_takes_too_much() {
     assert_eq!(world.until_told("COMPLETE", None).generation, Some(2));
 }
 
-/// Whoever opens the index next would trust what it says of such a file.
+/// A process that opens the index later would trust the segment's entry for this file, whose size
+/// and times have not changed.
 #[test]
 fn fr_lsi_trk_03_a_file_that_changed_and_does_not_show_it_is_soon_in_a_new_segment() {
     let world = World::complete(How::OnDisk, |_| {});
     let standing = |report: &Report| (report.beside, report.dead, report.unread);
     assert_eq!(standing(&world.report()), (0, 0, 0));
     assert_eq!(world.report().generation, Some(1));
-    // Its state is what it was, and has settled long ago.
+    // The file has not changed since long before the index was built, so its size and times show no
+    // change.
     world.watchers.queue(Heard::File("a/one.txt".into()));
     world.check_used("needle");
     let report = world.report();
@@ -76,7 +82,7 @@ fn fr_lsi_trk_03_a_file_that_changed_and_does_not_show_it_is_soon_in_a_new_segme
     let done = |report: &Report| standing(report) == (0, 0, 0) && report.generation == Some(2);
     world.until("it took over", done);
     world.check_used("needle");
-    // What was heard before does not count again.
+    // An event from before the merge does not count again.
     world.hands.put_forward(10_000);
     world.nudge();
     world.check_used("needle");
@@ -87,7 +93,7 @@ fn fr_lsi_trk_03_a_file_that_changed_and_does_not_show_it_is_soon_in_a_new_segme
 fn what_changes_while_a_new_segment_is_built_is_seen_before_and_after() {
     let world = merging();
     assert_eq!(world.check_used("needle").len(), 3);
-    // Seen already by the build: a new file, one that changes, one that goes.
+    // The merge has listed these directories already. A file is new, one changes, one is removed.
     world.write("new.txt", "a needle\n");
     world.write("a/two.txt", "a needle, too\n");
     fs::remove_file(world.tree.path("a/one.txt")).unwrap();
@@ -98,14 +104,15 @@ fn what_changes_while_a_new_segment_is_built_is_seen_before_and_after() {
     assert_eq!(found.len(), 4);
     assert_eq!(world.report().dirty, 0, "a search has worked that off");
     world.watchers.release();
-    // All of it is marked again for the new segment.
+    // All changes are marked again for the new segment.
     let report = world.until("it took over", |report| report.beside == 0);
     assert_eq!(report.dirty, 3, "{report:?}");
     assert_eq!(world.check_used("needle"), found);
     assert_eq!(world.report().dirty, 0);
 }
 
-/// A search that looks at a directory, and does not get on with that, holds up neither a new segment nor other searches.
+/// A search that hangs while it reads a changed directory delays neither the merge nor other
+/// searches.
 #[test]
 fn ggrep_a_new_segment_is_published_while_a_search_looks_at_changes() {
     let world = merging();
@@ -136,7 +143,7 @@ fn ggrep_a_new_segment_is_published_while_a_search_looks_at_changes() {
         released.store(true, Ordering::SeqCst);
         assert_eq!(search.join().unwrap(), found);
     });
-    // What the search found out was about what was in use before, and is not in use again.
+    // The search's results were about the old generation. They do not bring it back into use.
     assert_eq!(world.report().generation, Some(2));
     world.check_used("needle");
 }
@@ -181,8 +188,8 @@ fn fr_lsi_bg_43_a_new_segment_that_outlives_the_shutdown_is_not_published() {
     assert_eq!(world.find("needle").1.len(), 3);
 }
 
-/// A world in which a new segment is built that has a directory `d`, of which nobody heard and which can't be watched. `tried` is
-/// called before that is found out.
+/// Returns a world whose merge finds a directory `d` that the watcher has not reported and can't
+/// watch. `tried` is called right before the failed attempt to watch it.
 fn merged_beyond_the_limit(tried: impl Fn(&World) + Send + Sync + 'static) -> Arc<World> {
     let world = Arc::new(World::complete(How::OnDisk, |config| {
         config.index_max_memory_bytes = 8_192;
@@ -202,18 +209,18 @@ fn merged_beyond_the_limit(tried: impl Fn(&World) + Send + Sync + 'static) -> Ar
     world
 }
 
-/// From the end of a watcher until the one in its place watches a directory, nobody hears of what changes there.
+/// After a watcher has ended, changes cause no event until the next watcher watches the directory.
 #[test]
 fn another_watcher_proves_nothing_before_the_tree_was_compared() {
     let world = merged_beyond_the_limit(|world| {
-        // The comparison that is due in any case follows at once.
+        // The periodic reconcile is due and follows at once.
         world.hands.put_forward(16 * 60 * 1_000);
         world.watchers.hold("");
     });
     world.until_held();
     assert_eq!((world.watchers.starts(), world.report().dirty), (2, 0));
     world.write("nine.txt", "a needle at last\n");
-    // Each search compares for itself meanwhile.
+    // Meanwhile, each search compares the tree itself.
     let (_, found) = world.find("needle");
     assert!(found.contains("nine.txt"), "{found:?}");
     assert_eq!(world.standing(), ("UNCERTAIN", Some("WATCHER_DOWN")));
@@ -232,7 +239,7 @@ fn what_a_new_segment_has_that_nobody_can_watch_is_said_at_once() {
     assert!(world.find("straw").1.contains("d/straw.txt"));
 }
 
-/// Nothing else would ask for it before the next change.
+/// Only the failed merge makes the worker read these files before the next change.
 #[test]
 fn what_was_to_be_read_is_read_although_no_new_segment_could_be_built() {
     let world = World::complete(How::OnDisk, |config| config.index_lock_timeout_ms = 1);

@@ -1,7 +1,11 @@
-//! Indexes that live, told by the tests what happens to their trees: a watcher that hears what it is given, when it is given
-//! it, and a clock that stands still if need be.
+//! Tests of live indexes. The tests inject the watcher events and control the clock.
 //!
-//! Nothing here depends on how fast anything is: what runs beside the tests is held where it has to be, and waited for.
+//! [`Watchers`] is the watcher: it reports an event only when a test says so. [`Hands`] is the
+//! clock: a test can stop it and put it forward. A [`World`] has a tree, a live index, a watcher
+//! and a clock.
+//!
+//! No test depends on the speed of the machine. Tests hold the worker where they need it, and wait
+//! for states instead of times.
 
 mod background;
 mod budgets;
@@ -39,16 +43,16 @@ use crate::support::{GUARD, Setup, Tree, paths};
 use self::double::{Hands, Hearing, Watchers};
 use self::storages::How;
 
-/// A pause between two looks.
+/// The pause between two polls of a state.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// An index in files.
+/// An index in mapped files.
 const MAPPED: Variant = Variant {
     storage: IndexStorage::Mmap,
     ..LIVE
 };
 
-/// Files in several directories; `needle` is in three of them.
+/// Files in several directories. `needle` is in three of them and in a hidden one.
 const FILES: [(&str, &str); 9] = [
     ("a/one.txt", "a needle in a haystack\n"),
     ("a/two.txt", "nothing but straw\n"),
@@ -61,20 +65,20 @@ const FILES: [(&str, &str); 9] = [
     ("nine.txt", "the last straw\n"),
 ];
 
-/// Keeps the limits of the product out of the way of tests that are about something else.
+/// Raises the time limits of the product, for tests that are not about these limits.
 pub(crate) fn patient(config: &mut SearchConfig) {
     config.default_timeout_ms = 600_000;
     config.index_lock_timeout_ms = 60_000;
     config.index_shutdown_timeout_ms = 60_000;
 }
 
-/// How often what depends on luck is repeated.
+/// Returns how often a test repeats a step that depends on luck.
 fn rounds() -> usize {
     let rounds = std::env::var("FORGE_SEARCH_TEST_ROUNDS");
     rounds.map_or(2, |rounds| rounds.parse().unwrap())
 }
 
-/// A tree with an index that lives.
+/// A tree with a live index, its watcher and its clock.
 struct World {
     tree: Tree,
     setup: Setup,
@@ -83,7 +87,7 @@ struct World {
 }
 
 impl World {
-    /// A tree with an index that does not live yet.
+    /// Returns a tree with an index that is not live yet.
     fn new(how: impl Into<How>, change: impl FnOnce(&mut SearchConfig)) -> World {
         World::over(Tree::of(FILES), how, change)
     }
@@ -108,7 +112,7 @@ impl World {
         }
     }
 
-    /// Has it live, and waits until it is complete.
+    /// Starts the live index and waits until it is complete.
     fn complete(how: impl Into<How>, change: impl FnOnce(&mut SearchConfig)) -> World {
         let world = World::new(how, change);
         world.live();
@@ -139,7 +143,8 @@ impl World {
         indexes.live(&self.setup.config, &around).unwrap();
     }
 
-    /// Has it live beside somebody who searches as long as the value is there.
+    /// Starts the live index while a search runs. The search lasts until the returned value is
+    /// dropped.
     fn live_beside_a_search(&self) -> RunningSearch {
         let activity = Arc::new(Activity::new(self.hands.clone()));
         let searching = activity.begin();
@@ -147,7 +152,6 @@ impl World {
         searching
     }
 
-    /// Waits until a build is in a phase.
     #[track_caller]
     fn until_in_phase(&self, phase: Phase) {
         let indexes = &self.setup.kept().indexes;
@@ -166,13 +170,13 @@ impl World {
         indexes.live_report(self.root()).expect("it lives")
     }
 
-    /// The state and its reason, as it would be shown.
+    /// Returns the state and its reason, as users see them.
     fn standing(&self) -> (&'static str, Option<&'static str>) {
         let standing = self.report().standing;
         (standing.state().as_str(), standing.reason())
     }
 
-    /// Waits until something is so.
+    /// Waits until `is_so` is true of the report, and returns that report.
     #[track_caller]
     fn until(&self, what: &str, is_so: impl Fn(&Report) -> bool) -> Report {
         let start = Instant::now();
@@ -199,8 +203,8 @@ impl World {
         self.until_standing("COMPLETE", None)
     }
 
-    /// Waits until the index is complete and the worker has nothing to do, and stops the clock:
-    /// what is due later is done when the test puts the clock forward.
+    /// Waits until the index is complete and the worker is idle, then stops the clock. From then
+    /// on, work that is due later starts only when the test puts the clock forward.
     #[track_caller]
     fn until_at_rest(&self) {
         self.until("it is complete and the worker rests", |report| {
@@ -209,7 +213,8 @@ impl World {
         self.hands.stop();
     }
 
-    /// Waits until nothing is searched because it has only just changed.
+    /// Waits until the worker has read every changed file. A changed file that is unread is a
+    /// candidate of every search.
     #[track_caller]
     fn until_read(&self) {
         self.until("all was read", |report| {
@@ -226,13 +231,14 @@ impl World {
         }
     }
 
-    /// What it says of itself to other processes.
+    /// Returns the status that the index publishes for other processes.
     fn told(&self) -> Vec<LivingIndex> {
         let indexes = &self.setup.kept().indexes;
         indexes.living(self.root()).expect("a root")
     }
 
-    /// Waits until other processes are told of a state and its reason, and checks that it is said why.
+    /// Waits until the published status has this state and this reason, and checks that it names
+    /// this process.
     #[track_caller]
     fn until_told(&self, state: &str, reason: Option<&str>) -> LivingIndex {
         let start = Instant::now();
@@ -256,7 +262,7 @@ impl World {
         }
     }
 
-    /// Has it hear something, at once.
+    /// Makes the watcher report an event now.
     fn hear(&self, heard: Heard) {
         self.watchers.hear(heard);
     }
@@ -269,14 +275,14 @@ impl World {
         self.hear(Heard::Subtree(path.into()));
     }
 
-    /// Makes the worker look whether there is something to do.
+    /// Wakes the worker, so that it checks whether work is due.
     fn nudge(&self) {
-        // It may have given up watching already.
+        // The worker may have given up watching: then there is no watcher to report the event.
         let nothing = Heard::Subtree("b/nothing-there".into());
         self.watchers.hear_if_any(nothing);
     }
 
-    /// Searches, and checks that the answer is the one without an index.
+    /// Searches, and checks that the answer equals the one without an index.
     #[track_caller]
     fn ask(&self, request: &Value) -> (Stats, SearchResponse) {
         let plain = self.setup.without_indexes().call(request.clone());
@@ -288,14 +294,14 @@ impl World {
         (stats, response)
     }
 
-    /// Searches for a literal; which files have it.
+    /// Searches for a literal. Returns the files that contain it.
     #[track_caller]
     fn find(&self, text: &str) -> (Stats, BTreeSet<String>) {
         let (stats, response) = self.ask(&json!({"pattern": text}));
         (stats, paths(&response).into_iter().collect())
     }
 
-    /// Checks that files are left out.
+    /// Checks that a search uses the index to exclude files.
     #[track_caller]
     fn check_used(&self, text: &str) -> BTreeSet<String> {
         let (stats, found) = self.find(text);
@@ -313,7 +319,7 @@ impl World {
         found
     }
 
-    /// Searches until files are left out; every answer is checked.
+    /// Searches until the index is used to exclude files. Every answer is checked.
     #[track_caller]
     fn until_used(&self, text: &str) {
         let start = Instant::now();
@@ -323,7 +329,7 @@ impl World {
         }
     }
 
-    /// Checks that nothing is left out, for a reason.
+    /// Checks that a search excludes no file, and that `stats` show this state and this reason.
     #[track_caller]
     fn check_unused(&self, text: &str, state: &str, reason: Option<&str>) -> BTreeSet<String> {
         let (stats, found) = self.find(text);
@@ -334,7 +340,7 @@ impl World {
         found
     }
 
-    /// Writes a file that nobody hears of.
+    /// Writes a file without a watcher event.
     fn write(&self, path: &str, text: &str) {
         let path = self.tree.path(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -343,7 +349,7 @@ impl World {
 }
 
 impl Drop for World {
-    /// What is held could not end.
+    /// Releases held threads: a held worker could not end.
     fn drop(&mut self) {
         self.watchers.release();
     }
@@ -353,7 +359,8 @@ fn set<const N: usize>(paths: [&str; N]) -> BTreeSet<String> {
     paths.map(str::to_string).into()
 }
 
-/// A path of two and a half thousand bytes: one below another is too long for the system, so that nobody can list it.
+/// Returns a path of 2,500 bytes. A path of two of these is too long for the system, so no process
+/// can list the directory that it names.
 fn long_dir() -> String {
     vec!["l".repeat(250); 10].join("/")
 }

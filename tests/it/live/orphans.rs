@@ -1,4 +1,4 @@
-//! Files that are written to by names that are gone (decision D55).
+//! Files that a program writes through a name that was removed (decision D55).
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -14,13 +14,13 @@ use super::{LIVE, LOOK, MAPPED, World};
 
 const UNCERTAIN: Option<&str> = Some("RENAME_UNCERTAIN");
 
-/// Set where nothing else runs in the process.
+/// Set in a child process that runs one test alone.
 const ALONE: &str = "FORGE_SEARCH_TEST_ALONE";
 
-/// More than the time between two looks of which one tells something.
+/// Longer than the shortest interval between two comparisons that the worker counts as separate.
 const APART_MS: u64 = 6_000;
 
-/// Waits until the index can be relied on again, however long the tree is not compared.
+/// Waits until the index is certain again, whatever the pause before the next comparison.
 fn until_certain(world: &World) {
     world.until("it is certain again", |report| {
         world.hands.put_forward(1_000);
@@ -28,7 +28,8 @@ fn until_certain(world: &World) {
     });
 }
 
-/// Files that a program has opened by a name that is gone, and that have another one in the tree.
+/// Returns open files whose first name is gone, or that never had one, and the other name that each
+/// has in the tree.
 #[cfg(target_os = "linux")]
 fn renamed_by_links(world: &World) -> Vec<(File, &'static str)> {
     use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
@@ -42,7 +43,7 @@ fn renamed_by_links(world: &World) -> Vec<(File, &'static str)> {
 
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     let mut files = vec![(linked, "b/linked.txt")];
-    // Not every filesystem has files that begin without a name.
+    // Not every filesystem can create a file without a name.
     match openat(CWD, tree.path("a"), flags, Mode::RUSR | Mode::WUSR) {
         Ok(nameless) => {
             let mut nameless = File::from(nameless);
@@ -70,7 +71,7 @@ fn d55_what_is_written_by_a_name_that_is_gone_is_found_by_the_next_search() {
             until_certain(&world);
             world.until_used("needle");
             world.until_read();
-            // Nothing else happens, and nobody else writes it: only the name that is gone is heard of.
+            // There is no other change and no other writer. The only event names the removed name.
             file.write_all(format!("round{round}\n").as_bytes())
                 .unwrap();
             let (_, found) = world.find(&format!("round{round}"));
@@ -83,7 +84,8 @@ fn d55_what_is_written_by_a_name_that_is_gone_is_found_by_the_next_search() {
 #[test]
 fn d55_files_that_come_and_go_are_not_taken_for_such() {
     if std::env::var_os(ALONE).is_none() {
-        // What other tests start has the files open for a moment that are open here, and may be who closes one last.
+        // Processes that other tests start inherit this process's open files for a moment. Such a
+        // process may be the last to close a file, which sends an event.
         let name = "live::orphans::d55_files_that_come_and_go_are_not_taken_for_such";
         let output = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", name])
@@ -122,7 +124,7 @@ fn d55_files_that_come_and_go_are_not_taken_for_such() {
 #[test]
 fn d55_a_name_that_is_written_to_and_is_not_there_makes_all_uncertain() {
     let world = World::complete(LIVE, |_| {});
-    // Also if it is heard of long before anyone searches.
+    // The result is the same if the event arrives long before the search.
     for at_once in [true, false] {
         world.watchers.hold("");
         match at_once {
@@ -138,12 +140,12 @@ fn d55_a_name_that_is_written_to_and_is_not_there_makes_all_uncertain() {
         world.watchers.release();
         world.until_complete();
     }
-    // It went only after it was written to, which is heard of in time.
+    // The file was removed after it was written, and the event of the removal arrives in time.
     world.hands.stop();
     world.watchers.queue(Heard::File("a/late".into()));
     world.watchers.queue(Heard::Subtree("a/late".into()));
     world.check_used("needle");
-    // Nobody gets to the directory, of which something is heard too.
+    // The directory is gone too. Its removal has an event of its own, so the index stays certain.
     world.watchers.queue(Heard::File("a/away/file".into()));
     world.check_used("needle");
 }
@@ -162,14 +164,14 @@ fn d55_a_name_of_no_file_of_the_tree_is_in_the_way_for_a_short_time_only() {
     let uncertain = || UNCERTAIN.map(str::to_string);
     let expected = [uncertain(), uncertain(), uncertain(), None, None];
     assert_eq!(first, expected);
-    // Another file has that name for some time.
+    // For some time, another file has that name.
     world.write("a/server.log", "straw\n");
     world.hear_subtree("a/server.log");
     fs::remove_file(world.tree.path("a/server.log")).unwrap();
     world.hear_subtree("a/server.log");
     world.check_used("needle");
     assert_eq!(write(), uncertain());
-    // What it is written to is in the tree, under a name of which nobody hears.
+    // The written file is in the tree, under another name for which there is no event.
     world.write("a/two.txt", "a needle\n");
     assert_eq!(write(), uncertain());
     assert!(world.check_used("a needle").contains("a/two.txt"));
@@ -178,7 +180,7 @@ fn d55_a_name_of_no_file_of_the_tree_is_in_the_way_for_a_short_time_only() {
     assert!(!world.check_used("a needle").contains("a/two.txt"));
 }
 
-/// A program that removes its temporary files at once and writes them afterwards.
+/// A program removes each temporary file at once and writes it afterwards.
 #[test]
 fn d55_names_without_end_do_not_keep_the_worker_busy() {
     let world = World::complete(LIVE, |_| {});
@@ -193,7 +195,7 @@ fn d55_names_without_end_do_not_keep_the_worker_busy() {
     };
     let before = listed();
     for n in 0..200 {
-        // Ten each second.
+        // Ten names a second.
         world.hands.put_forward(100);
         world
             .watchers
@@ -201,10 +203,11 @@ fn d55_names_without_end_do_not_keep_the_worker_busy() {
         assert_eq!(world.find("needle").1.len(), 3);
         std::thread::sleep(LOOK);
     }
-    // At once, and after 1, 2, 4 and 8 seconds, or less often where the worker had to wait for a processor.
+    // Comparisons are due at once and after 1, 2, 4 and 8 seconds. There are fewer if the worker
+    // had to wait for a processor.
     let compared = listed() - before;
     assert!(compared <= 5, "{compared}");
-    // The first search after that hears of what was queued since.
+    // The first search after that receives the events that were queued since.
     for _ in 0..2 {
         until_certain(&world);
         world.find("needle");
@@ -213,7 +216,8 @@ fn d55_names_without_end_do_not_keep_the_worker_busy() {
     world.check_used("needle");
 }
 
-/// Two programs write one file, one by a name that is gone: that something is heard of the other says nothing about the first.
+/// Two programs write one file, and one of them uses the removed name. An event for the other name
+/// does not explain an event for the removed name.
 #[test]
 fn d55_a_name_is_not_taken_for_that_of_no_file_while_other_files_change() {
     let world = World::complete(LIVE, |_| {});
@@ -232,13 +236,15 @@ fn d55_a_name_is_not_taken_for_that_of_no_file_while_other_files_change() {
     assert_eq!(world.find("needle").1.len(), 4);
 }
 
-/// What was written in the middle of a look is found by that one, and heard of after it: that the next finds nothing says nothing.
+/// A write in the middle of a comparison is found by that comparison, but its event arrives
+/// afterwards. If the next comparison then finds no change, that does not prove that the removed
+/// name belongs to no file of the tree.
 #[test]
 fn d55_what_is_written_while_the_tree_is_looked_at_does_not_count_for_the_next_look() {
     let world = Arc::new(World::complete(LIVE, |_| {}));
     world.hands.stop();
     let gone = || Heard::File("a/gone.tmp".into());
-    // Each time the look finds it.
+    // In each round, the comparison finds the write.
     for round in 0..6 {
         world.hands.put_forward(100);
         world.write("a/b/four.txt", &format!("straw {}\n", "x".repeat(round)));
@@ -258,7 +264,8 @@ fn d55_what_is_written_while_the_tree_is_looked_at_does_not_count_for_the_next_l
         until_certain(&world);
         world.watchers.on_watch(|_| {});
     }
-    // The mark made in the middle is looked into now, and the next look comes after a rest.
+    // The worker handles the event from the middle of the comparison now. It rests before the next
+    // comparison.
     world.find("needle");
     until_certain(&world);
     world.until("all was read", |report| {

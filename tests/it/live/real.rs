@@ -1,4 +1,4 @@
-//! The system's own watcher: storms of renames beside searches, and lost events.
+//! The system's own watcher: storms of renames during searches, and lost events.
 
 use std::fs;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{LIVE, MAPPED, World, rounds};
 use crate::support::{GUARD, SetAtEnd, Tree, paths};
 
-/// Renames in one storm.
+/// The number of renames in one storm.
 const RENAMES: usize = 2_000;
 
 #[test]
@@ -39,7 +39,7 @@ fn fr_lsi_trk_09_a_storm_of_renames_beside_searches_loses_nothing() {
                     }
                 });
             }
-            // Round and round: each takes the name that the one before has left.
+            // The renames go round: each takes the name that the rename before it has freed.
             let mut free = world.tree.path("free");
             for n in 0..RENAMES {
                 let name = match n % 41 {
@@ -56,7 +56,7 @@ fn fr_lsi_trk_09_a_storm_of_renames_beside_searches_loses_nothing() {
                 fs::write(dir.join("written.txt"), format!("needle written {round}\n")).unwrap();
             }
         });
-        // At once, whatever the worker is doing.
+        // Search at once, in any state of the worker.
         let (stats, found) = world.find("needle");
         assert_eq!(
             found.len() - found.iter().filter(|p| p.ends_with("written.txt")).count(),
@@ -75,11 +75,11 @@ fn fr_lsi_trk_09_a_storm_of_renames_beside_searches_loses_nothing() {
     }
 }
 
-/// Hears what the system says, and loses all of it when it is told to.
+/// The system's watcher, which loses all events while a test says so.
 #[derive(Clone, Default)]
 struct Losing {
     loses: Arc<AtomicBool>,
-    /// How often it was told of.
+    /// The number of overflows that were reported.
     told: Arc<AtomicUsize>,
 }
 
@@ -96,7 +96,7 @@ impl Ear for LosingEar {
                 self.lost.store(true, Ordering::SeqCst);
             }
             _ => {
-                // As the queue of the kernel: what is lost is told of before anything later.
+                // Like the kernel's queue: the overflow is reported before any later event.
                 if self.lost.swap(false, Ordering::SeqCst) {
                     self.of.told.fetch_add(1, Ordering::SeqCst);
                     self.ear.hear(Heard::Overflow);
@@ -144,8 +144,9 @@ fn t_lsi_safe_01_events_that_the_system_loses_lose_no_match() {
                 &format!("needle {round} new\n"),
             );
         }
-        // The first call finds that events were lost; neither it nor any later one misses anything. It leaves files out only if the
-        // whole tree was compared within the call, which takes longer unless the machine is busy with other things.
+        // The first call learns that events were lost. Neither this call nor a later one misses a
+        // match. The first call excludes files only if the whole tree was compared during the call.
+        // That is rare: it happens only if other work slows the call down.
         let needle = format!("needle {round} ");
         let (stats, found) = world.find(&needle);
         assert_eq!(found.len(), 60, "{stats:?}");

@@ -1,4 +1,5 @@
-//! Each reason for which an index is not used can be seen: in `stats` of searches, in reports, and by other processes.
+//! Every reason for not using an index is visible: in the `stats` of searches, in reports, and in
+//! the status that other processes read.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +22,7 @@ use crate::support::Tree;
 fn fr_lsi_bg_50_open_requires_validation_until_the_tree_was_compared() {
     let world = World::new(How::OnDisk, |_| {});
     world.setup.build(&Host::hasty());
-    // Nobody saw that.
+    // The watcher reports no event for this file.
     world.write("b/new.txt", "a needle\n");
     let world = World::of(Tree::new(), world.setup.clone().reopened()).taking(world);
     world.watchers.hold("a/b");
@@ -29,7 +30,7 @@ fn fr_lsi_bg_50_open_requires_validation_until_the_tree_was_compared() {
     world.until_held();
     let reason = "OPEN_REQUIRES_VALIDATION";
     assert_eq!(world.standing(), ("UNCERTAIN", Some(reason)));
-    // Searches compare it themselves meanwhile.
+    // Until the worker has compared the tree, each search compares it.
     let found = world.check_used("needle");
     assert_eq!(found.len(), 4);
     assert!(
@@ -41,7 +42,8 @@ fn fr_lsi_bg_50_open_requires_validation_until_the_tree_was_compared() {
     world.watchers.release();
     world.until_complete();
     assert_eq!(world.check_used("needle"), found);
-    // It was compared, not built anew.
+    // The index was compared with the tree, not built again: the new file is outside of the
+    // segment.
     assert_eq!(world.report().beside, 1);
 }
 
@@ -89,7 +91,7 @@ fn rename_uncertain_shows_when_the_system_tells_of_a_rename_above_the_tree() {
     fs::rename(&away, &top).unwrap();
     let (stats, found) = world.find("needle");
     assert_eq!(found.len(), 3);
-    // The worker may have been faster.
+    // The worker may have compared the tree before the search.
     let reason = stats.index_uncertain_reason.as_deref();
     assert!(reason == Some("RENAME_UNCERTAIN") || world.report().epoch > epoch);
     world.until_complete();
@@ -110,12 +112,12 @@ fn watcher_down_shows_and_is_tried_again_after_a_minute() {
     assert_eq!(world.standing(), ("UNCERTAIN", reason));
     assert!(!report.tracking, "{report:?}");
     assert!(!world.until_told("UNCERTAIN", reason).tracking);
-    // Searches compare for themselves, and are right.
+    // Searches compare the tree themselves, and their answers are right.
     world.write("b/new.txt", "a needle\n");
     assert_eq!(world.find("needle").1.len(), 4);
     world.watchers.refuse(None);
     world.hands.put_forward(61_000);
-    // A last word of the old one, so that the worker looks at the clock.
+    // A last event from the old watcher wakes the worker, which then looks at the clock.
     ear.hear(Heard::File("b/new.txt".into()));
     world.until_complete();
     assert_eq!(world.watchers.starts(), 2);
@@ -162,14 +164,15 @@ fn watcher_overflow_shows_when_something_is_mounted() {
     world.check_used("needle");
 }
 
-/// The watcher says once that mounts changed. A reconcile that is only due is told first here.
+/// The watcher reports a change of mounts only once. Here, the worker learns of a due reconcile
+/// first.
 #[test]
 fn watcher_overflow_shows_when_something_was_mounted_before_a_reconcile() {
     let world = World::complete(LIVE, |_| {});
     world.watchers.hold("");
     world.watchers.mounts_changed.store(true, Ordering::SeqCst);
     world.hands.put_forward(100 * 3_600_000);
-    // Wakes whoever looks at the clock.
+    // Wakes the worker, which then looks at the clock.
     world.hear_subtree("a/b");
     world.until_held();
     world.check_unused("needle", "UNCERTAIN", Some("WATCHER_OVERFLOW"));
@@ -178,7 +181,8 @@ fn watcher_overflow_shows_when_something_was_mounted_before_a_reconcile() {
     world.check_used("needle");
 }
 
-/// What is listed meanwhile is not what is there afterwards, and nothing else tells: the mounts are what they were.
+/// The worker lists a mounted directory that is unmounted before the next search. The mounts are
+/// the same before and after, so only the watcher's report of a change reveals this.
 #[test]
 fn what_is_mounted_while_the_worker_lists_and_not_any_more_when_a_search_comes_is_noticed() {
     for is_news in [true, false] {
@@ -198,7 +202,7 @@ fn what_is_mounted_while_the_worker_lists_and_not_any_more_when_a_search_comes_i
             calls.iter().filter(|dir| **dir == Path::new("b")).count()
         };
         world.until("it was listed", |report| report.dirty == 0 && listed() > 1);
-        // It is unmounted.
+        // The directory is unmounted again.
         world.watchers.mounts_changed.store(false, Ordering::SeqCst);
         world.until("another watcher", |_| world.watchers.starts() == 2);
         world.until_complete();
@@ -239,12 +243,12 @@ fn policy_changed_shows_to_whoever_has_another_sandbox() {
         Some("POLICY_CHANGED")
     );
     assert!(!stats.index_exclusion_used);
-    // The others go on with it.
+    // Searches with the index's own sandbox still use it.
     world.check_used("needle");
 }
 
-/// Until there is an index for the patterns of now; the one that was built under fewer of them is
-/// gone then.
+/// The state lasts until there is an index for the current patterns. The index that was built under
+/// fewer denied patterns is removed then.
 #[test]
 fn policy_changed_shows_while_an_index_is_built_for_the_patterns_of_now() {
     let world = World::new(How::OnDisk, |config| config.index_lock_timeout_ms = 5);
@@ -253,7 +257,7 @@ fn policy_changed_shows_while_an_index_is_built_for_the_patterns_of_now() {
     let mut setup = world.setup.clone();
     setup.sandbox.denied_patterns = vec!["**/one.txt".to_string()];
     let world = World::of(Tree::new(), setup.reopened()).taking(world);
-    // Another process has begun to build it.
+    // A lock plays another process that has begun to build the index.
     let indexes = world.setup.kept().indexes.clone();
     let dir = indexes.dirs().next().unwrap();
     assert_ne!(dir, lax);
@@ -275,7 +279,8 @@ fn policy_changed_shows_while_an_index_is_built_for_the_patterns_of_now() {
     assert_eq!(world.check_used("needle"), found);
 }
 
-/// A tree with more denied patterns may be too small for an index.
+/// More denied patterns can make a tree too small for an index. The index for the old patterns is
+/// removed in that case too.
 #[test]
 fn policy_changed_is_over_where_what_is_left_needs_no_index() {
     let world = World::new(How::OnDisk, |config| {
@@ -300,7 +305,7 @@ fn fr_lsi_bud_03_dirty_backlog_shows_and_ends_when_the_worker_has_caught_up() {
     world.hands.stop();
     world.check_used("needle");
     world.write("a/two.txt", "a needle, too\n");
-    // The worker gets no further than that, once it may.
+    // Once the clock goes on, the worker gets as far as this directory.
     world.watchers.hold("a/b");
     world.hear_subtree("a/b");
     world.hear_file("a/two.txt");
@@ -313,7 +318,7 @@ fn fr_lsi_bud_03_dirty_backlog_shows_and_ends_when_the_worker_has_caught_up() {
     let epoch = world.report().epoch;
     world.watchers.release();
     world.until_complete();
-    // Nothing had been lost, so nothing was compared.
+    // No event was lost, so the tree was not compared.
     assert_eq!(world.report().epoch, epoch);
     assert_eq!(world.check_used("needle"), found);
 }
@@ -349,7 +354,8 @@ fn enumeration_error_shows_until_everything_can_be_listed() {
     world.check_used("needle");
 }
 
-/// Without rules that can't be read just now, more is eligible than should be, and none of it is kept as known.
+/// While an ignore file can't be read, files that it ignores count as eligible. The index does not
+/// keep that result as known.
 #[cfg(target_os = "linux")]
 #[test]
 fn enumeration_error_shows_until_all_rules_can_be_read() {
@@ -364,7 +370,8 @@ fn enumeration_error_shows_until_all_rules_can_be_read() {
         let above = world.root().parent().unwrap();
         let name = world.root().file_name().unwrap().to_str().unwrap();
         let rules = above.join(rules.replacen("tree", name, 1));
-        // There, regular, and not readable from its first byte on: the memory of this process.
+        // The rules are a link to the memory of this process: it exists and is a regular file, but
+        // reading its first byte fails.
         let plant = || std::os::unix::fs::symlink("/proc/self/mem", &rules).unwrap();
         let hear = || world.hear_subtree("");
         if is_built {
@@ -395,14 +402,15 @@ fn enumeration_error_shows_until_all_rules_can_be_read() {
         hear();
         world.hands.put_forward(61_000);
         world.nudge();
-        // The rules may have changed too recently at first.
+        // Right after they change, rules are not trusted.
         world.until_used("needle");
         let (_, found) = world.find("needle");
         assert!(found.len() < 3 || told.ends_with("git"), "{found:?}");
     }
 }
 
-/// What keeps a directory from being listed may be the system's fault, of which nothing in the tree tells that it has passed.
+/// A directory may fail to be listed because of the system. No change in the tree shows that the
+/// error has passed.
 #[test]
 fn what_could_not_be_listed_is_looked_at_again_after_a_minute() {
     for is_built in [true, false] {
@@ -425,7 +433,7 @@ fn what_could_not_be_listed_is_looked_at_again_after_a_minute() {
         indexes
             .wait_live(world.root(), crate::support::GUARD)
             .unwrap();
-        // Nobody hears of that.
+        // The watcher reports no event for this rename.
         fs::rename(outer.join("x"), &aside).unwrap();
         world.hands.put_forward(61_000);
         world.nudge();
@@ -434,9 +442,9 @@ fn what_could_not_be_listed_is_looked_at_again_after_a_minute() {
     }
 }
 
-/// Where the tree is not watched, each search compares. The index is built again once everything
-/// can be listed, a minute after the last time at the earliest; an index that would be of no use
-/// either is not built.
+/// Without a watcher, each search compares the tree. The worker rebuilds the index once every
+/// directory can be listed, at least a minute after its last attempt. It does not build an index
+/// that would be unusable again.
 #[test]
 fn enumeration_error_shows_where_nobody_watches_until_everything_can_be_listed() {
     for is_refused in [false, true] {
@@ -486,7 +494,7 @@ fn t_lsi_safe_05_build_budget_exceeded_shows_and_nothing_is_left_out() {
     assert_eq!(world.check_unused("needle", "UNCERTAIN", reason).len(), 3);
     let told = world.until_told("UNCERTAIN", reason);
     assert!(told.why.unwrap().contains("index_build_max_files"));
-    // It is not tried again and again.
+    // The worker does not retry the build.
     world
         .setup
         .kept()
@@ -503,7 +511,7 @@ fn t_lsi_safe_05_build_budget_exceeded_shows_and_nothing_is_left_out() {
 #[test]
 fn fr_lsi_bud_maint_01_maint_budget_exceeded_shows_when_changes_are_not_heard_in_time() {
     let world = World::complete(LIVE, |config| {
-        // 100 ms of a call that has far more time than it needs.
+        // The share is 100 ms; the call has far more time than that.
         config.default_timeout_ms = 600_000;
         config.index_maint_budget_fraction = 100.0 / 600_000.0;
     });
@@ -514,7 +522,7 @@ fn fr_lsi_bud_maint_01_maint_budget_exceeded_shows_when_changes_are_not_heard_in
     assert_eq!(world.check_unused("needle", "UNCERTAIN", reason).len(), 4);
     assert_eq!(world.standing(), ("UNCERTAIN", reason));
     world.until_told("UNCERTAIN", reason);
-    // What was not heard is found by comparing.
+    // A comparison of the tree finds the changes that the watcher missed.
     world.watchers.set_cookies(Cookies::Heard);
     world.watchers.release();
     world.until_complete();
@@ -536,7 +544,7 @@ fn fr_lsi_bg_62_watcher_overflow_during_build_shows_at_once_and_the_build_goes_o
     let found = world.check_unused("needle", "UNCERTAIN", reason);
     world.watchers.hold("a");
     world.watchers.nobody_waits();
-    // Built; and compared with the tree before it is used.
+    // The index is built, but used only after it was compared with the tree.
     world.until_held();
     assert_eq!(world.standing(), ("UNCERTAIN", reason));
     world.until_told("UNCERTAIN", reason);
@@ -560,7 +568,7 @@ fn fr_lsi_bg_05_below_threshold_shows() {
     assert!(report.why.unwrap().contains("index_auto_threshold_files"));
     world.check_unused("needle", "DISABLED", reason);
     world.until_told("DISABLED", reason);
-    // Nothing was listed for it, nor watched.
+    // The worker neither listed nor watched any directory for the index.
     assert_eq!(world.watchers.starts(), 0);
 }
 
@@ -570,7 +578,7 @@ fn cfg_lsi_idx_02_thresholds_count_only_with_auto() {
         config.index_auto_threshold_files = 1_000;
         config.index_auto_threshold_bytes = 1 << 20;
     };
-    // These have index_mode = "on".
+    // These worlds have `index_mode = "on"`, so the thresholds do not count.
     for variant in [LIVE, MAPPED] {
         let world = World::complete(variant, high);
         world.check_used("needle");
@@ -590,7 +598,7 @@ fn t_lsi_safe_07_persistence_not_permitted_shows_and_nothing_lives() {
     assert_eq!(indexes.live_report(world.root()), None);
     let reason = Some("PERSISTENCE_NOT_PERMITTED");
     world.check_unused("needle", "DISABLED", reason);
-    // Any process sees for itself.
+    // Every process derives this state by itself; there is no live index to publish it.
     let status = indexes
         .status(world.setup.context().sandbox.reach())
         .remove(0);
@@ -614,7 +622,7 @@ fn fr_lsi_stor_fallback_02_memory_budget_exceeded_shows_when_an_index_in_memory_
     assert!(report.why.unwrap().contains("index_max_memory_bytes"));
     world.check_unused("needle", "DISABLED", reason);
     world.until_told("DISABLED", reason);
-    // In files it is no larger than it may be.
+    // On disk, the same index is not too large.
     let world = World::complete(How::OnDisk, |config| config.index_max_memory_bytes = 2_000);
     world.check_used("needle");
 }
@@ -632,7 +640,7 @@ fn a_limit_of_watches_shows_with_what_to_do_and_searches_compare() {
             .unwrap()
             .unwrap();
         let report = world.report();
-        // The root, a, a/b, a/b/c and b.
+        // The watcher can watch `limit` directories. All of them: the root, a, a/b, a/b/c and b.
         if limit + 1 >= all {
             assert_eq!(world.standing(), ("COMPLETE", None));
             continue;
@@ -641,7 +649,7 @@ fn a_limit_of_watches_shows_with_what_to_do_and_searches_compare() {
         assert_eq!(report.unwatched.as_deref(), Some(REMEDY));
         assert_eq!(report.why.as_deref(), Some(REMEDY));
         assert!(!report.tracking);
-        // Without changes, comparing shows that nothing has changed; then, that something has.
+        // Each search compares the tree: the first finds no change, the second finds the changes.
         assert_eq!(world.find("needle").1.len(), 3);
         world.write("a/two.txt", "a needle, too\n");
         world.write("b/new/new.txt", "a needle\n");
@@ -649,14 +657,16 @@ fn a_limit_of_watches_shows_with_what_to_do_and_searches_compare() {
     }
 }
 
-/// Nobody hears of what comes and goes there. Searches that compare list it anew, and say so to the worker.
+/// The worker gets no events for new and removed files. A search that compares the tree lists these
+/// directories again, and tells the worker about the differences.
 #[test]
 fn fr_lsi_bg_50_where_a_tree_can_not_be_watched_the_index_is_built_again_when_searches_find_it_outdated()
  {
     for is_limit in [true, false] {
         let world = World::new(LIVE, |config| config.index_watch = is_limit);
         world.watchers.set_limit(Some(2));
-        // A build takes no time: how long the worker rests follows from that.
+        // With a stopped clock, a build takes no time. The worker's rest is derived from the build
+        // time.
         world.hands.stop();
         world.live();
         let indexes = world.setup.kept().indexes.clone();
@@ -673,7 +683,7 @@ fn fr_lsi_bg_50_where_a_tree_can_not_be_watched_the_index_is_built_again_when_se
             let epoch = world.report().epoch;
             let found = world.check_used("needle");
             assert_eq!(found.len(), 4 + round);
-            // Soon, but not each time that something changes.
+            // The worker rebuilds soon, but not after every change.
             settled().unwrap();
             world.check_used("needle");
             assert_eq!(world.report().epoch, epoch);
@@ -682,8 +692,8 @@ fn fr_lsi_bg_50_where_a_tree_can_not_be_watched_the_index_is_built_again_when_se
             world.until("it is built again", |report| report.epoch == epoch + 1);
             world.check_used("needle");
         }
-        // What the index does not cover is no reason.
-        // Searches find what was built before the worker has taken it over.
+        // A change that the index does not cover causes no rebuild.
+        // A search finds a new index before the worker has opened it, so wait for the worker.
         let epoch = world
             .until("it was built four times", |report| report.epoch == 4)
             .epoch;
@@ -710,7 +720,7 @@ fn a_limit_that_is_met_later_shows_too() {
     let limited = |report: &Report| report.why.as_deref() == Some(REMEDY) && !report.tracking;
     world.until("the next watcher has met it too", limited);
     assert_eq!(world.standing(), ("UNCERTAIN", Some("WATCHER_DOWN")));
-    // Whoever waits for it is told that it will not come to more.
+    // A caller that waits for the index returns at once, because the index can't become complete.
     let indexes = world.setup.kept().indexes.clone();
     indexes
         .wait_live(world.root(), crate::support::GUARD)
@@ -721,13 +731,13 @@ fn a_limit_that_is_met_later_shows_too() {
 }
 
 impl World {
-    /// With the tree and the hands of another one.
+    /// Takes over the tree of another world.
     pub(super) fn taking(mut self, mut other: World) -> World {
         std::mem::swap(&mut self.tree, &mut other.tree);
         self
     }
 
-    /// With the thresholds of `index_mode = "auto"`.
+    /// Applies the thresholds of `index_mode = "auto"`.
     pub(super) fn auto(mut self) -> World {
         self.setup.config.index_mode = IndexMode::Auto;
         self.setup = self.setup.clone().reopened();

@@ -1,4 +1,4 @@
-//! When an index may be relied on: every way in which coverage is lost, and how it comes back.
+//! When searches may rely on an index: every way in which coverage is lost, and how it is restored.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn t_lsi_safe_01_watcher_overflow_leaves_nothing_out_until_it_was_reconciled() {
     for round in 0..rounds().max(3) {
         assert_eq!(world.check_used("needle"), before);
         let epoch = world.report().epoch;
-        // Of all this nothing is heard.
+        // The watcher reports no event for these changes.
         world.write("a/two.txt", "needle in it now\n");
         world.write("new/dir/new.txt", "a new needle\n");
         fs::remove_file(world.tree.path("a/one.txt")).unwrap();
@@ -26,14 +26,15 @@ fn t_lsi_safe_01_watcher_overflow_leaves_nothing_out_until_it_was_reconciled() {
         let reason = Some("WATCHER_OVERFLOW");
         assert_eq!(world.check_unused("needle", "UNCERTAIN", reason), now);
         world.until_held();
-        // While it is reconciled, too.
+        // The same holds during the reconcile.
         assert_eq!(world.check_unused("needle", "UNCERTAIN", reason), now);
         world.watchers.release();
         world.until_complete();
         assert_eq!(world.check_used("needle"), now);
         assert_eq!(world.report().epoch, epoch + 1);
         assert!(world.watchers.watched().contains(Path::new("new/dir")));
-        // Back again, unheard; and a second overflow while the first is reconciled.
+        // The changes are reverted without events, and events are lost a second time during the
+        // reconcile.
         fs::rename(world.tree.path("c"), world.tree.path("a/b")).unwrap();
         fs::remove_dir_all(world.tree.path("new")).unwrap();
         world.watchers.hold("b");
@@ -70,7 +71,7 @@ fn t_lsi_safe_02_an_ignore_file_that_changed_leaves_nothing_out_until_it_was_rec
     check(2);
     world.write("a/.gitignore", "one.txt\n");
     hear_of("a/.gitignore");
-    // That is a rule in a repository only.
+    // A `.gitignore` counts only in a repository.
     check(2);
     fs::create_dir(world.tree.path(".git")).unwrap();
     hear_of(".git");
@@ -78,7 +79,7 @@ fn t_lsi_safe_02_an_ignore_file_that_changed_leaves_nothing_out_until_it_was_rec
     fs::remove_file(world.tree.path(".ignore")).unwrap();
     hear_of(".ignore");
     check(2);
-    // A directory with rules in it is heard of as one.
+    // A new directory that contains rules is reported as one subtree.
     fs::create_dir_all(world.tree.path("new/deep")).unwrap();
     world.write("new/deep/needle.txt", "a needle\n");
     world.write("new/deep/other.txt", "a needle\n");
@@ -91,7 +92,7 @@ fn t_lsi_safe_02_an_ignore_file_that_changed_leaves_nothing_out_until_it_was_rec
 
 #[test]
 fn t_lsi_safe_03_a_reconcile_beyond_its_budget_stays_uncertain_and_answers_are_right() {
-    // Each directory is a slice.
+    // Each directory takes one slice of the reconcile.
     let tree = Tree::of([("nine.txt", "the last straw\n")]);
     for n in 0..130 {
         tree.file(&format!("d{n:03}/straw.txt"), format!("straw {n}\n"));
@@ -108,7 +109,7 @@ fn t_lsi_safe_03_a_reconcile_beyond_its_budget_stays_uncertain_and_answers_are_r
     let found = world.check_unused("needle", "UNCERTAIN", reason);
     assert_eq!(found, set(["d000/deep/needle.txt", "d001/straw.txt"]));
     world.watchers.release();
-    // It goes on from where it was, and ends.
+    // The reconcile continues from where it stopped, and completes.
     world.until_complete();
     assert_eq!(world.check_used("needle"), found);
 }
@@ -121,15 +122,15 @@ fn t_lsi_safe_04_of_several_triggers_the_first_in_rank_gives_the_reason() {
     world.hear_subtree("a/b");
     world.check_unused("needle", "UNCERTAIN", Some("DIRTY_BACKLOG"));
     world.until_held();
-    // A lost coverage ranks before maintenance,
+    // A loss of coverage ranks above a maintenance backlog.
     world.hear(Heard::Overflow);
     world.check_unused("needle", "UNCERTAIN", Some("WATCHER_OVERFLOW"));
-    // and of two losses the first one stays; both have to be made good.
+    // Of two losses, the first one is shown. Both have to be repaired.
     world.write(".ignore", "c/\n");
     world.hear_subtree(".ignore");
     world.check_unused("needle", "UNCERTAIN", Some("WATCHER_OVERFLOW"));
     world.watchers.release();
-    // Rules that have only just changed are not trusted at first.
+    // Right after they change, rules are not trusted.
     world.until_used("needle");
     assert_eq!(world.check_used("needle").len(), 2);
 }
@@ -158,7 +159,7 @@ fn t_lsi_safe_06_a_tree_that_has_grown_beyond_the_thresholds_is_indexed_after_so
         calls += 1;
         std::thread::sleep(super::LOOK);
     }
-    // Never before it is due.
+    // The build is never retried before it is due.
     assert!(calls >= 1, "{calls}");
     world.until_held();
     assert_eq!(world.standing(), ("BUILDING", None));
@@ -198,7 +199,8 @@ fn fr_lsi_trk_08_whatever_was_lost_is_found_by_comparing() {
     assert_eq!(world.watchers.starts(), 2, "one that is down is replaced");
 }
 
-/// What a clock says decides which files are looked at again, never what is found: whatever it is set to, and whenever.
+/// The wall clock decides which files are checked again. It never changes an answer, whenever it is
+/// set and to any time.
 #[test]
 fn a_clock_that_is_set_back_or_forward_beside_a_living_index_changes_no_answer() {
     const YEARS: i64 = 20 * 365 * 86_400;
@@ -211,7 +213,8 @@ fn a_clock_that_is_set_back_or_forward_beside_a_living_index_changes_no_answer()
         assert_eq!(world.find("needle").1.len(), 3);
         for (round, seconds) in [YEARS, -YEARS, -1, 1, 0, -YEARS, 0].into_iter().enumerate() {
             world.hands.skew(seconds);
-            // Longer with each round, so that the stamp is another one however coarse the times of the filesystem are.
+            // The text grows with each round, so the file's size differs even if the filesystem's
+            // times are coarse.
             let marker = format!("marker{round}x");
             let text = format!("needle {}{marker}\n", "straw ".repeat(round));
             world.write("a/two.txt", &text);
@@ -232,7 +235,7 @@ fn a_clock_that_is_set_back_or_forward_beside_a_living_index_changes_no_answer()
             world.hear(Heard::Subtree("b/two.txt".into()));
             assert_eq!(world.find("needle").1.len(), 3);
         }
-        // Once the clock is right, and the whole tree was looked at, everything is read.
+        // When the clock is right and the whole tree was compared, the worker reads every file.
         world.write("a/two.txt", "the last of the needles\n");
         world.hear_file("a/two.txt");
         assert_eq!(world.find("needle").1.len(), 4);

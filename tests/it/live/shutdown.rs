@@ -1,4 +1,5 @@
-//! The end of indexes that live: in time, wherever they are, and without anything done afterwards.
+//! The shutdown of live indexes: it ends in time from every state, and the worker does no work
+//! after it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,12 +16,13 @@ use crate::index_support::Host;
 use crate::support::GUARD;
 
 impl World {
-    /// Gives the index up, waits until no worker is left, and goes on with what is kept, as another process would.
+    /// Abandons the index and waits until its worker has ended. Then opens the indexes on disk
+    /// again, as another process would.
     pub(super) fn left_alone(mut self) -> World {
         let kept = self.setup.clone().reopened();
         self.setup = kept;
         let start = Instant::now();
-        // The worker has the clock to the end.
+        // The worker owns a reference to the clock until it ends.
         while Arc::strong_count(&self.hands) > 1 {
             assert!(
                 start.elapsed() < GUARD,
@@ -33,7 +35,8 @@ impl World {
     }
 }
 
-/// The end of input and a signal may come together, and whoever is second must not end the process before the first is done.
+/// The end of input and a signal may both request a shutdown. The second request must not end the
+/// process before the first shutdown is done.
 #[test]
 fn fr_lsi_bg_40_a_second_shutdown_waits_for_the_first() {
     let world = World::new(How::OnDisk, |_| {});
@@ -47,7 +50,7 @@ fn fr_lsi_bg_40_a_second_shutdown_waits_for_the_first() {
     let (first, second) = (shut_down(), shut_down());
     std::thread::sleep(20 * LOOK);
     assert!(!first.is_finished() && !second.is_finished());
-    // Nor is it over when the worker has ended, but when the watcher has as well.
+    // The shutdown waits for the watcher too, after the worker has ended.
     world.watchers.hold_ends();
     world.watchers.hold("");
     world.watchers.nobody_waits();
@@ -58,8 +61,8 @@ fn fr_lsi_bg_40_a_second_shutdown_waits_for_the_first() {
     assert!(first.join().unwrap() && second.join().unwrap());
 }
 
-/// Only the first one waits for a worker that does not end. If each did, all of them together
-/// would take longer than the guard.
+/// Only the first shutdown waits for a worker that does not end. If each one waited, all of them
+/// together would take longer than the guard.
 #[test]
 fn fr_lsi_bg_43_however_many_end_it_each_waits_once() {
     const LATER: usize = 1_000;
@@ -91,7 +94,7 @@ fn fr_lsi_bg_40_shutdown_ends_the_worker_and_its_watcher() {
     world.hear_file("a/two.txt");
     assert!(world.setup.kept().indexes.shut_down());
     assert!(!world.report().tracking);
-    // What was published can be used by whoever comes next.
+    // The published index is usable for the next process.
     assert_eq!(
         world
             .setup
@@ -108,7 +111,7 @@ fn fr_lsi_bg_40_shutdown_ends_the_worker_and_its_watcher() {
     assert!(world.setup.kept().indexes.shut_down(), "once more");
 }
 
-/// What the descriptors of this process lead to.
+/// Returns the targets of this process's open descriptors.
 #[cfg(target_os = "linux")]
 fn descriptors() -> Vec<String> {
     let entries = fs::read_dir("/proc/self/fd").unwrap();
@@ -119,7 +122,7 @@ fn descriptors() -> Vec<String> {
     links
 }
 
-/// How many threads of this process have a name that starts so.
+/// Returns the number of threads of this process with a name that starts with `name`.
 #[cfg(target_os = "linux")]
 fn threads(name: &str) -> usize {
     let tasks = fs::read_dir("/proc/self/task").unwrap();
@@ -127,7 +130,7 @@ fn threads(name: &str) -> usize {
     names.filter(|comm| comm.starts_with(name)).count()
 }
 
-/// The locks below a directory that somebody holds.
+/// Returns the index directories below `dir` with a held lock.
 #[cfg(target_os = "linux")]
 fn held_locks(dir: &Path) -> Vec<PathBuf> {
     let mut held = Vec::new();
@@ -145,7 +148,7 @@ fn held_locks(dir: &Path) -> Vec<PathBuf> {
     held
 }
 
-/// Other tests of this process have descriptors too, so it is one of its own.
+/// Other tests of this process open descriptors too, so this test runs in a process of its own.
 #[cfg(target_os = "linux")]
 #[test]
 fn fr_lsi_bg_40_shutdown_gives_back_all_locks_descriptors_and_threads() {
@@ -200,7 +203,7 @@ fn fr_lsi_bg_40_shutdown_gives_back_all_locks_descriptors_and_threads() {
         let own = format!("index-{}-", std::process::id());
         assert_eq!(world.told().len(), 1);
         if in_a_build {
-            // It holds the lock of writers.
+            // The build holds the write lock.
             until("it builds", &|| {
                 !held_locks(place.as_deref().unwrap()).is_empty()
             });
@@ -212,11 +215,12 @@ fn fr_lsi_bg_40_shutdown_gives_back_all_locks_descriptors_and_threads() {
         } else {
             assert!(indexes.shut_down());
         }
-        // Searches go on with the open segment, beneath the root of the sandbox. Nothing else is
-        // open.
+        // Searches keep the open segment and the root of the sandbox. All other descriptors are
+        // closed.
         let root = world.root().to_str().unwrap();
         let is_used = |link: &String| link.ends_with(".seg") || link == root;
-        // The watcher's own thread closes what it has open, and the system forgets a thread a moment after it has ended.
+        // The watcher's thread closes its own descriptors, and the system lists a thread for a
+        // moment after its end. So wait.
         until("all is given back", &|| {
             let after = descriptors().into_iter().filter(|link| !is_used(link));
             after.eq(before.iter().cloned()) && threads("forge-search-in") == 0
@@ -247,7 +251,7 @@ fn fr_lsi_bg_42_a_shutdown_before_anything_was_written_leaves_nothing() {
     world.until_held();
     let indexes = world.setup.kept().indexes.clone();
     let ends = std::thread::spawn(move || indexes.shut_down());
-    // It ends as soon as the file system answers.
+    // The build ends when the held call returns.
     std::thread::sleep(10 * LOOK);
     world.watchers.release();
     assert!(ends.join().unwrap(), "in time");
@@ -260,7 +264,7 @@ fn fr_lsi_bg_42_a_shutdown_before_anything_was_written_leaves_nothing() {
             .all(|listed| listed.manifest.is_err())
     );
     assert_eq!(world.standing().0, "ABSENT");
-    // The next one begins from there.
+    // The next process starts from the directories that are left.
     let again = world.setup.clone().reopened();
     assert_eq!(
         again.kept().indexes.store().unwrap().mode().as_str(),
@@ -279,7 +283,7 @@ fn fr_lsi_bg_43_a_build_that_can_not_end_in_time_is_left_behind_and_publishes_no
     assert!(!world.setup.kept().indexes.shut_down());
     let took = start.elapsed();
     assert!(took >= Duration::from_millis(200), "{took:?}");
-    // It holds nothing that searches need.
+    // The abandoned build holds no resource that searches need.
     assert_eq!(world.find("needle").1.len(), 3);
     world.watchers.release();
     let world = world.left_alone();
@@ -305,7 +309,7 @@ fn fr_lsi_bg_43_a_reconcile_that_can_not_end_in_time_is_left_behind() {
     assert_eq!(world.find("needle").1.len(), 4);
     world.watchers.release();
     std::thread::sleep(10 * LOOK);
-    // It comes to no end, so it proves nothing.
+    // The reconcile was not completed, so it proves nothing.
     assert_ne!(world.standing().0, "COMPLETE");
     let world = world.left_alone();
     fs::write(world.tree.path("a/two.txt"), "straw\n").unwrap();
@@ -317,14 +321,14 @@ fn dropping_the_indexes_ends_them() {
     let mut world = World::complete(MAPPED, |_| {});
     let hands = world.hands.clone();
     world.setup.kept = None;
-    // This one, and that of the world.
+    // One reference is this one, the other belongs to the world.
     assert_eq!(Arc::strong_count(&hands), 2);
 }
 
 #[test]
 fn fr_lsi_bg_40_dropping_the_indexes_ends_a_build() {
     let mut world = World::new(MAPPED, |config| {
-        // Beside a search it rests for an hour after its first files.
+        // While a search runs, the build rests for an hour after its first files.
         config.index_build_throttle_ms = 3_600_000;
         config.index_idle_boost_ms = 600_000;
     });

@@ -1,8 +1,8 @@
-//! An index lives alike in memory, in mapped files and in SQLite.
+//! A live index behaves the same in memory, in mapped files and in SQLite.
 //!
-//! One test here leads an index of each storage through a whole life. The other tests of this directory
-//! use the storage that they name, or the one in `FORGE_SEARCH_TEST_STORAGE`: `.ci/prove` runs all of
-//! them with each storage.
+//! One test here takes an index of each storage through a whole life. The other tests of this
+//! directory use the storage that they name, or the one in `FORGE_SEARCH_TEST_STORAGE`. `.ci/prove`
+//! runs all of them with each storage.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,23 +13,23 @@ use forge_search::tool::config::IndexStorage;
 use super::{LIVE, MAPPED, World, set};
 use crate::index_support::{VARIANTS, Variant};
 
-/// The environment variable with the storage of all tests that may use any.
+/// The environment variable that names the storage of all tests that accept any storage.
 const STORAGE: &str = "FORGE_SEARCH_TEST_STORAGE";
 
-/// The ways of keeping an index that this build knows.
+/// Returns the storages of this build.
 fn storages() -> Vec<IndexStorage> {
     let live = VARIANTS.iter().filter(|variant| !variant.frozen);
     live.map(|variant| variant.storage).collect()
 }
 
-/// How an index is kept, and what of that a test is about.
+/// The storage of an index, and how much of it a test depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum How {
-    /// So, or in any other way.
+    /// This storage, or any other.
     Anyhow(Variant),
-    /// In files or in a database, so that it outlives the process.
+    /// Any storage on disk, so that the index outlives the process.
     OnDisk,
-    /// So, and in no other way.
+    /// This storage only.
     Exactly(Variant),
 }
 
@@ -40,7 +40,7 @@ impl From<Variant> for How {
 }
 
 impl How {
-    /// How it is kept in this process, which may have been asked to keep all of them in one way.
+    /// Returns the storage for this run. `FORGE_SEARCH_TEST_STORAGE` may replace it.
     pub(super) fn variant(self) -> Variant {
         let asked = asked();
         match self {
@@ -59,20 +59,20 @@ impl How {
     }
 }
 
-/// How indexes are to be kept that may be kept anyhow, if something is said about it.
+/// Returns the storage in `FORGE_SEARCH_TEST_STORAGE`, if it is set.
 fn asked() -> Option<IndexStorage> {
     let asked = std::env::var(STORAGE).ok()?;
     let storage = IndexStorage::from_word(&asked).filter(|storage| storages().contains(storage));
     Some(storage.unwrap_or_else(|| panic!("{STORAGE}={asked}: not in this build")))
 }
 
-/// Leads an index of one storage through a whole life. Returns the answers and states of each stage.
+/// Takes an index of one storage through a whole life. Returns the answers of each stage.
 fn life(storage: IndexStorage) -> Vec<BTreeSet<String>> {
     let variant = Variant { storage, ..LIVE };
     let world = World::complete(How::Exactly(variant), |_| {});
     let mut stages = vec![world.check_used("needle")];
 
-    // A file is changed in place, another one comes, a third one goes.
+    // A file changes in place, another one is new, a third one is removed.
     world.write("a/two.txt", "a needle, too\n");
     world.hear_file("a/two.txt");
     world.write("c/new.txt", "a new needle\n");
@@ -83,14 +83,14 @@ fn life(storage: IndexStorage) -> Vec<BTreeSet<String>> {
     world.until_read();
     stages.push(world.check_used("needle"));
 
-    // A directory gets another name.
+    // A directory is renamed.
     fs::rename(world.tree.path("a/b"), world.tree.path("d")).unwrap();
     world.hear_subtree("a/b");
     world.hear_subtree("d");
     world.until_read();
     stages.push(world.check_used("needle"));
 
-    // The watcher loses events: everything is searched until the tree was compared.
+    // The watcher loses events: every file is searched until the tree was compared.
     world.write("nine.txt", "a needle that nobody heard of\n");
     world.hear(Heard::Overflow);
     world.until_complete();
@@ -109,7 +109,8 @@ fn life(storage: IndexStorage) -> Vec<BTreeSet<String>> {
     stages
 }
 
-/// Serves `FR-LSI-IDX-STOR-01`: the storage of an index shows in no stage of its life.
+/// Serves `FR-LSI-IDX-STOR-01`: the storage makes no visible difference in any stage of an index's
+/// life.
 #[test]
 fn fr_lsi_idx_stor_01_an_index_lives_alike_in_memory_in_files_and_in_sqlite() {
     let storages = storages();

@@ -1,4 +1,5 @@
-//! What an index that lives tells other processes of itself: where that is, when it changes, and that it ends.
+//! The status that a live index publishes for other processes: its place, its updates, and its
+//! removal at the end.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +15,7 @@ use crate::index_support::Host;
 use crate::support::Tree;
 
 impl World {
-    /// Waits until a directory was watched, or would be if it were not held.
+    /// Waits until the worker has tried to watch `dir` and is held.
     #[track_caller]
     fn until_watched_and_held(&self, dir: &str) {
         self.until("it is there", |_| {
@@ -24,7 +25,7 @@ impl World {
     }
 }
 
-/// Where it is told of.
+/// Returns the directories with published statuses.
 fn dirs(world: &World) -> Vec<PathBuf> {
     let store = world
         .setup
@@ -64,7 +65,7 @@ fn other_processes_are_told_from_the_first_build_to_the_end() {
         assert_eq!((told.epoch, told.waiting, told.beside), (1, 0, 0));
         let kept = variant.storage != IndexStorage::Memory;
         assert_eq!(told.generation, kept.then_some(1), "{variant:?}");
-        // It is seen beside what every process sees.
+        // `status` shows it together with the state on disk.
         let indexes = &world.setup.kept().indexes;
         let status = indexes
             .status(world.setup.context().sandbox.reach())
@@ -91,7 +92,7 @@ fn how_far_a_build_is_is_told_once_a_second_by_the_clock_of_the_index() {
     world.watchers.hold("a/b/c");
     world.watchers.nobody_waits();
     world.until_watched_and_held("a/b/c");
-    // One has been entered since, but within the second.
+    // The worker has entered another directory, but within the same second.
     assert_eq!(elapsed_ms(), 0);
     world.hands.put_forward(1);
     world.watchers.release();
@@ -108,7 +109,7 @@ fn how_far_a_build_is_is_told_once_a_second_by_the_clock_of_the_index() {
 fn each_of_several_indexes_of_a_root_is_told_of_and_what_is_left_behind_is_none() {
     let one = World::complete(How::OnDisk, |_| {});
     one.until_told("COMPLETE", None);
-    // What a killed process leaves.
+    // Plays the status that a killed process has left.
     let own = dirs(&one).remove(0);
     let dead = own.with_file_name("index-1-0");
     fs::create_dir(&dead).unwrap();
@@ -128,7 +129,7 @@ fn each_of_several_indexes_of_a_root_is_told_of_and_what_is_left_behind_is_none(
     assert!(!dead.exists());
     assert!(other.setup.kept().indexes.shut_down());
     assert_eq!(one.told().len(), 1);
-    // Eviction and removal leave it alone.
+    // Eviction and removal of indexes keep the status.
     let store = one.setup.kept().indexes.store().unwrap();
     assert_eq!(store.list().unwrap().len(), 1);
     store.make_room(None);
@@ -149,7 +150,7 @@ fn where_nothing_can_be_told_everything_else_goes_on() {
         .unwrap()
         .root()
         .join("living");
-    // In the way of the first place; of the second one nobody knows here.
+    // A file blocks the first place for statuses, so the index uses the second one.
     fs::write(&living, "in the way").unwrap();
     let before = world;
     let tree = Tree::existing(before.root());
@@ -158,7 +159,7 @@ fn where_nothing_can_be_told_everything_else_goes_on() {
     world.until_complete();
     world.until_told("COMPLETE", None);
     assert_eq!(fs::read_to_string(&living).unwrap(), "in the way");
-    // A directory that others can reach into is as good as none.
+    // A directory that other users can write to is not used.
     fs::remove_file(&living).unwrap();
     fs::create_dir(&living).unwrap();
     fs::set_permissions(&living, fs::Permissions::from_mode(0o777)).unwrap();

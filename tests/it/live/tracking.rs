@@ -1,4 +1,5 @@
-//! Keeping up with a tree: marks, when they are worked off, and in which order.
+//! Tracking of changes: how events mark files and directories, when marks are handled, and in which
+//! order.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,10 +17,10 @@ use crate::support::{GUARD, Tree};
 fn fr_lsi_trk_04_what_was_heard_until_a_search_is_in_its_answer() {
     for variant in [LIVE, MAPPED] {
         let world = World::complete(variant, |_| {});
-        // The worker does nothing.
+        // With a stopped clock, the worker stays idle.
         world.hands.stop();
         world.write("a/two.txt", "a needle, too\n");
-        // In the queue of the system, when the search begins.
+        // The event is still in the system's queue when the search begins.
         world.watchers.queue(Heard::File("a/two.txt".into()));
         assert_eq!(world.check_used("needle").len(), 4);
         fs::remove_file(world.tree.path("a/two.txt")).unwrap();
@@ -34,7 +35,8 @@ fn nfr_lsi_perf_01_an_update_looks_at_nothing_but_what_changed() {
     for variant in [LIVE, MAPPED] {
         let world = World::complete(variant, |_| {});
         let listed = world.watchers.calls();
-        // Whoever looked at more would find these, of which nobody hears.
+        // A search or an update that looked at more files would find these changes, which have no
+        // events.
         fs::remove_dir_all(world.tree.path("b")).unwrap();
         world.write("a/b/four.txt", "changed, but not heard of\n");
         for n in 1..=3 {
@@ -48,7 +50,7 @@ fn nfr_lsi_perf_01_an_update_looks_at_nothing_but_what_changed() {
             assert!(stats.index_exclusion_used && response.count == 1);
         }
         assert_eq!(world.watchers.calls(), listed);
-        // As it does when it is told to.
+        // An event for the whole tree makes the worker find them.
         world.hear_subtree("");
         world.until("all was found", |report| {
             (report.beside, report.dead) == (2, 3)
@@ -88,10 +90,10 @@ fn fr_lsi_trk_05_files_and_subtrees_are_marked() {
     world.hear_subtree("new");
     world.hear_file("nine.txt");
     assert_eq!(world.report().dirty, 2);
-    // Below a marked subtree all is marked.
+    // A mark below a marked subtree adds nothing.
     world.hear_file("new/top.txt");
     assert_eq!(world.report().dirty, 2);
-    // Rules that have only just come are not trusted at first.
+    // New rules are not trusted at first.
     world.until_used("needle");
     assert_eq!(world.check_used("needle").len(), 5);
     let dirs = ["new", "new/of", "new/of/many"].map(PathBuf::from);
@@ -115,7 +117,7 @@ fn fr_lsi_trk_06_marks_wait_until_nothing_more_happens() {
     let calls = world.watchers.calls().len();
     world.hear_subtree("a");
     world.hands.put_forward(999);
-    // Once more: it begins again.
+    // A second event restarts the debounce time.
     world.hear_subtree("a");
     world.hands.put_forward(999);
     std::thread::sleep(30 * super::LOOK);
@@ -157,7 +159,7 @@ fn fr_lsi_trk_07_rules_that_change_unheard_are_noticed_by_the_next_search() {
     }
 }
 
-/// A tree that is away for a moment takes its rules with it; nothing is heard any more when it comes again.
+/// A tree that is renamed for a moment takes its rules along. No event is reported when it is back.
 #[test]
 fn fr_lsi_trk_07_a_root_that_is_gone_for_a_while_is_compared_when_it_is_there_again() {
     let tree = Tree::of(super::FILES);
@@ -182,7 +184,7 @@ fn fr_lsi_trk_07_a_root_that_is_gone_for_a_while_is_compared_when_it_is_there_ag
     assert_eq!(world.check_used("needle").len(), 3);
 }
 
-/// What is built of a tree that goes away meanwhile is compared, or built again, when that is there again.
+/// If the tree is renamed during a build, the index is compared or rebuilt once the tree is back.
 #[test]
 fn a_root_that_goes_away_while_it_is_built_is_indexed_when_it_is_there_again() {
     for last in ["", "a", "a/b", "b"] {
@@ -203,7 +205,7 @@ fn a_root_that_goes_away_while_it_is_built_is_indexed_when_it_is_there_again() {
         let why = |report: &Report| report.why.is_some() || report.unwatched.is_some();
         world.until("it was noticed", why);
         fs::rename(&away, &root).unwrap();
-        // It is tried again two seconds after it was not there.
+        // The worker retries two seconds after the root was missing.
         world.until("COMPLETE", |report| {
             world.hands.put_forward(2_000);
             report.standing.allows_exclusion()
@@ -226,7 +228,7 @@ fn fr_lsi_trk_09_renames_are_followed_by_their_names_and_never_uncertain() {
     rename("a/b", "b/b");
     let now = set(["b/uno.txt", "b/b/three.rs", "b/b/c/six.rs"]);
     assert_eq!(world.check_used("needle"), now);
-    // Over another one, and back.
+    // A rename over another file, and back.
     rename("b/uno.txt", "nine.txt");
     assert!(world.check_used("needle").contains("nine.txt"));
     rename("b/b", "a/b");
@@ -235,7 +237,7 @@ fn fr_lsi_trk_09_renames_are_followed_by_their_names_and_never_uncertain() {
         world.check_used("needle"),
         set(["a/one.txt", "a/b/three.rs", "a/b/c/six.rs"])
     );
-    // Of one of which only one name is in the tree, only one is heard.
+    // If only one name of a rename is inside the tree, only that name has an event.
     let outside = world.root().parent().unwrap().join("outside");
     fs::rename(world.tree.path("a/b"), &outside).unwrap();
     world.watchers.queue(Heard::Subtree("a/b".into()));
@@ -253,7 +255,8 @@ fn fr_lsi_trk_10_what_was_marked_first_is_worked_off_first() {
     for n in 0..600 {
         fs::create_dir(world.tree.path(&format!("d{n}"))).unwrap();
     }
-    // Marked in an order of their own; those of one moment by their names. Each portion is worked off before the next one.
+    // Marks are handled by time. Marks of the same moment are sorted by name. A portion is handled
+    // before the next one.
     let marked: Vec<usize> = (0..600).map(|n| (n * 7) % 600).collect();
     for moment in marked.chunks(300) {
         moment
@@ -273,7 +276,7 @@ fn fr_lsi_trk_10_what_was_marked_first_is_worked_off_first() {
         names.sort();
         expected.extend(names);
     }
-    // Within a portion, directories are listed side by side.
+    // Within a portion, directories are listed in parallel.
     let portions = |names: &[String]| {
         names
             .chunks(256)
@@ -300,14 +303,14 @@ fn what_has_changed_is_read_and_left_out_again() {
     assert_eq!(report.dead, 1);
     let (stats, _) = world.find("needle");
     assert_eq!((stats.candidates_total, stats.candidates_scanned), (9, 3));
-    // It changes again, and is not left out by what it was before.
+    // The file changes again. Its old content must not exclude it.
     world.hands.stop();
     world.write("b/new.txt", "a new needle\n");
     world.watchers.queue(Heard::File("b/new.txt".into()));
     assert_eq!(world.check_used("needle").len(), 4);
 }
 
-/// Of what is above the root nothing is heard in time.
+/// Changes above the root are not reported in time.
 #[test]
 fn a_tree_that_is_away_for_a_moment_is_not_taken_for_an_empty_one() {
     let tree = Tree::of(FILES.map(|(path, text)| (format!("above/tree/{path}"), text)));
@@ -336,7 +339,8 @@ fn a_tree_that_is_away_for_a_moment_is_not_taken_for_an_empty_one() {
     fs::rename(&away, &above).unwrap();
     let request = json!({"pattern": "needle", "path": "above/tree"});
     assert_eq!(world.ask(&request).1.count, 3);
-    // What is above the root is watched by itself, and so much is told of it; while there is no watcher, one is tried again.
+    // The watcher also watches the directories above the root and reports that one was renamed. If
+    // there is no watcher at the moment, the worker starts another one.
     world.watchers.hear_if_any(Heard::Overflow);
     until(&|report| report.standing.allows_exclusion());
     let (stats, response) = world.ask(&request);

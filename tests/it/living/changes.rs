@@ -1,4 +1,5 @@
-//! How each kind of change is made. One that can't be made of the tree as it is fails, and has changed next to nothing.
+//! The implementation of each kind of change. A change that is impossible in the current tree
+//! fails, and changes next to nothing.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
@@ -12,7 +13,7 @@ use super::tree::{DEEP, Listing, Living};
 use super::words;
 use crate::support::keeping_time;
 
-/// Files that one change may make an end of.
+/// The maximal number of files that one change may remove.
 const MOST_LOST: usize = 10;
 
 impl Living {
@@ -26,12 +27,12 @@ impl Living {
         }
     }
 
-    /// A directory that is not the top.
+    /// Returns a random directory other than the top.
     fn subdirectory(&mut self, listing: &Listing) -> io::Result<PathBuf> {
         self.one_of(&listing.dirs[1..])
     }
 
-    /// A new name in some directory, which may be taken.
+    /// Returns a path for a new file in some directory. The path may be taken.
     fn place(&mut self, listing: &Listing) -> io::Result<PathBuf> {
         let shallow: Vec<PathBuf> = listing
             .dirs
@@ -46,7 +47,7 @@ impl Living {
         words::content(&mut self.rng, token)
     }
 
-    /// Notes what is about to be lost.
+    /// Reads a file that is about to be lost, and records its token.
     fn losing(&mut self, path: &Path) -> io::Result<Vec<u8>> {
         let bytes = fs::read(path)?;
         self.removed = words::last_token(&bytes).map(|(_, token)| token);
@@ -57,7 +58,7 @@ impl Living {
         format!("{:?}", path.strip_prefix(self.root()).unwrap_or(path))
     }
 
-    /// Makes one change; returns what it was.
+    /// Makes one change. Returns its description.
     pub(super) fn make(
         &mut self,
         kind: Kind,
@@ -76,7 +77,7 @@ impl Living {
         }
     }
 
-    /// Changes what is in one file.
+    /// Changes the content of one file.
     fn write(&mut self, kind: Kind, listing: &Listing, token: &str) -> io::Result<String> {
         let path = match kind {
             Create => self.place(listing)?,
@@ -144,7 +145,8 @@ impl Living {
         Ok(format!("{} of {size} bytes", self.shown(&path)))
     }
 
-    /// Where a token fits into a content without making it longer: where another one is, if there is one.
+    /// Returns an offset where a token fits without making the content longer. If there is another
+    /// token, its place is used.
     fn spot(&mut self, before: &[u8], token: &str) -> io::Result<u64> {
         let at = match words::last_token(before) {
             Some((at, _)) => at,
@@ -204,7 +206,7 @@ impl Living {
         Ok(format!("{} to {}", self.shown(&from), self.shown(&to)))
     }
 
-    /// Notes a token that goes with a file, or with a directory that does not hold too much.
+    /// Records a token that is removed with a path. Fails if the path contains too many files.
     fn doom(&mut self, path: &Path, listing: &Listing) -> io::Result<()> {
         let files = listing.files.iter().map(|file| self.root().join(file));
         let lost: Vec<PathBuf> = files.filter(|file| file.starts_with(path)).collect();
@@ -220,8 +222,8 @@ impl Living {
     fn link(&mut self, kind: Kind, listing: &Listing, token: &str) -> io::Result<String> {
         match kind {
             HardLink => {
-                // Beside the file: in a directory that is hidden or ignored nobody hears of a new name, nor of what is written
-                // through it, which is a stated limit.
+                // The link is next to the file. In a hidden or ignored directory, the watcher
+                // reports neither the new name nor writes through it: that is a stated limit.
                 let file = self.one_of(&listing.files)?;
                 let name = file.with_file_name(words::name(&mut self.rng));
                 fs::hard_link(&file, &name)?;
@@ -246,7 +248,7 @@ impl Living {
                 Ok(format!("{} to {target:?}", self.shown(&at)))
             }
             _ => {
-                // A directory moves away and a link to it takes its place, or a link to another one.
+                // Moves a directory away. A link to it or to another directory takes its place.
                 let (from, to) = (self.subdirectory(listing)?, self.place(listing)?);
                 if fs::symlink_metadata(&to).is_ok() || to.starts_with(&from) {
                     return Err(io::ErrorKind::AlreadyExists.into());
@@ -268,7 +270,7 @@ impl Living {
         }
     }
 
-    /// Makes directories with something in them, and the reverse.
+    /// Creates directories with contents, or replaces a file by a directory or the reverse.
     fn grow(&mut self, kind: Kind, listing: &Listing, token: &str) -> io::Result<String> {
         match kind {
             DeepDir => {
@@ -320,7 +322,7 @@ impl Living {
         Ok(format!("{} {mode:o}", self.shown(&path)))
     }
 
-    /// Changes what decides which files count.
+    /// Changes an ignore file.
     fn rule(&mut self, kind: Kind, listing: &Listing) -> io::Result<String> {
         let dir = match kind {
             Exclude => self.root().to_path_buf(),
@@ -355,7 +357,7 @@ impl Living {
     }
 }
 
-/// Gives back all rights of the owner.
+/// Gives the owner all permissions again.
 pub(super) fn open_up(path: &Path) -> io::Result<()> {
     let mode = fs::symlink_metadata(path)?.permissions().mode();
     if mode & 0o700 == 0o700 || mode & 0o777 == 0o644 {

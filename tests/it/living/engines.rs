@@ -1,5 +1,9 @@
-//! What can stand behind [`Engine`]: the tool with an index that looks at everything on each call, the tool without
-//! one, and engines that are wrong.
+//! The implementations of [`Engine`]:
+//!
+//! - [`Scanning`]: the tool without an index;
+//! - [`Validating`]: the tool with an index that each call compares with the tree;
+//! - [`Alive`]: the tool with a live index;
+//! - the others: engines with planted errors.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +30,7 @@ fn setup(tree: &Tree) -> Setup {
         .config(|config| config.emit_stats = true)
 }
 
-/// One process: its sandbox and its indexes live on from call to call.
+/// One process. Its sandbox and its indexes stay the same for all calls.
 struct Process {
     setup: Setup,
     tool: SearchTool,
@@ -70,14 +74,14 @@ impl Engine for Scanning {
     fn settle(&self) {}
 }
 
-/// The tool with an index that it compares with the tree on each call.
+/// The tool with an index. Each call compares the index with the tree.
 pub(crate) struct Validating {
     process: Process,
     settled: RefCell<u32>,
 }
 
 impl Validating {
-    /// Its storage is one or the other, by the seed.
+    /// Creates the engine. The seed selects the storage.
     pub(crate) fn new(tree: &Tree, seed: u64) -> Validating {
         let live: Vec<Variant> = VARIANTS
             .into_iter()
@@ -91,8 +95,8 @@ impl Validating {
     }
 }
 
-/// Of so many times, the index is built once whether it can be used or not: files that have changed since it was
-/// built are never left out again.
+/// One in this many calls of `settle` builds the index even if it is usable. Without a build, files
+/// that have changed since the last build are never excluded again.
 const FORCED: u32 = 2;
 
 impl Engine for Validating {
@@ -120,11 +124,12 @@ impl Engine for Validating {
     }
 }
 
-/// The tool with an index that lives: it watches the tree.
+/// The tool with a live index, which watches the tree.
 pub(crate) struct Alive(Process);
 
 impl Alive {
-    /// How it is kept follows from the seed, and so does whether it is at work all the time.
+    /// Creates the engine. The seed selects the storage, and whether the worker is busy all the
+    /// time.
     pub(crate) fn new(tree: &Tree, seed: u64) -> Alive {
         let live: Vec<Variant> = VARIANTS
             .into_iter()
@@ -142,7 +147,7 @@ impl Alive {
         let mut around = Surroundings::new(process.context.sandbox.reach().clone());
         around.watcher_patience = GUARD;
         if seed % 4 >= 2 {
-            // As good as always at work beside searches.
+            // The worker merges and reconciles almost all the time, while searches run.
             around.merge_files = 10;
             around.reconcile_every = Duration::from_millis([300, 2][usize::from(seed % 4 == 3)]);
         }
@@ -165,7 +170,7 @@ impl Engine for Alive {
     }
 }
 
-/// Answers as it answered the same request before, until it settles.
+/// An engine that repeats its earlier answer to the same request until it settles.
 pub(crate) struct Remembering {
     inner: Scanning,
     known: RefCell<BTreeMap<String, Value>>,
@@ -192,7 +197,7 @@ impl Engine for Remembering {
     }
 }
 
-/// Leaves out some events.
+/// An engine that drops some events of its answers.
 pub(crate) struct Dropping<F> {
     inner: Scanning,
     drops: F,
@@ -222,7 +227,7 @@ fn without_events(mut answer: Value, drops: impl Fn(&Value) -> bool) -> Value {
     answer
 }
 
-/// What an engine sees of a file without reading it.
+/// The metadata of a file that an engine sees without reading the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sign {
     pub(crate) len: u64,
@@ -243,26 +248,26 @@ impl Sign {
     }
 }
 
-/// Whether a file is taken for one that has not changed since the engine settled; the first sign is of then, and
-/// missing for a new file.
+/// Returns true if a file counts as unchanged since the engine settled. The first sign is from that
+/// time, and missing for a new file.
 pub(crate) type Suspect = fn(Option<&Sign>, &Sign, &Then) -> bool;
 
-/// What the tree was when an engine settled.
+/// The state of the tree when an engine settled.
 #[derive(Debug, Default)]
 pub(crate) struct Then {
     files: BTreeMap<PathBuf, (Sign, Vec<u8>)>,
     dirs: BTreeSet<PathBuf>,
-    /// The newest modification of a file.
+    /// The newest modification time of a file.
     pub(crate) newest: Option<SystemTime>,
-    /// Hidden or not, what no ignore file left out.
+    /// The files that no ignore file excluded, including hidden ones.
     eligible: BTreeSet<PathBuf>,
-    /// Whether the directory of the file in question was not there.
+    /// True if the directory of the file in question did not exist.
     pub(crate) new_dir: bool,
-    /// Whether an ignore file left it out, and would leave it out of the answer in question.
+    /// True if an ignore file excluded the file, and the request in question obeys ignore files.
     pub(crate) ignored: bool,
 }
 
-/// Overlooks what is new in files that it takes for unchanged.
+/// An engine that overlooks new text in files that it takes for unchanged.
 pub(crate) struct Known {
     inner: Scanning,
     root: PathBuf,
@@ -290,7 +295,7 @@ impl Known {
         then.ignored = options.iter().all(|option| request.get(option).is_none())
             && then.files.contains_key(&path)
             && !then.eligible.contains(&path);
-        // A name that a response can't spell.
+        // The response can't spell this name exactly, so it names no file.
         let Some(now) = Sign::of(&path) else {
             return false;
         };

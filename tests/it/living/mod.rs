@@ -1,13 +1,15 @@
-//! A tree that changes all the time, and an index that has to keep up: after every change random requests are
-//! answered with the index, without it, and, where that can be done, by a third way that shares nothing with the
-//! other two but the files. All answers must be the same.
+//! A tree that changes all the time, and an index that has to follow. After every change, random
+//! requests are answered with the index and without it. Where possible, a third way that shares no
+//! code with the other two gives the answer too. All answers must be equal.
 //!
-//! What is tested stands behind [`Engine`]. Three variables of the environment size the tests:
+//! An implementation under test is an [`Engine`]. Three environment variables size the tests:
 //!
-//! - `FORGE_SEARCH_TEST_OPS`: changes that [`random_changes_are_seen_by_every_request`] makes;
-//! - `FORGE_SEARCH_TEST_PAIRS`: writes that [`pairs`] follows by a search at once;
-//! - `FORGE_SEARCH_TEST_SEED`: the seed of the first tree. A mismatch tells the seed of its tree; with that one
-//!   here, the first tree of the next run goes through the same.
+//! - `FORGE_SEARCH_TEST_OPS`: the number of changes that
+//!   [`random_changes_are_seen_by_every_request`] makes;
+//! - `FORGE_SEARCH_TEST_PAIRS`: the number of writes in [`pairs`], each of which is followed by a
+//!   search at once;
+//! - `FORGE_SEARCH_TEST_SEED`: the seed of the first tree. A mismatch names the seed of its tree;
+//!   with that seed, the first tree of the next run makes the same changes.
 
 mod changes;
 mod engines;
@@ -27,12 +29,12 @@ use crate::support::GUARD;
 use engines::{Alive, Known, Scanning, Suspect, Validating};
 use run::{Course, Report};
 
-/// Whatever answers requests about a tree.
+/// A program that answers requests about a tree.
 pub(crate) trait Engine {
-    /// Answers a request: a response, or a refusal as JSON.
+    /// Answers a request: a response, or an error as JSON.
     fn search(&self, request: &Value) -> Value;
 
-    /// Waits until the index can be used for what the tree is now; may build it.
+    /// Waits until the index is usable for the current tree. May build the index.
     fn settle(&self);
 }
 
@@ -50,16 +52,16 @@ fn first_seed() -> u64 {
     number("FORGE_SEARCH_TEST_SEED", 1)
 }
 
-/// Changes that one tree goes through before the next one takes its place.
+/// The number of changes of one tree, before a new tree replaces it.
 const CHANGES_OF_A_TREE: u64 = 500;
 
-/// Makes an engine for a tree; given the seed.
+/// Makes an engine for a tree. The number is a seed.
 type Make = fn(&tree::Living, u64) -> Box<dyn Engine>;
 
 const VALIDATING: Make = |living, seed| Box::new(Validating::new(living.tree(), seed));
 const ALIVE: Make = |living, seed| Box::new(Alive::new(living.tree(), seed));
 
-/// Follows trees through so many changes, the first of which has a seed.
+/// Makes `changes` changes in one tree after another. `seed` is the seed of the first tree.
 fn follow(make: Make, mut seed: u64, changes: u64) -> Report {
     let mut report = Report::default();
     while report.changes < changes {
@@ -83,7 +85,8 @@ fn follow(make: Make, mut seed: u64, changes: u64) -> Report {
 fn random_changes_are_seen_by_every_request() {
     let changes = number("FORGE_SEARCH_TEST_OPS", 100);
     let report = follow(VALIDATING, first_seed(), changes);
-    // Without this, nothing that is said above would be about an index.
+    // Proves that the index was used to exclude files: without that, the comparisons would prove
+    // nothing about an index.
     report.tally.check(5);
     assert!(report.worked_out * 4 > report.tally.compared, "{report}");
 }
@@ -92,7 +95,8 @@ fn random_changes_are_seen_by_every_request() {
 fn random_changes_are_seen_by_an_index_that_lives() {
     let changes = number("FORGE_SEARCH_TEST_OPS", 100);
     let mut report = follow(ALIVE, first_seed(), changes);
-    // How often the worker is fast enough for files to be left out is for the scheduler to say.
+    // The scheduler decides how often the worker is fast enough, so the test repeats rounds until
+    // enough searches have excluded files.
     let (start, mut seed) = (Instant::now(), 1_000);
     while report.tally.excluding * 3 < changes {
         assert!(start.elapsed() < GUARD, "{report}");
@@ -102,7 +106,7 @@ fn random_changes_are_seen_by_an_index_that_lives() {
     assert!(report.worked_out * 4 > report.tally.compared, "{report}");
 }
 
-/// Where files and directories really become unreadable.
+/// This user can really make files and directories unreadable.
 #[test]
 fn random_changes_are_seen_by_whoever_may_not_read_everything() {
     unprivileged(
@@ -110,7 +114,8 @@ fn random_changes_are_seen_by_whoever_may_not_read_everything() {
         |_| {},
         |_| {
             let changes = number("FORGE_SEARCH_TEST_OPS", 100).div_ceil(3);
-            // One that lives tracks nothing as long as something can't be listed, and may leave out nothing at all.
+            // A live index does not track changes while a directory can't be listed. It may exclude
+            // no file at all, so its use is not checked.
             println!("living: {}", follow(ALIVE, first_seed(), changes));
             let report = follow(VALIDATING, first_seed(), changes);
             assert!(report.errors > 0, "everything could be read: {report}");
@@ -119,7 +124,7 @@ fn random_changes_are_seen_by_whoever_may_not_read_everything() {
     );
 }
 
-/// Runs an engine that is wrong and checks that a mismatch shows within so many changes.
+/// Runs an engine with an error. Checks that a mismatch is found within the changes of the course.
 #[track_caller]
 fn check_caught(what: &str, seed: u64, make: impl Fn(&tree::Living) -> Box<dyn Engine>) {
     let course = Course {
@@ -140,8 +145,8 @@ fn answers_from_memory_are_caught() {
     });
 }
 
-/// Each of these engines takes files for unchanged from signs that are no proof, and so misses text
-/// that is new. The numbers are seeds of trees in which that shows soon.
+/// Each of these engines takes a file for unchanged although its sign does not prove that, and so
+/// misses new text. The numbers are seeds of trees in which the error shows soon.
 #[test]
 fn overlooked_changes_are_caught() {
     let planted: [(&str, u64, Suspect); 7] = [
@@ -170,7 +175,7 @@ fn overlooked_changes_are_caught() {
     }
 }
 
-/// What is wrong with and without an index shows as well.
+/// The third way finds an error that answers with and without an index share.
 #[test]
 fn an_error_of_both_ways_is_caught() {
     let course = Course {

@@ -1,4 +1,5 @@
-//! Read your writes: a write, and at once a search for what was written and one for what is gone.
+//! Read your writes: after each write, a search for the new text and one for the old text follow at
+//! once.
 
 use std::time::Instant;
 
@@ -10,26 +11,26 @@ use crate::differential::Seeded;
 use crate::index_support::{Tally, agree};
 use crate::support::{GUARD, is_long};
 
-/// Writes before the index may settle again, at most.
+/// The maximal number of writes before the index may settle again.
 const UNSETTLED: usize = 10;
 
-/// Writes into one tree.
+/// The number of writes into one tree.
 const WRITES_OF_A_TREE: u64 = 500;
 
-/// What came of pairs.
+/// The counts of writes and answers.
 #[derive(Clone, Debug, Default)]
 struct Pairs {
     writes: u64,
     tally: Tally,
-    /// Answers that had what was written, or lacked it because nothing could be found.
+    /// The right answers with events, and the right answers without any.
     found: u64,
     absent: u64,
-    /// Answers that were not the truth; the first ones.
+    /// The wrong answers.
     stale: Vec<String>,
 }
 
 impl Pairs {
-    /// Writes into a tree and asks an engine, so many times.
+    /// Writes into a tree `writes` times, and asks an engine after each write.
     fn run(&mut self, seed: u64, writes: u64, engine: impl Fn(&Living) -> Box<dyn Engine>) {
         let mut living = Living::new(seed);
         let engine = engine(&living);
@@ -99,8 +100,8 @@ fn check(make: super::Make) {
     let mut pairs = Pairs::default();
     let mut seed = first_seed();
     let start = Instant::now();
-    // How often an index that lives is fast enough for files to be left out is for the scheduler to
-    // say.
+    // The scheduler decides how often a live index is fast enough, so the test repeats until enough
+    // searches have excluded files.
     while pairs.writes < writes || pairs.tally.excluding * 4 < writes {
         assert!(
             pairs.writes < writes || start.elapsed() < GUARD,
@@ -120,7 +121,7 @@ fn check(make: super::Make) {
     );
 }
 
-/// What follows from remembering answers is counted as stale.
+/// Answers from an outdated state are counted as stale.
 #[test]
 fn stale_answers_are_counted() {
     let mut pairs = Pairs::default();

@@ -1,5 +1,5 @@
-//! Random requests about a changing tree, and what the answers to some of them have to be: worked out with ripgrep's
-//! own walker, and without anything of this crate.
+//! Random requests about a changing tree, and the right answers to some of them. The right answers
+//! come from ripgrep's own walker, and from no code of this crate.
 
 use std::path::{Path, PathBuf};
 
@@ -10,17 +10,18 @@ use super::words;
 use crate::differential::Seeded;
 use crate::oracle::{Pattern, World, expected_among, in_order};
 
-/// Events that a response may have where the request sets no limit. More are never asked for.
+/// The number of events that a response may have if the request sets no limit. No request asks for
+/// more.
 const MANY: usize = 400;
 
-/// Limits that nothing in these trees comes near.
+/// A limit that these trees never reach.
 const UNLIMITED: u64 = 1_000_000;
 
-/// A request with what it takes to know the answer.
+/// A request, with the data that is needed to know the right answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) request: Value,
-    /// For literals without globs.
+    /// Present for literals without globs.
     plain: Option<Plain>,
 }
 
@@ -33,10 +34,10 @@ struct Plain {
     world: World,
 }
 
-/// What a response says, as far as it is worked out here.
+/// The part of a response that the oracle computes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Truth {
-    /// Path and line of each event, and the text.
+    /// The path, the line and the text of each event.
     pub(crate) events: Vec<String>,
     pub(crate) truncated: bool,
     pub(crate) files_scanned: u64,
@@ -66,8 +67,7 @@ impl Asked {
         }
     }
 
-    /// Draws a request. A tree is asked about what was just written and what was just removed more than about
-    /// anything else.
+    /// Draws a request. Most requests are about the text that was just written or just removed.
     pub(crate) fn draw(rng: &mut Seeded, living: &Living) -> Asked {
         let word = |rng: &mut Seeded| {
             let group = rng.pick(&[words::FREQUENT, words::SELDOM, words::RARE, words::RARE]);
@@ -170,7 +170,7 @@ impl Asked {
                     .for_each(|plain| plain.path = Some(place.clone()));
             }
         }
-        // What follows has a meaning of its own here, or none that is worked out.
+        // The oracle does not cover these options, so there is no right answer to compare with.
         match rng.below(20) {
             0 => set(
                 "include_glob",
@@ -182,8 +182,8 @@ impl Asked {
             ),
             2 => set("no_ignore", true.into()),
             3 => set("follow", true.into()),
-            // Of literals that are long enough only: so many edits as there are characters are refused, which most
-            // expressions have an alternative for.
+            // Only for literals that are long enough. A request with as many edits as characters is
+            // refused, and most expressions have such a short alternative.
             4 | 5 if self.plain.is_some() && length > Some(2) => {
                 set("fuzzy", (1 + rng.below(2)).into());
             }
@@ -192,13 +192,14 @@ impl Asked {
         self.plain = None;
     }
 
-    /// Whether the path of the request leads where it did when it was drawn: to something, and through no link.
+    /// Returns true if the request's path still leads to the place that it was drawn for, and
+    /// through no link.
     pub(crate) fn is_in_place(&self, root: &Path) -> bool {
         let path = self.request["path"].as_str().map(|path| root.join(path));
         path.is_none_or(|path| path.canonicalize().is_ok_and(|real| real == path))
     }
 
-    /// Works out the answer, where that can be done.
+    /// Returns the right answer, if the oracle can compute it.
     pub(crate) fn truth(&self, root: &Path) -> Option<Truth> {
         let plain = self.plain.as_ref().filter(|_| self.is_in_place(root))?;
         let world = &plain.world;
@@ -213,7 +214,7 @@ impl Asked {
     }
 }
 
-/// Lists the files that a request is about, with ripgrep's walker.
+/// Lists the files of a request with ripgrep's walker.
 pub(crate) fn eligible(
     root: &Path,
     path: Option<&str>,
@@ -227,7 +228,7 @@ pub(crate) fn eligible(
         .add_custom_ignore_filename(".rgignore")
         .max_depth((!recursive).then_some(1))
         .build();
-    // What can't be listed has nothing to be found in.
+    // A directory that can't be listed has no files to find.
     let files = walk
         .flatten()
         .filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()));
@@ -236,7 +237,7 @@ pub(crate) fn eligible(
 }
 
 impl Truth {
-    /// Reads from a response what is worked out otherwise; `None` for a refusal.
+    /// Reads the same data from a response; `None` for an error.
     pub(crate) fn claimed(response: &Value) -> Option<Truth> {
         let events = response["matches"].as_array()?.iter().map(event);
         Some(Truth {
@@ -247,7 +248,7 @@ impl Truth {
     }
 }
 
-/// An event as one line, as the oracle has it.
+/// Returns an event as one line, in the oracle's format.
 fn event(record: &Value) -> String {
     let data = &record["data"];
     let text = |value: &Value| value.as_str().unwrap().to_string();

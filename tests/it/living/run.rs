@@ -1,4 +1,4 @@
-//! Leading a tree through changes while its answers are compared.
+//! Runs of changes to a tree, with a comparison of answers after each change.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,47 +9,47 @@ use super::tree::{ALL, IN_PLACE, Kind, Living};
 use crate::differential::Seeded;
 use crate::index_support::{Tally, agree};
 
-/// Changes before the index may settle again, at most.
+/// The maximal number of changes before the index may settle again.
 const UNSETTLED: usize = 8;
 
-/// Requests that are kept to be asked again.
+/// The number of requests that are kept to be asked again.
 const KEPT: usize = 12;
 
-/// What one tree goes through.
+/// The run of one tree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Course {
     pub(crate) seed: u64,
     pub(crate) changes: u64,
 }
 
-/// What came of it.
+/// The counts of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Report {
     pub(crate) changes: u64,
     kinds: BTreeMap<Kind, u64>,
     pub(crate) tally: Tally,
-    /// Answers that were also worked out without this crate.
+    /// The number of answers that the oracle also computed.
     pub(crate) worked_out: u64,
     refused: u64,
-    /// Answers with events, with errors, and cut ones.
+    /// The answers with events, with errors, and truncated ones.
     found: u64,
     pub(crate) errors: u64,
     truncated: u64,
 }
 
-/// An answer that is wrong.
+/// A wrong answer.
 #[derive(Debug)]
 pub(crate) struct Mismatch {
     seed: u64,
-    /// Changes before it.
+    /// The number of changes before it.
     pub(crate) changes: u64,
-    /// The request, and how the answers differ.
+    /// The request, and the difference between the answers.
     pub(crate) what: String,
     history: Vec<String>,
 }
 
 impl Course {
-    /// Follows a tree with an engine, and with one that is right.
+    /// Runs a tree with an engine and with a reference engine, and compares their answers.
     pub(crate) fn run(
         &self,
         engine: impl Fn(&Living) -> Box<dyn Engine>,
@@ -64,7 +64,7 @@ impl Course {
             engine.settle();
             let kinds = if rng.one_in(3) { ALL } else { IN_PLACE };
             for round in 0..2 + rng.below(UNSETTLED) {
-                // The first time, nothing has changed since.
+                // In the first round, nothing has changed since the index settled.
                 if round > 0 {
                     let kind = living.change(kinds);
                     *report.kinds.entry(kind).or_default() += 1;

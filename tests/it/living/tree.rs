@@ -1,4 +1,5 @@
-//! A tree that changes at random. The same seed makes the same changes, whatever is asked about the tree in between.
+//! A tree that changes at random. The same seed makes the same changes, independently of the
+//! requests between them.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -9,16 +10,16 @@ use super::words;
 use crate::differential::Seeded;
 use crate::support::Tree;
 
-/// From here on, trees rather lose files than gain some.
+/// Trees with more files than this tend to lose files.
 const CROWDED: usize = 70;
 
-/// Below this they rather gain some.
+/// Trees with fewer files than this tend to gain files.
 const SPARSE: usize = 30;
 
-/// Directories this deep get no subdirectories.
+/// A directory at this depth gets no subdirectories.
 pub(super) const DEEP: usize = 6;
 
-/// Changes that are remembered for the report of a mismatch.
+/// The number of last changes that are recorded for the report of a mismatch.
 const HISTORY: usize = 16;
 
 /// A kind of change.
@@ -56,7 +57,7 @@ pub(crate) enum Kind {
 
 use Kind::*;
 
-/// All kinds, the ones that are to be frequent more than once.
+/// All kinds. Frequent kinds are listed more than once.
 pub(crate) const ALL: &[Kind] = &[
     Create,
     Create,
@@ -101,7 +102,7 @@ pub(crate) const ALL: &[Kind] = &[
     DirToFile,
 ];
 
-/// Kinds that change files under their names, and no directory.
+/// The kinds that change the content of files and leave names and directories alone.
 pub(crate) const IN_PLACE: &[Kind] = &[
     Rewrite,
     Patch,
@@ -117,7 +118,7 @@ pub(crate) const IN_PLACE: &[Kind] = &[
     WriteThroughLink,
 ];
 
-/// Kinds that put a new token somewhere.
+/// The kinds that write a new token.
 pub(crate) const WRITING: &[Kind] = &[
     Create,
     Create,
@@ -140,7 +141,7 @@ pub(crate) const WRITING: &[Kind] = &[
     RenameOver,
 ];
 
-/// Those of them that change files under their names, and no directory.
+/// The writing kinds that change the content of files and leave names and directories alone.
 pub(crate) const WRITING_IN_PLACE: &[Kind] = &[
     Rewrite,
     Patch,
@@ -151,11 +152,11 @@ pub(crate) const WRITING_IN_PLACE: &[Kind] = &[
     WriteThroughLink,
 ];
 
-/// What there is in a tree, by path relative to its top, in an order of its own.
+/// The contents of a tree, as sorted paths relative to its top.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     pub(super) files: Vec<PathBuf>,
-    /// The top is the first.
+    /// The top is the first one.
     pub(super) dirs: Vec<PathBuf>,
     pub(super) links: Vec<PathBuf>,
 }
@@ -167,13 +168,13 @@ pub(crate) struct Living {
     changes: u64,
     /// The token that was written last.
     pub(crate) written: String,
-    /// A token that stood where the last change was made.
+    /// A token that the last change removed.
     pub(crate) removed: Option<String>,
     history: VecDeque<String>,
 }
 
 impl Living {
-    /// Makes a tree of some files, a git repository in half of the cases.
+    /// Makes a tree of some files. Half of the trees are git repositories.
     pub(crate) fn new(seed: u64) -> Living {
         let mut living = Living {
             tree: Tree::new(),
@@ -200,22 +201,22 @@ impl Living {
         self.tree.root()
     }
 
-    /// The last changes, the newest at the end.
+    /// Returns the last changes, the newest at the end.
     pub(crate) fn history(&self) -> Vec<String> {
         self.history.iter().cloned().collect()
     }
 
-    /// The real directories that a request can name; the top is not among them.
+    /// Returns the real directories that a request can name, without the top.
     pub(crate) fn directories(&self) -> Vec<String> {
         nameable(self.list().dirs.into_iter().skip(1))
     }
 
-    /// The files that a request can name.
+    /// Returns the files that a request can name.
     pub(crate) fn files(&self) -> Vec<String> {
         nameable(self.list().files.into_iter())
     }
 
-    /// Makes one change of a kind out of `kinds`, which returns.
+    /// Makes one change of a random kind out of `kinds`. Returns the kind.
     pub(crate) fn change(&mut self, kinds: &[Kind]) -> Kind {
         loop {
             let listing = self.list();
@@ -232,7 +233,7 @@ impl Living {
             self.changes += 1;
             let token = words::token(self.changes);
             self.removed = None;
-            // Some changes can't be made of the tree as it is.
+            // Some changes are impossible in the current tree.
             if let Ok(what) = self.make(kind, &listing, &token) {
                 self.written = token;
                 let what = format!("#{} {kind:?} {what}", self.changes);
@@ -249,7 +250,7 @@ impl Living {
         let mut listing = Listing::default();
         let mut todo = vec![PathBuf::new()];
         while let Some(dir) = todo.pop() {
-            // One that may not be read is no less a directory.
+            // An unreadable directory is listed too, without its contents.
             let entries = fs::read_dir(self.root().join(&dir)).into_iter().flatten();
             for entry in entries {
                 let entry = entry.unwrap();
@@ -271,7 +272,7 @@ impl Living {
 }
 
 impl Drop for Living {
-    /// What may not be listed can't be removed either.
+    /// Makes directories accessible again: one that can't be listed can't be removed.
     fn drop(&mut self) {
         for _ in 0..DEEP {
             for dir in self.list().dirs {

@@ -1,11 +1,11 @@
-//! What changing trees are made of: names, texts and ignore rules.
+//! The vocabulary of changing trees: names, texts and ignore rules.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
 use crate::differential::Seeded;
 
-/// Words by how often they stand in texts. The last one of [`RARE`] is never written.
+/// Words by their frequency in texts. The last word of [`RARE`] is never written.
 pub(crate) const FREQUENT: &[&str] = &["alpha", "beta", "gamma", "the", "fn", "Alpha", "x_y"];
 pub(crate) const SELDOM: &[&str] = &[
     "delta",
@@ -19,15 +19,15 @@ pub(crate) const SELDOM: &[&str] = &[
 ];
 pub(crate) const RARE: &[&str] = &["zygote", "quartz", "Zephyr", "wombat"];
 
-/// How a token starts: words of which each is written once.
+/// The start of a token. Each token is a word that is written once.
 const TOKEN: &str = "uq";
 
-/// The letters of a token.
+/// The length of a token.
 const TOKEN_LEN: usize = 12;
 
-/// Makes the token of a number.
+/// Returns the token with a number.
 pub(crate) fn token(number: u64) -> String {
-    // Spread, so that tokens have few n-grams in common.
+    // The letters are spread, so that tokens have few n-grams in common.
     let mut rest = Seeded::new(number).next();
     let mut token = TOKEN.to_string();
     while token.len() < TOKEN_LEN {
@@ -37,7 +37,7 @@ pub(crate) fn token(number: u64) -> String {
     token
 }
 
-/// Finds the last token in a text: where it starts, and the token.
+/// Finds the last token in a text. Returns its offset and the token.
 pub(crate) fn last_token(text: &[u8]) -> Option<(usize, String)> {
     let mut found = text.windows(TOKEN_LEN).enumerate().filter(|(_, window)| {
         window.starts_with(TOKEN.as_bytes()) && window.iter().all(u8::is_ascii_lowercase)
@@ -78,12 +78,12 @@ const PLAIN: &[&str] = &[
     "a", "a-b", "a.b", "a0", "b", "main.rs", "lib.rs", "x.d", "data.txt", "log", "build", "z",
 ];
 
-/// Draws a name; the same ones come again and again.
+/// Draws a name. Names repeat often.
 pub(crate) fn name(rng: &mut Seeded) -> OsString {
     match rng.below(20) {
         0..=9 => rng.pick(PLAIN).into(),
         10..=13 => format!("{}{}", rng.pick(PLAIN), rng.below(10)).into(),
-        // What is hidden is hidden with all that is below, so it had better be seldom.
+        // A hidden directory hides everything below it, so hidden names are rare.
         14 if rng.one_in(4) => rng.pick(&[".h0", ".h1", ".h2", "..."]).into(),
         15 if rng.one_in(3) => format!("{}{}", "n".repeat(254), rng.below(3)).into(),
         _ => OsString::from_vec(rng.pick(HOSTILE).to_vec()),
@@ -131,7 +131,7 @@ fn word(rng: &mut Seeded) -> &'static str {
     }
 }
 
-/// Draws a line without its end, which holds a certain word if there is one.
+/// Draws a line without its end. The line contains the word `holds`, if there is one.
 pub(crate) fn line(rng: &mut Seeded, holds: Option<&str>) -> String {
     let mut words: Vec<&str> = (0..rng.below(9)).map(|_| word(rng)).collect();
     if let Some(holds) = holds {
@@ -140,14 +140,14 @@ pub(crate) fn line(rng: &mut Seeded, holds: Option<&str>) -> String {
     words.join(" ")
 }
 
-/// Draws a content that holds a token somewhere, unless it is empty.
+/// Draws a content. Unless it is empty, it contains the token.
 pub(crate) fn content(rng: &mut Seeded, token: &str) -> Vec<u8> {
     let lines = match rng.below(60) {
         0..=3 => return Vec::new(),
         4..=45 => 1 + rng.below(8),
         46..=57 => 10 + rng.below(80),
         58 => 100 + rng.below(700),
-        // 200 KB at most, but for a few words.
+        // About 200 KB at most.
         _ => rng.below(8_000),
     };
     let at = rng.below(lines.max(1));

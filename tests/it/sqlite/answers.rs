@@ -1,4 +1,4 @@
-//! The same index whichever way it is kept, and so the same answers.
+//! Every storage holds the same index and so gives the same answers.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -54,7 +54,7 @@ fn requests() -> Vec<Value> {
     ] {
         all.push(json!({"pattern": pattern, "max_results": 50}));
     }
-    // Otherwise every second one: each text in half of the ways.
+    // Short runs take every second request: each text in half of the ways.
     all.into_iter()
         .step_by(if is_long() { 1 } else { 2 })
         .collect()
@@ -71,7 +71,7 @@ fn fr_lsi_idx_stor_01_memory_mmap_and_sqlite_give_the_same_answers() {
         let (built, snapshot) = place.build();
         let mut all = vec![(built, snapshot)];
         if storage != IndexStorage::Memory {
-            // As another process finds it.
+            // Another process opens the index.
             all.push((place.indexes(), Arc::new(place.open())));
         }
         for (indexes, snapshot) in all {
@@ -106,7 +106,7 @@ fn fr_lsi_idx_stor_01_memory_mmap_and_sqlite_give_the_same_answers() {
             "a segment differs from that in memory"
         );
     }
-    // And they are the answers without an index.
+    // The answers are also equal to those without an index.
     for (request, answer) in requests().iter().zip(&answers[0]) {
         assert_eq!(tree.search(request.clone()).to_value(), answer[1]);
     }
@@ -233,7 +233,8 @@ fn fr_lsi_idx_stor_01_eligibility_inputs_come_back() {
     place.setup.global_excludes = Some(excludes.clone());
     place.build();
     let request = json!({"pattern": "needle_in_a_haystack"});
-    // Why the status distrusts the index; and a search, which catches up with what changed, uses it.
+    // Returns the reason why the status distrusts the index. Checks that a search handles the
+    // change itself and uses the index.
     let reason = |place: &Place<'_>| {
         let stats = place.answer(&place.indexes(), &request).stats.unwrap();
         assert!(stats.index_exclusion_used, "{stats:?}");
@@ -244,7 +245,7 @@ fn fr_lsi_idx_stor_01_eligibility_inputs_come_back() {
         status.condition.standing().reason()
     };
     assert_eq!(reason(&place), None);
-    // One that did not exist, outside of the tree; then one inside.
+    // First an ignore file that did not exist, outside of the tree; then one inside.
     std::fs::write(&excludes, "x").unwrap();
     let changed = Some("ELIGIBILITY_CHANGED");
     assert_eq!(reason(&place), changed);
@@ -311,7 +312,7 @@ fn sec_lsi_store_01_all_files_are_private() {
     let place = Place::new(&tree, &path, IndexStorage::Sqlite);
     place.build();
     place.open();
-    // While somebody reads, there are more files.
+    // While a reader has the database open, SQLite adds more files.
     let reader = super::connect(&place.database());
     let rows: i64 = reader
         .query_row("SELECT count(*) FROM file_entries", [], |row| row.get(0))

@@ -1,4 +1,4 @@
-//! Writers that stop at any moment, and readers meanwhile.
+//! Writers that are interrupted at any moment, and readers at the same time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::child::{self, Started};
 use crate::clocks::until;
 use crate::support::{GUARD, SetAtEnd, Tree};
 
-/// A tree whose database takes several transactions.
+/// Returns a tree whose database takes several transactions.
 fn large() -> Tree {
     let tree = Tree::of([("marker.txt", "before the change")]);
     for file in 0..5u64 {
@@ -25,7 +25,7 @@ fn large() -> Tree {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
-            // Lines, so that it is cut into parts.
+            // Line ends make the index cut the text into parts.
             text.push(match text.len() % 80 {
                 79 => '\n',
                 _ => char::from(b' ' + ((state >> 40) % 95) as u8),
@@ -36,7 +36,7 @@ fn large() -> Tree {
     tree
 }
 
-/// The number of the publication that is found, and whether an unfinished one was left.
+/// Returns the number of the publication that readers find.
 fn published(place: &Place<'_>) -> Option<u64> {
     let listed = place.store().list().unwrap();
     let manifest = listed.first()?.manifest.as_ref().ok()?;
@@ -71,7 +71,7 @@ fn fr_lsi_idx_conc_03_a_crash_at_any_moment_leaves_the_old_index() {
     let place = Place::new(&tree, &path, IndexStorage::Sqlite);
     let (_keep_copies, copies) = cache();
     let taken: Mutex<Vec<(PathBuf, Phase)>> = Mutex::default();
-    // What a crash leaves is what is on disk at that moment.
+    // Copies the files on disk in the middle of a build: a crash would leave these.
     let host = Host {
         hears: |progress: Progress| {
             let mut taken = taken.lock().unwrap();
@@ -96,7 +96,7 @@ fn fr_lsi_idx_conc_03_a_crash_at_any_moment_leaves_the_old_index() {
             let left = leftovers(&found.dir());
             if phase == Phase::Persist && left.iter().any(|name| name.ends_with("-wal")) {
                 unfinished += 1;
-                // Whoever builds next clears up.
+                // The next build removes the leftovers.
                 if unfinished % 3 == 1 {
                     found.build();
                     assert_eq!(published(&found), Some(before.unwrap_or(0) + 1));
@@ -159,7 +159,7 @@ fn fr_lsi_idx_conc_03_a_build_that_is_stopped_while_writing_leaves_nothing() {
     place.open();
 }
 
-/// In the environment of a process that a test starts: the directories it is to work with.
+/// The environment variables that give a child its directories.
 const CHILD_TREE: &str = "FORGE_SEARCH_TEST_SQLITE_TREE";
 const CHILD_CACHE: &str = "FORGE_SEARCH_TEST_SQLITE_CACHE";
 
@@ -192,7 +192,7 @@ fn fr_lsi_idx_conc_03_a_writer_that_is_killed_leaves_the_old_index() {
     let test = "sqlite::crash::fr_lsi_idx_conc_03_a_writer_that_is_killed_leaves_the_old_index";
     for before in [None, Some(1)] {
         let child = start(test, tree.root(), &path);
-        // It has the lock meanwhile, and readers don't care.
+        // The child holds the lock, which readers do not need.
         let error = hasty.try_build(&hasty.indexes(), &Host::new()).unwrap_err();
         assert!(error.to_string().contains("locked"), "{error}");
         assert_eq!(published(&place), before);
@@ -208,7 +208,7 @@ fn fr_lsi_idx_conc_03_a_writer_that_is_killed_leaves_the_old_index() {
         }
     }
     place.open();
-    // One that is not killed, for comparison.
+    // For comparison, this child is not killed.
     let child = start(test, tree.root(), &path);
     child.finish();
     assert_eq!(published(&place), Some(2));
@@ -229,7 +229,7 @@ fn fr_lsi_bg_13_readers_see_one_index_or_the_other_while_a_writer_publishes() {
     let (_keep, path) = cache();
     let place = Place::new(&tree, &path, IndexStorage::Sqlite);
     place.build();
-    // A program with the old database open, for as long as it likes.
+    // A program that keeps the old database open.
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let old = Connection::open_with_flags(place.database(), flags).unwrap();
     let count = |db: &Connection, sql: &str| -> i64 {
@@ -250,7 +250,7 @@ fn fr_lsi_bg_13_readers_see_one_index_or_the_other_while_a_writer_publishes() {
                     let now = published(&place).unwrap();
                     assert!(now >= last, "{now} after {last}");
                     last = now;
-                    // And as any other program reads it.
+                    // Any other program can read the database too.
                     let db = Connection::open_with_flags(place.database(), flags).unwrap();
                     db.busy_timeout(GUARD).unwrap();
                     assert_eq!(count(&db, "SELECT count(*) FROM file_entries"), 201);
@@ -262,7 +262,7 @@ fn fr_lsi_bg_13_readers_see_one_index_or_the_other_while_a_writer_publishes() {
         for round in 1..=ROUNDS {
             tree.file("marker.txt", format!("version_{round}_of_it"));
             place.build();
-            // What is published is what a search uses at once.
+            // A search uses the published index at once.
             let request = json!({"pattern": format!("version_{round}_of_it")});
             let response = place.answer(&place.indexes(), &request);
             assert_eq!(response.count, 1);
@@ -288,7 +288,8 @@ fn fr_lsi_bg_13_a_search_with_an_open_index_does_not_wait_for_a_build() {
     let request = json!({"pattern": "something"});
     let searched = AtomicUsize::new(0);
     let host = Host {
-        // In the middle of each phase of a build, by one process or another.
+        // Searches run in the middle of each phase of a build, in the same process and in another
+        // one.
         hears: |_: Progress| {
             for indexes in [indexes.clone(), place.indexes()] {
                 let response = place.answer(&indexes, &request);

@@ -1,4 +1,5 @@
-//! Whatever is wrong with a database: searches answer as without an index, and say why; nothing wrong is ever believed.
+//! Damaged databases: searches answer as without an index and report the reason. Damaged data is
+//! never used.
 
 use std::fs;
 use std::path::Path;
@@ -13,10 +14,10 @@ use serde_json::{Value, json};
 use super::{HASTY, Place, cache, connect};
 use crate::support::Tree;
 
-/// Bytes in a page of the databases.
+/// The size of a page of the databases, in bytes.
 const PAGE: usize = 16_384;
 
-/// A small tree with something in every table.
+/// Returns a small tree that fills every table.
 fn small() -> Tree {
     let tree = Tree::new();
     tree.dir(".git")
@@ -34,7 +35,7 @@ fn small() -> Tree {
     tree
 }
 
-/// An index of the tree, and what can be done to it again and again.
+/// An index of the tree, which tests can damage and restore repeatedly.
 struct Subject<'a> {
     place: Place<'a>,
     good: Vec<u8>,
@@ -62,7 +63,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Puts other bytes where the database is.
+    /// Replaces the bytes of the database.
     fn put(&self, bytes: &[u8]) {
         let path = self.place.database();
         for end in ["", "-wal", "-shm", "-journal"] {
@@ -85,7 +86,7 @@ impl<'a> Subject<'a> {
         db.close().unwrap();
     }
 
-    /// Loads the index; tells whether its segment is the one that was written.
+    /// Loads the index. Returns true if its segment is the one that was written.
     fn load(&self) -> Result<bool, FormatError> {
         let snapshot = self.place.load()?;
         Ok(bytes_of(&snapshot.expect("there is an index")) == self.segment)
@@ -96,7 +97,7 @@ impl<'a> Subject<'a> {
         store.check(&self.place.dir(), true, &mut std::thread::sleep)
     }
 
-    /// Searches as a process does that has just started; returns the state that the answer tells.
+    /// Searches like a new process. Returns the state in the answer.
     #[track_caller]
     fn search(&self) -> String {
         let mut response = self.place.answer(&self.place.indexes(), &request());
@@ -139,7 +140,8 @@ fn fr_lsi_idx_05_flipped_bytes_are_found_or_do_not_matter() {
             Err(error) if error.is_corrupt() => corrupt += 1,
             Err(error) => {
                 let kind = error.kind();
-                // A version of the file format or of ours that is beyond what is known.
+                // The flip has made the version of SQLite's format or of this program's format too
+                // new.
                 let newer = matches!(kind, FormatErrorKind::NewerVersion { .. });
                 assert!(newer || at < 100, "byte {at}: {error}");
             }
@@ -173,7 +175,7 @@ fn fr_lsi_idx_05_a_database_cut_short_is_damaged() {
         subject.put(&subject.good[..keep]);
         subject.check_corrupt(&format!("{keep} of {len} bytes"));
     }
-    // SQLite takes what is missing of the last page for zeros, and so it was.
+    // SQLite reads missing bytes of the last page as zeros, and the missing byte was zero.
     subject.put(&subject.good[..len - 1]);
     assert!(subject.load().unwrap());
 }
@@ -191,7 +193,7 @@ fn fr_lsi_idx_05_what_is_no_database_is_damaged() {
         subject.put(bytes);
         subject.check_corrupt("no database");
     }
-    // And a new build puts it right.
+    // A new build repairs the database.
     subject.place.build();
     assert_eq!(subject.search(), "COMPLETE");
 }
@@ -214,7 +216,7 @@ fn fr_lsi_roll_02_versions_and_owners_are_told_apart() {
     );
     assert!(unknown, "{error}");
     subject.check_corrupt("no version");
-    // A newer program's work is left alone.
+    // The database of a newer program is left alone.
     let error = set("user_version", 3);
     let kind = error.kind();
     let newer = matches!(
@@ -245,7 +247,7 @@ fn fr_lsi_roll_02_another_schema_is_none_of_ours() {
         "DROP TABLE fs_side",
         "ALTER TABLE fs_side ADD COLUMN more",
         "ALTER TABLE fs_side RENAME TO fs_sides",
-        // A query without an end in the place of a table.
+        // An endless query in place of a table.
         "DROP TABLE fs_deny_patterns; CREATE VIEW fs_deny_patterns AS
            WITH RECURSIVE n(position) AS (SELECT 1 UNION ALL SELECT position + 1 FROM n)
            SELECT position, 'x' AS pattern FROM n",
@@ -255,7 +257,8 @@ fn fr_lsi_roll_02_another_schema_is_none_of_ours() {
     }
 }
 
-/// Columns that no search depends on: what follows from others, for those who look with other programs, and times.
+/// The columns that no search reads. Other programs can use them. They are derived from other
+/// columns, or times.
 const DERIVED: [&str; 9] = [
     "file_entries.norm_path",
     "file_entries.path_sort_key",
@@ -275,7 +278,7 @@ const FREE: [&str; 8] = [
     "eligibility_inputs.content_hash",
     "file_entries.last_indexed_epoch",
     "file_bloom.updated_at_ms",
-    // The database has one index, so it is not looked for by its hash.
+    // The database has one index, so no search looks it up by its hash.
     "file_entries.index_key_hash",
 ];
 
@@ -301,14 +304,15 @@ fn fr_lsi_idx_05_no_changed_value_is_believed() {
     let mut outcomes = [0; 4];
     for (table, column, kind) in &columns {
         let name = format!("{table}.{column}");
-        // Another value of the same type in the first row: one byte, or one more.
+        // Changes the first row to another value of the same type: one other byte, or a number plus
+        // one.
         let value = match kind.as_str() {
             "TEXT" => format!("'x' || substr({column}, 2)"),
             "BLOB" => format!("CAST(X'07' || substr({column}, 2) AS BLOB)"),
             _ => format!("{column} + 1"),
         };
         let value = match name.as_str() {
-            // What is before the last component follows from the directory.
+            // The directory determines the other components, so this changes the last one.
             "file_entries.rel_path" => {
                 "substr(rel_path, 1, length(rel_path) - 1) || '?'".to_string()
             }
@@ -361,7 +365,7 @@ fn fr_lsi_idx_05_no_changed_value_is_believed() {
         }
     }
     assert!(outcomes[3] > 55, "{outcomes:?}");
-    // The worst that a wrong index could do: leave out what matches.
+    // The worst error of an index: it excludes files that match.
     subject.change(|db| {
         let sql = "UPDATE file_bloom SET bitset = zeroblob(length(bitset))";
         assert!(db.execute(sql, []).unwrap() > 100);
@@ -419,7 +423,7 @@ fn fr_lsi_idx_conc_02_a_locked_database_is_waited_for_as_long_as_configured() {
     );
     assert!(!error.is_corrupt());
     assert!(waited >= HASTY, "{waited:?}");
-    // The same process looks again on its next call.
+    // The same process checks the database again on its next call.
     let indexes = subject.place.indexes();
     let state = || {
         let stats = subject.place.answer(&indexes, &request()).stats.unwrap();
@@ -470,8 +474,8 @@ fn fr_lsi_idx_05_what_lies_beside_the_database_does_no_harm() {
             );
         }
     }
-    // The log of a program that wrote to the database and died: its changes are found out, and a new index is not read
-    // with them.
+    // The log of a program that wrote to the database and died. Its changes are noticed. A new
+    // index is not read together with this log.
     subject.put(&subject.good);
     let db = connect(&subject.place.database());
     db.execute(
@@ -509,7 +513,7 @@ fn sec_lsi_store_02_a_database_that_others_can_change_is_not_used() {
     subject.place.setup.config.index_allow_insecure_persistence = true;
     assert_eq!(subject.search(), "COMPLETE");
     subject.place.setup.config.index_allow_insecure_persistence = false;
-    // Neither is what a link leads to.
+    // The target of a link is not read either.
     let elsewhere = path.join("elsewhere");
     fs::rename(&file, &elsewhere).unwrap();
     subject.make_private(&elsewhere);

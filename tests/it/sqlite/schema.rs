@@ -1,4 +1,4 @@
-//! The schema: that of the reference, as it is committed, and its rules at work.
+//! The schema of the database: it is the committed reference schema, and its constraints work.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::{Place, cache, connect, varied};
 use crate::source::root;
 use crate::support::Tree;
 
-/// A statement without comments, and with white space only where it parts words.
+/// Returns a statement without comments, and with white space only between words.
 fn dense(sql: &str) -> String {
     let code: Vec<&str> = sql
         .lines()
@@ -28,11 +28,11 @@ fn dense(sql: &str) -> String {
     out
 }
 
-/// The statements of the committed schema, by the name of what they make.
+/// Returns the statements of the committed schema, by the name of the object that each creates.
 fn committed() -> BTreeMap<String, String> {
     let path = root().join("tests/data/sqlite/schema.sql");
     let text = dense(&std::fs::read_to_string(path).unwrap());
-    // Statements end at a semicolon; that of the trigger holds others.
+    // A statement ends at a semicolon. The trigger's statement contains more of them.
     let mut statements: Vec<String> = Vec::new();
     for part in text.split_inclusive(';') {
         match statements.last_mut() {
@@ -91,8 +91,8 @@ fn fr_lsi_roll_02_the_schema_is_the_committed_one_and_has_a_version() {
     });
 }
 
-/// A column as SQLite understands it: name, type, whether it may be null, place in the primary key, and whether it is
-/// computed.
+/// A column in SQLite's view: name, type, whether it may be null, its place in the primary key, and
+/// whether it is computed.
 type Column = (String, String, bool, i64, bool);
 
 fn columns(db: &Connection, table: &str) -> Vec<Column> {
@@ -132,7 +132,7 @@ fn fr_lsi_idx_key_02_key_components_have_columns_of_their_own() {
         }
         assert!(columns(db, "fs_index").contains(&column("access", "TEXT")));
         assert_eq!(of("index_key_hash").3, 1, "the primary key");
-        // SQLite shows it only when asked for hidden columns: it is computed and stored.
+        // The column is computed and stored, so SQLite lists it only among hidden columns.
         assert!(of("enumerate_ok").4);
         assert_eq!(one::<i64>(db, "SELECT enumerate_ok FROM index_meta"), 1);
         assert!(
@@ -198,7 +198,7 @@ fn fr_lsi_idx_stor_01_checks_and_references_are_in_force() {
         assert!(db.execute(queue, ["no such key"]).is_err());
         let hash: String = one(db, "SELECT index_key_hash FROM index_meta");
         db.execute(queue, [hash]).unwrap();
-        // All that belongs to an index goes with it.
+        // Deleting an index deletes all its rows in the other tables.
         db.execute("DELETE FROM index_meta", []).unwrap();
         for table in [
             "eligibility_inputs",
@@ -254,7 +254,7 @@ fn fr_lsi_idx_stor_03_no_content_of_files_is_kept() {
     }
 }
 
-/// What the file tables say, to somebody who knows the reference schema only.
+/// The contents of the file tables, for a program that knows only the reference schema.
 #[test]
 fn fr_lsi_idx_stor_01_files_that_may_be_excluded_are_told_in_the_words_of_the_reference() {
     published(&varied(), |db| {
@@ -285,7 +285,8 @@ fn fr_lsi_idx_stor_01_files_that_may_be_excluded_are_told_in_the_words_of_the_re
                 both
             )
         );
-        // Too short for an n-gram, and changed by normalization: nothing may be concluded.
+        // No n-gram proves anything about these files: one is too short, and normalization changes
+        // the other.
         assert_eq!(row("tiny.txt").1, (false, false, true));
         assert_eq!(row("nfd.txt").1, (false, false, true));
         assert_eq!(row("nfd.txt").3, None);
@@ -299,13 +300,13 @@ fn fr_lsi_idx_stor_01_files_that_may_be_excluded_are_told_in_the_words_of_the_re
             )
         );
         assert_eq!(row("cafe\u{301}.txt").0.1, "caf\u{e9}.txt");
-        // Names that are no UTF-8 are kept as they are.
+        // Names that are not UTF-8 are stored unchanged.
         let blobs: i64 = one(
             db,
             "SELECT count(*) FROM file_entries WHERE typeof(rel_path) = 'blob'",
         );
         assert_eq!(blobs, 3);
-        // What Appendix C keeps out of the catalog.
+        // Appendix C keeps this name out of the catalog.
         let side: Vec<u8> = one(db, "SELECT name FROM fs_side");
         assert_eq!(side, b"line\nbreak.txt");
         let sorted: Vec<i64> = db
@@ -323,7 +324,7 @@ fn fr_lsi_idx_stor_01_files_that_may_be_excluded_are_told_in_the_words_of_the_re
     });
 }
 
-/// The cells of the table below a heading of `docs/format.md`.
+/// Returns the cells of the table below a heading of `docs/format.md`.
 fn documented(heading: &str) -> Vec<Vec<String>> {
     let text = std::fs::read_to_string(root().join("docs/format.md")).unwrap();
     let below = text
@@ -375,7 +376,7 @@ fn the_document_has_the_tables_of_the_program() {
     });
 }
 
-/// Looks an n-gram up in the bitset of a file as `docs/format.md` describes it.
+/// Looks an n-gram up in the bitset of a file, as `docs/format.md` describes it.
 fn may_hold(db: &Connection, path: &str, variant: &str, gram: &str) -> bool {
     let (rank, mut bitset): (i64, Vec<u8>) = db
         .query_row(
@@ -461,7 +462,7 @@ fn fr_lsi_bloom_04_both_variants_are_answered_by_the_bitsets() {
             wrong += u32::from(may_hold(db, path, "SENSITIVE", gram));
         }
         assert!(wrong <= 1, "filters say that everything is there");
-        // A file of several parts has several columns.
+        // A file with several parts has several columns.
         for gram in ["lor", "m i", "899"] {
             assert!(may_hold(db, "large.txt", "INSENSITIVE", gram), "{gram}");
         }

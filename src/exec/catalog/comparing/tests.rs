@@ -16,11 +16,11 @@ use crate::index::refresh::catch_up::catch_up;
 use crate::index::refresh::changing::{Changing, WORDS};
 use crate::index::walk::{IgnoreRules, RuleSets};
 
-/// How long a test waits after a build: a change in the same tick of the filesystem's clock leaves the
-/// state of a directory as it is, which the program rules out when it builds.
+/// How long a test waits after a build. A change in the same tick of the filesystem's clock does
+/// not alter the timestamp of a directory. The program excludes this case when it builds an index.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Files, each with the number of those passed over before it, and those at the end.
+/// Files, each with the number of files skipped before it, and the number skipped at the end.
 type Files = (Vec<(PathBuf, u64)>, u64);
 
 fn scope(tree: &Changing, path: &Path, recursive: bool) -> Scope {
@@ -36,7 +36,7 @@ fn scope(tree: &Changing, path: &Path, recursive: bool) -> Scope {
     }
 }
 
-/// Catches up with the tree as it is at this moment.
+/// Catches up with the current tree.
 fn catching_up(tree: &Changing, built: &Arc<Snapshot>, scope: &Scope) -> CatchUp {
     let (walk, built) = (tree.walk(Path::new("")), built.clone());
     let (root, path) = (tree.allowed().clone(), scope.path.clone());
@@ -62,7 +62,8 @@ fn source(
     made.unwrap().unwrap()
 }
 
-/// Expands units in some order. Returns what those have that stand before the first one that is not expanded.
+/// Expands units in some order. Returns the files of the units before the first one that is not
+/// expanded.
 fn expanded_in(source: &CatalogSource, order: &[usize]) -> Files {
     let stop = Stop::new();
     let unit = |item| match item {
@@ -105,8 +106,8 @@ fn walked(tree: &Changing, dir: &Path, recursive: bool, globs: Globs) -> Vec<Pat
     all
 }
 
-/// Checks that each file stands where the walk has it, and that none of those passed over has the word.
-/// Returns how many files that is about.
+/// Checks that each file is at its position in the walk, and that no skipped file contains the
+/// word. Returns the number of files.
 #[track_caller]
 fn check(
     all: &[PathBuf],
@@ -151,7 +152,7 @@ fn each_part_of_a_source_that_compares_along_the_way_is_that_of_a_walk() {
                     false => tree.rng.below(dirs) as u32,
                 };
                 let dir = built.segment().dir_path(number).unwrap().to_path_buf();
-                // Git's rules alone may enter it.
+                // Only git's rules may enter it.
                 if !built
                     .segment()
                     .dir(number)
@@ -220,7 +221,7 @@ fn each_part_of_a_source_that_compares_along_the_way_is_that_of_a_walk() {
     );
 }
 
-/// A source whose comparison a test can look at while it is searched.
+/// A source with a comparison that a test can examine during the search.
 struct Seen(Arc<CatalogSource>);
 
 impl FileSource for Seen {
@@ -302,7 +303,7 @@ fn a_search_that_ends_early_compares_only_the_directories_of_its_files() {
     assert_eq!((few.totals.results, few.cuts.max_results), (3, true));
     assert_eq!(paths, ["d00/a", "d01/a", "d02/a"].map(PathBuf::from));
     assert!(same(&source) < 20, "{} of 101", same(&source));
-    // One that goes on to the end compares them all.
+    // A search to the end compares all directories.
     let source = make();
     let (all, _) = run(&source, 1000, 2);
     assert_eq!((all.totals.results, all.totals.files_excluded), (100, 100));
@@ -328,7 +329,7 @@ fn what_was_handed_out_before_a_source_failed_is_the_first_part_of_the_answer() 
             let refusal = source.refusal().unwrap();
             let d60 = Refusal::Stale(Stale::Dir(PathBuf::from("d60")));
             assert_eq!(refusal.get(), Some(&d60));
-            // Limits that are reached before that end the answer.
+            // Limits that are reached earlier end the answer.
             let too_much: CatchUp = Box::new(|_| Ok(CaughtUp::Unknown(Stale::Unfinished)));
             let made = self::source(&built, scope.clone(), Globs::none(), "alpha", too_much);
             let (part, paths) = run(&Arc::new(made.in_units_of(2, 6)), 50, 1);

@@ -1,4 +1,5 @@
-//! A host for builds beside searches: held back, bounded, and to be looked at from anywhere.
+//! A host for builds alongside searches: throttled, limited by a budget, and observable from any
+//! thread.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,9 +13,9 @@ use crate::exec::stop::CancelHandle;
 use crate::index::builder::{BuildHost, Phase, Progress};
 use crate::index::pace::{Activity, BuildBudget, Clock, Exceeded, Pace, Pacer, Piece, millis};
 
-/// Returns a clock for [`Activity`] that starts at zero and goes as another one does.
+/// Returns a clock for [`Activity`] that starts at zero and advances with another clock.
 pub fn monotonic(clock: Arc<dyn stop::Clock>) -> Arc<dyn Clock> {
-    /// Counts from a moment on.
+    /// Counts the time since a start.
     struct Since {
         start: Instant,
         clock: Arc<dyn stop::Clock>,
@@ -30,9 +31,10 @@ pub fn monotonic(clock: Arc<dyn stop::Clock>) -> Arc<dyn Clock> {
     Arc::new(Since { start, clock })
 }
 
-/// Runs one build beside searches: it rests as the configuration says while anybody searches (`FR-LSI-BG-31`,
-/// `FR-LSI-BG-32`), ends when it takes more than its budget (`FR-LSI-BUD-INIT-02`) or is cancelled, and shows how far it is
-/// (`FR-LSI-BG-21`). The build belongs into a [`background_pool`](crate::index::pace::background_pool), whose threads have a lower
+/// Runs one build alongside searches. The build pauses as configured while a search runs
+/// (`FR-LSI-BG-31`, `FR-LSI-BG-32`). It ends when it exceeds its budget (`FR-LSI-BUD-INIT-02`) or
+/// is cancelled, and it reports its progress (`FR-LSI-BG-21`). Run the build in a
+/// [`background_pool`](crate::index::pace::background_pool): the threads of that pool have a lower
 /// priority.
 ///
 /// # Examples
@@ -71,8 +73,8 @@ pub struct Background {
 }
 
 impl Background {
-    /// Creates the host of a build that starts now, held to a pace and a budget. `activity` knows the
-    /// searches that it makes way for.
+    /// Creates the host of a build that starts now, limited by a pace and a budget. `activity`
+    /// knows the searches that the build yields to.
     pub fn within(
         pace: Pace,
         budget: BuildBudget,
@@ -88,14 +90,14 @@ impl Background {
         }
     }
 
-    /// Has the build ask another clock than that of the system what time it is.
+    /// Sets the wall clock of the build, instead of that of the system.
     #[must_use]
     pub fn on_wall_clock(mut self, wall: WallClock) -> Background {
         self.wall = wall;
         self
     }
 
-    /// Returns what shows how far the build is. It can be asked as long as anybody likes, also when the host is gone.
+    /// Returns a monitor of the build's progress. It stays usable after the host is dropped.
     pub fn monitor(&self) -> Arc<BuildMonitor> {
         self.monitor.clone()
     }
@@ -142,7 +144,7 @@ impl BuildHost for Background {
 
     fn worked(&self, threads: usize, piece: Piece) {
         self.pacer.rest(threads, piece, &mut |time| {
-            // A rest of which the build would not wake up is none.
+            // A pause never lasts longer than the rest of the time budget.
             let left_ms = self.budget.left_ms(self.monitor.elapsed_ms());
             left_ms > 0 && pause(time.min(Duration::from_millis(left_ms)), &self.cancel)
         });
@@ -153,7 +155,7 @@ impl BuildHost for Background {
     }
 }
 
-/// Shows how far a build is, to any thread at any time; the build never waits for it.
+/// Reports the progress of a build to any thread at any time. The build never waits for a reader.
 #[derive(Debug)]
 pub struct BuildMonitor {
     activity: Arc<Activity>,
@@ -161,26 +163,26 @@ pub struct BuildMonitor {
     seen: Mutex<Seen>,
 }
 
-/// What was heard of a build.
+/// The last progress that the build reported.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     progress: Option<Progress>,
     end_ms: Option<u64>,
 }
 
-/// How far a build is (`FR-LSI-BG-21`).
+/// The progress of a build (`FR-LSI-BG-21`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuildReport {
-    /// The phase (`build_phase`); `None` before the first.
+    /// The phase (`build_phase`); `None` before the first phase.
     pub phase: Option<Phase>,
-    /// Files there are (`build_files_total`); zero while that is not known.
+    /// The number of files (`build_files_total`); zero while it is not known.
     pub files_total: u64,
-    /// Files done (`build_files_done`).
+    /// The number of files done (`build_files_done`).
     pub files_done: u64,
-    /// The time since the start of the build or, when it has ended, what it took, in milliseconds
-    /// (`build_elapsed_ms`).
+    /// The time since the start of the build, or the duration of a build that has ended, in
+    /// milliseconds (`build_elapsed_ms`).
     pub elapsed_ms: u64,
-    /// Whether it has ended.
+    /// Whether the build has ended.
     pub ended: bool,
 }
 
@@ -193,7 +195,7 @@ impl BuildMonitor {
         }
     }
 
-    /// Returns how far the build is.
+    /// Returns the progress of the build.
     pub fn report(&self) -> BuildReport {
         let seen = *self.lock();
         let progress = seen.progress;
@@ -222,7 +224,8 @@ impl BuildMonitor {
         self.lock().end_ms.get_or_insert(now_ms);
     }
 
-    /// Locks even after a panic elsewhere: each field is replaced as a whole. Held for the copying of some numbers.
+    /// Locks even after a panic in another thread: each field is replaced as a whole. Held only
+    /// while a few numbers are copied.
     fn lock(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -50,7 +50,7 @@ fn put(notice: &Notice, living: &LivingIndex) {
     notice.put(&report_of(living), living.build, living.noted_ms);
 }
 
-/// A notice in a directory of its own, which goes with the first value.
+/// Returns a notice in a new directory, which is removed with the first value.
 fn notice() -> (tempfile::TempDir, Vec<PathBuf>, Notice) {
     let dir = tempfile::tempdir().unwrap();
     let places = vec![dir.path().canonicalize().unwrap().join("living")];
@@ -58,7 +58,7 @@ fn notice() -> (tempfile::TempDir, Vec<PathBuf>, Notice) {
     (dir, places, notice)
 }
 
-/// The only directory of an index.
+/// Returns the only directory of an index.
 fn own_dir(places: &[PathBuf]) -> PathBuf {
     let mut dirs = fs::read_dir(&places[0]).unwrap();
     let dir = dirs.next().unwrap().unwrap().path();
@@ -89,7 +89,7 @@ fn every_reason_of_every_state_is_read_as_it_was_written() {
     };
     put(&notice, &bare);
     assert_eq!(living_in(&places), [bare]);
-    // One file, whatever was said before, and nobody else's.
+    // There is one state file, independently of earlier states, and no other files.
     let own = own_dir(&places);
     let mut names: Vec<_> = fs::read_dir(&own)
         .unwrap()
@@ -104,7 +104,7 @@ fn every_reason_of_every_state_is_read_as_it_was_written() {
     notice.remove();
     assert_eq!(living_in(&places), []);
     assert_eq!(fs::read_dir(&places[0]).unwrap().count(), 0);
-    // Nothing is said any more, until something is.
+    // There is no status until the next one is written.
     put(&notice, &living(Standing::Complete));
     assert_eq!(living_in(&places).len(), 1);
 }
@@ -166,7 +166,7 @@ fn what_is_no_note_is_passed_over() {
         assert!(text.contains(from), "{from}: {text}");
         bad(name, text.replace(from, to).as_bytes());
     }
-    // A sound one, and more than is read behind it.
+    // A valid file with more bytes after it than are read.
     bad(
         "huge",
         format!("{text}{}", " ".repeat(MAX_BYTES)).as_bytes(),
@@ -176,11 +176,11 @@ fn what_is_no_note_is_passed_over() {
     fs::set_permissions(places[0].join("index-writable").join(STATE), mode).unwrap();
     bad("foreign", text.as_bytes());
     let foreign = places[0].join("index-foreign").join(STATE);
-    // Only root can give a file away; for others there is nothing to be seen here.
+    // Only root can change the owner of a file; for other users this case is skipped.
     if std::os::unix::fs::chown(&foreign, Some(12_345), None).is_err() {
         fs::remove_file(&foreign).unwrap();
     }
-    // None, a link to a sound one, and something that would never end.
+    // No file, a link to a valid file, and a file that would block forever.
     let (_, lock) = lock_of("index-none");
     locks.push(lock);
     let (path, lock) = lock_of("index-link");
@@ -192,14 +192,14 @@ fn what_is_no_note_is_passed_over() {
     let (path, lock) = lock_of("index-dir");
     fs::create_dir(path).unwrap();
     locks.push(lock);
-    // A lock that is none, and a sound note that nobody holds.
+    // A lock that is not a file, and a valid file without a locked lock file.
     fs::create_dir_all(places[0].join("index-odd").join(LockFile::Writers.name())).unwrap();
     private(&places[0].join("index-odd").join(STATE), text.as_bytes());
     fs::create_dir(places[0].join("index-dead")).unwrap();
     private(&places[0].join("index-dead").join(STATE), text.as_bytes());
     assert_eq!(living_in(&places), [good]);
     drop(locks);
-    // More fields than are known are those of a later program.
+    // Unknown fields come from a later version of the program.
     let (path, _lock) = lock_of("index-later");
     private(
         &path,
@@ -210,7 +210,7 @@ fn what_is_no_note_is_passed_over() {
     assert_eq!(living_in(&places).len(), 2);
 }
 
-/// The directory of the notice, among others.
+/// Returns the directory of the notice when there are other directories.
 fn own_of(places: &[PathBuf]) -> PathBuf {
     places[0].join(format!("index-{}-0", std::process::id()))
 }
@@ -219,23 +219,23 @@ fn own_of(places: &[PathBuf]) -> PathBuf {
 fn where_nothing_can_be_written_nothing_is_said_and_what_was_said_is_gone() {
     let (dir, places, notice) = notice();
     put(&notice, &living(Standing::Complete));
-    // Somebody cleans up: it is made again.
+    // Another process removes the directory: it is created again.
     fs::remove_dir_all(&places[0]).unwrap();
     put(&notice, &living(Standing::Building));
     assert_eq!(living_in(&places)[0].standing, Standing::Building);
-    // It can be made no more, also by a user who may write anywhere: the old state does not stay.
+    // The directory can't be created any more, even by root: the old state is removed.
     fs::remove_dir_all(&places[0]).unwrap();
     fs::write(&places[0], "in the way").unwrap();
     put(&notice, &living(Standing::Corrupt));
     assert_eq!(living_in(&places), []);
-    // There may be another place.
+    // Another place is tried.
     let other = dir.path().canonicalize().unwrap().join("other");
     let places = vec![places[0].clone(), other.clone()];
     let notice = Notice::new(places.clone(), "/some/tree".into(), "0123".to_string());
     put(&notice, &living(Standing::Complete));
     assert_eq!(living_in(&places).len(), 1);
     assert_eq!(living_in(&[other]).len(), 1);
-    // A note that can't be replaced goes too.
+    // A status file that can't be replaced is removed.
     let state = own_of(&places[1..]).join(STATE);
     fs::remove_file(&state).unwrap();
     fs::create_dir(&state).unwrap();

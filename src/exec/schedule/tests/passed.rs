@@ -1,4 +1,4 @@
-//! Files that are passed over: the answer is the one of a search that looked at them.
+//! Skipped files: the answer is the same as that of a search that reads them.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::exec::query::{CaseMode, Query, QueryOptions};
 use crate::index::deny::DenySet;
 use crate::index::walk::{Follow, IgnoreRules, TraversalOptions, Walk};
 
-/// A number that looks random but is the same for the same name.
+/// Returns a pseudo-random number that is the same for the same name.
 fn dice(name: &str, seed: u64) -> u64 {
     name.bytes().fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, b| {
         (hash ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -22,7 +22,7 @@ fn said() -> impl Strategy<Value = Said> {
     prop_oneof![Just(Said::OnTheFile), Just(Said::OneByOne)]
 }
 
-/// Asserts that two runs differ in nothing but the files that were passed over, and returns how many those are.
+/// Asserts that two runs differ only in the skipped files, and returns the number of these.
 #[track_caller]
 fn check(with: Whole, without: &Whole) -> u64 {
     let excluded = with.files_excluded;
@@ -35,7 +35,8 @@ fn check(with: Whole, without: &Whole) -> u64 {
     excluded
 }
 
-/// What the file of that name yields: events, nothing, or an error with or without them.
+/// Returns the outcome of the file with that name: events, nothing, or an error with or without
+/// events.
 fn outcome(name: &str) -> FileOutcome {
     let mut outcome = hit(events_in(name));
     if dice(name, 7).is_multiple_of(5) {
@@ -58,7 +59,7 @@ proptest! {
         max_files in 1u64..80,
         threads in prop::sample::select(vec![1usize, 2, 8]),
         min_files in prop::sample::select(vec![1usize, 7]),
-        // Of eight files that could be passed over, so many are.
+        // This many of eight files that could be skipped are skipped.
         share in 0u64..=8,
         seed: u64,
         said in said(),
@@ -93,7 +94,8 @@ proptest! {
     }
 }
 
-/// A real tree: a directory for each list of files, and in each file the lines of the given words.
+/// A real tree: a directory for each list of files. Each file contains the lines of the given
+/// words.
 fn plant(dirs: &[Vec<Vec<usize>>]) -> tempfile::TempDir {
     const WORDS: [&str; 6] = [
         "alpha",
@@ -182,8 +184,8 @@ proptest! {
     }
 }
 
-/// Runs a search over `nodes` in which files whose names `passed` names are passed over; all others have one
-/// event. Compares it with the search of all files, on one thread and on several.
+/// Runs a search over `nodes` that skips the files named by `passed`; all others have one event.
+/// Compares it with the search of all files, on one thread and on several.
 #[track_caller]
 fn edge(nodes: &[Node], max_results: usize, max_files: u64, passed: fn(&str) -> bool) -> Whole {
     let mut results = Vec::new();
@@ -237,7 +239,7 @@ fn everything_passed_over_in_directories_is_counted_all_the_same() {
 
 #[test]
 fn max_files_within_files_passed_over() {
-    // Ten files with an event each, 80 without, ten with one.
+    // Ten files with an event each, 80 without events, ten with one event.
     let passed = |name: &str| name.starts_with("01");
     let nodes = [Node::Files(10), Node::Files(80), Node::Files(10)];
     let run = edge(&nodes, 1000, 50, passed);
@@ -246,7 +248,7 @@ fn max_files_within_files_passed_over() {
         (run.count, run.files_scanned, run.files_excluded),
         (10, 50, 40)
     );
-    // The limit is just before a file that would be searched, and just behind it.
+    // The limit is just before a file that would be searched, and just after it.
     let run = edge(&nodes, 1000, 90, passed);
     assert_eq!(run.truncation, Some(Truncation::MaxFiles));
     assert_eq!(
@@ -314,20 +316,20 @@ fn files_passed_over_behind_the_last_searched_one_count() {
 fn fr_lsi_trunc_02_a_full_answer_with_only_passed_files_behind_it_is_whole() {
     let nodes = [Node::Files(4), Node::Files(50)];
     let passed = |name: &str| name.starts_with("01");
-    // As many events as allowed, and nothing more to come: every file counts.
+    // As many events as allowed, and no more events follow: every file counts.
     let run = edge(&nodes, 4, 1000, passed);
     assert_eq!(
         (run.truncation, run.count, run.files_scanned),
         (None, 4, 54)
     );
-    // The fourth event proves that three were not all: what comes after its file does not count.
+    // The fourth event proves that there are more than three. Files after its file do not count.
     let run = edge(&nodes, 3, 1000, passed);
     assert_eq!(run.truncation, Some(Truncation::MaxResults));
     assert_eq!(
         (run.count, run.files_scanned, run.files_excluded),
         (3, 4, 0)
     );
-    // What is passed over directly before that file does.
+    // Files that are skipped directly before that file count.
     let nodes = [
         Node::Files(3),
         Node::Files(50),
@@ -364,7 +366,7 @@ fn errors_among_files_passed_over_keep_their_place() {
         errors(&edge(&nodes, 10, 11, passed)),
         ["00", "02", "04", "06"]
     );
-    // An error behind the last file that the limit allows counts only if no file follows.
+    // An error after the last file that the limit allows counts only if no file follows.
     assert_eq!(errors(&edge(&nodes, 10, 10, passed)), ["00", "02"]);
     assert_eq!(errors(&edge(&nodes, 10, 5, passed)), ["00"]);
     assert_eq!(
@@ -399,11 +401,12 @@ fn files_with_passed_ones_between_them_are_still_searched_in_full_pieces() {
 
 #[test]
 fn nothing_is_searched_beyond_a_limit_that_files_passed_over_reach() {
-    // All but one file of each directory are passed over: those behind it, or those before it.
+    // All files but one of each directory are skipped: the files after it, or the files before it.
     for kept in ["000", "039"] {
         let (tree, _tmp) = Tree::new(vec![Node::Dir(vec![Node::Files(40)]); 100]);
         let first = format!("00-00.{kept}");
-        // The very first one takes until others have long found that the limit of files lies before the rest.
+        // The first file takes until other workers have found that the limit of files lies before
+        // the rest.
         let fake = Fake::new(move |name, stop| {
             if name == first {
                 for _ in 0..300 {

@@ -1,4 +1,4 @@
-//! How many workers a search starts.
+//! The number of workers that a search starts.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn a_search_without_files_starts_no_worker() {
     }
 }
 
-/// A state with files that are known, one worker that has started, and the first piece taken by it.
+/// Returns a state with known files and one started worker, which has taken the first piece.
 fn begun(files: usize, threads: usize) -> State<(Vec<Node>, String)> {
     let (tree, _tmp) = Tree::new(vec![Node::Files(files)]);
     let batching = Fake::new(|_, _| Ok(hit(0))).batching;
@@ -36,7 +36,7 @@ fn begun(files: usize, threads: usize) -> State<(Vec<Node>, String)> {
 fn few_files_start_one_worker() {
     assert_eq!(begun(4, 8).hire_for_much(), None);
     assert_eq!(begun(12, 8).hire_for_much(), None);
-    // Once that has taken long, what waits is worth another one, but not two.
+    // After the first piece has taken long, the queued work justifies one more worker, but not two.
     assert_eq!(begun(4, 8).hire_for_any(), None);
     let mut state = begun(8, 8);
     assert_eq!(state.hire_for_any(), Some(2));
@@ -59,11 +59,12 @@ fn many_files_start_workers_until_there_are_enough() {
     assert_eq!(state.hire_for_much(), Some(2));
     assert_eq!(state.hire_for_much(), Some(3));
     assert_eq!(state.hire_for_much(), None);
-    // Without a thread for the third one, there are two, and nobody tries again.
+    // If no thread can be created for the third worker, there are two workers, and no further
+    // attempt is made.
     state.no_more_workers();
     assert_eq!(state.hire_for_much(), None);
     assert_eq!(state.hire_for_any(), None);
-    // A worker that found nothing to do takes what comes next.
+    // An idle worker takes the next piece.
     let mut state = begun(100, 8);
     state.idle = 1;
     assert_eq!((state.hire_for_much(), state.hire_for_any()), (None, None));
@@ -71,7 +72,7 @@ fn many_files_start_workers_until_there_are_enough() {
 
 #[test]
 fn a_search_that_takes_its_time_gets_every_worker_it_has_work_for() {
-    // Three pieces of work, two of which take until a third worker is there.
+    // Three pieces of work; two of them last until a third worker has started.
     let (tree, _tmp) = Tree::new(vec![Node::Files(12)]);
     let workers = Arc::new(AtomicUsize::new(0));
     let seen = workers.clone();

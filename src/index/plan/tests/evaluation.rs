@@ -1,4 +1,4 @@
-//! Evaluation over blocks, against sets of n-grams and against brute force.
+//! Tests the evaluation over blocks against sets of n-grams and against brute force.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::index::plan::{BLOCK_FILES, BlockRows, Mask, Reason, Scratch, Strategy
 /// The n-grams of each file of a block.
 type Files = Vec<BTreeSet<Gram>>;
 
-/// A block that answers exactly for the files it is asked about, and anything for the others.
+/// A block that answers exactly for the requested files, and arbitrarily for other files.
 struct Rows<'a> {
     grams: &'a [Gram],
     files: &'a Files,
@@ -46,7 +46,7 @@ fn numbers(mask: &Mask) -> Vec<usize> {
     (0..BLOCK_FILES).filter(|&n| mask.contains(n)).collect()
 }
 
-/// Evaluates a plan over files, and returns those that are kept and the number of questions.
+/// Evaluates a plan over files. Returns the kept files and the number of queries.
 fn kept(plan: &SupersetSafe, files: &Files) -> (Vec<usize>, usize) {
     let mut rows = Rows {
         grams: plan.grams(),
@@ -63,14 +63,14 @@ fn boolean(expression: &str) -> SupersetSafe {
     SupersetSafe::for_expression(&parse(expression), false, Strategy::Boolean)
 }
 
-/// Texts over few letters, so that n-grams are often shared.
+/// Generates texts of few letters, so that texts often share n-grams.
 fn text(letters: &'static str, len: std::ops::Range<usize>) -> impl Generator<Value = String> {
     let letters: Vec<char> = letters.chars().collect();
     prop::collection::vec(prop::sample::select(letters), len)
         .prop_map(|chars| chars.into_iter().collect())
 }
 
-/// Positions of one or two characters: so few that a path is used as a whole.
+/// Generates positions of one or two characters: so few that a path is used as a whole.
 fn chain() -> impl Generator<Value = Chain> {
     let position = prop::sample::select(vec!["a", "b", "c", "ab", "bc", "ac"])
         .prop_map(|chars| Position::new(chars.chars().collect()).unwrap());
@@ -100,7 +100,7 @@ fn nearly(expression: &str, edits: u32) -> SupersetSafe {
     SupersetSafe::nearly(&parse(expression), false, Strategy::Boolean, edits)
 }
 
-/// Applies edits to a text: what is done, where, and with which letter.
+/// Applies edits to a text; an edit is an operation, a place and a letter.
 fn edited(text: &str, edits: &[(u8, prop::sample::Index, char)]) -> String {
     let mut chars: Vec<char> = text.chars().collect();
     for (what, at, letter) in edits {
@@ -117,7 +117,7 @@ fn edited(text: &str, edits: &[(u8, prop::sample::Index, char)]) -> String {
     chars.into_iter().collect()
 }
 
-/// Whether places can be covered by so many stretches of three, by trying each.
+/// Returns true if stretches of three can cover the places, by trying each combination.
 fn covered(places: &[usize], stretches: u32) -> bool {
     let Some(&first) = places.first() else {
         return true;
@@ -134,7 +134,7 @@ fn covered(places: &[usize], stretches: u32) -> bool {
 }
 
 proptest! {
-    /// Exactly the files are kept whose missing n-grams so many edits can explain.
+    /// A file is kept if and only if the edits can explain its missing n-grams.
     #[test]
     fn fr_lsi_cand_fz_01_edits_are_followed_as_by_brute_force(
         literal in text("abc", 3..14),
@@ -157,7 +157,7 @@ proptest! {
         prop_assert_eq!(kept(&plan, &files).0, expected);
     }
 
-    /// Whatever is edited, and whatever stands around it, is kept.
+    /// A file is kept for every edit and every surrounding text.
     #[test]
     fn fr_lsi_cand_fz_01_what_is_within_the_edits_is_kept(
         parts in prop::collection::vec((text("abcdef", 1..9), text("xyz", 0..6)), 1..4),
@@ -172,7 +172,7 @@ proptest! {
         prop_assert_eq!(kept(&plan, &vec![grams_of(&found)]).0, vec![0]);
     }
 
-    /// No split into pieces excludes a file that is kept.
+    /// If a file is kept, every split of the literal into pieces keeps it.
     #[test]
     fn fr_lsi_cand_fz_01_no_pieces_exclude_more(
         literal in text("abcd", 6..16),
@@ -204,8 +204,8 @@ proptest! {
         prop_assert_eq!(kept(&plan, &files).0, expected);
     }
 
-    /// The search through a path finds a file if and only if the file holds all n-grams of one of the texts; so do
-    /// the parts into which a chain is cut.
+    /// The path search finds a file if and only if the file holds all n-grams of one of the texts.
+    /// The same holds for the parts of a cut chain.
     #[test]
     fn paths_are_followed_as_by_brute_force(
         chain in chain(),
@@ -231,10 +231,11 @@ proptest! {
 }
 
 proptest! {
-    // Hundreds of files each: a few cases are many.
+    // Each case has hundreds of files, so few cases suffice.
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// A block is its files, whatever the order of tests, and nothing comes back that was not live.
+    /// A block gives the results of its files, in any order of tests, and no file that was not
+    /// live.
     #[test]
     fn a_block_is_evaluated_file_by_file(
         expression in prop::sample::select(vec![
@@ -266,7 +267,7 @@ proptest! {
         let some = plan.evaluate(&mut rows, live, &mut scratch);
         let expected: Vec<usize> = expected.into_iter().filter(|&n| live.contains(n)).collect();
         prop_assert_eq!(numbers(&some), expected.clone());
-        // What an evaluation leaves in the buffers does not matter to the next.
+        // Buffers of an earlier evaluation do not affect the next one.
         let again = plan.evaluate(&mut rows, live, &mut scratch);
         prop_assert_eq!(numbers(&again), expected);
     }
@@ -318,7 +319,7 @@ fn alternatives_are_tested_for_open_files_only() {
     let mut plan = boolean("abcd|wxyz");
     let files: Files = vec![grams_of("abcd"), grams_of("abcd")];
     assert_eq!(kept(&plan, &files), (vec![0, 1], 2));
-    // The likelier alternative comes first.
+    // The alternative that more files fulfil comes first.
     let files: Files = vec![grams_of("wxyz"), grams_of("wxyz")];
     assert_eq!(kept(&plan, &files), (vec![0, 1], 3));
     plan.order_by(|gram| if gram.chars()[0] >= 'w' { 9 } else { 1 });
@@ -332,7 +333,7 @@ fn ways_to_the_same_place_are_tested_for_open_files_only() {
     assert_eq!(kept(&plan, &vec![grams_of("bcd")]), (vec![0], 2));
 }
 
-/// Only so many copies are looked at, and that there are no more is not concluded from it.
+/// Only a limited number of copies is examined. The plan does not conclude that there are no more.
 #[test]
 fn copies_beyond_the_limit_are_not_forgotten() {
     let file = grams_of("y01234567890123456789z");
@@ -350,7 +351,7 @@ fn what_alternatives_share_is_tested_once() {
     assert_eq!(plan.cost(), 6 + 5 + 4);
 }
 
-/// Single n-grams of the expression are in nearly every file, whole paths are not.
+/// Nearly every file has single n-grams of the expression, but few files have whole paths.
 #[test]
 fn an_expression_without_literals_excludes_files() {
     let plan = boolean("[a-z]{3}_[0-9]{4}_[a-z]{2}");
@@ -378,7 +379,7 @@ fn what_cannot_match_keeps_nothing() {
 #[test]
 fn a_path_is_read_from_the_end_that_excludes_more() {
     let plan = boolean("[0-9]{4}_x");
-    // Ten questions find out that no file holds a digit before `_x`.
+    // Ten queries show that no file holds a digit before `_x`.
     assert_eq!(kept(&plan, &vec![grams_of("1234 _x")]), (vec![], 10));
     assert_eq!(
         shown("[0-9]{4}_x", false, Strategy::Boolean),

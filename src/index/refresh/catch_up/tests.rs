@@ -6,8 +6,8 @@ use super::*;
 use crate::index::refresh::changing::Changing;
 use crate::index::walk::RuleSets;
 
-/// How long a test waits after a build: a change in the same tick of the filesystem's clock leaves the
-/// state of a directory as it is, which the program rules out when it builds.
+/// How long a test waits after a build. A change in the same tick of the filesystem's clock does
+/// not change the state of a directory; the program itself rules that out when it builds.
 const TICK: Duration = Duration::from_millis(20);
 
 /// Catches up with a tree for a search below `scope`.
@@ -20,7 +20,7 @@ fn caught_up(tree: &Changing, built: &Snapshot, scope: &Path) -> CaughtUp {
     catch_up(built, &differences, &tree.walk(Path::new("")), scope, &all).unwrap()
 }
 
-/// Returns the files below `scope` that a search by the rules `asked` is given.
+/// Returns the files below `scope` that a search by the rules `asked` gets.
 fn files(snapshot: &Snapshot, scope: &Path, asked: RuleSets) -> Vec<PathBuf> {
     let (segment, overlay) = (snapshot.segment(), snapshot.overlay());
     let mut all = Vec::new();
@@ -92,7 +92,7 @@ fn only_what_changed_is_listed() {
         caught_up(&tree, &built, Path::new("")),
         CaughtUp::Same
     ));
-    // A save by way of a new file, which is renamed.
+    // Save by renaming a new file.
     fs::write(tree.root.join("p/q/new"), "bravo\n").unwrap();
     fs::rename(tree.root.join("p/q/new"), tree.root.join("p/q/x")).unwrap();
     let walk = tree.walk(Path::new(""));
@@ -116,7 +116,7 @@ fn only_what_changed_is_listed() {
     };
     let extras: Vec<&Path> = later.overlay().extras().iter().map(|e| &*e.path).collect();
     assert_eq!(extras, [Path::new("p/q/x")]);
-    // Ignore files decide about all that is below them.
+    // Ignore files decide about everything below them.
     fs::write(tree.root.join("p/.ignore"), "r\n").unwrap();
     let CaughtUp::Later(later) = caught_up(&tree, &built, Path::new("")) else {
         panic!("the tree has changed");
@@ -163,7 +163,7 @@ fn what_is_in_a_directory_is_found_with_and_without_going_through_the_catalog() 
             numbers.map(of).collect()
         };
         let without = lists();
-        // Goes through all of it.
+        // This goes through the whole segment.
         segment.linked().unwrap();
         assert_eq!(without, lists(), "{seed}");
     }

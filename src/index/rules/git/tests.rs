@@ -1,4 +1,4 @@
-//! Patterns of git, one by one.
+//! Tests git's patterns, one by one.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn parse(text: &[u8]) -> GitRules {
     GitRules::parse(Path::new("/r"), text.split(|byte| *byte == b'\n'))
 }
 
-/// Whether a file of one line leaves out a path; one that ends with a slash is a directory.
+/// Returns true if a file of one line ignores a path; a path that ends with a slash is a directory.
 fn ignores(line: &str, path: &str) -> bool {
     let is_dir = path.ends_with('/');
     let path = format!("/r/{}", path.trim_end_matches('/'));
@@ -15,7 +15,7 @@ fn ignores(line: &str, path: &str) -> bool {
         .is_ignore()
 }
 
-/// A pattern, paths that it matches, and paths that it does not.
+/// A pattern, paths that it matches, and paths that it does not match.
 type Case = (
     &'static str,
     &'static [&'static str],
@@ -23,13 +23,13 @@ type Case = (
 );
 
 const CASES: &[Case] = &[
-    // No bracket expression has the slash.
+    // No bracket expression contains the slash.
     ("/a[!x]b", &["a-b"], &["a/b", "axb"]),
     ("/a[^x]b", &["a-b", "a^b"], &["a/b", "axb"]),
     ("a[/]b", &[], &["a/b", "a[/]b"]),
     ("/a[+-9]b", &["a+b", "a.b", "a0b"], &["a/b"]),
     ("a[[:punct:]/]b", &["a.b"], &["a/b"]),
-    // What is in them.
+    // The content of bracket expressions.
     ("[]a]", &["]", "a"], &["b", "[]a]"]),
     ("[!]a]", &["b"], &["]", "a"]),
     ("[a-]", &["a", "-"], &["b"]),
@@ -42,7 +42,7 @@ const CASES: &[Case] = &[
     ("[[:nothing:]]", &[], &["n", "[[:nothing:]]"]),
     ("[[:a]", &["[", ":", "a"], &["b"]),
     ("[[a]", &["[", "a"], &["[a"]),
-    // Those that are not closed match nothing at all.
+    // Unclosed bracket expressions match nothing.
     ("a[", &[], &["a[", "a"]),
     ("a[b", &[], &["a[b", "ab"]),
     ("a[!", &[], &["a[!", "ab"]),
@@ -73,11 +73,11 @@ const CASES: &[Case] = &[
     (r"\!x", &["!x", "d/!x"], &["x"]),
     (r"a\/b", &["a/b"], &["d/a/b"]),
     (r"\*", &["*"], &["a", r"\*"]),
-    // Directories only.
+    // Rules for directories only.
     ("d/", &["d/", "a/d/"], &["d", "d/a"]),
     ("/d/", &["d/"], &["a/d/", "da/"]),
     ("*/", &["d/", "a/d/"], &["d"]),
-    // Where stars reach.
+    // The reach of stars.
     ("*", &["a", "a/b", ".a"], &[]),
     ("a*b", &["ab", "axb", "d/ab"], &["a/b"]),
     ("/a*b", &["ab", "axb"], &["a/b", "d/ab"]),
@@ -93,18 +93,18 @@ const CASES: &[Case] = &[
     ("****/?a", &["xa", "b/xa", "b/c/xa"], &["a", "xxa"]),
     ("x/***/y", &["x/y", "x/a/b/y"], &["xy"]),
     (r"a/**\/b", &["a/x/b", "a/x/y/b"], &["a/b"]),
-    // Behind a plain beginning stars are at the beginning of the rest.
+    // After a literal beginning, stars are at the beginning of the rest.
     ("a**/b", &["ab", "a/b", "a/x/b", "ax/y/b"], &["b", "axb"]),
     ("x/a**", &["x/a", "x/ab", "x/ab/c"], &["x/b"]),
     ("?**/b", &["a/b", "xy/b"], &["b", "a/x/b"]),
     ("a/?**/b", &["a/x/b", "a/xy/b"], &["a/b", "a/x/y/b"]),
-    // Bytes, and no braces.
+    // Patterns match bytes, and braces are not special.
     ("?", &["a"], &["é", "ab"]),
     ("??", &["é", "ab"], &["a"]),
     ("[é]", &[], &["é"]),
     ("{a,b}", &["{a,b}"], &["a", "b"]),
     ("a+(b)|.^$", &["a+(b)|.^$"], &["aab"]),
-    // Extensions.
+    // Rules for extensions.
     (
         "*.rs",
         &[".rs", "a.rs", "a.b.rs", "d/a.rs"],

@@ -1,11 +1,11 @@
 //! The syntax of git's configuration files.
 
-/// A line that sets something.
+/// A line that sets a value.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Setting<'a> {
     /// The section, in lower case.
     pub(super) section: &'a [u8],
-    /// The subsection, as it is written.
+    /// The subsection, as written.
     pub(super) subsection: Option<&'a [u8]>,
     /// The key, in lower case.
     pub(super) key: &'a [u8],
@@ -13,7 +13,7 @@ pub(super) struct Setting<'a> {
     pub(super) value: Option<&'a [u8]>,
 }
 
-/// Hands over the settings of a file, in their order, up to a line that is no such line.
+/// Calls `each` with the settings of a file, in order, up to the first invalid line.
 pub(super) fn each_setting(bytes: &[u8], each: &mut dyn FnMut(&Setting<'_>)) {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     let mut input = Input { bytes, at: 0 };
@@ -58,7 +58,7 @@ struct Input<'a> {
 }
 
 impl Input<'_> {
-    /// Returns the next byte; a line may end with a carriage return and a line feed.
+    /// Returns the next byte. A carriage return with a line feed counts as one line feed.
     fn next(&mut self) -> Option<u8> {
         let byte = *self.bytes.get(self.at)?;
         self.at += 1;
@@ -69,7 +69,7 @@ impl Input<'_> {
         Some(byte)
     }
 
-    /// As [`Input::next`]; the end of the file ends a line.
+    /// Like [`Input::next`], but returns a line feed at the end of the file.
     fn next_in_line(&mut self) -> u8 {
         self.next().unwrap_or(b'\n')
     }
@@ -78,7 +78,7 @@ impl Input<'_> {
         while self.next_in_line() != b'\n' {}
     }
 
-    /// Reads from behind the bracket.
+    /// Parses a section, from the position after the bracket.
     fn section(&mut self) -> Option<Section> {
         let mut name = Vec::new();
         loop {
@@ -120,7 +120,7 @@ impl Input<'_> {
         }
     }
 
-    /// Reads a key from behind its first letter, and its value.
+    /// Parses a key, from the position after its first letter, and its value.
     fn setting(&mut self, first: u8) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
         let mut key = vec![first.to_ascii_lowercase()];
         let mut byte = self.next_in_line();
@@ -141,7 +141,7 @@ impl Input<'_> {
     fn value(&mut self) -> Option<Vec<u8>> {
         let mut value = Vec::new();
         let mut is_quoted = false;
-        // Where spaces began that nothing has followed yet.
+        // Where the spaces begin that may turn out to be trailing.
         let mut end = None;
         loop {
             let mut byte = self.next_in_line();

@@ -8,7 +8,7 @@ use super::*;
 use crate::format::disk::RealDisk;
 use crate::format::storage::Privacy;
 
-/// A store in a directory of its own, with directories that look like indexes.
+/// A store in its own directory, with directories that look like indexes.
 struct World {
     place: tempfile::TempDir,
     limits: Limits,
@@ -34,7 +34,8 @@ impl World {
         self.root().join(format!("{n:032x}"))
     }
 
-    /// Makes an index of so many bytes, damaged as it may be, that was used at that time.
+    /// Creates an index of `bytes` bytes that was last used at `accessed_ms`. Its content is not
+    /// valid.
     fn index(&self, n: usize, bytes: usize, accessed_ms: i64) -> PathBuf {
         let dir = self.dir(n);
         self.store();
@@ -45,7 +46,7 @@ impl World {
         dir
     }
 
-    /// The numbers of the directories that are there.
+    /// Returns the numbers of the remaining directories.
     fn kept(&self) -> BTreeSet<usize> {
         let entries = fs::read_dir(self.root()).unwrap();
         let name = |entry: io::Result<fs::DirEntry>| entry.unwrap().file_name();
@@ -62,7 +63,7 @@ const ONE: Limits = Limits {
     ..Limits::NONE
 };
 
-/// An index in the model: number, bytes, time of last use, and whether somebody holds a lock.
+/// An index in the model: number, bytes, time of last use, and whether a lock is held.
 #[derive(Clone, Debug)]
 struct Modelled {
     n: usize,
@@ -71,7 +72,7 @@ struct Modelled {
     lock: Option<LockFile>,
 }
 
-/// What should go, in order, and what should be spared, said as simply as can be.
+/// The simplest possible model: the indexes to evict, in order, and the indexes to spare.
 fn model(all: &[Modelled], limits: Limits, but: Option<usize>) -> (Vec<usize>, Vec<usize>) {
     let mut left = all.to_vec();
     let (mut gone, mut spared) = (Vec::new(), Vec::new());
@@ -125,7 +126,7 @@ proptest! {
         let but = but.filter(|n| *n < all.len());
         let mut modelled = Vec::new();
         let mut locks = Vec::new();
-        // In another order than that of their names.
+        // Created in another order than that of their names.
         for (n, (bytes, accessed_ms, held)) in all.into_iter().enumerate().rev() {
             let dir = world.index(n, bytes as usize, accessed_ms * 1_000);
             let lock = match held {
@@ -211,7 +212,7 @@ fn fr_lsi_idx_rm_03_an_index_that_can_not_be_removed_stays_whole_and_is_named() 
     let world = World::new(ONE);
     let dir = world.index(1, 10, 1);
     world.index(2, 10, 2);
-    // What is not a file can't be removed as one, whoever tries.
+    // A directory can't be removed as a file, even by an administrator.
     fs::remove_file(dir.join("manifest")).unwrap();
     fs::create_dir(dir.join("manifest")).unwrap();
     fs::write(dir.join("segment-1.seg"), "yy").unwrap();
@@ -229,14 +230,14 @@ fn fr_lsi_idx_rm_03_what_remains_of_an_index_is_none_and_goes_later() {
     let world = World::new(ONE);
     let dir = world.index(1, 10, 1);
     let newer = world.index(2, 10, 2);
-    // A segment that the system does not let go of.
+    // A segment that the system refuses to remove.
     let stuck = dir.join("segment-1.seg");
     fs::create_dir(&stuck).unwrap();
     let done = world.store().make_room(Some(&newer));
     assert_eq!(done.evicted[0].dir, dir);
     assert!(done.spared.is_empty() && !done.over_limits, "{done:?}");
     assert!(stuck.exists() && !dir.join("manifest").exists());
-    // It does not count as an index, and nobody minds it.
+    // It does not count as an index, and causes no error.
     assert_eq!(world.store().make_room(Some(&newer)), Eviction::default());
     assert!(stuck.exists());
     fs::remove_dir(&stuck).unwrap();
@@ -288,7 +289,7 @@ fn foreign_directories_are_never_touched() {
     #[cfg(unix)]
     std::os::unix::fs::symlink(&elsewhere, root.join(format!("{:032x}", 4))).unwrap();
     fs::write(root.join(format!("{:032x}", 5)), "precious").unwrap();
-    // In the directory of an index, too.
+    // Also a foreign file in the directory of an index.
     fs::write(world.dir(1).join("notes"), "precious").unwrap();
 
     let done = world.store().make_room(None);

@@ -1,4 +1,5 @@
-//! What watching costs. Prints figures (`cargo test -- --nocapture`); what is checked is that all of it works.
+//! Measures the cost of watching. Prints figures (`cargo test -- --nocapture`); only success is
+//! checked.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::{LONG, Scene};
 
-/// Returns what the call took.
+/// Returns the duration of the call.
 fn timed(call: impl FnOnce()) -> Duration {
     #[allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
     let begin = Instant::now();
@@ -41,7 +42,7 @@ fn barriers_cost_little_also_while_much_is_written() {
     let names: Vec<&str> = dirs.iter().map(String::as_str).collect();
     let scene = Scene::watching(&names);
     print("barrier, idle", barriers(&scene, 2_000));
-    // Of another one: the numbers belong to the barrier.
+    // Another watcher, because the barrier owns the numbers of its own.
     let other = Scene::watching(&[]);
     let touches = (0..2_000).map(|n| timed(|| other.watcher.touch(1_000_000 + n).unwrap()));
     print("touch", touches.collect());

@@ -1,6 +1,6 @@
-//! The protocol by which nothing gets lost, run as a user of watchers would: marks, watches first, walks afterwards. While
-//! one thread follows the tree, another one makes, moves, fills and removes directories, and checks after a barrier that
-//! whatever differs from the truth is marked.
+//! Tests the protocol by which no change is lost, as a user of watchers would run it: mark, then
+//! watch, then walk. One thread follows the tree. Another one creates, moves, fills and removes
+//! directories, and checks after a barrier that every difference is marked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use super::super::*;
 use super::LONG;
 
-/// The files of a tree, with what is in them.
+/// The files of a tree, with their content.
 type Files = BTreeMap<PathBuf, String>;
 
 #[derive(Clone, Default)]
@@ -51,7 +51,7 @@ impl Follower {
         self.marked.notify_all();
     }
 
-    /// Works off marks, each of which stays until its subtree is watched and walked.
+    /// Processes marks. A mark stays until its subtree is watched and walked.
     fn run(&self, root: &Path, watcher: &dyn Watcher) {
         loop {
             let state = lock(&self.state);
@@ -80,7 +80,7 @@ impl Follower {
 }
 
 impl State {
-    /// Checks that whatever differs from the truth is marked; returns whether nothing is marked.
+    /// Checks that every difference from the truth is marked; returns true if nothing is marked.
     fn check(&self, truth: &Files, round: u64) -> bool {
         assert_eq!(self.lost, [], "round {round}");
         let paths: BTreeSet<_> = truth.keys().chain(self.files.keys()).collect();
@@ -98,7 +98,8 @@ impl State {
     }
 }
 
-/// Takes the files at and below `path`; with a watcher, watches each directory before it is listed.
+/// Collects the files at and below `path`. With a watcher, watches each directory before it is
+/// listed.
 fn walk(root: &Path, path: &Path, watcher: Option<&dyn Watcher>, found: &mut Files) {
     let at = if path.as_os_str().is_empty() {
         root.to_path_buf()
@@ -117,7 +118,7 @@ fn walk(root: &Path, path: &Path, watcher: Option<&dyn Watcher>, found: &mut Fil
     if let Some(watcher) = watcher {
         match watcher.watch(path) {
             Ok(()) => {}
-            // Its removal or renaming will be heard of.
+            // Its removal or renaming will be reported.
             Err(WatchError::Gone) => return,
             Err(error) => panic!("{}: {error}", path.display()),
         }
@@ -130,7 +131,7 @@ fn walk(root: &Path, path: &Path, watcher: Option<&dyn Watcher>, found: &mut Fil
     }
 }
 
-/// A generator of numbers that look random (xorshift).
+/// A pseudo-random number generator (xorshift).
 struct Chance(u64);
 
 impl Chance {
@@ -142,7 +143,7 @@ impl Chance {
     }
 }
 
-/// Changes a tree. Few names, so that they are soon used again.
+/// Changes a tree. It uses few names, so that they are soon reused.
 struct Changer {
     root: PathBuf,
     chance: Chance,
@@ -184,7 +185,7 @@ impl Changer {
         self.version.to_string()
     }
 
-    /// Does something, if it can be done.
+    /// Makes a random change, if it is possible.
     fn change(&mut self) {
         const DIRS: [&str; 3] = ["a", "b", "c"];
         const FILES: [&str; 3] = ["1", "2", "3"];
@@ -224,7 +225,7 @@ impl Changer {
         }
     }
 
-    /// Writes to every file there is.
+    /// Writes to every existing file.
     fn write_everywhere(&mut self) {
         for file in self.all(false) {
             let text = self.text();
@@ -271,7 +272,7 @@ fn whatever_differs_after_a_barrier_is_marked() {
             let after = follower.now();
             let truth = changer.truth();
             let mut is_clean = after.check(&truth, round);
-            // From time to time it may catch up, and then it has to know everything.
+            // From time to time it catches up, and then must know everything.
             while round % 20 == 0 && !is_clean {
                 std::thread::yield_now();
                 is_clean = follower.now().check(&truth, round);
@@ -283,7 +284,7 @@ fn whatever_differs_after_a_barrier_is_marked() {
     });
 }
 
-/// Ends the following thread, also when a check fails.
+/// Ends the following thread, also after a failed check.
 struct Over<'a>(&'a Follower);
 
 impl Drop for Over<'_> {

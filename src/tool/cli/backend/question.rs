@@ -1,7 +1,8 @@
-//! A person's search: by the daemon of the tree, or by this process.
+//! A person's search: answered by the daemon of the tree, or by this process.
 //!
-//! Owns when a daemon can answer: only where the answer is the same, byte for byte, as without it.
-//! Where it breaks off, this process hands out the rest.
+//! Owns the decision whether a daemon can answer. A daemon may answer only if its output is
+//! identical, byte for byte. If the daemon breaks off, this process searches again and hands out
+//! the parts that are missing.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -28,35 +29,35 @@ use crate::tool::config::{Backend, Config, DaemonUse, IndexMode};
 use crate::tool::daemon::question::{AnswerEnd, Message, QuestionCall};
 use crate::tool::daemon::request::{Asked, Request};
 
-/// How long a daemon may take to greet: one that does not at once has no time, and the process itself
-/// has.
+/// Maximum time for a daemon to greet. A daemon that is slower than that is busy, and this process
+/// can search itself.
 const GREETING: Duration = Duration::from_millis(250);
 
-/// How long each message is waited for at most; never longer than a quarter of the search's time. A
-/// daemon that others keep busy may not cost a search what it would find by itself. Once a daemon
-/// searches, it says so twice a second.
+/// Maximum time to wait for each message; never more than a quarter of the search's time. A busy
+/// daemon must not use up the time in which this process could search itself. A daemon that has
+/// begun to search sends a message twice a second.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// After so many bytes of an answer the process goes on by itself: an index leaves out little of a
-/// search that finds this much, and lines that are found here need not be sent. Measured with 2 GB of
-/// lines: 16 s, and 44 s by the daemon alone.
+/// Maximum bytes of an answer to take from the daemon; then this process continues itself. An index
+/// excludes few files of a search with that many matches, and lines found in this process need no
+/// socket. Measured with 2 GB of matching lines: 16 s, versus 44 s by the daemon alone.
 const MUCH: usize = 32 << 20;
 
-/// A question, and the facts that decide who answers it.
+/// A question, with all facts that decide who answers.
 pub(in super::super) struct PersonSearch<'a> {
     /// The question.
     pub(in super::super) question: &'a Question,
-    /// How long the answer may take.
+    /// The time limit of the search.
     pub(in super::super) timeout: Option<Duration>,
-    /// The arguments of this process, those of flags included.
+    /// The arguments of this process, including those from flags.
     pub(in super::super) setup: &'a SetupArgs,
-    /// The configuration that they name.
+    /// The configuration of this process.
     pub(in super::super) config: &'a Config,
-    /// The configuration of a daemon that can answer.
+    /// The configuration that a daemon must have to answer.
     pub(in super::super) of_daemon: &'a Config,
-    /// Further directories that may be searched: a person may name any path.
+    /// Extra directories that may be searched, since a person may name any path.
     pub(in super::super) extra_roots: &'a [PathBuf],
-    /// The environment that the process was started with.
+    /// The environment of this process.
     pub(in super::super) environment: &'a Environment,
     /// When the search began.
     pub(in super::super) began: Instant,
@@ -67,25 +68,25 @@ pub(in super::super) struct PersonSearch<'a> {
 enum FromDaemon {
     /// The whole answer.
     All(Box<AnswerEnd>),
-    /// The taker wants no more of it.
+    /// The taker stopped reading.
     Enough,
-    /// There is no daemon, or it broke off: this process has to search for what was not handed out.
+    /// No daemon is running, or it broke off. This process has to search for the missing parts.
     NotAll,
 }
 
 impl PersonSearch<'_> {
-    /// Hands the parts of the answer to `taker`, and returns how it ended.
+    /// Hands the parts of the answer to `taker`, and returns the summary.
     ///
     /// # Errors
     ///
-    /// Those of the search in this process.
+    /// Errors of the search in this process.
     pub(in super::super) fn answer(&self, taker: &mut Taker<'_>) -> Result<Summary, Failure> {
         let mut handed_out = HandedOut::default();
         #[cfg(unix)]
         if self.config.daemon.searches != DaemonUse::Off {
             let summary = match self.by_daemon(&mut handed_out, taker) {
                 FromDaemon::All(end) => Some((*end).into()),
-                // Nobody reads the end of an answer whose reader has gone.
+                // The taker has stopped, so nobody reads the summary.
                 FromDaemon::Enough => Some(Summary::of_nothing()),
                 FromDaemon::NotAll => None,
             };
@@ -121,8 +122,9 @@ impl PersonSearch<'_> {
         Ok(summary)
     }
 
-    /// Starts the daemon of the tree around here for the searches that follow, if it is to be and this
-    /// search has shown that the tree is large enough for an index. Does not wait for it.
+    /// Starts the daemon of the enclosing tree for later searches, without waiting for it. Does so
+    /// only if the configuration asks for it, and if this search read enough files to justify an
+    /// index.
     #[cfg(unix)]
     fn start_daemon(&self, setup: &Setup, summary: &Summary) {
         let search = &self.config.search;
@@ -146,7 +148,7 @@ impl PersonSearch<'_> {
         }
     }
 
-    /// Hands what a daemon finds to `taker`, and notes it.
+    /// Hands the daemon's results to `taker`, and records them in `handed_out`.
     #[cfg(unix)]
     fn by_daemon(&self, handed_out: &mut HandedOut, taker: &mut Taker<'_>) -> FromDaemon {
         let answering = self
@@ -158,11 +160,11 @@ impl PersonSearch<'_> {
         }
     }
 
-    /// Finds the daemon, and makes of the question that of its root.
+    /// Finds the daemon, and rewrites the question so that its paths start at the daemon's root.
     #[cfg(unix)]
     fn find(&self) -> Option<(Meant, Question)> {
-        // Programs are found by the environment, which is the daemon's there. A group's daemon listens
-        // where its members agreed.
+        // External engines are found by `PATH`, and the daemon may have another one. The socket of
+        // a group's daemon has no usual place.
         let config = self.of_daemon;
         if config.search.backend != Backend::Embedded || config.daemon.group_access {
             return None;
@@ -175,7 +177,8 @@ impl PersonSearch<'_> {
         if below.as_os_str().is_empty() {
             return Some((daemon, question));
         }
-        // Links may lead to what this search may not reach and that daemon may.
+        // The daemon's root is wider, so it may follow links to places that this search must not
+        // reach.
         if question.scope.traversal.follow != Follow::Never {
             return None;
         }
@@ -219,8 +222,8 @@ impl PersonSearch<'_> {
         client.ask(&request).ok()
     }
 
-    /// Reads the messages of an answer. Where one does not come in time, the connection ends, and with it
-    /// what was asked.
+    /// Reads the messages of an answer. A late message ends the connection, which cancels the
+    /// question.
     #[cfg(unix)]
     fn read(
         &self,

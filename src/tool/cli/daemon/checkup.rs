@@ -1,6 +1,7 @@
-//! The daemon in `forge-search doctor`.
+//! The daemon's part of `forge-search doctor`.
 //!
-//! Owns what is looked at of one that runs, and what of that needs doing. None is started for it.
+//! Inspects a running daemon, and collects the problems that the user should fix. Never starts a
+//! daemon.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -17,31 +18,32 @@ use crate::tool::daemon::request::{Asked, Request};
 use crate::tool::daemon::socket::is_taken;
 use crate::tool::render::escape_controls;
 
-/// How long a daemon may take to greet, and to say how it is.
+/// Maximum time for a daemon to greet, and to report its status.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long it may take to check everything, which reads all of an index.
+/// Maximum time for a daemon's health check, which reads the whole index.
 const HEALTH: Duration = Duration::from_secs(30);
 
-/// The daemon of a tree.
+/// The report about the daemon of a tree.
 #[derive(Debug, Serialize)]
 pub(in super::super) struct DaemonReport {
-    /// Where it listens, or would.
+    /// The daemon's socket; if it is not running, the socket that it would use.
     socket: String,
     running: bool,
     pid: Option<u32>,
     version: Option<String>,
-    /// What its index does.
+    /// The state of the index.
     sync: Option<String>,
-    /// Whether its configuration is no more.
+    /// Whether the daemon's configuration is outdated.
     stale: Option<bool>,
-    /// What it warns of. None of it has to be done.
+    /// Warnings that require no action.
     warnings: Vec<String>,
-    /// The git working tree around the root whose daemon runs, which `ggrep` asks.
+    /// The enclosing git working tree, if its daemon is running. `ggrep` asks that daemon.
     around: Option<String>,
 }
 
-/// Looks at the daemon of a tree, and says what needs doing about it. Nothing, where there is no place for one.
+/// Inspects the daemon of a tree, and returns its report with all problems. Returns `None` if the
+/// configuration is invalid or no socket is possible.
 pub(in super::super) fn examine(
     root: &Path,
     setup: &SetupArgs,
@@ -101,14 +103,14 @@ pub(in super::super) fn examine(
                 }
             }
         }
-        // Somebody else asks the same; or it is another one's affair.
+        // The daemon refused, for example because another client runs the same check.
         Ok(Err(_)) => {}
         Err(error) => problems.push(format!("the daemon does not check itself: {error}")),
     }
     Some((report, problems))
 }
 
-/// Returns the git working tree around a root, if that is another directory and its daemon runs.
+/// Returns the enclosing git working tree, if it is another directory and its daemon is running.
 fn around(root: &Path, setup: &SetupArgs, environment: &Environment) -> Option<String> {
     let around = root_of(None, Some(root), environment).ok()?;
     let setup = SetupArgs {
@@ -120,7 +122,7 @@ fn around(root: &Path, setup: &SetupArgs, environment: &Environment) -> Option<S
 }
 
 impl DaemonReport {
-    /// Prints it for people.
+    /// Prints the report as text.
     pub(in super::super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "\ndaemon")?;
         let socket = escape_controls(&self.socket);

@@ -1,8 +1,8 @@
-//! The one client of daemons: the rules between a command and the daemon that answers it.
+//! The one client of daemons, between the commands and the daemon that answers them.
 //!
-//! Owns how long a daemon may take to greet and to answer, when it is asked again, and when it is
-//! given up, so that the command answers by itself. Every surface asks through [`Client::ask`]; they
-//! differ in their [`Rules`] only.
+//! Owns how long a daemon may take to greet and to answer, when a request is retried, and when the
+//! client stops waiting so that the command can answer itself. Every surface asks through
+//! [`Client::ask`]. Surfaces differ only in their [`Rules`].
 
 use std::io;
 use std::thread;
@@ -16,75 +16,75 @@ use crate::tool::daemon::reply::{ErrorCode, Failure};
 use crate::tool::daemon::request::Request;
 use crate::tool::daemon::tree::GivenUp;
 
-/// How often a daemon is asked once more, because the one before ended without an answer. Asking changes nothing, so it can be
-/// repeated.
+/// How often to retry if the daemon ends without an answer. Requests change nothing, so retries are
+/// safe.
 const AGAIN: u32 = 3;
 
-/// How a command deals with a daemon.
+/// The rules of a command for its daemon.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Rules<'a> {
-    /// The name under which it asks, for fairness between clients; that of the program that started
-    /// this one if absent.
+    /// The client name, for fairness between clients. Absent: a name for the parent process.
     pub(in super::super) client_id: Option<&'a str>,
-    /// A daemon is started where none runs.
+    /// Whether to start a daemon if no daemon is running.
     pub(in super::super) starts: bool,
-    /// How long a daemon may take to greet.
+    /// Maximum time for the daemon to greet.
     pub(in super::super) greeting: Duration,
-    /// How long the first message of an answer may take, if that is less than until the end.
+    /// Maximum time for the first message of an answer, if less than the time until the deadline.
     pub(in super::super) first_message: Duration,
-    /// Where the daemon has too much to do, it is asked again when it says so.
+    /// Whether to retry a request that the daemon refused as busy, after the time that the daemon
+    /// gave.
     pub(in super::super) waits_while_busy: bool,
-    /// A daemon of another release is not asked: its answer may be another one.
+    /// Whether to reject daemons of other releases, as their answers may differ.
     pub(in super::super) same_release: bool,
 }
 
-/// A daemon that has begun to answer.
+/// The beginning of a daemon's answer.
 pub(in super::super) struct Answering {
-    /// Where further messages come from.
+    /// The connection, for further messages.
     pub(in super::super) connection: Connection,
-    /// The first message, or all of the answer.
+    /// The first message, which may be the whole answer.
     pub(in super::super) first: Vec<u8>,
-    /// Whether the daemon was started for it.
+    /// Whether the client started the daemon.
     pub(in super::super) is_started: bool,
 }
 
-/// Why no daemon answers.
+/// The reason why no daemon answers.
 #[derive(Debug)]
 pub(in super::super) enum Unanswered {
-    /// None runs, and none was to be started.
+    /// No daemon is running, and the rules forbid to start one.
     NotRunning(io::Error),
-    /// None runs, and none could be started: this says why.
+    /// No daemon is running, and starting one failed for this reason.
     NoDaemon(String),
-    /// One runs, and has not greeted in time.
+    /// A daemon is running, but did not greet in time.
     LateGreeting(ClientError),
-    /// Each one that was asked ended before it answered: this is the last that was heard of one.
+    /// Every daemon that was asked ended before it answered. Has the outcome of the last attempt.
     Ended(Result<Vec<u8>, ClientError>),
-    /// The caller gave the request up.
+    /// The caller cancelled the request.
     GivenUp,
-    /// The daemon is one of another release.
+    /// The daemon belongs to another release.
     OtherRelease,
-    /// The daemon refuses, or what it says can't be used.
+    /// The daemon refused the request, or its answer is invalid.
     Client(ClientError),
 }
 
-/// A request to the daemon of a tree.
+/// The client for one request to the daemon of a tree.
 pub(in super::super) struct Client<'a> {
-    /// Which daemon.
+    /// The daemon to ask.
     pub(in super::super) daemon: &'a Meant,
-    /// How it is dealt with.
+    /// The rules for asking.
     pub(in super::super) rules: Rules<'a>,
-    /// When there has to be an answer.
+    /// The deadline of the answer.
     pub(in super::super) until: &'a Deadline,
-    /// Who may give the request up meanwhile.
+    /// The handle with which the caller may cancel the request.
     pub(in super::super) given_up: Option<&'a GivenUp>,
 }
 
 impl Client<'_> {
-    /// Asks, and returns what the daemon says, which may be a failure of the request.
+    /// Sends a request and returns the daemon's answer, which may be an error of the request.
     ///
     /// # Errors
     ///
-    /// [`Unanswered`].
+    /// [`Unanswered`], if no daemon answers.
     pub(in super::super) fn ask(&self, request: &Request) -> Result<Answering, Unanswered> {
         let mut left = AGAIN;
         let mut is_started = false;
@@ -127,7 +127,7 @@ impl Client<'_> {
         }
     }
 
-    /// Connects; returns also whether the daemon was started for it.
+    /// Connects to the daemon. The flag says whether the client started it.
     fn connect(&self) -> Result<(Connection, bool), Unanswered> {
         let Rules {
             client_id,
@@ -154,7 +154,8 @@ impl Client<'_> {
         })
     }
 
-    /// Returns when to ask again, if the daemon has too much to do at the moment and there is time to wait.
+    /// Returns how long to wait before a retry, if the daemon is busy and the deadline allows the
+    /// wait.
     fn retry_after(&self, answer: &[u8]) -> Option<Duration> {
         let refusal = failure_of(answer)?.error;
         let wait = Duration::from_millis(refusal.retry_after_ms?);
@@ -163,8 +164,8 @@ impl Client<'_> {
     }
 }
 
-/// Returns whether the daemon was about to end: it was gone before it answered, or took back what it
-/// had begun. This client cancels nothing by its id, so a cancellation is never its user's.
+/// Returns whether the daemon was shutting down: it closed the connection, or cancelled the
+/// request. This client never cancels by id, so a cancellation does not come from the user.
 fn is_over(answer: &Result<Vec<u8>, ClientError>) -> bool {
     match answer {
         Err(ClientError::Gone(_)) => true,
@@ -175,9 +176,10 @@ fn is_over(answer: &Result<Vec<u8>, ClientError>) -> bool {
     }
 }
 
-/// Reads an answer that is a failure of the daemon, and not one that a tool tells of.
+/// Parses an answer that is an error of the daemon. Returns `None` for an error that a tool
+/// reports.
 pub(in super::super) fn failure_of(answer: &[u8]) -> Option<Failure> {
-    // No other answer begins so.
+    // Only a daemon's error begins like this.
     answer.starts_with(b"{\"error\"").then_some(())?;
     serde_json::from_slice(answer).ok()
 }

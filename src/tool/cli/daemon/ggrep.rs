@@ -1,6 +1,8 @@
-//! The `ggrep` program: questions to the daemon of a tree.
+//! The `ggrep` program: asks the daemon of a tree ranked questions.
 //!
-//! Owns what it does, in which order, and its exit statuses.
+//! Owns the steps of a question and the exit statuses. A question finds the daemon, starts it if
+//! necessary, asks it, and prints the answer. If no daemon can answer, this process answers
+//! ([`by_this_process`]). The commands `status`, `health` and `stop` are in [`manage`].
 
 mod args;
 mod manage;
@@ -34,10 +36,10 @@ use crate::tool::daemon::service::payload;
 use crate::tool::daemon::socket::{Identity, is_taken};
 use crate::tool::error::ToolError;
 
-/// How much longer than its time an answer is waited for.
+/// Extra time to wait for an answer, beyond the question's time limit.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How often it is looked whether a daemon has ended.
+/// How often to check whether a daemon has ended.
 const NAP: Duration = Duration::from_millis(10);
 
 /// Returns the arguments of the program, for its manual.
@@ -48,7 +50,7 @@ pub(in super::super) fn command() -> clap::Command {
 /// Runs the program and returns its exit status.
 pub fn main() -> u8 {
     wait_for_children();
-    // A daemon that this program starts is this program.
+    // A daemon is started from the current executable, so this program must also run as a daemon.
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|word| word == "serve")
         && words.next().is_some_and(|word| word == "--background")
@@ -63,12 +65,12 @@ pub fn main() -> u8 {
             let said = said.trim_start_matches("error: ").trim_end();
             let failure = Failure::new(ErrorCode::InvalidRequest, said);
             let told = people::print_json(&payload(&failure), false, &mut io::stdout());
-            // Where it can't be written, the status still tells.
+            // Write errors are ignored: the exit status reports the failure.
             drop(told);
             return failure.error.code.exit_status();
         }
         Err(error) => {
-            // Help and version are no failures.
+            // Help and version are not errors.
             let unwritten = error.print().is_err_and(|error| !is_closed(&error));
             return u8::from(error.use_stderr() || unwritten);
         }
@@ -77,7 +79,7 @@ pub fn main() -> u8 {
     finish(cli)
 }
 
-/// Does what was asked for, says why where that is not possible, and returns the exit status.
+/// Carries out the command, reports a failure, and returns the exit status.
 pub(in super::super) fn finish(cli: Ggrep) -> u8 {
     let json = match &cli.command {
         None => cli.question.json,
@@ -86,17 +88,17 @@ pub(in super::super) fn finish(cli: Ggrep) -> u8 {
     conclude(json, run(cli))
 }
 
-/// Does one of the commands about a daemon, as [`finish`] does.
+/// Carries out a daemon command such as `status`, as [`finish`] does.
 pub(in super::super) fn finish_command(command: Other) -> u8 {
     let json = command.is_json();
     conclude(json, carry_out(command))
 }
 
-/// Says why something is not possible, and returns the exit status.
+/// Reports a failure, and returns the exit status.
 fn conclude(json: bool, done: Result<(), Ended>) -> u8 {
     match done {
         Ok(()) => 0,
-        // Whoever read the output has seen enough.
+        // The reader of the output has closed the pipe, such as `head`. That is not an error.
         Err(Ended::Output(error)) if is_closed(&error) => 0,
         Err(Ended::Output(error)) => {
             complain_as("ggrep", &format!("the output can't be written: {error}"));
@@ -111,20 +113,20 @@ fn conclude(json: bool, done: Result<(), Ended>) -> u8 {
                     Ok(())
                 }
             };
-            // Where it can't be written, the status still tells.
+            // Write errors are ignored: the exit status reports the failure.
             drop(told);
             failure.error.code.exit_status()
         }
     }
 }
 
-/// Returns whether answers are wanted as JSON, by arguments of which others are wrong.
+/// Returns whether the arguments ask for JSON. Works on arguments that can't be parsed.
 fn asks_for_json() -> bool {
     let options = std::env::args_os().skip(1).take_while(|word| word != "--");
     options.into_iter().any(|word| word == "--json")
 }
 
-/// Runs the daemon.
+/// Runs this program as a daemon.
 fn background() -> u8 {
     let failed = |message: &str| {
         complain_as("ggrep", message);
@@ -146,10 +148,10 @@ fn background() -> u8 {
     }
 }
 
-/// Why the program did not do what it was asked for.
+/// The reason why the program did not succeed.
 enum Ended {
     Failed(Failure),
-    /// What was printed is that nothing was found, or that a check failed.
+    /// Nothing was found, or a check failed. The output says so.
     Negative,
     Output(io::Error),
 }
@@ -218,7 +220,7 @@ fn ask(args: &QuestionArgs, environment: &Environment, out: &mut dyn Write) -> R
         id: None,
         asked: Asked::Search(args.query(path)),
     };
-    // What is wrong with it is said before a daemon is started for it.
+    // Check the question before a daemon is started for it.
     Request::parse(&payload(&request.to_value()))
         .map_err(|refused| Ended::failed(ErrorCode::InvalidRequest, refused.message))?;
     let until = Deadline::after(patience(&meant, args.timeout_ms), Arc::new(SystemClock));
@@ -228,12 +230,13 @@ fn ask(args: &QuestionArgs, environment: &Environment, out: &mut dyn Write) -> R
         .iter()
         .any(|warning| warning.code == "stale_config");
     if is_stale && !meant.named {
-        // The configuration has changed since it was read here. Once more, with that of now.
+        // The configuration has changed since this process read it. Ask the daemon for the new one.
         let now = Meant::find(&root, &args.which.setup, socket, environment)?;
         if now.store != meant.store {
             (answer, success) = answered(&now, &request, args, &until, environment)?;
         } else if !args.no_start && replaced(&now, &until) {
-            // It has changed twice, and is what it was: the daemon is of no use to anybody any more.
+            // The configuration changed and changed back, so the daemon is stale although its
+            // fingerprint matches. Replace that daemon.
             (answer, success) = answered(&now, &request, args, &until, environment)?;
         }
     }
@@ -248,7 +251,7 @@ fn ask(args: &QuestionArgs, environment: &Environment, out: &mut dyn Write) -> R
     found(&success)
 }
 
-/// Names the files of an answer so that a person can open them from where the shell is.
+/// Rewrites the paths of an answer so that they work from the shell's directory.
 fn name_from_here(success: &mut Success, root: &Path, environment: &Environment) {
     let Ok(here) = canonical(Path::new("."), environment) else {
         return;
@@ -262,7 +265,7 @@ fn name_from_here(success: &mut Success, root: &Path, environment: &Environment)
     }
 }
 
-/// Fails if nothing was found, so that a script can tell.
+/// Fails if nothing was found, so that scripts see it in the exit status.
 fn found(success: &Success) -> Result<(), Ended> {
     match success.results.is_empty() {
         true => Err(Ended::Negative),
@@ -270,7 +273,7 @@ fn found(success: &Success) -> Result<(), Ended> {
     }
 }
 
-/// Ends a daemon that does not follow its tree any more; returns whether that worked.
+/// Shuts down a stale daemon, and returns whether it has ended.
 fn replaced(meant: &Meant, until: &Deadline) -> bool {
     let caller = meant.caller(None, until.remaining());
     let request = Request {
@@ -285,10 +288,10 @@ fn replaced(meant: &Meant, until: &Deadline) -> bool {
         && has_ended(meant, before, until.remaining())
 }
 
-/// Waits until a daemon has ended whose socket was the one that is given. Returns false if it has not in time.
+/// Waits until the daemon with the socket `before` has ended. Returns false after `most`.
 fn has_ended(meant: &Meant, before: Option<Identity>, most: Duration) -> bool {
     let mut waited = Duration::ZERO;
-    // Another one may have begun by then.
+    // Another daemon may already have replaced it.
     while is_taken(&meant.socket) && Identity::of(&meant.socket) == before {
         if waited > most {
             return false;
@@ -299,7 +302,8 @@ fn has_ended(meant: &Meant, before: Option<Identity>, most: Duration) -> bool {
     true
 }
 
-/// Gets an answer from the daemon. Where no daemon can answer, this process does, and the answer says so.
+/// Returns the answer of the daemon. If no daemon can answer, returns the answer of this process,
+/// with a warning.
 fn answered(
     meant: &Meant,
     request: &Request,
@@ -324,7 +328,7 @@ fn answered(
         Ok(answering) => return read(&answering.first),
         Err(unanswered) => unanswered,
     };
-    // Who names a socket means that daemon, and who wants none to be started knows of one.
+    // A named socket means exactly that daemon, and `--no-start` means a running one.
     let is_allowed = args.fallback || !(args.no_start || meant.named);
     let Some(why) = absence(&unanswered).filter(|_| is_allowed) else {
         return Err(refused(unanswered, meant));
@@ -343,7 +347,7 @@ fn answered(
     Ok((payload(&success), success))
 }
 
-/// Reads an answer.
+/// Parses an answer.
 fn read(answer: &[u8]) -> Result<(Vec<u8>, Success), Ended> {
     match serde_json::from_slice(answer) {
         Ok(success) => Ok((answer.to_vec(), success)),
@@ -357,7 +361,7 @@ fn read(answer: &[u8]) -> Result<(Vec<u8>, Success), Ended> {
     }
 }
 
-/// Says, in one line, why there is no daemon that answers; `None` if there is one.
+/// Returns a one-line reason why no daemon is available, or `None` if one is available.
 fn absence(unanswered: &Unanswered) -> Option<String> {
     match unanswered {
         Unanswered::Ended(_) => {
@@ -375,7 +379,8 @@ fn absence(unanswered: &Unanswered) -> Option<String> {
     }
 }
 
-/// The name of a command behind options would be taken for a question, which is hardly what was meant.
+/// Rejects a command name after options: it would be taken for a question, which is hardly the
+/// intention.
 fn refuse_late_command(args: &QuestionArgs) -> Result<(), Ended> {
     let query = args.query.as_deref().unwrap_or_default();
     let is_command = Ggrep::command()
@@ -393,7 +398,7 @@ fn refuse_late_command(args: &QuestionArgs) -> Result<(), Ended> {
     }
 }
 
-/// Returns the path that is asked for; nothing for all of the tree.
+/// Returns the path to search, or `None` for the whole tree.
 fn scope(
     args: &QuestionArgs,
     root: &std::path::Path,
@@ -402,7 +407,7 @@ fn scope(
     let place = match (&args.path, &args.which.setup.root) {
         (Some(path), None) => canonical(path, environment)?,
         (Some(path), Some(_)) => canonical(&root.join(path), environment)?,
-        // The tree that was named, not what is below here.
+        // A named root means the whole tree, not the working directory.
         (None, Some(_)) => return Ok(None),
         (None, None) => canonical(std::path::Path::new("."), environment)?,
     };
@@ -421,7 +426,7 @@ fn scope(
     }
 }
 
-/// How long an answer is waited for.
+/// Returns how long to wait for an answer.
 fn patience(meant: &Meant, timeout_ms: Option<u64>) -> Duration {
     let most = meant.config.daemon.query_timeout_ms;
     Duration::from_millis(timeout_ms.map_or(most, |ms| ms.min(most))) + GRACE
@@ -462,7 +467,7 @@ fn refused(unanswered: Unanswered, meant: &Meant) -> Ended {
     }
 }
 
-/// Returns the daemon that a command means.
+/// Returns the daemon that a command addresses.
 fn meant_by(which: &WhichArgs, environment: &Environment) -> Result<Meant, Ended> {
     let root = root_of(which.setup.root.as_deref(), None, environment)?;
     Ok(Meant::find(

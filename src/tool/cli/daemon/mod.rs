@@ -1,7 +1,7 @@
-//! The query daemon and its client, as commands.
+//! The query daemon on the command line: `forge-search serve`, `ggrep`, and the client of daemons.
 //!
-//! Owns which daemon a command means, and how one is started. What is said to it and what it does is
-//! [`crate::tool::daemon`]'s.
+//! Owns the decision which daemon a command addresses ([`Meant`]), and how a daemon is started
+//! ([`start`]). The protocol and the daemon's work are in [`crate::tool::daemon`].
 
 pub(super) mod checkup;
 pub(super) mod client;
@@ -22,34 +22,34 @@ use crate::tool::daemon::identity;
 use crate::tool::daemon::socket::{Access, is_taken, noted};
 use crate::tool::error::ToolError;
 
-/// The daemon that a command means, whether it runs or not.
+/// The daemon that a command addresses, running or not.
 #[derive(Clone, Debug)]
 pub(super) struct Meant {
     /// The canonical root of its tree.
     pub(super) root: PathBuf,
     /// The configuration in effect.
     pub(super) config: Config,
-    /// What it has to answer for.
+    /// The tree and configuration that the daemon must serve.
     pub(super) store: Store,
-    /// Where it listens.
+    /// The socket of the daemon.
     pub(super) socket: PathBuf,
-    /// The arguments it is set up with.
+    /// The arguments for starting the daemon.
     pub(super) setup: SetupArgs,
-    /// Whether the socket was named by the caller.
+    /// Whether the caller named the socket.
     pub(super) named: bool,
-    /// Where it is to log, if that was said.
+    /// The log file, if the caller named one.
     pub(super) log: Option<PathBuf>,
-    /// The directory in which all daemons of this user note where they listen.
+    /// The directory in which all daemons of this user record their sockets.
     state: Option<PathBuf>,
-    /// Who asks, unless that is said: the program that started this one.
+    /// The client name to send if the caller gives none; derived from the parent process.
     parent: String,
-    /// The least time that it is waited for, if the environment says one.
+    /// The minimum time to wait for the daemon, if the environment sets one.
     least_patience: Option<Duration>,
 }
 
 impl Meant {
-    /// Finds the running daemon of the deepest tree that contains a canonical directory, if it has this
-    /// configuration. For example, the daemon of `project` answers for `project/src`.
+    /// Finds the running daemon with this configuration for the deepest tree that contains a
+    /// canonical directory. For example, the daemon of `project` answers for `project/src`.
     pub(super) fn around(
         dir: &Path,
         setup: &SetupArgs,
@@ -57,7 +57,7 @@ impl Meant {
         environment: &Environment,
     ) -> Option<Meant> {
         let excludes = environment.excludes_at(dir);
-        // A daemon whose tree has other global excludes has another one.
+        // The global excludes are part of the fingerprint, so they must be equal too.
         let config_fingerprint = identity::config_fingerprint(config, excludes.as_deref());
         let state = environment.sockets.state_dir();
         dir.ancestors().find_map(|root| {
@@ -81,18 +81,19 @@ impl Meant {
         })
     }
 
-    /// Finds out which one it is: that of `root`, with the configuration that the arguments name.
+    /// Finds the daemon of `root`, with the configuration that the arguments name. The daemon need
+    /// not be running.
     ///
     /// # Errors
     ///
-    /// Problems of the configuration, and no place for a socket.
+    /// Problems of the configuration, and no usable place for a socket.
     pub(super) fn find(
         root: &Path,
         setup: &SetupArgs,
         socket: Option<&Path>,
         environment: &Environment,
     ) -> Result<Meant, ToolError> {
-        // A daemon that is started for it reads the same file, wherever it runs.
+        // Pin the configuration file, so that a daemon started from anywhere reads the same file.
         let setup = SetupArgs {
             config: setup.config.clone().or_else(|| environment.config_file()),
             ..setup.clone()
@@ -133,8 +134,9 @@ impl Meant {
     }
 }
 
-/// Returns the socket of the running daemon for a store: at its usual place, or where it has noted
-/// that it listens, if another place was the usual one when it was started.
+/// Returns the socket of the running daemon for a store. The socket is at the usual place, or where
+/// the daemon recorded it. The two differ if the environment has changed since the daemon was
+/// started.
 fn running(store: &Store, state: Option<&Path>, environment: &Environment) -> Option<PathBuf> {
     let usual = environment.sockets.path_for(store);
     if is_taken(&usual) {
@@ -146,23 +148,24 @@ fn running(store: &Store, state: Option<&Path>, environment: &Environment) -> Op
 }
 
 impl Meant {
-    /// Returns how long it is waited for where that usually is `usual`.
+    /// Returns how long to wait for the daemon: `usual`, or the minimum from the environment if
+    /// that is longer.
     pub(super) fn patience(&self, usual: Duration) -> Duration {
         self.least_patience.map_or(usual, |least| usual.max(least))
     }
 
-    /// Returns who may use it.
+    /// Returns which users may connect.
     pub(super) fn access(&self) -> Access {
         access(&self.config)
     }
 
-    /// Returns whether the one daemon has noted that it listens here.
+    /// Returns whether the running daemon has recorded this socket.
     fn is_noted_here(&self) -> bool {
         let noted = self.state.as_ref().and_then(|dir| noted(dir, &self.store));
         noted.is_some_and(|noted| noted == self.socket)
     }
 
-    /// Returns the daemon that answers in place of this one, if it has begun at another place meanwhile and nobody says where it has to be.
+    /// Returns the running daemon if it has recorded another socket, and the caller named none.
     fn elsewhere(&self) -> Option<Meant> {
         let state = self.state.as_ref().filter(|_| !self.named)?;
         let socket = noted(state, &self.store).filter(|noted| *noted != self.socket)?;
@@ -172,8 +175,9 @@ impl Meant {
         })
     }
 
-    /// Returns who asks it, from a process that does not say so itself: the program that started this one. What an agent asks by many
-    /// processes shares its turns with each other, not with what other agents ask.
+    /// Returns the identity of this client for the daemon's fair queue. Without `client_id`, the
+    /// parent process names the client: the requests of one agent's many processes then share one
+    /// place in the queue.
     pub(super) fn caller<'a>(
         &'a self,
         client_id: Option<&'a str>,
@@ -187,17 +191,16 @@ impl Meant {
     }
 }
 
-/// Returns the socket of a daemon at the place for sockets of earlier releases, if one listens
-/// there.
+/// Returns the socket of a running daemon at the place that earlier releases used.
 fn earlier(store: &Store, environment: &Environment) -> Option<PathBuf> {
     let name = identity::socket_name(&store.store_id, &store.config_fingerprint);
     let dir = environment.home.as_ref()?.join(".ggrep").join("daemon");
-    // In somebody else's home it is somebody else's daemon.
+    // A directory of another user has the daemon of that user.
     let socket = is_own(&dir).then(|| dir.join(name))?;
     Some(socket).filter(|socket| is_taken(socket))
 }
 
-/// Returns whether a directory is there that belongs to this user.
+/// Returns whether a path is a directory of this user.
 fn is_own(dir: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let me = rustix::process::geteuid().as_raw();
@@ -211,18 +214,19 @@ fn access(config: &Config) -> Access {
     }
 }
 
-/// Returns a name for the program that started this one.
+/// Returns a client name for the parent process.
 fn parent() -> String {
     let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
     format!("parent-{parent}")
 }
 
-/// Returns the root that is named, or else the one around a place: the git working tree that holds it, or, where there is none, the
-/// working directory if that holds it, or the place itself.
+/// Returns the named root, or else the root for a place: the git working tree around it. Without a
+/// git working tree, the root is the working directory if it contains the place, or else the place
+/// itself.
 ///
 /// # Errors
 ///
-/// The place, or the working directory that it starts from, is not there.
+/// The place or the working directory does not exist.
 pub(super) fn root_of(
     named: Option<&Path>,
     place: Option<&Path>,
@@ -245,11 +249,11 @@ pub(super) fn root_of(
     })
 }
 
-/// Makes a path absolute and real.
+/// Makes a path absolute and resolves its links.
 ///
 /// # Errors
 ///
-/// It is not there.
+/// The path does not exist.
 pub(super) fn canonical(path: &Path, environment: &Environment) -> Result<PathBuf, ToolError> {
     environment.absolute(path)?.canonicalize().map_err(|error| {
         ToolError::bad_args(format!(

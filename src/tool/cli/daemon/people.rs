@@ -1,6 +1,7 @@
-//! Answers as people read them.
+//! Text output of `ggrep`.
 //!
-//! Owns that nothing a file or a name holds reaches a terminal as a command (`IPC.MUST.003`).
+//! Owns the escaping of names and file contents, so that no control sequence reaches a terminal
+//! (`IPC.MUST.003`).
 
 use std::io::{self, Write};
 
@@ -11,7 +12,7 @@ use crate::tool::daemon::reply::{Failure, Success};
 use crate::tool::daemon::report::{Health, Severity};
 use crate::tool::render::{escape_controls, escape_json};
 
-/// Prints a message as it came: one line of JSON, safe for terminals unless it is to be raw.
+/// Prints a JSON message on one line, escaped for terminals unless `raw`.
 pub(super) fn print_json(message: &[u8], raw: bool, out: &mut dyn Write) -> io::Result<()> {
     let text = String::from_utf8_lossy(message);
     match raw {
@@ -20,7 +21,7 @@ pub(super) fn print_json(message: &[u8], raw: bool, out: &mut dyn Write) -> io::
     }
 }
 
-/// Returns what makes texts safe for terminals, or leaves them as they are.
+/// Returns a function that escapes texts for terminals, or keeps them if `raw`.
 pub(super) fn shown(raw: bool) -> impl Fn(&str) -> String {
     move |text| match raw {
         true => text.to_string(),
@@ -28,7 +29,7 @@ pub(super) fn shown(raw: bool) -> impl Fn(&str) -> String {
     }
 }
 
-/// Prints what was looked at, a line for each check.
+/// Prints the result of a health check, one line per check.
 pub(super) fn print_health(health: &Health, raw: bool, out: &mut dyn Write) -> io::Result<()> {
     let shown = shown(raw);
     for check in &health.checks {
@@ -47,7 +48,8 @@ pub(super) fn print_health(health: &Health, raw: bool, out: &mut dyn Write) -> i
     Ok(())
 }
 
-/// Prints results: a line that says where each is and how well it answers, and the lines themselves below, with their numbers.
+/// Prints results. A heading line has the path, the lines and the match percentage; the numbered
+/// lines follow.
 pub(super) fn print(success: &Success, raw: bool, out: &mut dyn Write) -> io::Result<()> {
     let shown = shown(raw);
     for (nth, found) in success.results.iter().enumerate() {
@@ -101,7 +103,7 @@ pub(super) fn print_rows(
     Ok(())
 }
 
-/// Prints a value, a line for each number or word of it, with the names that lead to it.
+/// Prints a JSON value, one line per field. Nested names are joined with dots, as in `daemon.pid`.
 pub(super) fn print_fields(
     name: &str,
     value: &Value,
@@ -141,7 +143,7 @@ fn word(value: &Value) -> String {
     }
 }
 
-/// Says on standard error what has to be known of an answer.
+/// Prints the warnings and limits of an answer to standard error.
 pub(super) fn remark(success: &Success) {
     for warning in &success.warnings {
         complain_as(
@@ -153,7 +155,8 @@ pub(super) fn remark(success: &Success) {
         let seen = hit
             .observed
             .map_or(String::new(), |seen| format!(", of {seen}"));
-        // A limit of the question is a flag, others are keys of the configuration or fixed.
+        // Limits of the question are named by their flags. Other limits are configuration keys, or
+        // fixed.
         let limit = match hit.code.as_str() {
             "max_results" => "--limit",
             "per_file" => "--per-file",
@@ -171,13 +174,13 @@ pub(super) fn remark(success: &Success) {
 
 fn about(path: Option<&str>, message: &str) -> String {
     match path {
-        // A name is one line, whatever it holds.
+        // Escape the path, so that it stays on one line.
         Some(path) => format!("{}: {message}", escape_controls(path)),
         None => message.to_string(),
     }
 }
 
-/// Says on standard error why there is no answer.
+/// Prints the reason why there is no answer to standard error.
 pub(super) fn complain(failure: &Failure) {
     let error = &failure.error;
     let again = error.retry_after_ms.map_or(String::new(), |ms| match ms {

@@ -1,4 +1,7 @@
-//! `forge-search serve`: the daemon itself.
+//! `forge-search serve`: runs the daemon in this process, and optionally the web page.
+//!
+//! Owns the start and the end of that process: locks and socket, log, resource limits, and shutdown
+//! on signals. `tool::daemon` serves the clients.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -29,10 +32,10 @@ use crate::tool::search_files::FilesTool;
 use crate::tool::web::Page;
 use crate::tool::web::guard::Token;
 
-/// How long a signal waits for the daemon to end in order, beyond what that may take.
+/// Extra time for an orderly shutdown after a signal.
 const MARGIN: Duration = Duration::from_secs(2);
 
-/// Serves until a signal comes or a client ends the daemon.
+/// Serves until a signal arrives or a client shuts the daemon down.
 pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Result<u8, Failure> {
     let named = args.tree.as_deref().or(args.setup.root.as_deref());
     let root = root_of(named, None, environment)?;
@@ -50,12 +53,12 @@ pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Resu
         return Ok(0);
     }
     if args.background {
-        // Fails where it was done already.
+        // Fails if this process already leads a session.
         let _ = rustix::process::setsid();
         be_ordinary();
     }
     many_files();
-    // First of all, so that a second daemon builds nothing.
+    // Lock and listen first, so that a second daemon does no work.
     let settings = settings(&meant, args.background);
     let refuse = |error: SocketError| failed(&error.to_string());
     let state = own_state(&meant, environment);
@@ -88,7 +91,7 @@ pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Resu
     signals
         .linger(move || {
             end();
-            // The process ends as soon as the server has.
+            // The process ends earlier if the server is done.
             std::thread::sleep(most);
         })
         .map_err(cant)?;
@@ -112,8 +115,9 @@ pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Resu
     }
 }
 
-/// Listens as the one daemon of its store and configuration. Where there is a place that all daemons of this user have, there is one, and not one for each
-/// socket; and what another one listens at is not touched before that is clear.
+/// Takes the instance lock and listens on the socket. The lock is per store and configuration, so
+/// two daemons can't serve the same tree through two sockets. Without a state directory there is no
+/// lock. The lock comes first, because listening may replace another daemon's socket.
 fn alone(meant: &Meant, state: Option<&Path>) -> Result<OwnSocket, SocketError> {
     let sole = state.map(|dir| Sole::take(dir, &meant.store)).transpose();
     let sole = match sole {
@@ -138,7 +142,7 @@ fn alone(meant: &Meant, state: Option<&Path>) -> Result<OwnSocket, SocketError> 
     Ok(socket)
 }
 
-/// Serves the page beside a daemon that answers already, or a later one, until a signal comes.
+/// Serves only the page, until a signal arrives. The running daemon answers for it, or a later one.
 fn beside(
     args: &ServeArgs,
     meant: &Meant,
@@ -150,9 +154,9 @@ fn beside(
     let page = page(tree.clone(), meant, address)?;
     let (tell, told) = mpsc::channel();
     let linger = signals.linger(move || {
-        // Whoever waits for it is there until then.
+        // Sending fails only if the main thread is already gone.
         let _ = tell.send(());
-        // The process ends as soon as that has ended the page.
+        // The process ends earlier if the page is done.
         std::thread::sleep(MARGIN);
     });
     linger.map_err(|error| failed(&format!("the page can't be served: {error}")))?;
@@ -160,20 +164,21 @@ fn beside(
         "a daemon serves {} already; this is the page alone; end it with Ctrl-C",
         meant.root.display()
     ));
-    // It is told, or can't be any more.
+    // Either the signal arrived, or the sender is gone.
     let _ = told.recv();
     drop(page);
     tree.shut_down();
     Ok(0)
 }
 
-/// The tree as the page asks for it.
+/// Returns the backend of the page.
 fn page_tree(
     meant: &Meant,
     args: &ServeArgs,
     environment: &Environment,
 ) -> Result<Backend, ToolError> {
-    // As it was given: a file that nobody has named may come to be.
+    // Use the original arguments, not `meant.setup`: the usual configuration file may be created
+    // later.
     let setup = args.setup.anywhere(Some(&meant.root), environment)?;
     let tree = Backend::new(
         meant.root.clone(),
@@ -184,7 +189,7 @@ fn page_tree(
     Ok(tree.named("page"))
 }
 
-/// Serves the page, and prints where.
+/// Starts the page, and prints its URL.
 fn page(tree: Arc<Backend>, meant: &Meant, address: SocketAddr) -> Result<Page, Failure> {
     let name = meant.root.display().to_string();
     let begun = Token::random().and_then(|token| Page::start(tree, name, address, token));
@@ -200,25 +205,24 @@ fn settings(meant: &Meant, background: bool) -> Settings {
     let settings = Settings::from(&meant.config);
     Settings {
         idle_exit: idle.map(Duration::from_millis),
-        // Half of what may be open is for searching.
+        // Reserve half of the open files for searches.
         connections: settings.connections.min(may_be_open() / 2),
         ..settings
     }
 }
 
-/// Gives up what a process in the background took over of whoever started it: the mask of modes,
-/// the priority, and limits that are not those of a daemon. Nothing of what it searches is written
-/// to a core dump.
+/// Reverts attributes that a background process inherits: the file mode mask, the priority, and
+/// resource limits. Also disables core dumps, which could contain searched files.
 fn be_ordinary() {
     use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit, umask};
     umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
-    // A user may not always take that back. It then has the priority of whoever started it.
+    // Users may not always raise the priority. The inherited one then stays.
     let _ = setpriority_process(None, 0);
     let none = Rlimit {
         current: Some(0),
         maximum: Some(0),
     };
-    // Where it is not allowed, it is as it was.
+    // If the system refuses, the old limits stay.
     let _ = setrlimit(Resource::Core, none);
     for resource in [Resource::Cpu, Resource::Fsize, Resource::As, Resource::Data] {
         let most = getrlimit(resource).maximum;
@@ -230,7 +234,8 @@ fn be_ordinary() {
     }
 }
 
-/// Lets the process have as many files open as it may: each client is one, and many shells allow a thousand only.
+/// Raises the limit of open files to its maximum. Each client needs one file, and many shells allow
+/// only a thousand.
 fn many_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let now = getrlimit(Resource::Nofile);
@@ -238,11 +243,11 @@ fn many_files() {
         current: now.maximum,
         maximum: now.maximum,
     };
-    // Where that is not allowed, clients that are too many wait.
+    // If the system refuses, clients beyond the limit wait.
     let _ = setrlimit(Resource::Nofile, all);
 }
 
-/// Returns how many files this process may have open.
+/// Returns the maximum number of open files of this process.
 fn may_be_open() -> usize {
     use rustix::process::{Resource, getrlimit};
     let most = getrlimit(Resource::Nofile).current;
@@ -251,16 +256,16 @@ fn may_be_open() -> usize {
     })
 }
 
-/// Has everything that is logged from now on written to a file; returns which.
+/// Writes all log events from now on to a file, and returns its path.
 ///
 /// # Errors
 ///
-/// The file that was named can't be used.
+/// A log file that the caller named can't be opened.
 fn log_to(meant: &Meant, state: Option<&Path>) -> Result<Option<PathBuf>, Failure> {
     let path = match &meant.log {
         Some(path) => path.clone(),
         None => {
-            // One daemon, one log, wherever its socket is.
+            // The name depends on the store, not on the socket: one daemon has one log.
             let store = &meant.store;
             let name = identity::socket_name(&store.store_id, &store.config_fingerprint);
             let Some(state) = state else {
@@ -290,11 +295,11 @@ fn log_to(meant: &Meant, state: Option<&Path>) -> Result<Option<PathBuf>, Failur
     Ok(Some(path))
 }
 
-/// Returns the directory for what this user's daemons leave, if there can be one. Not in the tree: a log there would be a change of the tree
-/// with each query.
+/// Returns the directory for locks, notes and logs of this user's daemons, if there is one. A
+/// directory inside the tree is not used, because each log entry would change the tree.
 fn own_state(meant: &Meant, environment: &Environment) -> Option<PathBuf> {
     let dir = environment.sockets.state_dir()?;
-    // By whatever way it is reached, and before anything is made there.
+    // Compare canonical paths, before any directory is created.
     let is_inside = |dir: &Path| {
         let there = dir.ancestors().find_map(|dir| dir.canonicalize().ok());
         there.is_some_and(|dir| dir.starts_with(&meant.root))
@@ -306,18 +311,18 @@ fn own_state(meant: &Meant, environment: &Environment) -> Option<PathBuf> {
     is_own(&dir).then_some(dir)
 }
 
-/// Makes a directory that only this user can enter.
+/// Creates a directory that only this user can access.
 fn private(dir: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     let mut made = std::fs::DirBuilder::new();
     made.recursive(true).mode(0o700).create(dir)
 }
 
-/// Makes a service of what was set up, with indexes that follow the tree.
+/// Creates a service whose indexes follow the tree.
 ///
 /// # Errors
 ///
-/// [`ToolError::ExecutionFailed`] if there can be no more threads.
+/// [`ToolError::ExecutionFailed`] if the system refuses to create more threads.
 pub(in super::super) fn live_service(
     mut setup: Setup,
     meant: &Meant,
@@ -335,7 +340,7 @@ pub(in super::super) fn live_service(
         building::follow(files.indexes(), &pace(setup.indexing_files()), &setup);
     }
     let arguments = meant.setup.clone();
-    // With where it began, and not where it is once it has let go of that.
+    // Copy the environment: the process later changes its working directory.
     let began = environment.clone();
     let root = meant.root.clone();
     let own = Own {
@@ -351,7 +356,8 @@ pub(in super::super) fn live_service(
                 }
                 Err(_) => Now::Wrong,
             };
-            // Where nothing at all can be opened, as with too many open files, nothing was learned of any file.
+            // If not even `/` can be opened (too many open files), the failure says nothing about
+            // the configuration.
             match std::fs::File::open("/") {
                 Ok(_) => now,
                 Err(_) => Now::Unreadable,
@@ -361,18 +367,18 @@ pub(in super::super) fn live_service(
     service(setup, files, own)
 }
 
-/// Follows a tree with less of the machine (GGREP, low-impact mode).
+/// Reduces the load of indexing (GGREP, low-impact mode).
 fn gentle(config: SearchConfig) -> SearchConfig {
     SearchConfig {
         index_build_max_cpu_percent: config.index_build_max_cpu_percent.min(20),
-        // A day without searches, so never.
+        // One day without searches, which practically disables the boost.
         index_idle_boost_ms: 24 * 60 * 60 * 1000,
         index_watch_debounce_ms: config.index_watch_debounce_ms.max(1_000),
         ..config
     }
 }
 
-/// What only a daemon has.
+/// The parts of a service that only daemons have.
 #[derive(Default)]
 pub(in super::super) struct Own {
     log: Option<PathBuf>,
@@ -382,11 +388,11 @@ pub(in super::super) struct Own {
     fingerprint: Option<Fingerprint>,
 }
 
-/// Makes a service of what was set up.
+/// Creates a service from a setup.
 ///
 /// # Errors
 ///
-/// [`ToolError::ExecutionFailed`] if there can be no more threads.
+/// [`ToolError::ExecutionFailed`] if the system refuses to create more threads.
 pub(in super::super) fn service(
     setup: Setup,
     files: Option<FilesTool>,
@@ -412,13 +418,14 @@ pub(in super::super) fn service(
     .map_err(|error| failed(&error.to_string()))
 }
 
-/// Lets go of the terminal, and tells whoever waits for it that clients are answered from now on.
+/// Detaches from the terminal. Closing standard error tells the starting process that the daemon
+/// accepts clients.
 fn give_up_terminal() -> io::Result<()> {
     let null = OpenOptions::new()
         .read(true)
         .write(true)
         .open("/dev/null")?;
-    // No directory is kept from being removed or unmounted for as long as the daemon lives.
+    // The working directory would keep a directory from being removed or unmounted.
     std::env::set_current_dir("/")?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
@@ -445,7 +452,7 @@ mod tests {
         assert!(gentle.index_build_max_cpu_percent < config.index_build_max_cpu_percent);
         assert!(gentle.index_watch_debounce_ms > config.index_watch_debounce_ms);
         assert!(gentle.index_idle_boost_ms > config.index_idle_boost_ms);
-        // What is less already stays.
+        // Lower values stay.
         let least = SearchConfig {
             index_build_max_cpu_percent: 5,
             index_watch_debounce_ms: 9_000,

@@ -1,6 +1,7 @@
-//! Finding a daemon, or starting one.
+//! Starts a daemon, or connects to a running one.
 //!
-//! Owns that of many clients that find none, one starts it and all others wait for that.
+//! If several clients find no daemon at the same time, one of them takes the start lock ([`Turn`])
+//! and starts the daemon. The others wait for that daemon.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -18,21 +19,22 @@ use crate::tool::daemon::client::{ClientError, Connection};
 use crate::tool::daemon::socket::{Turn, is_taken};
 use crate::tool::render::escape_controls;
 
-/// How long to wait before looking again.
+/// Time between two attempts.
 const NAP: Duration = Duration::from_millis(20);
 
-/// How long a daemon may take to begin, or one that is about to end to be gone.
+/// Maximum time for a daemon to begin, or for an ending daemon to exit.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How the allocator gives memory back, where it was not built to do so already: soon, and with its addresses.
+/// Settings for the daemon's allocator, for builds that lack them: return unused memory soon,
+/// including its address space.
 const ALLOCATOR: (&str, &str) = (
     "_RJEM_MALLOC_CONF",
     "retain:false,dirty_decay_ms:500,muzzy_decay_ms:0",
 );
 
-/// What a daemon takes over of the environment of whoever starts it: what says where the user's
-/// files are, and what changes its answers or its log. Nothing else of a shell, such as secrets
-/// that a program was given, stays in a process that lives for hours.
+/// Environment variables that a daemon inherits: those that locate the user's files, and those that
+/// change answers or the log. Other variables, such as secrets of a shell, must not stay in a
+/// process that runs for hours.
 const INHERITED: [&str; 12] = [
     "PATH",
     "HOME",
@@ -48,20 +50,22 @@ const INHERITED: [&str; 12] = [
     "LLVM_PROFILE_FILE",
 ];
 
-/// How the names of other such variables begin.
+/// Prefixes of further variables that a daemon inherits.
 const INHERITED_PREFIXES: [&str; 4] = ["XDG_", "LC_", "GIT_CONFIG_", "FORGE_SEARCH_"];
 
-/// How often it is looked whether a daemon whose socket is gone has ended; with the naps between, for longer than it takes to see that.
+/// How many naps to wait for a daemon whose socket is gone. The total is longer than the daemon
+/// needs to notice that and exit.
 const LOST: u32 = 250;
 
-/// How often it is looked for the one that was first, where a daemon could not be started.
+/// How often to look for a competing daemon after a failed start.
 const LOOKS: u32 = 5;
 
-/// Starts the daemon in the background, if none is running, and returns when clients are answered, and where.
+/// Starts the daemon in the background, unless one is running. Waits until the daemon accepts
+/// clients, and returns its socket.
 ///
 /// # Errors
 ///
-/// What it says of why it can't begin.
+/// The daemon's error message.
 pub(super) fn in_background(meant: &Meant) -> Result<PathBuf, String> {
     let patience = meant.patience(PATIENCE);
     let until = Deadline::after(patience, Arc::new(SystemClock));
@@ -77,7 +81,8 @@ pub(super) fn in_background(meant: &Meant) -> Result<PathBuf, String> {
         })
 }
 
-/// Starts the daemon in the background, and does not wait until it has begun. Of several that are started at once, one goes on.
+/// Starts the daemon in the background without waiting for it. If several processes do so at once,
+/// one daemon survives.
 pub(in super::super) fn without_waiting(meant: &Meant) {
     match start(meant, Duration::ZERO) {
         Ok(()) | Err(Unconnected::Client(_)) => {}
@@ -87,29 +92,31 @@ pub(in super::super) fn without_waiting(meant: &Meant) {
     }
 }
 
-/// Why there is no connection.
+/// The reason why there is no connection.
 #[derive(Debug)]
 pub(in super::super) enum Unconnected {
-    /// There is a daemon, but it refuses.
+    /// A daemon is running, but refuses the connection.
     Client(ClientError),
-    /// There is none, and none could be started.
+    /// No daemon is running, and starting one failed.
     NotStarted(String),
 }
 
-/// A daemon that is connected to.
+/// A connection to a daemon.
 pub(in super::super) struct Connected {
     pub(in super::super) connection: Connection,
-    /// Where it listens: of several that are started at once at different places, one goes on.
+    /// The daemon's socket. It may differ from the requested one: of several daemons started at
+    /// different sockets, one survives.
     pub(in super::super) socket: PathBuf,
-    /// Whether this process has started it.
+    /// Whether this process started the daemon.
     pub(in super::super) is_started: bool,
 }
 
-/// Connects to the daemon that is meant; starts it first, if there is none, and if it just ended, another one. One that is there and does
-/// not greet within `greeting` is late.
+/// Connects to a daemon, and starts it first if it is not running. If the daemon ends meanwhile,
+/// starts another one. A running daemon that does not greet within `greeting` is an error.
 ///
 /// # Errors
 ///
+/// [`Unconnected`].
 /// [`Unconnected`].
 pub(in super::super) fn connect_or_start(
     meant: &Meant,
@@ -144,14 +151,14 @@ pub(in super::super) fn connect_or_start(
             (meant, turn) = (Cow::Owned(other), None);
             continue;
         }
-        // It sees that itself within seconds, and ends.
+        // The daemon notices within seconds that its socket is gone, and exits.
         if meant.is_noted_here() && !is_taken(&meant.socket) && lost > 0 {
             lost -= 1;
             thread::sleep(NAP);
             continue;
         }
         match &turn {
-            // What held it may be gone by now, or has just begun.
+            // Check again: an earlier holder of the lock may have started a daemon.
             Some(_) if !is_taken(&meant.socket) => match start(&meant, until.remaining()) {
                 Err(Unconnected::NotStarted(why)) => match first(&meant) {
                     Some(other) => (meant, turn) = (Cow::Owned(other), None),
@@ -178,7 +185,8 @@ pub(in super::super) fn connect_or_start(
     )))
 }
 
-/// Returns the daemon because of which another one could not begin, if that is why: it notes where it listens just after it has the right to.
+/// Returns the competing daemon that made a start fail, if there is one. A daemon records its
+/// socket shortly after it has taken the instance lock.
 fn first(meant: &Meant) -> Option<Meant> {
     (0..LOOKS).find_map(|look| {
         if look > 0 {
@@ -188,7 +196,7 @@ fn first(meant: &Meant) -> Option<Meant> {
     })
 }
 
-/// Returns whether a daemon takes a variable of the environment over.
+/// Returns whether a daemon inherits an environment variable.
 fn is_inherited(name: &str) -> bool {
     INHERITED.contains(&name)
         || INHERITED_PREFIXES
@@ -196,7 +204,7 @@ fn is_inherited(name: &str) -> bool {
             .any(|prefix| name.starts_with(prefix))
 }
 
-/// Starts it: this very program, whatever it is called.
+/// Starts the daemon from this executable, whatever its name is.
 fn start(meant: &Meant, left: Duration) -> Result<(), Unconnected> {
     let not_started = |why: String| Unconnected::NotStarted(why);
     let program = std::env::current_exe()
@@ -220,12 +228,12 @@ fn start(meant: &Meant, left: Duration) -> Result<(), Unconnected> {
     let begun = start_in_background(invocation, is_inherited, &[ALLOCATOR], left.min(patience))
         .map_err(|error| not_started(error.to_string()))?;
     match begun {
-        // It goes on; whoever has no more time asks again later.
+        // The start goes on in the background, so the caller may try again later.
         None if left < patience => Err(Unconnected::Client(ClientError::Late(left))),
         None => Err(not_started(format!(
             "the daemon did not begin within {patience:?}"
         ))),
-        // Somebody has ended it again already, and it did that in order.
+        // Another process has already shut the daemon down, in order.
         Some(begun) if begun.exit == Some(Exit::Code(0)) => Ok(()),
         Some(begun) if begun.exit.is_some() && !is_taken(&meant.socket) => {
             let said = String::from_utf8_lossy(&begun.stderr);
@@ -238,11 +246,11 @@ fn start(meant: &Meant, left: Duration) -> Result<(), Unconnected> {
             }))
         }
         Some(begun) => {
-            // It goes on, and something is not as it should be.
+            // The daemon is running, with warnings.
             let said = String::from_utf8_lossy(&begun.stderr);
             let mut err = std::io::stderr().lock();
             for line in said.lines() {
-                // Where it can't be written, there is nobody to tell.
+                // If standard error is closed, nobody reads the warnings.
                 let _ = writeln!(err, "{}", escape_controls(line));
             }
             Ok(())

@@ -1,4 +1,4 @@
-//! What is kept, of whatever tree: `forge-search index verify`, `list` and `clear`.
+//! `forge-search index verify`, `list` and `clear`: commands for stored indexes of any tree.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -19,17 +19,18 @@ use crate::tool::cli::{Failure, complain};
 use crate::tool::error::ToolError;
 use crate::tool::render::escape_controls;
 
-/// What is kept, and where.
+/// The stored indexes of a configuration, and their store.
 struct Kept {
     store: Option<Store>,
     listed: Vec<Listed>,
 }
 
-/// Lists indexes, or whatever is kept.
+/// A function that lists the indexes of a store.
 type List = fn(&Store) -> Result<Vec<Listed>, FormatError>;
 
 impl Kept {
-    /// Opens the store of a configuration, whatever index_mode and index_storage say: what is kept is kept.
+    /// Opens the store of a configuration. `index_mode` and `index_storage` don't matter: existing
+    /// indexes are managed anyway.
     fn open(args: &IndexArgs, environment: &Environment, list: List) -> Result<Kept, ToolError> {
         let config = load_config(&args.setup, environment)?;
         let root = tree(args, environment)?;
@@ -45,16 +46,16 @@ impl Kept {
         Ok(Kept { store, listed })
     }
 
-    /// Leaves what belongs to the tree of the arguments: all that was built of it, with whatever settings.
+    /// Keeps only the indexes of the tree in the arguments, with any index settings.
     fn of_tree(mut self, args: &IndexArgs, environment: &Environment) -> Result<Kept, ToolError> {
         let mut trees = vec![tree(args, environment)?];
         let mut dirs = Vec::new();
-        // A tree that is gone has no setup any more, but what was built of it may be there still.
+        // A deleted tree has no setup, but its indexes may still exist.
         if let Ok(setup) = prepare(&setup_args(args), environment, &[])
             && let Some(indexes) = setup.tool.indexes()
         {
             trees.extend(indexes.roots().map(PathBuf::from));
-            // Damaged ones are known by their place only.
+            // The manifest of a damaged index can't be read, so compare directories.
             dirs.extend(indexes.dirs());
         }
         self.listed.retain(|listed| {
@@ -76,14 +77,14 @@ impl Kept {
         }
     }
 
-    /// Iterates over what is kept, with the store that has it.
+    /// Iterates over the stored indexes, each with its store.
     fn each(&self) -> impl Iterator<Item = (&Store, &Listed)> {
         let stores = self.store.iter();
         stores.flat_map(|store| self.listed.iter().map(move |listed| (store, listed)))
     }
 }
 
-/// Returns the tree that the arguments name, which need not exist.
+/// Returns the tree that the arguments name. The tree need not exist.
 fn tree(args: &IndexArgs, environment: &Environment) -> Result<PathBuf, ToolError> {
     let named = args.tree.as_ref().or(args.setup.root.as_ref());
     let path = environment.absolute(named.map_or(Path::new("."), PathBuf::as_path))?;
@@ -94,24 +95,24 @@ fn root_of_listed(listed: &Listed) -> Option<PathBuf> {
     root_of(&listed.manifest.as_ref().ok()?.key)
 }
 
-/// Returns the tree of an index in words.
+/// Returns the tree of an index, for messages.
 fn tree_of(listed: &Listed) -> String {
     root_of_listed(listed).map_or("an unknown tree".to_string(), |root| show::path(&root))
 }
 
-/// What a check of an index says.
+/// The result of checking an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Checked {
-    /// All is well.
+    /// The index is intact.
     Sound,
-    /// It is of no use to anybody, for this reason.
+    /// The index is damaged, for this reason.
     Damaged(String),
-    /// It may well be sound, but can't be looked at: it is locked, out of reach, or of a newer program.
+    /// The index could not be checked: it is locked, unreadable, or written by a newer program.
     Unchecked(String),
 }
 
 impl Checked {
-    /// Checks an index that is kept: `deep`, by reading all of it.
+    /// Checks a stored index. With `deep`, reads the whole index.
     fn new(store: &Store, listed: &Listed, deep: bool) -> Checked {
         match &listed.manifest {
             Err(error) => Checked::from(&**error),
@@ -122,7 +123,7 @@ impl Checked {
         }
     }
 
-    /// Returns the name that programs are given.
+    /// Returns the name of the result in JSON.
     fn as_str(&self) -> &'static str {
         match self {
             Checked::Sound => "ok",
@@ -148,7 +149,7 @@ impl From<&FormatError> for Checked {
     }
 }
 
-/// Carries out `index verify`.
+/// Runs `index verify`.
 pub(super) fn verify(args: &IndexAllArgs, environment: &Environment) -> Result<u8, Failure> {
     let kept = Kept::select(args, environment, Store::list)?;
     let mut out = io::stdout().lock();
@@ -197,7 +198,7 @@ pub(super) fn verify(args: &IndexAllArgs, environment: &Environment) -> Result<u
     Ok(if failed { FAILED } else { 0 })
 }
 
-/// Carries out `index list`.
+/// Runs `index list`.
 pub(super) fn list(args: &IndexListArgs, environment: &Environment) -> Result<u8, Failure> {
     let args = IndexArgs {
         tree: None,
@@ -275,7 +276,7 @@ pub(super) fn list(args: &IndexListArgs, environment: &Environment) -> Result<u8
     Ok(0)
 }
 
-/// Says which searches can use an index.
+/// Describes the searches that can use an index.
 fn serves(key: &KeyParts) -> String {
     let tool = match key.rules {
         IgnoreRules::All => "Search",
@@ -292,7 +293,7 @@ fn serves(key: &KeyParts) -> String {
     format!("{tool}{hidden}{follow}")
 }
 
-/// Carries out `index clear`.
+/// Runs `index clear`.
 pub(super) fn clear(args: &IndexAllArgs, environment: &Environment) -> Result<u8, Failure> {
     let kept = Kept::select(args, environment, Store::list_with_unfinished)?;
     let mut out = io::stdout().lock();

@@ -1,4 +1,4 @@
-//! Indexes that live in other processes, for people and programs.
+//! Live indexes of other processes, as text and as JSON.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -11,7 +11,8 @@ use crate::tool::cli::show::{count, seconds, things, time, timestamp};
 use crate::tool::indexing::{BuildReport, LivingIndex};
 use crate::tool::render::escape_controls;
 
-/// Describes one for programs. `index` is the name of the directory of the index that the settings in effect ask for.
+/// Describes a live index as JSON. `index` is the directory name of the index for the settings in
+/// effect.
 pub(super) fn living_json(living: &LivingIndex, index: &str) -> Value {
     json!({
         "process": living.process,
@@ -29,7 +30,7 @@ pub(super) fn living_json(living: &LivingIndex, index: &str) -> Value {
     })
 }
 
-/// Names the fields as `stats` do.
+/// Describes a build as JSON, with the field names of `stats`.
 fn build_json(build: &BuildReport) -> Value {
     json!({
         "build_phase": phase(build),
@@ -43,7 +44,7 @@ fn phase(build: &BuildReport) -> &'static str {
     build.phase.unwrap_or(Phase::Enumerate).as_str()
 }
 
-/// Describes one for people.
+/// Prints a live index as text.
 pub(super) fn print_living(
     living: &LivingIndex,
     index: &str,

@@ -1,4 +1,4 @@
-//! Results as JSON, one object a line, then a summary.
+//! Results as JSON: one object per line, then a summary.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use crate::exec::line_sink::lossy;
 use crate::tool::notes::{Note, Reader};
 use crate::tool::response::{Record, Stats};
 
-/// Prints events as the tool `Search` has them.
+/// Prints events in the format of the tool `Search`.
 #[derive(Default)]
 pub(in super::super) struct Json {
     max_line_bytes: Option<usize>,

@@ -1,4 +1,4 @@
-//! Lines for people: with headings and colours on a terminal, one plain line each in a pipe.
+//! Lines as text: with headings and colours on a terminal, one plain line each in a pipe.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -8,18 +8,18 @@ use crate::exec::event::{Line, LineKind, Span};
 use crate::tool::render::escape_controls;
 use crate::tool::shorten::part;
 
-/// Prints matching lines and the lines around them.
+/// Prints matching lines and their context.
 pub(in super::super) struct Lines {
     style: Style,
-    /// The file and the number of the last line.
+    /// The file and number of the last printed line.
     last: Option<(PathBuf, u64)>,
-    /// The path of the file as it is printed on each of its lines, without a link.
+    /// The path as printed on each line of the file, without a hyperlink.
     path: Vec<u8>,
-    /// Room for lines that are formatted and not yet written.
+    /// A buffer for formatted lines that are not written yet.
     formatted: Vec<u8>,
 }
 
-/// Formatted bytes that are written at once.
+/// Size at which the buffer is written, in bytes.
 const FORMATTED: usize = 64 << 10;
 
 impl Lines {
@@ -71,8 +71,8 @@ impl Output for Lines {
         self.binary(shown, out)
     }
 
-    /// Prints a line in brackets: a program that takes any text on standard error for a failure
-    /// would throw the answer away.
+    /// Prints the note in brackets to standard output. Programs that treat standard error as
+    /// failure would discard the answer.
     fn note(&mut self, text: &str, out: &mut dyn Write) -> io::Result<bool> {
         writeln!(out, "[{}]", escape_controls(text))?;
         Ok(true)
@@ -84,7 +84,7 @@ impl Output for Lines {
 }
 
 impl Lines {
-    /// Prints the lines of a file, which are formatted in `formatted` first.
+    /// Prints the lines of a file. Formats them in `formatted` first.
     fn lines(
         &mut self,
         shown: &ShownFile<'_>,
@@ -125,7 +125,7 @@ impl Lines {
         out.write_all(formatted)
     }
 
-    /// Says of a binary file with a match in the part that is not shown that there is one.
+    /// Reports a binary file that has a match after the shown part.
     fn binary(&self, shown: &ShownFile<'_>, out: &mut dyn Write) -> io::Result<()> {
         let binary = shown.file.outcome.gaps.binary;
         if let Some(binary) = binary.filter(|binary| binary.matches) {
@@ -143,14 +143,14 @@ impl Lines {
     }
 }
 
-/// Prints a line for each match: the match by itself, or the whole line.
+/// Prints one line per match: only the match, or the whole line.
 pub(in super::super) struct Matches {
     style: Style,
     by_itself: bool,
 }
 
 impl Matches {
-    /// Prints matches by themselves.
+    /// Creates the mode that prints only the matches.
     pub(in super::super) fn alone(style: Style) -> Matches {
         Matches {
             style,
@@ -158,7 +158,7 @@ impl Matches {
         }
     }
 
-    /// Prints the line of each match, as editors take it.
+    /// Creates the mode that prints the line of each match, for editors.
     pub(in super::super) fn in_lines(style: Style) -> Matches {
         Matches {
             style,
@@ -204,7 +204,7 @@ impl Output for Matches {
     }
 }
 
-/// Writes the text of a line with its matches in colour, shortened where it is too long.
+/// Writes a line with coloured matches. A long line is shortened.
 fn write_line(style: &Style, line: &Line, out: &mut Vec<u8>) -> io::Result<()> {
     let first = line.spans.first();
     let found = first.map(|span| (span.start, span.end));
@@ -217,7 +217,7 @@ fn write_line(style: &Style, line: &Line, out: &mut Vec<u8>) -> io::Result<()> {
             bytes => format!("[+{bytes} bytes]"),
         };
         out.write_all(left_out(part.start).as_bytes())?;
-        // The part is cut around the first match; others may be outside of it.
+        // The part is cut around the first match, and may not contain others.
         let span = first.map(|span| Span {
             start: span.start.clamp(part.start, part.end) - part.start,
             end: span.end.clamp(part.start, part.end) - part.start,
@@ -236,7 +236,7 @@ fn write_line(style: &Style, line: &Line, out: &mut Vec<u8>) -> io::Result<()> {
     highlighted(style, &line.text, &line.spans, from, out)
 }
 
-/// Writes a text from a place on, with spans in colour.
+/// Writes a text from an offset on, with coloured spans.
 fn highlighted(
     style: &Style,
     text: &[u8],

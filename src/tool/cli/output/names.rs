@@ -1,10 +1,10 @@
-//! Paths of files, alone or with counts.
+//! Paths of files, with or without counts.
 
 use std::io::{self, Write};
 
 use super::{Output, ShownFile, Style, shown_bytes};
 
-/// Writes the path of a file; for programs exactly as it is.
+/// Writes the path of a file. With `raw` or `null`, writes its exact bytes.
 fn write_path(style: &Style, shown: &ShownFile<'_>, out: &mut dyn Write) -> io::Result<()> {
     match style.raw || style.null {
         true => out.write_all(&shown_bytes(shown.path)),
@@ -12,7 +12,7 @@ fn write_path(style: &Style, shown: &ShownFile<'_>, out: &mut dyn Write) -> io::
     }
 }
 
-/// Prints the path of each file once.
+/// Prints the path of each matching file.
 pub(in super::super) struct Names {
     style: Style,
 }
@@ -37,7 +37,7 @@ impl Output for Names {
     }
 }
 
-/// Prints how many lines match in each file, or how many matches there are.
+/// Prints the number of matching lines, or of matches, for each file.
 pub(in super::super) struct Counts {
     style: Style,
     of_matches: bool,

@@ -13,10 +13,10 @@ use super::{End, Output, ShownFile, shown_bytes};
 use crate::exec::event::{BinaryCut, Line};
 use crate::exec::line_sink::lossy;
 
-/// Prints ripgrep's messages.
+/// Prints the messages of ripgrep's `--json`.
 #[derive(Default)]
 pub(in super::super) struct RgJson {
-    /// The file whose messages are printed, until its last part has come.
+    /// The file in progress; its last part has not arrived yet.
     open: Option<OpenFile>,
     all: Counts,
     notes: Vec<String>,
@@ -72,7 +72,7 @@ struct Stats {
     counts: Counts,
 }
 
-/// The numbers of ripgrep's `stats`.
+/// The counters of ripgrep's `stats`.
 #[derive(Clone, Copy, Default, Serialize)]
 struct Counts {
     searches: u64,
@@ -100,7 +100,7 @@ impl From<Duration> for Elapsed {
     }
 }
 
-/// Bytes as ripgrep writes them: as text, or in base64 where they are not UTF-8.
+/// Bytes in ripgrep's notation: text, or base64 if they are not UTF-8.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Bytes<'a> {
@@ -135,7 +135,7 @@ impl Counts {
     }
 }
 
-/// Writes a message; returns how many bytes it has.
+/// Writes a message and returns its length in bytes.
 fn write(kind: &'static str, data: impl Serialize, out: &mut dyn Write) -> io::Result<u64> {
     let mut message = serde_json::to_vec(&Message { kind, data })?;
     message.push(b'\n');
@@ -148,7 +148,7 @@ impl RgJson {
         self.open.as_ref().is_some_and(|open| open.path == path)
     }
 
-    /// Returns the open file of a path, after closing another one.
+    /// Returns the open file for a path. Closes the previous file first.
     fn open(&mut self, path: &Path, out: &mut dyn Write) -> io::Result<&mut OpenFile> {
         let mut counts = Counts {
             searches: 1,
@@ -220,7 +220,7 @@ impl Output for RgJson {
         // The last part of standard input has no lines.
         if outcome.lines.is_empty() && !self.is_open(shown.path) {
             if let Some(binary) = outcome.gaps.binary.filter(|binary| binary.matches) {
-                // ripgrep says nothing of such a file.
+                // ripgrep prints no message about such a file.
                 let path = lossy(&shown_bytes(shown.path));
                 self.notes.push(format!(
                     "{path}: binary file matches (found a zero byte at offset {}); its lines are not shown, as by ripgrep",
@@ -257,7 +257,7 @@ impl Output for RgJson {
             "stats": stats,
         }});
         if !self.notes.is_empty() {
-            // A member that ripgrep does not have, where an answer of ripgrep would be longer.
+            // A field that ripgrep does not have. It says why ripgrep's answer may be longer.
             summary["data"]["notes"] = self.notes.clone().into();
         }
         writeln!(out, "{summary}")

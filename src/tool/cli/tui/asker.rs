@@ -1,6 +1,7 @@
-//! The threads that ask.
+//! The background threads of the interactive search.
 //!
-//! Owns that one search runs at a time, the last one that was wanted: a later one gives up the earlier one.
+//! Three threads run searches, read previews and look up the index status. Each handles only the
+//! latest request. A new search cancels the running one, so at most one search counts at a time.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -21,74 +22,74 @@ use crate::tool::error::ToolError;
 use crate::tool::request::SearchRequest;
 use crate::tool::response::SearchResponse;
 
-/// Lines of a preview, before and after the one that it is about.
+/// Lines of a preview before, and after, the chosen line.
 const AROUND: u64 = 200;
 
-/// Bytes of a line that are shown; what is beyond is wider than any screen.
+/// Maximum bytes of a preview line; the rest would not fit on any screen.
 const LONGEST_LINE: u64 = 4_000;
 
-/// Bytes that are read for a preview. One that stands behind has none.
+/// Maximum bytes to read for a preview. A line beyond them has no preview.
 const FURTHEST: u64 = 64 << 20;
 
-/// What was asked for.
+/// A numbered question to the search thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
-    /// Which of the questions it is.
+    /// The number of the question.
     pub(super) number: u64,
-    /// The question; nothing to ask for, if there is none.
+    /// The search request; absent if the pattern is empty.
     pub(super) request: Option<SearchRequest>,
 }
 
-/// A line of a file, below the root.
+/// A line of a file in the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// The file.
+    /// The path of the file, relative to the root.
     pub(super) path: String,
     /// The 1-based number of the line.
     pub(super) line: u64,
 }
 
-/// What is heard.
+/// A message from the background threads.
 #[derive(Debug)]
 pub(super) enum Told {
-    /// An answer.
+    /// The answer to a question.
     Answer {
-        /// Which question's.
+        /// The number of the question.
         number: u64,
-        /// What it is, or what is wrong.
+        /// The response, or an error message.
         answer: Result<Box<SearchResponse>, String>,
-        /// How long it took.
+        /// The duration of the search.
         took: Duration,
     },
-    /// Lines around a place.
+    /// The lines around a place, for the preview.
     Lines {
-        /// The place.
+        /// The place that was requested.
         place: Place,
-        /// The number of the first.
+        /// The 1-based number of the first line.
         first: u64,
-        /// The lines, or why there are none.
+        /// The lines, or an error message.
         lines: Result<Vec<String>, String>,
     },
-    /// How the index is.
+    /// The status of the index, in words.
     Index(String),
 }
 
-/// What is asked of the threads.
+/// The handle of the background threads.
 pub(super) struct Asker {
     questions: Sender<(Asked, Arc<GivenUp>)>,
     places: Sender<Place>,
     looks: Sender<()>,
     told: Receiver<Told>,
-    /// What ends the last question.
+    /// Cancels the last question.
     current: Mutex<Arc<GivenUp>>,
 }
 
 impl Asker {
-    /// Starts the threads. They end when this is dropped and what they do is done.
+    /// Starts the threads. They end once the handle is dropped and their current work is done.
     ///
     /// # Errors
     ///
-    /// There can be no more threads.
+    /// The system refuses to create more threads.
     pub(super) fn start(
         tree: Arc<Backend>,
         roots: Roots,
@@ -132,30 +133,30 @@ impl Asker {
         })
     }
 
-    /// Asks, and gives up what was asked before.
+    /// Sends a question, and cancels the previous one.
     pub(super) fn ask(&self, asked: Asked) {
         let given_up = Arc::new(GivenUp::default());
         self.replace(given_up.clone());
-        // A thread that has panicked has said so.
+        // Sending fails only if the thread has panicked, which it has reported.
         let _ = self.questions.send((asked, given_up));
     }
 
-    /// Reads the lines around a place.
+    /// Requests the lines around a place.
     pub(super) fn show(&self, place: Place) {
         let _ = self.places.send(place);
     }
 
-    /// Looks how the index is.
+    /// Requests the status of the index.
     pub(super) fn look(&self) {
         let _ = self.looks.send(());
     }
 
-    /// Returns what was heard since.
+    /// Returns the messages that have arrived since the last call.
     pub(super) fn told(&self) -> impl Iterator<Item = Told> {
         self.told.try_iter()
     }
 
-    /// Gives up the last question.
+    /// Cancels the last question, and stores the cancel handle of the next one.
     fn replace(&self, by: Arc<GivenUp>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *current, by).give_up();
@@ -168,7 +169,8 @@ impl Drop for Asker {
     }
 }
 
-/// Starts a thread that does what is wanted last, and tells what comes of it; returns what it is told by.
+/// Starts a thread that handles the latest request and sends the result. Returns the sender for
+/// requests.
 fn spawn<T: Send + 'static>(
     name: &str,
     tell: &Sender<Told>,
@@ -180,7 +182,7 @@ fn spawn<T: Send + 'static>(
         .name(name.to_string())
         .spawn(move || {
             while let Some(one) = last_of(&wanted) {
-                // Once nobody hears it, nobody wants anything more.
+                // The receiver is gone, so the thread can end.
                 if work(one).is_some_and(|told| tell.send(told).is_err()) {
                     break;
                 }
@@ -189,7 +191,7 @@ fn spawn<T: Send + 'static>(
     Ok(sender)
 }
 
-/// Waits for something to come, and takes the last that has; nothing once there is nobody who could send.
+/// Waits for a request and returns the latest one. Returns `None` once all senders are gone.
 fn last_of<T>(all: &Receiver<T>) -> Option<T> {
     let first = all.recv().ok()?;
     Some(all.try_iter().last().unwrap_or(first))
@@ -206,13 +208,13 @@ fn answer(
     };
     let answer = tree.call(&call, given_up);
     match answer["error"]["message"].as_str() {
-        // A person has keys, and no fields.
+        // The message suggests a request field; a person presses a key instead.
         Some(message) => Err(message.replace(&format!("; {AS_TEXT} "), "; F2 ")),
         None => from_value(answer).map_err(|error| format!("the answer can't be read: {error}")),
     }
 }
 
-/// Says in a few words how the index is.
+/// Returns the status of the index in a few words.
 fn index(tree: &dyn Tree) -> String {
     if let Some(build) = tree.building() {
         let percent = build.files_done * 100 / build.files_total.max(1);
@@ -233,8 +235,9 @@ fn index(tree: &dyn Tree) -> String {
     }
 }
 
-/// Reads lines `first` to `last` of a file, decoded as where they were found, and of each what a screen can show; `whole` is one that is kept as it is. Takes
-/// time and not memory for what stands before, up to [`FURTHEST`].
+/// Reads lines `first` to `last` of a file, decoded as in the search. All lines are shortened to
+/// [`LONGEST_LINE`], except line `whole`. Skipped lines cost time but no memory, up to [`FURTHEST`]
+/// bytes.
 fn lines(file: File, first: u64, whole: u64, last: u64) -> io::Result<Vec<String>> {
     let mut reader = BufReader::new(text(file).take(FURTHEST));
     let mut lines = Vec::new();
@@ -292,7 +295,7 @@ mod tests {
         assert_eq!(lines(1, 1, 9), ["one", "two"]);
         std::fs::write(&path, b"\xff\xfea\0\n\0b\0\n\0").unwrap();
         assert_eq!(lines(2, 2, 9), ["b"]);
-        // Nothing but what was found.
+        // The preview opens no links and no files outside of the tree.
         std::os::unix::fs::symlink("/etc/passwd", root.join("link")).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", root.join("\u{fffd}")).unwrap();
         for path in ["none", "link", "\u{fffd}", "../x"] {

@@ -1,6 +1,6 @@
-//! The editor of whoever searches.
+//! The user's editor, which opens a file at a line.
 //!
-//! Owns how editors are told the line. It starts none itself.
+//! Owns the arguments by which known editors go to a line. `exec::process` starts the editor.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -8,14 +8,14 @@ use std::path::Path;
 use crate::exec::exit::Exit;
 use crate::exec::process::{Invocation, on_terminal};
 
-/// What is taken where nothing is configured.
+/// The editor if neither VISUAL nor EDITOR is set.
 const USUAL: &str = "vi";
 
-/// Opens a file at a line, and returns when the editor has ended.
+/// Opens a file at a line, and returns once the editor has ended.
 ///
 /// # Errors
 ///
-/// What to say of why it could not be started, or that it failed.
+/// The message that the editor could not be started, or that it failed.
 pub(super) fn open(editor: Option<&OsStr>, path: &Path, line: u64) -> Result<(), String> {
     let editor = editor.unwrap_or(OsStr::new(USUAL));
     let args = shell(editor, path, line);
@@ -23,7 +23,8 @@ pub(super) fn open(editor: Option<&OsStr>, path: &Path, line: u64) -> Result<(),
     let invocation = Invocation::new(Path::new("/bin/sh"), &args);
     match on_terminal(invocation) {
         Ok(Exit::Code(0)) => Ok(()),
-        // Somebody interrupted it, or only the shell, which waits with that for the editor's end.
+        // The user interrupted the editor, or only its shell, which reports the interrupt after the
+        // editor has ended.
         Ok(Exit::Code(130 | 131) | Exit::Signal(2 | 3)) => Ok(()),
         Ok(exit) => Err(format!(
             "the editor `{named}` ended with {exit}; VISUAL or EDITOR say which it is"
@@ -32,7 +33,7 @@ pub(super) fn open(editor: Option<&OsStr>, path: &Path, line: u64) -> Result<(),
     }
 }
 
-/// Returns the arguments of a shell that runs what VISUAL or EDITOR hold, which may have arguments of its own.
+/// Returns the arguments of a shell that runs the command in VISUAL or EDITOR, such as `code -w`.
 fn shell(editor: &OsStr, path: &Path, line: u64) -> Vec<OsString> {
     let mut script = editor.to_os_string();
     script.push(" \"$@\"");
@@ -41,7 +42,7 @@ fn shell(editor: &OsStr, path: &Path, line: u64) -> Vec<OsString> {
     args
 }
 
-/// Returns how an editor is told to open a file at a line; one that is not known is told the file.
+/// Returns the arguments that open a file at a line. An unknown editor gets the file alone.
 fn at_line(editor: &OsStr, path: &Path, line: u64) -> Vec<OsString> {
     let text = editor.to_string_lossy();
     let program = text.split_whitespace().next().unwrap_or_default();

@@ -1,6 +1,8 @@
-//! What somebody sees and is about to do.
+//! The state of the interactive search.
 //!
-//! Owns what keys mean, which answer counts, and which line is chosen. It knows no terminal, no clock and no tree.
+//! Owns the meaning of keys, the decision which answer counts, and the selection. [`State::key`]
+//! and [`State::hear`] take input, and return an [`Action`] for the event loop. The module accesses
+//! no terminal, no clock and no tree.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,83 +17,83 @@ use super::asker::{Asked, Place, Told};
 use crate::tool::request::{Case, SearchRequest};
 use crate::tool::response::{Record, SearchResponse};
 
-/// Lines that an answer has at most: more than anybody goes through.
+/// Maximum lines of an answer.
 const MAX_RESULTS: u64 = 500;
 
-/// The most edits.
+/// Maximum number of edits in a fuzzy search.
 const MAX_FUZZY: u64 = 4;
 
-/// What is to be done.
+/// An action for the event loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Nothing.
+    /// Do nothing.
     Nothing,
-    /// To end.
+    /// End the program.
     Quit,
-    /// To ask what is wanted now.
+    /// Send the current question.
     Ask,
-    /// To read the lines around a place.
+    /// Load the lines around a place.
     Show(Place),
-    /// To have a file edited.
+    /// Open a file in the editor.
     Edit {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// The line.
+        /// The 1-based number of the line.
         line: u64,
     },
 }
 
-/// Lines of a file.
+/// The lines of a file around a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Preview {
-    /// The place that they are around.
+    /// The place.
     pub(super) place: Place,
-    /// The number of the first.
+    /// The 1-based number of the first line.
     pub(super) first: u64,
-    /// The lines, or why there are none.
+    /// The lines, or an error message.
     pub(super) lines: Result<Vec<String>, String>,
 }
 
-/// What there is to see.
+/// Everything that the screen shows.
 #[derive(Debug)]
 pub(super) struct State {
-    /// The tree.
+    /// The root of the tree.
     pub(super) root: String,
-    /// The directory of the shell.
+    /// The working directory of the shell.
     pub(super) here: PathBuf,
-    /// The pattern.
+    /// The pattern that the user types.
     pub(super) input: Input,
-    /// It is a text.
+    /// Whether the pattern is a literal text.
     pub(super) is_text: bool,
-    /// Whole words only.
+    /// Whether to match whole words only.
     pub(super) words: bool,
     /// How letters compare.
     pub(super) case: Case,
-    /// Edits.
+    /// The number of edits; 0 for an exact search.
     pub(super) fuzzy: u64,
-    /// The last answer, and how long it took.
+    /// The last answer, and the duration of its search.
     pub(super) answer: Option<(SearchResponse, Duration)>,
-    /// What is wrong with the question.
+    /// The error message for the current question.
     pub(super) problem: Option<String>,
-    /// What went wrong with something else, until the next key.
+    /// An error message about something other than the question, shown until the next key.
     pub(super) notice: Option<String>,
-    /// An answer is awaited.
+    /// Whether the answer to the current question is still missing.
     pub(super) waits: bool,
-    /// Which of the lines is chosen.
+    /// The position of the chosen line in the answer.
     pub(super) chosen: usize,
-    /// How far the list is scrolled.
+    /// The scroll position of the list.
     pub(super) list: ListState,
-    /// The lines around the chosen one.
+    /// The lines around the chosen line.
     pub(super) preview: Option<Preview>,
-    /// How the index is.
+    /// The status of the index, in words.
     pub(super) index: String,
-    /// How many lines a page of the list has.
+    /// The number of lines on a page of the list.
     pub(super) page: usize,
     number: u64,
 }
 
 impl State {
-    /// Begins with a pattern, which may be empty, in a shell that is in the root.
+    /// Creates the state with a pattern, which may be empty. The shell's directory is the root.
     pub(super) fn new(root: String, pattern: String) -> State {
         State {
             here: PathBuf::from(&root),
@@ -114,19 +116,19 @@ impl State {
         }
     }
 
-    /// Sets the directory of the shell.
+    /// Sets the working directory of the shell.
     pub(super) fn with_shell_in(mut self, here: PathBuf) -> State {
         self.here = here;
         self
     }
 
-    /// Returns the path by which a file of the tree can be opened from where the shell is.
+    /// Returns a path that opens a file of the tree from the shell's working directory.
     pub(super) fn seen(&self, path: &str) -> String {
         let seen = seen_from(&self.here, Path::new(&self.root), Path::new(path));
         seen.display().to_string()
     }
 
-    /// The lines that were found.
+    /// The matching lines of the last answer.
     pub(super) fn found(&self) -> &[Record] {
         let answer = self.answer.as_ref();
         answer.map_or(&[], |(answer, _)| &answer.matches)
@@ -137,7 +139,7 @@ impl State {
         self.found().get(self.chosen)
     }
 
-    /// Where the chosen line is.
+    /// The path and number of the chosen line.
     pub(super) fn place(&self) -> Option<Place> {
         self.chosen().map(|record| Place {
             path: record.data.path.text.clone(),
@@ -145,7 +147,8 @@ impl State {
         })
     }
 
-    /// Makes the question that is to be asked now, whose answer counts from now on.
+    /// Returns the current question with a new number. Answers with older numbers are ignored from
+    /// now on.
     pub(super) fn begin(&mut self) -> Asked {
         self.number += 1;
         let pattern = self.input.value().to_string();
@@ -169,12 +172,12 @@ impl State {
         }
     }
 
-    /// Says that something went wrong.
+    /// Shows an error message until the next key.
     pub(super) fn complain(&mut self, why: String) {
         self.notice = Some(why);
     }
 
-    /// Takes in what is heard.
+    /// Handles a message from the background threads.
     pub(super) fn hear(&mut self, told: Told) -> Action {
         match told {
             Told::Index(index) => self.index = index,
@@ -197,14 +200,14 @@ impl State {
             } if number == self.number => {
                 self.waits = false;
                 match answer {
-                    // What was found before stays: a pattern that is half typed is often not valid.
+                    // Keep the previous answer: a half-typed pattern is often invalid.
                     Err(why) => self.problem = Some(why),
                     Ok(answer) => {
                         let before = self.place();
                         self.problem = None;
                         self.answer = Some((*answer, took));
                         self.chosen = 0;
-                        // Whoever was at a line stays there, if it is still one of them.
+                        // Keep the chosen line if the new answer contains it.
                         let same = before.and_then(|before| {
                             self.found().iter().position(|Record { data, .. }| {
                                 data.path.text == before.path && data.line_number == before.line
@@ -220,7 +223,7 @@ impl State {
         Action::Nothing
     }
 
-    /// Has the lines around the chosen one shown. They may have been edited since they were.
+    /// Requests the lines around the chosen line. The file may have changed, so nothing is cached.
     fn show(&mut self) -> Action {
         match self.place() {
             Some(place) => Action::Show(place),
@@ -241,13 +244,13 @@ impl State {
         self.show()
     }
 
-    /// Takes in what was pasted: as one line.
+    /// Inserts pasted text as one line.
     pub(super) fn paste(&mut self, text: &str) -> Action {
         let pasted = text.trim_end_matches(['\n', '\r']).chars();
         let pasted: Vec<char> = pasted
             .map(|c| if c.is_control() { ' ' } else { c })
             .collect();
-        // At once, since each change of the input costs as much as it is long.
+        // Insert all at once: each change of the input costs time in proportion to its length.
         let at = self.input.cursor();
         let before = self.input.value().chars().take(at);
         let after = self.input.value().chars().skip(at);
@@ -256,7 +259,7 @@ impl State {
         Action::Ask
     }
 
-    /// Does what a key means.
+    /// Handles a key.
     pub(super) fn key(&mut self, key: KeyEvent) -> Action {
         self.notice = None;
         let control = key.modifiers == KeyModifiers::CONTROL;
@@ -273,7 +276,7 @@ impl State {
             KeyCode::Home if control => return self.choose(0),
             KeyCode::End if control => return self.choose(usize::MAX),
             KeyCode::Enter => {
-                // Only what is asked for now is what somebody means.
+                // Open a file only if the answer belongs to the current question.
                 let is_meant = !self.waits && self.problem.is_none();
                 return match self.place().filter(|_| is_meant) {
                     Some(Place { path, line }) => Action::Edit { path, line },
@@ -288,7 +291,7 @@ impl State {
             KeyCode::Char('c') if alt => self.turn_case(),
             KeyCode::F(5) => self.fuzzy = (self.fuzzy + 1) % (MAX_FUZZY + 1),
             KeyCode::Char('e') if alt => self.fuzzy = (self.fuzzy + 1) % (MAX_FUZZY + 1),
-            // Somebody has edited files.
+            // Search again: files may have been edited.
             KeyCode::Char('r') if control => {}
             _ => {
                 let Some(request) = to_input_request(&Event::Key(key)) else {
@@ -318,7 +321,7 @@ pub(super) mod tests {
     use super::*;
     use serde_json::json;
 
-    /// An answer with these lines, all of which have `fn` in them.
+    /// Returns an answer with the given lines. Each line must contain `fn`.
     pub(in super::super) fn answer(number: u64, lines: &[(&str, u64, &str)]) -> Told {
         let matches: Vec<_> = lines
             .iter()
@@ -369,7 +372,7 @@ pub(super) mod tests {
         assert_eq!(request.pattern, "fn");
         assert_eq!(request.max_results, Some(MAX_RESULTS));
         assert_eq!((request.fixed_strings, request.fuzzy), (false, None));
-        // Pasted lines are one, and are not Enter.
+        // Pasted line breaks become spaces, and don't act as Enter.
         assert_eq!(state.paste("a\nb\n"), Action::Ask);
         assert_eq!(state.input.value(), "fa bn");
         assert_eq!(state.input.cursor(), 4);
@@ -409,7 +412,7 @@ pub(super) mod tests {
         let shown = state.hear(answer(second, &[("b.rs", 2, "fn b")]));
         assert_eq!(shown, Action::Show(place("b.rs", 2)));
         assert!(!state.waits);
-        // A question that is not valid leaves what was found.
+        // An invalid question keeps the previous answer.
         let third = state.begin().number;
         let told = Told::Answer {
             number: third,
@@ -451,12 +454,12 @@ pub(super) mod tests {
             first: 1,
             lines: Ok(vec!["x".to_string()]),
         };
-        // While another answer is awaited, nobody means this one.
+        // While a new answer is missing, Enter does not open the old one.
         state.begin();
         assert_eq!(press(&mut state, KeyCode::Enter), Action::Nothing);
         let number = state.number;
         state.hear(answer(number, &all));
-        // What is not about it comes too late.
+        // A preview of another line is ignored.
         state.hear(lines("a.rs", 5));
         assert_eq!(state.preview, None);
         state.hear(lines("b.rs", 2));

@@ -1,6 +1,7 @@
-//! What the screen shows.
+//! Drawing of the interactive search.
 //!
-//! Owns where things stand and how lines are fitted. Control characters never reach the terminal: they are escaped as everywhere.
+//! Owns the layout of the screen, and shortens lines to fit. Control characters never reach the
+//! terminal: they are escaped, as in all other output.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Position, Rect};
@@ -14,15 +15,15 @@ use crate::tool::render::escape_controls;
 use crate::tool::request::Case;
 use crate::tool::response::Record;
 
-/// Columns from which on the list and the preview stand side by side.
+/// Minimum width, in columns, for the preview beside the list.
 const WIDE: u16 = 110;
 
-/// Rows below which there is no preview beneath the list.
+/// Minimum height, in rows, for the preview below the list.
 const HIGH: u16 = 18;
 
 const HELP: &str = "↑↓ choose · Enter edit · F2 text · F3 words · F4 case · F5 edits · Esc quit";
 
-/// Draws all of it.
+/// Draws the whole screen.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State) {
     let [question, options, middle, said, help] = Layout::vertical([
         Constraint::Length(1),
@@ -77,7 +78,7 @@ fn draw_question(frame: &mut Frame<'_>, area: Rect, state: &State) {
     frame.set_cursor_position(Position::new(start + cursor as u16, area.y));
 }
 
-/// What the pattern is, and how it is compared.
+/// Returns the line with the search options.
 fn options_line(state: &State) -> Line<'_> {
     let on = |is: bool| match is {
         true => Style::new().fg(Color::Yellow),
@@ -112,7 +113,7 @@ fn options_line(state: &State) -> Line<'_> {
     ])
 }
 
-/// What came of it.
+/// Returns the status line: an error, or the number of matches.
 fn said_line(state: &State) -> Line<'_> {
     if let Some(problem) = state.notice.as_ref().or(state.problem.as_ref()) {
         let first = problem.lines().next().unwrap_or_default();
@@ -175,19 +176,19 @@ fn draw_list(frame: &mut Frame<'_>, area: Rect, state: &mut State) {
     state.page = usize::from(area.height).saturating_sub(1).max(1);
     state.list.select(chosen);
     if chosen == Some(1) {
-        // With the name of its file.
+        // Keep the first file's name in view.
         *state.list.offset_mut() = 0;
     }
     frame.render_stateful_widget(list, area, &mut state.list);
 }
 
-/// A line that was found, with its match in view.
+/// Formats a matching line, scrolled so that the match is visible.
 fn found_line(record: &Record, width: usize) -> Line<'static> {
     let number = format!("{:>5} ", record.data.line_number);
     let room = width.saturating_sub(number.len());
     let (before, matched, after) = parts(record);
     let before = shown(before.trim_start());
-    // The match stands in the second half at the latest.
+    // Keep at most half of the width for the text before the match.
     let cut = tail(&before, room / 2);
     let mut spans = vec![Span::raw(number).dark_gray()];
     if cut.len() < before.len() {
@@ -206,7 +207,8 @@ fn marked() -> Style {
     Style::new().fg(Color::Black).bg(Color::Yellow)
 }
 
-/// The line before its match, the match, and the rest. Where the match is not to be seen, all is rest.
+/// Splits a line into the parts before, in and after the match. If the match is not in the text,
+/// the third part is the whole line.
 fn parts(record: &Record) -> (&str, &str, &str) {
     let line = record.data.lines.text.as_str();
     let parts = record.place_of_match().and_then(|(start, end)| {
@@ -215,7 +217,7 @@ fn parts(record: &Record) -> (&str, &str, &str) {
     parts.unwrap_or(("", "", line))
 }
 
-/// The end of a text, at most so many columns wide.
+/// Returns the longest suffix that is at most `columns` wide.
 fn tail(text: &str, columns: usize) -> &str {
     let mut width = 0;
     for (at, c) in text.char_indices().rev() {
@@ -227,7 +229,7 @@ fn tail(text: &str, columns: usize) -> &str {
     text
 }
 
-/// The beginning of a text, at most so many columns wide.
+/// Returns the longest prefix that is at most `columns` wide.
 fn head(text: &str, columns: usize) -> &str {
     let mut width = 0;
     for (at, c) in text.char_indices() {
@@ -239,12 +241,12 @@ fn head(text: &str, columns: usize) -> &str {
     text
 }
 
-/// What is left of a text behind so many columns.
+/// Returns the text without its first `columns` columns.
 fn behind(text: &str, columns: usize) -> &str {
     text.get(head(text, columns).len()..).unwrap_or_default()
 }
 
-/// A text as it may be shown.
+/// Escapes a text for the terminal.
 fn shown(text: &str) -> String {
     escape_controls(text).replace('\t', "    ")
 }
@@ -268,13 +270,13 @@ fn draw_preview(frame: &mut Frame<'_>, area: Rect, state: &State) {
         Ok(lines) => lines,
         Err(why) => return frame.render_widget(Line::from(shown(why)).red(), text),
     };
-    // The line itself a third from the top.
+    // Place the chosen line a third from the top.
     let at = preview.place.line.saturating_sub(preview.first);
     let at = usize::try_from(at).unwrap_or(0);
     let start = at.saturating_sub(usize::from(text.height) / 3);
     let (before, matched, after) = parts(record);
     let (before, matched) = (shown(before), shown(matched));
-    // All lines begin further to the right where else the match would not be in view.
+    // Scroll all lines to the right if the match would not be visible otherwise.
     let room = usize::from(text.width).saturating_sub(6);
     let end = before.width() + matched.width().min(room);
     let left = match end > room {
@@ -286,7 +288,7 @@ fn draw_preview(frame: &mut Frame<'_>, area: Rect, state: &State) {
         .take(usize::from(text.height))
         .map(|(number, line)| {
             let number_shown = Span::raw(format!("{number:>5} ")).dark_gray();
-            // It may have been edited since it was found.
+            // The line may have been edited since the search.
             if number == preview.place.line && *line == record.data.lines.text {
                 return Line::from(vec![
                     number_shown,
@@ -352,7 +354,7 @@ mod tests {
         );
         assert_eq!(rows[2], "src/a.rs");
         assert_eq!(rows[3], "    3 pub fn one() {}");
-        // Nothing that a file holds moves the cursor or changes colours.
+        // File contents never move the cursor or change colours.
         assert_eq!(rows[4], "    9 fn \\x1b[31mtwo()");
         assert_eq!(rows[5], "src/b.rs");
         assert_eq!(rows[6], "   12 fn three()");
@@ -436,7 +438,7 @@ mod tests {
             rows.contains("    3 xxx") && !rows.contains("short"),
             "{rows}"
         );
-        // What bytes that were no UTF-8 are shown as is longer than they are.
+        // The replacement of invalid UTF-8 has more bytes than the original.
         let line = "\u{fffd}\u{fffd} fn here";
         let mut state = State::new("/t".to_string(), "fn".to_string());
         let number = state.begin().number;

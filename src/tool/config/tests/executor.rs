@@ -1,4 +1,4 @@
-//! Tests of `[executor]`, and of names that are unknown at any depth.
+//! Tests of `[executor]`, and of unknown names at any depth.
 
 use super::*;
 
@@ -49,7 +49,7 @@ fn exec_4_scopes_are_read_and_what_is_wrong_with_them_is_told() {
         ],
     );
     assert_problem(load("[executor]\nkey = []\n"), &["key"]);
-    // A secret key that was written there by mistake gets into no log.
+    // A secret key that a user pasted by mistake must not reach a log.
     for keys in [
         "keys = \"k4.secret.SECRET\"",
         "keys = k4.secret.SECRET",
@@ -69,7 +69,7 @@ fn exec_4_scopes_are_read_and_what_is_wrong_with_them_is_told() {
         assert!(!said.contains("SECRET"), "{said}");
         assert_problem(found, &["c.toml:2:"]);
     }
-    // Relative places start where the file is.
+    // Relative paths start at the directory of the configuration file.
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("c.toml");
     std::fs::write(&file, "[executor]\nstore = \"r.db\"\n[executor.scopes.a]\nkind = \"csv\"\nlocation = \"a.csv\"\nprimary_key = \"id\"\n").unwrap();
@@ -81,7 +81,7 @@ fn exec_4_scopes_are_read_and_what_is_wrong_with_them_is_told() {
     assert_eq!(config.executor.store, Some(dir.path().join("r.db")));
 }
 
-/// Words that only the reader of this program's text knows.
+/// Words of the TOML and serde libraries, which a user would not understand.
 const FOREIGN: [&str; 8] = [
     "unknown field",
     "missing field",
@@ -265,7 +265,7 @@ fn values_of_the_executor_are_answered_with_key_value_and_place() {
         assert!(FOREIGN.iter().all(|word| !said.contains(word)), "{said}");
         assert_problem(found, parts);
     }
-    // Everything that is wrong is said at once, in order.
+    // One error reports all problems, in order.
     let error =
         load("[executor]\nx = 1\nstore = 2\n[executor.scopes.a]\ny = 3\nz = 4\n").unwrap_err();
     let lines = error

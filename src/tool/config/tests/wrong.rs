@@ -1,4 +1,4 @@
-//! Tests of what is said about configurations that can't be used.
+//! Tests of the messages about configurations that can't be used.
 
 use super::*;
 use crate::tool::error::ToolError;
@@ -80,7 +80,7 @@ fn what_stands_in_the_wrong_place_is_not_passed_over() {
     ] {
         assert_problem(load(text), &[&format!("c.toml:{at}"), meant]);
     }
-    // What has none of the names is another program's.
+    // A table without any of our names belongs to another program.
     for text in [
         "[tool.black]\nline = 1",
         "[search]\nenabled = true",
@@ -273,7 +273,7 @@ fn cfg_lsi_val_01_a_wrong_value_is_answered_with_key_value_range_and_place() {
             "character class",
         ],
     );
-    // A whole number for a fraction is fine.
+    // A whole number is accepted where a fraction is expected.
     let whole = load("[tools.search]\nindex_maint_budget_fraction = 1").unwrap();
     assert!((whole.search.index_maint_budget_fraction - 1.0).abs() < f64::EPSILON);
 }
@@ -374,7 +374,7 @@ fn columns_count_characters() {
 }
 
 proptest::proptest! {
-    /// Whatever a file or a setting holds, it is read or refused with a place and a reason.
+    /// Any file or setting is either read or refused with a place and a reason.
     #[test]
     fn no_text_is_too_strange_to_be_answered(
         text in "(\\PC|[\\[\\]=\"'{}.,#\n\r\t\u{0}é]){0,40}",

@@ -74,7 +74,7 @@ fn ggrep_a_client_has_no_more_than_its_share_of_places() {
         arrive(&mut admission, "a"),
         Arrival::Queued { .. }
     ));
-    // Another one is let in, although one waits.
+    // Another client's query runs, although one waits.
     assert!(matches!(arrive(&mut admission, "b"), Arrival::Admitted(_)));
 }
 
@@ -100,7 +100,7 @@ fn ggrep_a_flood_delays_its_own_client_only() {
 fn ggrep_what_was_given_up_has_cost_nothing() {
     let mut admission = Admission::new(Bounds::new(1, 100));
     let running = ticket(arrive(&mut admission, "x"));
-    // As somebody types who takes each question back for the next one.
+    // Like a search box that replaces each query by the next one.
     for _ in 0..50 {
         let given_up = ticket(arrive(&mut admission, "types"));
         assert!(admission.give_up(given_up));
@@ -151,7 +151,7 @@ fn ggrep_nobody_fills_the_queue_alone() {
         other => panic!("{other:?}"),
     }
     assert_eq!(admission.waiting(), 4);
-    // Two against two is even.
+    // Two waiting queries each are even.
     assert!(matches!(
         arrive(&mut admission, "polite"),
         Arrival::Queued { .. }
@@ -225,7 +225,7 @@ proptest! {
             prop_assert!(running.len() <= concurrent && waiting.len() <= depth);
             prop_assert!(admission.clients() <= 5);
         }
-        // Everybody who waits gets in.
+        // Every waiting query runs in the end.
         while let Some(one) = running.pop() {
             let next = admission.leave(one, 1);
             waiting.retain(|one| !next.contains(one));
@@ -236,15 +236,15 @@ proptest! {
     }
 }
 
-/// A machine that runs queries for as long as their kind takes. Its clock is a number.
+/// A simulated machine: a query runs for as long as its kind takes. Its clock is a number.
 struct Machine {
     admission: Admission,
     now_us: u64,
-    /// When each ends that runs.
+    /// The end of each running query.
     ends: BTreeMap<Ticket, u64>,
-    /// Whose each is, of which kind, and when it came.
+    /// The client, the kind and the start of each query.
     asked: BTreeMap<Ticket, (String, Kind, u64)>,
-    /// How long the calls of tools waited.
+    /// How long tool calls waited.
     waits: Vec<u64>,
     answered: BTreeMap<String, u64>,
 }
@@ -292,7 +292,7 @@ impl Machine {
         self.ends.insert(ticket, self.now_us + takes(*kind));
     }
 
-    /// Goes on to the next end; each client asks the same again.
+    /// Advances to the next end; the client repeats its query.
     fn step(&mut self) {
         let (ticket, end) = self
             .ends
@@ -320,7 +320,7 @@ fn ggrep_the_call_of_a_tool_waits_for_no_more_than_about_one_question() {
                 machine.ask(&format!("asks {client}"), Kind::Search);
             }
             machine.ask("tool", Kind::Tool);
-            // Until it is known what each kind takes.
+            // Warm up until each kind was measured.
             while machine.answered.get("tool").is_none_or(|count| *count < 3) {
                 machine.step();
             }
@@ -333,7 +333,7 @@ fn ggrep_the_call_of_a_tool_waits_for_no_more_than_about_one_question() {
         let (waits, answered) = run();
         let most = waits.iter().max().unwrap();
         assert!(*most <= QUESTION_US + TOOL_US, "{concurrent}: {most} us");
-        // All others have their turns, none more than others.
+        // The other clients take turns equally.
         let of_questions = answered.iter().filter(|(client, _)| *client != "tool");
         let counts: Vec<u64> = of_questions.map(|(_, count)| *count).collect();
         let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
@@ -355,7 +355,7 @@ fn ggrep_many_short_calls_do_not_keep_a_long_question_waiting() {
     for _ in 0..4_000 {
         machine.step();
     }
-    // One of 21 clients has a share of the time, and not of the turns.
+    // One of 21 clients gets a share of the time, not of the turns.
     let share = machine.answered["asks"] * QUESTION_US * 100 / machine.now_us;
     assert!((3..=7).contains(&share), "{share} percent");
 }

@@ -1,6 +1,7 @@
-//! Looking for whatever may be wrong: the checks of `health`.
+//! The checks of `health`.
 //!
-//! Owns what counts as amiss. Nothing here changes anything, and nothing is said that was not looked at just now.
+//! Owns the decision which findings are `ok`, a warning or a failure. A check changes nothing, and
+//! reports only facts that it has just read.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -20,22 +21,22 @@ use crate::tool::daemon::git::git_dir;
 use crate::tool::daemon::report::{Check, Severity};
 use crate::tool::indexing::index_traversal;
 
-/// What is said where there is nothing to look at.
+/// The message of checks that need an index where there is no index.
 const NO_INDEX: &str = "there is no index, so that the whole tree is searched";
 
-/// Files that are compared with what the index has of them.
+/// How many files the check compares with the catalog.
 const SAMPLE: usize = 1_000;
 
-/// Paths that are looked at.
+/// How many paths the check reads at most.
 const PATHS: usize = 200_000;
 
-/// From how many percent of a budget on it is warned.
+/// The percentage of a budget from which on the check warns.
 const NEAR: u64 = 90;
 
 /// How long git may take to list files.
 const HEALTH_GIT: Duration = Duration::from_secs(5);
 
-/// What is looked at in each index.
+/// The codes of the checks of each index.
 const OF_INDEX: [&str; 7] = [
     "manifest_present",
     "segments_present",
@@ -47,7 +48,7 @@ const OF_INDEX: [&str; 7] = [
 ];
 
 impl Inspected<'_> {
-    /// Looks at everything. Reads all of the index, and asks git for files that it does not know.
+    /// Runs all checks. They read the whole index, and run git to count untracked files.
     pub(in crate::tool::daemon) fn health(&self) -> (Option<String>, Vec<Check>) {
         let in_use = self.search.and_then(|indexes| self.in_use(indexes));
         let report = in_use.as_ref().map(|one| &one.report);
@@ -56,7 +57,7 @@ impl Inspected<'_> {
             Some(in_use) => self.of_index(in_use),
             None => self.without_index(&OF_INDEX),
         };
-        // The other tool has an index of its own, and what is wrong with that counts alike.
+        // `search_files` may have an index of its own; its findings count alike.
         let other = self.files.and_then(|indexes| self.in_use(indexes));
         let has_own = |other: &&InUse<'_>| other.snapshot.is_some() || failed(other);
         if let Some(other) = other.as_ref().filter(has_own) {
@@ -87,7 +88,7 @@ impl Inspected<'_> {
         (snapshot.map(|snapshot| (self.name_of)(snapshot)), checks)
     }
 
-    /// Looks at one index: one check for each of [`OF_INDEX`], in that order.
+    /// Checks one index: one check for each of [`OF_INDEX`], in that order.
     fn of_index(&self, in_use: &InUse<'_>) -> Vec<Check> {
         let snapshot = in_use.snapshot.as_deref();
         let mut checks = vec![manifest(in_use), segments(in_use)];
@@ -107,7 +108,7 @@ impl Inspected<'_> {
         checks
     }
 
-    /// Looks at what there is where there is no index: the tree itself.
+    /// Checks the paths of the tree itself, where there is no index.
     fn without_index(&self, codes: &[&str]) -> Vec<Check> {
         let paths = self.walked();
         let of = |code: &&str| match *code {
@@ -118,7 +119,7 @@ impl Inspected<'_> {
         codes.iter().map(of).collect()
     }
 
-    /// Walks the tree, until there are enough files or too many directories.
+    /// Walks the tree, up to [`PATHS`] files and as many directories.
     fn walked(&self) -> Paths {
         let mut paths = Paths {
             all: Vec::new(),
@@ -154,13 +155,13 @@ impl Inspected<'_> {
                 match entry {
                     Entry::Dir(node) => todo.push(node),
                     Entry::File(file, _) => {
-                        // A link that is followed may lead to any place where searches may go.
+                        // A followed link may lead to any place that the sandbox allows.
                         let real = file.absolute();
                         let inside = allowed.iter().any(|root| real.starts_with(root));
                         paths.outside += usize::from(!inside);
                         paths.all.push(file.logical());
                     }
-                    // What can't be read has no paths.
+                    // Unreadable entries have no paths.
                     Entry::Error(..) => {}
                 }
             }
@@ -171,7 +172,7 @@ impl Inspected<'_> {
         paths
     }
 
-    /// Looks at what the catalog says.
+    /// Runs the checks that read the catalog.
     fn catalog(&self, in_use: &InUse<'_>, snapshot: &Snapshot) -> Result<Vec<Check>, FormatError> {
         let paths = Paths::of(snapshot)?;
         Ok(vec![
@@ -184,7 +185,7 @@ impl Inspected<'_> {
     }
 }
 
-/// Returns whether the index could not be built, or not be renewed, when that was last tried.
+/// Returns whether the last attempt to build or merge the index failed.
 fn failed(in_use: &InUse<'_>) -> bool {
     let works = in_use.report.works;
     let all = [works.build, works.merge].into_iter().flatten();
@@ -215,7 +216,7 @@ fn manifest(in_use: &InUse<'_>) -> Check {
                     manifest.state.sequence, manifest.segments[0].files
                 ),
             ),
-            // What was built beside another process that writes is kept later.
+            // The index was built while another process was writing, so it is stored later.
             Err(_) if snapshot.generation().is_none() => {
                 ok(code, "the index is in memory until it can be kept")
             }
@@ -272,7 +273,8 @@ fn segments(in_use: &InUse<'_>) -> Check {
 }
 
 impl Inspected<'_> {
-    /// Compares files with what the snapshot has of them: for each of these ranks whether the file is still as it was.
+    /// Compares the files of these ranks with the catalog; returns for each whether it is
+    /// unchanged.
     fn unchanged(
         &self,
         in_use: &InUse<'_>,
@@ -298,7 +300,8 @@ impl Inspected<'_> {
         Ok(all)
     }
 
-    /// No file that is gone or replaced may come out as a candidate, and none may count as one that is neither.
+    /// Checks that no file that is gone or replaced is a candidate, and that each file with a
+    /// tombstone is really gone or replaced.
     fn tombstones(&self, in_use: &InUse<'_>, snapshot: &Snapshot) -> Result<Check, FormatError> {
         let code = "tombstones_enforced";
         let overlay = snapshot.overlay();
@@ -334,7 +337,8 @@ impl Inspected<'_> {
         })
     }
 
-    /// What the catalog says of files has to be what they are, unless a change is known.
+    /// Compares files with the catalog. A difference is fine if a change of the tree is already
+    /// known.
     fn drift(&self, in_use: &InUse<'_>, snapshot: &Snapshot) -> Result<Check, FormatError> {
         let code = "catalog_drift";
         let files = snapshot.segment().file_count();
@@ -462,7 +466,7 @@ impl Inspected<'_> {
         }
     }
 
-    /// No file may be there that was only begun.
+    /// Checks that no unfinished files were left behind.
     fn leftovers(&self, report: Option<&Report>) -> Check {
         let code = "artifact_integrity";
         let mut begun = Vec::new();
@@ -530,23 +534,23 @@ impl Inspected<'_> {
     }
 }
 
-/// Paths of files that are searched, up to [`PATHS`] of them, and how many there are, if that is known.
+/// Up to [`PATHS`] paths of searched files, and the total number if that is known.
 struct Paths {
     all: Vec<PathBuf>,
     of: Option<u64>,
-    /// How many of them are, behind links, where no search may go.
+    /// How many of the paths lead outside of the sandbox through links.
     outside: usize,
 }
 
 impl Paths {
-    /// Takes them from a snapshot: those of the segment that are still there, and those beside it.
+    /// Returns the paths of a snapshot: live files of the segment, and extra files of the overlay.
     fn of(snapshot: &Snapshot) -> Result<Paths, FormatError> {
         let (segment, overlay) = (snapshot.segment(), snapshot.overlay());
         let files = segment.file_count();
         let live = without_dead(snapshot, 0..files, None);
         let ranks = (0..files).filter(|rank| live.as_ref().is_none_or(|live| live.contains(*rank)));
         let of = u64::from(files - overlay.dead_count()) + overlay.extras().len() as u64;
-        // Of what is beside the segment least is known.
+        // The paths of extra files come first, since less is known about them.
         let mut all: Vec<PathBuf> = overlay
             .extras()
             .iter()
@@ -572,7 +576,7 @@ impl Paths {
         }
     }
 
-    /// Every path has to lead downwards from the root.
+    /// Checks that every path leads downwards from the root.
     fn safety(&self) -> Check {
         let code = "path_safety";
         let inside = |path: &&PathBuf| {
@@ -593,7 +597,7 @@ impl Paths {
         }
     }
 
-    /// Paths that differ in case only are one file on some systems.
+    /// Checks for paths that differ in case only: on some systems they are one file.
     fn collisions(&self) -> Check {
         let code = "casefold_collisions";
         let fold = |path: &PathBuf| {
@@ -619,7 +623,7 @@ impl Paths {
     }
 }
 
-/// What is beside the segment has to be little.
+/// Checks that the overlay is small compared with the segment.
 fn growth(snapshot: &Snapshot) -> Check {
     let overlay = snapshot.overlay();
     let (files, dead, beside) = (
@@ -631,14 +635,15 @@ fn growth(snapshot: &Snapshot) -> Check {
     let message = format!(
         "1 segment with {files} files and {bytes} bytes, {dead} tombstones, {beside} files beside it"
     );
-    // A merge comes at an eighth, or at two thousand if that is more; where it can't, this grows on.
+    // A merge is due at an eighth of the files, or at 2,048 changes if that is more. The overlay
+    // grows on where no merge is possible.
     match dead + beside > 2 * (files / 8).max(2_048) {
         true => warn("segment_growth", format!("{message}; a merge is overdue")),
         false => ok("segment_growth", message),
     }
 }
 
-/// Warns of a budget for which an index was refused, although what is kept is within it.
+/// Warns about the budget for which an index was refused, even if the current use is within it.
 fn note_refusal(budgets: &mut [Check], in_use: &InUse<'_>) {
     let Some(why) = in_use.report.why.as_ref().filter(|_| failed(in_use)) else {
         return;
@@ -653,7 +658,7 @@ fn note_refusal(budgets: &mut [Check], in_use: &InUse<'_>) {
             continue;
         }
         check.severity = check.severity.max(Severity::Warn);
-        // What was refused says itself what to do.
+        // The reason of the refusal already says what to do.
         check.message = format!(
             "{}; an index of this tree was refused: {why}",
             check.message

@@ -1,6 +1,6 @@
-//! One request: let in, run, counted and noted.
+//! One request: admits it, runs it, counts it and logs it.
 //!
-//! Owns when a query may run, on which threads, and until when. Searching itself is the service's.
+//! Owns when a query may run, on which threads, and until when. The service does the search.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -23,12 +23,13 @@ use crate::tool::daemon::report::Exposition;
 use crate::tool::daemon::request::Asked;
 use crate::tool::daemon::service::{Admitted, Answer, Facts, ended, payload};
 
-/// How much longer than its time a search may take to notice that it is over, before its client is answered without it.
+/// How long a search may overrun its time limit before its client gets a timeout without its
+/// result.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A request that is to be let in, and when it came.
+/// A request before admission.
 pub(super) struct Coming<'a> {
-    /// Where the messages of an answer go that come before the last one.
+    /// Receives the messages of an answer except for the last one.
     pub(super) parts: mpsc::Sender<Vec<u8>>,
     pub(super) active: &'a Arc<Active>,
     pub(super) client: &'a Client,
@@ -38,7 +39,7 @@ pub(super) struct Coming<'a> {
 
 /// Answers a request, and counts it if it is a query.
 pub(super) async fn answer(asked: Asked, coming: Coming<'_>, shared: &Arc<Shared>) -> Vec<u8> {
-    // How long it may wait, and what is noted of it whatever becomes of it.
+    // The time limit, and the log fields that don't depend on the outcome.
     let (asked_for, facts) = match &asked {
         Asked::Search(query) => (
             query.timeout_ms.map(Duration::from_millis),
@@ -48,7 +49,7 @@ pub(super) async fn answer(asked: Asked, coming: Coming<'_>, shared: &Arc<Shared
         Asked::Status | Asked::Health | Asked::Metrics => {
             let told = coming.active.told.notified();
             let mut ending = shared.ending.subscribe();
-            // The ends come first: looking that was ended by one of them has not seen everything.
+            // Cancellation is checked first: an inspection that it interrupted is incomplete.
             return tokio::select! {
                 biased;
                 () = told => given_up(&coming),
@@ -72,7 +73,7 @@ pub(super) async fn answer(asked: Asked, coming: Coming<'_>, shared: &Arc<Shared
         Ok(permit) => {
             let waited = clock.now().saturating_duration_since(came);
             let deadline = match &asked {
-                // A tool keeps to its own time, and answers with what it has found by then.
+                // A tool has its own time limit, and answers with its partial result.
                 Asked::Tool(_) => Deadline::since(came, most, clock.clone()),
                 _ => deadline,
             };
@@ -94,8 +95,8 @@ pub(super) async fn answer(asked: Asked, coming: Coming<'_>, shared: &Arc<Shared
     }
 }
 
-/// Says that a request was cancelled: by its client, or by the end of the daemon. Only after the
-/// latter it is worth asking again, which `retry_after_ms` says.
+/// Returns the failure of a cancelled request. If the daemon ended, rather than the client
+/// cancelled, `retry_after_ms` says that a retry is worthwhile.
 fn given_up(coming: &Coming<'_>) -> Vec<u8> {
     let failure = match coming.active.is_cancelled() {
         true => ended(StopReason::Cancelled),
@@ -109,7 +110,7 @@ fn given_up(coming: &Coming<'_>) -> Vec<u8> {
     payload(&failure.of(coming.active.id.clone()))
 }
 
-/// Returns of which kind a query is, by which it is expected to take its time.
+/// Returns the kind of a query, from which admission estimates its duration.
 fn kind_of(asked: &Asked) -> Kind {
     match asked {
         Asked::Tool(call) if call.tool == question::NAME => Kind::Person,
@@ -118,8 +119,8 @@ fn kind_of(asked: &Asked) -> Kind {
     }
 }
 
-/// Writes a query to the log: what it was about stays out, and of the call of a tool what only questions have. Of refusals only their number is
-/// written, and that not often: who is refused comes again and again.
+/// Logs a query, without its text. The fields of ranked searches are left out for tool calls.
+/// Refusals are logged as a number, and rarely, since refused clients come again and again.
 pub(super) fn note(
     answer: &Answer,
     id: Option<&str>,
@@ -160,7 +161,7 @@ pub(super) fn note(
     );
 }
 
-/// Says how the daemon is. That never waits for queries, and queries don't wait for it.
+/// Answers `status`, `health` and `metrics`. They never wait for queries, nor queries for them.
 async fn inspect(asked: Asked, shared: &Arc<Shared>) -> Vec<u8> {
     let (counts, (running, waiting)) = (shared.metrics.counts(), shared.gate.counts());
     if asked == Asked::Metrics {
@@ -197,7 +198,7 @@ async fn inspect(asked: Asked, shared: &Arc<Shared>) -> Vec<u8> {
     })
 }
 
-/// Waits at the gate, but no longer than the answer may take or is wanted.
+/// Waits at the gate until the deadline or a cancellation.
 async fn let_in(
     coming: &Coming<'_>,
     kind: Kind,
@@ -214,18 +215,18 @@ async fn let_in(
     }
 }
 
-/// Runs a search on a thread that may block.
+/// Runs a search on a blocking thread.
 fn on_pool(search: impl FnOnce() -> Answer + Send + 'static) -> oneshot::Receiver<Answer> {
     let (tell, told) = oneshot::channel();
     tokio::task::spawn_blocking(move || {
-        // Nobody hears it whose client has gone.
+        // The receiver is gone if the client has disconnected.
         let _ = tell.send(search());
     });
     told
 }
 
-/// Runs a search on a thread of its own with a lower priority, which threads that it starts have as well. A thread can't take that
-/// back, so it ends with the search.
+/// Runs a search on a thread of its own with a lower priority, which the threads that it starts
+/// inherit. A thread can't raise its priority again, so it ends with the search.
 fn behind(search: impl FnOnce() -> Answer + Send + 'static) -> oneshot::Receiver<Answer> {
     let (tell, told) = oneshot::channel();
     let thread = std::thread::Builder::new().name("forge-search-behind".to_string());
@@ -233,12 +234,12 @@ fn behind(search: impl FnOnce() -> Answer + Send + 'static) -> oneshot::Receiver
         stand_back();
         let _ = tell.send(search());
     });
-    // Without a thread there is no answer, which is said.
+    // If the thread can't start, the receiver fails and the client gets an error.
     drop(started);
     told
 }
 
-/// Searches on a thread that may block.
+/// Runs an admitted query on a blocking thread.
 async fn run(
     asked: Asked,
     permit: Permit,
@@ -252,7 +253,7 @@ async fn run(
     let left = deadline.clone();
     let (stands_back, queued) = (permit.stands_back(), permit.was_queued());
     let search = move || {
-        // Until the search has really ended.
+        // Held until the search has really ended.
         let _permit = permit;
         let admitted = Admitted {
             id: running.id.clone(),
@@ -271,13 +272,14 @@ async fn run(
                     // The connection has ended.
                     Err(_) => ControlFlow::Break(()),
                 };
-                // A client may search by itself while it waits to be let in, not any more from now on.
+                // A client may search by itself while it waits for admission. This message ends
+                // that wait.
                 let _ = send(question::going_on());
                 shared.service.answer_question(call, admitted, &send)
             }
             Asked::Tool(call) => shared.service.call(call, admitted),
             Asked::Search(query) => shared.service.answer(query, admitted),
-            // Those are not let in.
+            // Other requests need no admission.
             _ => Failure::new(ErrorCode::Internal, "this is no query").into(),
         }
     };

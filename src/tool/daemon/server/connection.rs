@@ -1,6 +1,7 @@
-//! One connection: what is read of it, and what is answered in order.
+//! One connection: reads its requests, and answers them in order.
 //!
-//! Owns two tasks: one reads, and hears at once when a request is cancelled or the client goes; one answers, a request after the other.
+//! Owns two tasks. The reading task notices at once when a request is cancelled or the client
+//! disconnects. The answering task answers one request after the other.
 
 use std::io;
 use std::pin::pin;
@@ -26,42 +27,44 @@ use crate::tool::daemon::request::{Asked, Hello, Request};
 use crate::tool::daemon::service::{Answer, Ending, payload};
 use crate::tool::daemon::socket::Access;
 
-/// Requests of one connection that are not answered yet, at most: one that comes beyond that is refused, so that whatever cancels others
-/// is heard.
+/// The most unanswered requests of one connection. A further one is refused instead of delaying the
+/// reading task, so that cancellations still arrive.
 const PIPELINE: usize = 32;
 
-/// Answers of one connection, refusals included, that wait to be taken in. Beyond that nothing more is read of it.
+/// The most unsent answers of one connection, refusals included. At the limit the server stops
+/// reading from it.
 const UNSENT: usize = 1_024;
 
-/// Messages of an answer that wait to be sent before its search pauses.
+/// How many messages of an answer may wait to be sent before its search pauses.
 const PARTS: usize = 4;
 
-/// How long a client may take to take in a message of an answer before its last one.
+/// How long a client may take to receive a message of an answer, except for the last one.
 const SLOW: Duration = Duration::from_secs(5);
 
-/// How often a client is told that its search goes on, while nothing else is sent.
+/// The interval of keep-alive messages while a search sends nothing else.
 const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
 
-/// Bytes that are read at once.
+/// The size of a read, in bytes.
 const READ: usize = 16 << 10;
 
-/// How long a connection may be silent while more than three quarters of all that there may be are in use.
+/// How long a connection may be silent while more than three quarters of all connections are in
+/// use.
 const CROWDED: Duration = Duration::from_secs(10);
 
-/// How often a silent connection looks whether there are that many.
+/// How often a silent connection checks for that.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// How often it is looked whether a client has gone of which nothing is read.
+/// How often the server checks whether a client has disconnected while it reads nothing from it.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// A request of a connection that is not answered yet.
+/// An unanswered request of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Active {
     pub(super) id: Option<String>,
     pub(super) ending: Ending,
-    /// Told when the ending is.
+    /// Notified when `ending` is set.
     pub(super) told: Notify,
-    /// Whether the client cancelled it by its id.
+    /// Whether the client cancelled the request by its id.
     is_cancelled: AtomicBool,
 }
 
@@ -77,7 +80,7 @@ impl Active {
     }
 }
 
-/// The requests of a connection that are not answered yet, in order.
+/// The unanswered requests of a connection, in order.
 #[derive(Clone, Debug, Default)]
 struct Unanswered(Arc<Mutex<Vec<Arc<Active>>>>);
 
@@ -99,7 +102,7 @@ impl Unanswered {
         self.lock().retain(|one| !Arc::ptr_eq(one, active));
     }
 
-    /// Ends those with an id; returns whether there was one.
+    /// Cancels the requests with an id; returns whether there was one.
     fn cancel(&self, id: &str) -> bool {
         let all = self.lock();
         let meant = all.iter().filter(|one| one.id.as_deref() == Some(id));
@@ -125,12 +128,12 @@ impl Unanswered {
     }
 }
 
-/// What the reading task hands to the answering one.
+/// A job that the reading task hands to the answering task.
 enum Job {
-    /// A request, when it came, and its part of the backlog.
-    /// In a box, since each connection has room for some of these from its beginning.
+    /// A request, when it was received, and its part of the backlog. The request is boxed, since
+    /// each connection allocates its queue at the start.
     Ask(Box<Asked>, Arc<Active>, Instant, OwnedSemaphorePermit),
-    /// Something that is said as it is.
+    /// A message to send as it is.
     Say(Vec<u8>),
 }
 
@@ -138,8 +141,8 @@ enum Job {
 pub(super) async fn serve(stream: UnixStream, shared: Arc<Shared>) {
     let Ok(peer) = stream.peer_cred() else { return };
     let own = rustix::process::geteuid().as_raw();
-    // The mode of the socket says the same, where the system looks at that.
-    // What a group may is what the mode of the directory lets it.
+    // Not every system checks the mode of the socket, so the user is checked here as well. Members
+    // of the group are admitted by the mode of the directory.
     let is_open = shared.settings.access == Access::Group;
     if peer.uid() != own && peer.uid() != 0 && !is_open {
         return;
@@ -154,7 +157,7 @@ pub(super) async fn serve(stream: UnixStream, shared: Arc<Shared>) {
     let (client, share, welcome) = match welcomed {
         Ok((hello, welcome)) => {
             let client = match &hello.client_id {
-                // Of another user the same name is another client.
+                // The same name of another user is another client.
                 Some(id) => Client::Named(format!("{} {id}", peer.uid())),
                 None => Client::OfUser(peer.uid()),
             };
@@ -165,7 +168,7 @@ pub(super) async fn serve(stream: UnixStream, shared: Arc<Shared>) {
             (client, share, welcome)
         }
         Err(failure) => {
-            // Whoever can't take it in has gone.
+            // A client that can't receive the failure has disconnected.
             let _ = send(&mut write, &payload(&failure), &shared.settings).await;
             return;
         }
@@ -181,11 +184,11 @@ pub(super) async fn serve(stream: UnixStream, shared: Arc<Shared>) {
     });
     reader.read_all(&jobs, &unanswered, &shared).await;
     drop(jobs);
-    // What was asked is answered, if only by saying that it was cancelled.
+    // Every request gets an answer, if only that it was cancelled.
     let _ = answering.await;
 }
 
-/// Decides about the first message.
+/// Checks the first message, and returns the handshake and its answer.
 fn greet(frame: &[u8], shared: &Shared) -> Result<(Hello, Vec<u8>), Failure> {
     let (hello, welcome) = receive(frame, shared.service.store(), &PROTOCOL_VERSIONS)?;
     Ok((hello, payload(&welcome)))
@@ -202,13 +205,13 @@ enum Unread {
     Io(#[from] io::Error),
 }
 
-/// Reads frames.
+/// Reads the frames of a connection.
 struct Reader {
     read: OwnedReadHalf,
     decoder: Decoder,
-    /// What has come last. A connection that is silent has no buffer.
+    /// The last bytes that were read. A silent connection has no buffer.
     buffer: Vec<u8>,
-    /// Where in the buffer that begins what was not taken yet.
+    /// Where the unread rest of the buffer begins.
     taken: usize,
 }
 
@@ -222,7 +225,7 @@ impl Reader {
         }
     }
 
-    /// Returns the next frame that has come already, if one has.
+    /// Returns the next frame if all of it has been read.
     fn ready(&mut self) -> Result<Option<Vec<u8>>, FrameError> {
         let mut rest = self.buffer.get(self.taken..).unwrap_or_default();
         let frame = self.decoder.take(&mut rest)?;
@@ -233,7 +236,7 @@ impl Reader {
         Ok(frame)
     }
 
-    /// Waits for more bytes; returns false at the end of the stream. Losing this future loses nothing.
+    /// Waits for more bytes; returns false at the end of the stream. Cancel safe.
     async fn more(&mut self) -> io::Result<bool> {
         loop {
             self.read.readable().await?;
@@ -250,7 +253,7 @@ impl Reader {
         }
     }
 
-    /// Waits until the client has closed its end, without reading what it sent before.
+    /// Waits until the client has closed its end, without reading anything.
     async fn gone(&self) {
         loop {
             sleep(GLANCE).await;
@@ -287,8 +290,8 @@ impl Reader {
         }
     }
 
-    /// Reads requests until the client goes, something is wrong with the stream, or the daemon ends. Whatever is not answered then is
-    /// cancelled.
+    /// Reads requests until the client disconnects, the stream is malformed, or the daemon ends.
+    /// Then cancels every unanswered request.
     async fn read_all(
         &mut self,
         jobs: &mpsc::Sender<Job>,
@@ -296,7 +299,7 @@ impl Reader {
         shared: &Shared,
     ) {
         let mut ending = shared.ending.subscribe();
-        // When the message began that is being read, and since when nothing has come.
+        // When the current message began, and since when the connection has been silent.
         let (mut begun, mut silent) = (None, tokio::time::Instant::now());
         let last = loop {
             let frame = match self.ready() {
@@ -315,7 +318,7 @@ impl Reader {
             }
             let now = tokio::time::Instant::now();
             let (patience, until) = match self.decoder.is_within() {
-                // Whatever of it came meanwhile.
+                // Further bytes don't extend the time limit of a message that has begun.
                 true => {
                     let patience = shared.settings.patience;
                     (patience, *begun.get_or_insert(now) + patience)
@@ -331,14 +334,14 @@ impl Reader {
             let read = tokio::select! {
                 _ = ending.wait_for(|ending| *ending) => break None,
                 read = timeout_at(until, self.more()) => read,
-                // Nobody takes in answers any more.
+                // The answering task has ended.
                 () = jobs.closed() => break None,
             };
             match read {
                 Ok(Ok(true)) => silent = tokio::time::Instant::now(),
                 Ok(Ok(false)) => break self.decoder.end().err().map(Unread::Frame),
                 Ok(Err(error)) => break Some(Unread::Io(error)),
-                // Who waits for an answer is not silent.
+                // A client that waits for an answer is not silent.
                 Err(_) if !self.decoder.is_within() && !unanswered.is_empty() => {
                     silent = tokio::time::Instant::now();
                 }
@@ -348,14 +351,14 @@ impl Reader {
         };
         if let Some(why) = last {
             let failure = Failure::new(ErrorCode::InvalidRequest, why.to_string());
-            // Where there is no room for it, the client does not listen.
+            // If the queue is full, the client does not read its answers.
             let _ = jobs.try_send(Job::Say(payload(&failure)));
         }
         unanswered.cancel_all();
     }
 }
 
-/// Makes of a frame what is to be done.
+/// Turns a frame into a job.
 fn job(frame: &[u8], unanswered: &Unanswered, shared: &Shared) -> Job {
     let request = match Request::parse(frame) {
         Ok(request) => request,
@@ -380,7 +383,8 @@ fn job(frame: &[u8], unanswered: &Unanswered, shared: &Shared) -> Job {
                 let failure = shared.gate.refuse("too much is waiting to be begun");
                 return refused(failure.of(id), shared);
             };
-            // So that also a refusal can be told from others. In deterministic mode the id is made of what is asked.
+            // An id lets clients tell refusals apart. In deterministic mode it is computed from the
+            // query.
             let needs_one = match &request.asked {
                 Asked::Search(query) => !query.deterministic,
                 asked => matches!(asked, Asked::Tool(_)),
@@ -394,7 +398,7 @@ fn job(frame: &[u8], unanswered: &Unanswered, shared: &Shared) -> Job {
     }
 }
 
-/// Refuses a request that never came to the gate; it counts like one that the gate has refused.
+/// Refuses a request before it gets to the gate. It counts like a refusal by the gate.
 fn refused(failure: Failure, shared: &Shared) -> Job {
     let answer = Answer::from(failure);
     shared.metrics.refused(&answer);
@@ -447,18 +451,18 @@ async fn answer_all(
     }
 }
 
-/// Sends the messages of an answer while it is made; returns the last one, which is not sent yet.
+/// Sends the messages of an answer while the search produces them; returns the last one, unsent.
 ///
 /// # Errors
 ///
-/// The client takes nothing in.
+/// An [`io::Error`] if the client does not receive a message in time.
 async fn send_parts(
     answering: impl Future<Output = Vec<u8>>,
     parts: &mut mpsc::Receiver<Vec<u8>>,
     write: &mut OwnedWriteHalf,
     settings: &Settings,
 ) -> io::Result<Vec<u8>> {
-    // A search whose client is slow keeps its turn for no longer than this.
+    // A search of a slow client keeps its permit for no longer than this.
     let settings = Settings {
         patience: settings.patience.min(SLOW),
         ..*settings
@@ -467,7 +471,7 @@ async fn send_parts(
     let mut has_begun = false;
     let last = loop {
         tokio::select! {
-            // What was sent before the last message comes before it.
+            // Messages that were queued before the last one are sent first.
             biased;
             Some(part) = parts.recv() => {
                 has_begun = true;

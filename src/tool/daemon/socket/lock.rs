@@ -1,6 +1,6 @@
-//! The locks: who may be a daemon, who starts one, and where it noted that it listens.
+//! The locks: which process is the daemon, which one may start it, and where it noted its socket.
 //!
-//! Owns that no file is taken for a lock that is none. What listens is its parent's.
+//! Owns the check that no other file is taken for a lock. The parent module owns the socket itself.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -16,24 +16,23 @@ use super::{Access, SocketError, beside, dir_of, private_dir};
 use crate::tool::daemon::handshake::Store;
 use crate::tool::daemon::identity::socket_name;
 
-/// How often a lock is tried that somebody may only be looking at, and how far apart.
+/// How often a lock is tried that a reader may hold for a moment, and how far apart.
 const GLANCES: u32 = 5;
 const GLANCE: Duration = Duration::from_millis(4);
 
-/// How often a lock is taken whose file is removed meanwhile.
+/// How often a lock is taken again after its file was removed.
 const TRIES: u32 = 100;
 
-/// The ending of the name of a note.
+/// The extension of a note.
 const NOTE: &str = "daemon";
 
-/// The longest note, in bytes: two paths, and what belongs to them.
+/// The longest note, in bytes: two paths and the short fields.
 const LONGEST_NOTE: u64 = 10_000;
 
-/// A lock that this process holds. Its file is removed when this is dropped, before the lock is
-/// given back.
+/// A lock that this process holds. Dropping it removes its file, then releases the lock.
 ///
-/// Whoever opened the file before that locks a file that is no longer at the path. So a lock
-/// counts only if its file is still there, and is taken again otherwise.
+/// A process that opened the file before its removal locks a file that is no longer at the path. So
+/// a lock counts only if its file is still there. Otherwise it is taken again.
 #[derive(Debug)]
 pub(super) struct Held {
     path: PathBuf,
@@ -41,7 +40,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Takes the lock at a path, if nobody else has it. Makes its file, if there is none.
+    /// Takes the lock at a path, if it is free. Creates its file if it is missing.
     pub(super) fn take(path: &Path, access: Access) -> Result<Option<Held>, SocketError> {
         Held::take_by(path, || open_lock(path, access))
     }
@@ -76,13 +75,13 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         if is_at(&self.file, &self.path) {
-            // One that stays is a leftover, which the next holder uses.
+            // A file that stays is a leftover, which the next holder uses.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Returns whether a file that is open is the one at a path.
+/// Returns whether an open file is the one at a path.
 fn is_at(file: &File, path: &Path) -> bool {
     let both = (file.metadata(), fs::symlink_metadata(path));
     let (Ok(open), Ok(there)) = both else {
@@ -91,21 +90,21 @@ fn is_at(file: &File, path: &Path) -> bool {
     (open.dev(), open.ino()) == (there.dev(), there.ino())
 }
 
-/// Where a daemon listens, and which one it is, as it has noted for those who look for it.
+/// A note: where a daemon listens, and which store it serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// Its socket.
+    /// The path of its socket.
     pub socket: PathBuf,
-    /// What it answers for.
+    /// The store and the configuration that it serves.
     pub store: Store,
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
     /// The root of its tree.
     pub root: PathBuf,
 }
 
 impl Note {
-    /// Writes it, with a zero between two fields, since no path holds one.
+    /// Serializes the note. Fields are separated by a zero byte, which no path contains.
     fn to_bytes(&self) -> Vec<u8> {
         let pid = self.pid.to_string();
         let fields = [
@@ -118,7 +117,7 @@ impl Note {
         fields.join(&0)
     }
 
-    /// Reads it. `None` if it is only half written, or something else.
+    /// Parses a note. `None` if it is incomplete or something else.
     fn read(bytes: &[u8]) -> Option<Note> {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
         let path = |bytes: &[u8]| Some(PathBuf::from(OsStr::from_bytes(bytes)));
@@ -137,7 +136,7 @@ impl Note {
     }
 }
 
-/// The right to be the one daemon of a store and a configuration, wherever its socket is. It ends
+/// The right to be the only daemon of a store and a configuration, wherever its socket is. It ends
 /// with its process, or when this is dropped.
 #[derive(Debug)]
 pub struct Sole {
@@ -145,34 +144,34 @@ pub struct Sole {
 }
 
 impl Sole {
-    /// Takes the right, by a lock in a directory that all daemons of this user have. Where this
-    /// one listens is to be [noted](Sole::note) then.
+    /// Takes the right: a lock in a directory that all daemons of this user share. Afterwards the
+    /// daemon has to [note](Sole::note) where it listens.
     ///
     /// # Errors
     ///
-    /// [`SocketError::Elsewhere`] if another one has it, [`SocketError::NoLock`] if what is there
-    /// is none.
+    /// [`SocketError::Elsewhere`] if another daemon has the right, [`SocketError::NoLock`] if the
+    /// file there is no lock.
     pub fn take(dir: &Path, store: &Store) -> Result<Sole, SocketError> {
         let path = note_path(dir, store);
         match Held::take_by(&path, || open_note(&path))? {
             Some(lock) => {
-                // What an earlier one has noted.
+                // Removes the note of an earlier daemon.
                 lock.file.set_len(0).map_err(|error| SocketError::Io {
                     path: path.clone(),
                     error,
                 })?;
                 Ok(Sole { lock })
             }
-            // Should it be unreadable, the path of the lock says as much.
+            // If the note is unreadable, the path of the lock identifies the daemon.
             None => Err(SocketError::Elsewhere(noted(dir, store).unwrap_or(path))),
         }
     }
 
-    /// Notes where this daemon listens, and of which tree it is, for those who look for it.
+    /// Notes where this daemon listens, and for which tree, so that clients find it.
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// [`SocketError::Io`] if the note can't be written.
     pub fn note(&mut self, note: &Note) -> Result<(), SocketError> {
         let written = self.lock.file.write_all(&note.to_bytes());
         written.map_err(|error| SocketError::Io {
@@ -188,7 +187,7 @@ fn note_path(dir: &Path, store: &Store) -> PathBuf {
     dir.join(name).with_extension(NOTE)
 }
 
-/// Opens the file of a note, which is a lock, too. Makes it, if there is none.
+/// Opens the file of a note, which is a lock, too. Creates it if it is missing.
 fn open_note(path: &Path) -> Result<File, SocketError> {
     let no_lock = |why: &str| SocketError::NoLock {
         path: path.to_path_buf(),
@@ -210,21 +209,20 @@ fn open_note(path: &Path) -> Result<File, SocketError> {
         lock => lock.map_err(fail)?,
     };
     let meta = lock.metadata().map_err(fail)?;
-    // One without a name has just been removed by its holder.
+    // A file without a name has just been removed by its holder.
     if !meta.is_file() || meta.nlink() > 1 || meta.len() > LONGEST_NOTE {
         return Err(no_lock("is no lock, but something else; move it away"));
     }
     Ok(lock)
 }
 
-/// Returns where the daemon of a store and a configuration listens, if there is one, by its note
-/// in the directory that all daemons of this user have.
+/// Returns where the daemon of a store and a configuration listens, if one runs. Reads its note in
+/// `dir`, the directory that all daemons of this user share.
 pub fn noted(dir: &Path, store: &Store) -> Option<PathBuf> {
     Some(read_note(&note_path(dir, store))?.socket)
 }
 
-/// Returns the notes of all daemons that run and have noted in a directory where they listen, by
-/// root.
+/// Returns the notes of all running daemons in a directory, sorted by root.
 pub fn all_noted(dir: &Path) -> Vec<Note> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());
@@ -234,9 +232,9 @@ pub fn all_noted(dir: &Path) -> Vec<Note> {
     notes
 }
 
-/// Reads a note, if its daemon runs.
+/// Reads a note if its daemon runs.
 fn read_note(path: &Path) -> Option<Note> {
-    // Whatever is there: nothing is waited for.
+    // The file may be anything, for example a pipe. Opening it never waits.
     let lock = lock_options(Access::Owner)
         .write(false)
         .read(true)
@@ -250,7 +248,8 @@ fn read_note(path: &Path) -> Option<Note> {
     Note::read(&bytes)
 }
 
-/// Takes a lock, if nobody else has it. Whoever only looks whether somebody has it has it for a moment, too.
+/// Takes a lock, if it is free. A process that only checks for a holder has the lock for a moment,
+/// so it is tried several times.
 fn locked(lock: &File) -> io::Result<bool> {
     for turn in 0..GLANCES {
         match lock.try_lock_exclusive() {
@@ -263,10 +262,12 @@ fn locked(lock: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Opens a lock, for the group of its directory too if that may use it. Makes it, if there is none.
+/// Opens a lock, also for the group of its directory if `access` says so. Creates it if it is
+/// missing.
 ///
-/// Whoever else may write into the directory can have put anything there. So no link is followed, nothing is waited for, and the only file
-/// whose mode is ever changed is one that was made just now, by its descriptor.
+/// Any user who may write into the directory can have put any file there. So links are not
+/// followed, opening never waits, and the mode is changed only of a newly created file, by its
+/// descriptor.
 fn open_lock(path: &Path, access: Access) -> Result<File, SocketError> {
     let fail = |error: io::Error| SocketError::Io {
         path: path.to_path_buf(),
@@ -275,7 +276,7 @@ fn open_lock(path: &Path, access: Access) -> Result<File, SocketError> {
     let mut last = None;
     for turn in 0..GLANCES {
         if turn > 0 {
-            // Whoever makes it may be about to let the group use it.
+            // The process that creates it may be about to let the group use it.
             std::thread::sleep(GLANCE);
         }
         match lock_options(access).create_new(true).open(path) {
@@ -298,7 +299,7 @@ fn open_lock(path: &Path, access: Access) -> Result<File, SocketError> {
                     Some(why) => last = Some(why.to_string()),
                 },
             },
-            // Somebody has just removed it.
+            // It was just removed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => last = None,
             Err(error) if is_link(&error) => {
                 let why = "is a symbolic link; find out who has put it there, and remove it";
@@ -330,7 +331,7 @@ fn is_link(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
 }
 
-/// Returns why a file that was opened is no lock.
+/// Returns why an open file is no lock.
 fn no_lock(meta: &fs::Metadata, access: Access) -> Option<&'static str> {
     let own = meta.uid() == rustix::process::geteuid().as_raw();
     if !meta.is_file() || meta.len() > 0 {
@@ -344,7 +345,7 @@ fn no_lock(meta: &fs::Metadata, access: Access) -> Option<&'static str> {
     }
 }
 
-/// Lets a group use a file, whatever the mask and the group of this process are.
+/// Lets a group use a file, independently of the umask and the group of this process.
 fn share(file: &File, gid: u32) -> io::Result<()> {
     std::os::unix::fs::fchown(file, None, Some(gid))?;
     file.set_permissions(fs::Permissions::from_mode(Access::Group.file()))
@@ -358,7 +359,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Takes the turn, if nobody else has it.
+    /// Takes the right to start, if it is free.
     ///
     /// # Errors
     ///
@@ -370,16 +371,16 @@ impl Turn {
     }
 }
 
-/// Returns whether a daemon listens at a path: somebody holds its lock.
+/// Returns whether a daemon listens at a path, which means that its lock is held.
 pub fn is_taken(path: &Path) -> bool {
     let path = beside(path, ".lock");
     for _ in 0..TRIES {
         match lock_options(Access::Owner).open(&path) {
             Ok(lock) if lock.try_lock_exclusive().is_err() => return true,
             Ok(lock) if is_at(&lock, &path) => return false,
-            // Its holder has just removed it; another one may have made one since.
+            // Its holder has just removed it; another process may have created one since.
             Ok(_) => {}
-            // It is somebody's who does not share it.
+            // A daemon of another user that does not share it.
             Err(error) => return error.kind() == io::ErrorKind::PermissionDenied,
         }
     }

@@ -1,6 +1,7 @@
-//! Where sockets and notes of daemons may be.
+//! The directories for sockets and notes of daemons.
 //!
-//! Owns which of the places that the environment names this user can use. It makes nothing.
+//! Owns the choice of the first directory from the environment that this user can use. It creates
+//! nothing.
 
 use std::fs;
 use std::io;
@@ -11,27 +12,27 @@ use super::LONGEST;
 use crate::tool::daemon::handshake::Store;
 use crate::tool::daemon::identity::socket_name;
 
-/// The directory in another one that belongs to this program.
+/// The subdirectory of this program.
 const OWN: &str = "forge-search";
 
-/// Where sockets may be, as the environment says.
+/// The candidate directories for sockets, from the environment.
 #[derive(Clone, Debug, Default)]
 pub struct SocketPlaces {
-    /// `XDG_RUNTIME_DIR`.
+    /// The value of `XDG_RUNTIME_DIR`.
     pub runtime_dir: Option<PathBuf>,
-    /// `XDG_STATE_HOME`, or `~/.local/state`.
+    /// The value of `XDG_STATE_HOME`, or `~/.local/state`.
     pub state: Option<PathBuf>,
-    /// `TMPDIR`.
+    /// The value of `TMPDIR`.
     pub temporary: Option<PathBuf>,
 }
 
-/// A directory that may be made.
+/// A directory that may be created.
 struct Place {
-    /// Somebody else's business.
+    /// The part of the path that is not this program's.
     base: PathBuf,
-    /// Whether the base may be made, too.
+    /// Whether the base may be created, too.
     makes_base: bool,
-    /// The directories below it, which are this user's own.
+    /// The directories below the base, which belong to this user.
     own: Vec<String>,
 }
 
@@ -50,9 +51,9 @@ impl Place {
         dir
     }
 
-    /// Returns whether this user can keep files there and locks nobody out by that: what exists of
-    /// it is this user's own, and the rest can be made there. With `private`, nobody else may be
-    /// able to enter it.
+    /// Returns whether this user can keep files there without locking other users out. The existing
+    /// part has to belong to this user, and the rest has to be creatable. With `private`, no other
+    /// user may be able to enter it.
     fn is_usable(&self, private: bool) -> bool {
         let mut dir = self.base.clone();
         let mut there = nearest(&dir);
@@ -65,7 +66,7 @@ impl Place {
                 dir.push(name);
                 match fs::symlink_metadata(&dir) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => break,
-                    // The link of somebody else could lead elsewhere the next time.
+                    // A link of another user could change its target later.
                     Ok(meta) if meta.uid() == me() && is_own_dir(&dir) => there = Some(dir.clone()),
                     _ => return false,
                 }
@@ -81,7 +82,7 @@ fn me() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Returns the nearest directory at or above a path that exists.
+/// Returns the nearest existing directory at or above a path.
 fn nearest(path: &Path) -> Option<PathBuf> {
     let there = path.ancestors().find(|dir| fs::metadata(dir).is_ok());
     there.map(Path::to_path_buf)
@@ -91,12 +92,12 @@ fn is_own_dir(dir: &Path) -> bool {
     fs::metadata(dir).is_ok_and(|meta| meta.is_dir() && meta.uid() == me())
 }
 
-/// Returns whether each user can make files in a directory that nobody else can remove.
+/// Returns whether every user can create files in a directory that no other user can remove.
 fn is_for_all(dir: &Path) -> bool {
     fs::metadata(dir).is_ok_and(|meta| meta.is_dir() && meta.mode() & 0o1002 == 0o1002)
 }
 
-/// Returns whether a path is a directory, and no link to one, that nobody else can enter.
+/// Returns whether a path is a directory, not a link, that no other user can enter.
 fn is_private(dir: &Path) -> bool {
     fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir() && meta.mode() & 0o077 == 0)
 }
@@ -107,18 +108,20 @@ fn is_writable(dir: &Path) -> bool {
     accessat(CWD, dir, wanted, AtFlags::EACCESS).is_ok()
 }
 
-/// Returns whether root would leave files at a path in a directory of another user, whom they
-/// could lock out.
+/// Returns whether root would create files at a path in a directory of another user, and so could
+/// lock that user out.
 pub fn is_foreign(path: &Path) -> bool {
     let there = nearest(path);
     me() == 0 && there.is_some_and(|there| !is_own_dir(&there) && !is_for_all(&there))
 }
 
 impl SocketPlaces {
-    /// Returns where the socket of a store is: the first place that this user can use and whose
-    /// path the system allows. They are, in this order, below the runtime directory, the state
-    /// directory, `TMPDIR` and `/tmp`. The last place, where none can be used: listening there
-    /// fails, and says why.
+    /// Returns the path of the socket of a store: the first place that this user can use and whose
+    /// path is short enough.
+    ///
+    /// The places are, in this order, below the runtime directory, the state directory, `TMPDIR`
+    /// and `/tmp`. Without a usable place it returns the last one: listening there fails with the
+    /// reason.
     pub fn path_for(&self, store: &Store) -> PathBuf {
         let name = socket_name(&store.store_id, &store.config_fingerprint);
         let runtime = self
@@ -141,8 +144,8 @@ impl SocketPlaces {
         usable.or(places.last()).map(path).unwrap_or_default()
     }
 
-    /// Returns the directory in which all daemons of this user note where they listen: below the
-    /// state directory, or in a private temporary directory where that can't be used.
+    /// Returns the directory in which all daemons of this user note where they listen. It is below
+    /// the state directory, or a private temporary directory if that can't be used.
     pub fn state_dir(&self) -> Option<PathBuf> {
         let state = self.state.iter().map(|dir| Place::new(dir, true, &[OWN]));
         let mut places = state.chain(self.temporary("state"));
@@ -150,7 +153,7 @@ impl SocketPlaces {
         Some(usable.dir())
     }
 
-    /// Returns the places for temporary files, in a directory of this user's own.
+    /// Returns the places for temporary files, in a directory of this user.
     fn temporary(&self, name: &str) -> impl Iterator<Item = Place> {
         let all = self.temporary.iter().map(PathBuf::as_path);
         let all = all.chain([Path::new("/tmp")]);
@@ -178,7 +181,7 @@ mod tests {
         dir.to_path_buf()
     }
 
-    /// Three directories with short names, of which nothing is used yet.
+    /// Three directories with short names, all unused.
     fn places() -> (tempfile::TempDir, SocketPlaces) {
         let dir = tempfile::Builder::new().tempdir_in("/tmp").unwrap();
         let places = SocketPlaces {
@@ -208,7 +211,7 @@ mod tests {
             places.state_dir().unwrap(),
             dir.path().join("home/state/forge-search")
         );
-        // It is not there, or can be entered by others, or is a link.
+        // The directory is missing, or other users can enter it, or it is a link.
         let own_run = dir.path().join("run/forge-search");
         let reasons: [&dyn Fn(); 3] = [
             &|| drop(make(&own_run, 0o750)),
@@ -217,7 +220,7 @@ mod tests {
         ];
         for reason in reasons {
             reason();
-            // One that exists nowhere is made, but not where others could do something about it.
+            // A missing directory is created, but not where other users could interfere.
             assert_eq!(at(&dir, &places), "home/state/forge-search/daemon");
             let _ = fs::remove_dir(&own_run);
             let _ = fs::remove_file(&own_run);
@@ -248,7 +251,7 @@ mod tests {
         };
         let path = format!("/tmp/forge-search-{}/daemon", me());
         assert!(at(&dir, &all_long).starts_with(&path));
-        // What is noted there has no address.
+        // The note directory needs no short path.
         assert_eq!(all_long.state_dir().unwrap(), long.join("forge-search"));
     }
 

@@ -1,4 +1,4 @@
-//! Files of comma-separated values (RFC 4180), in UTF-8, the first line of which has the names of the columns.
+//! CSV files (RFC 4180) in UTF-8 with column names in the first line.
 
 use std::io::{BufReader, Read};
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::tool::executor::failure::Reason;
 use crate::tool::executor::order::{Key, Order, Place};
 use crate::tool::executor::search::{Fields, Record, Source, Visit};
 
-/// A file of values.
+/// A CSV file.
 #[derive(Debug)]
 pub(super) struct Csv {
     file: Steady,
@@ -25,7 +25,7 @@ impl Csv {
 }
 
 impl Source for Csv {
-    /// Hands over one line after the other; passes over those whose key is empty.
+    /// Visits each line; skips lines with an empty key.
     fn scan(&mut self, visit: &mut Visit<'_>) -> Result<u64, Reason> {
         let passed_over = scan_csv(&self.file.file, &self.key, visit)?;
         self.file.unchanged()?;
@@ -40,7 +40,7 @@ fn scan_csv(input: impl Read, key: &str, visit: &mut Visit<'_>) -> Result<u64, R
     });
     let names = reader.headers().map_err(wrong)?.clone();
     let mut keys = (0..names.len()).filter(|nth| &names[*nth] == key);
-    // A key twice is none: which one counts would depend on who reads it.
+    // A duplicate key column is refused, since parsers disagree about which one counts.
     let (Some(at), None) = (keys.next(), keys.next()) else {
         return Err(Reason::SourceMalformed);
     };
@@ -63,24 +63,24 @@ fn scan_csv(input: impl Read, key: &str, visit: &mut Visit<'_>) -> Result<u64, R
             order: &|| Order::Key(Key::written(key), Place::Nth(nth)),
         });
     }
-    // One that is not closed has swallowed the lines after it.
+    // An unclosed quote has swallowed the lines after it.
     match reader.get_ref().at {
         At::Quoted => Err(Reason::SourceMalformed),
         _ => Ok(passed_over),
     }
 }
 
-/// What is read, with an eye on its quotes: they stand around whole fields (RFC 4180), or else records would be taken for texts. The reader of values takes
-/// them anywhere.
+/// A reader that checks quotes. RFC 4180 allows them only around whole fields. The CSV parser
+/// accepts them anywhere, and so could take several records for one text.
 struct Quotes<R> {
     input: R,
     at: At,
 }
 
-/// Where reading is.
+/// The state of the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
-    /// After so many bytes of the mark that may stand before a text in UTF-8.
+    /// After this many bytes of the byte order mark.
     Mark(usize),
     /// Before a field.
     Start,
@@ -88,12 +88,12 @@ enum At {
     Plain,
     /// In a field with quotes.
     Quoted,
-    /// After a quote in such a field, which is its end or the first half of a quote.
+    /// After a quote in a quoted field: the end of the field or the first half of an escaped quote.
     Quote,
 }
 
 impl At {
-    /// Where it is after another byte; `None` if that may not stand there.
+    /// Returns the state after another byte; `None` if the byte is not allowed there.
     fn after(self, byte: u8) -> Option<At> {
         const MARK: &[u8] = b"\xef\xbb\xbf";
         Some(match (self, byte) {
@@ -127,7 +127,7 @@ fn wrong(error: ::csv::Error) -> Reason {
         ErrorKind::Io(error) if error.kind() != std::io::ErrorKind::InvalidData => {
             unavailable(error)
         }
-        // Quotes, lines of different lengths, and what is not UTF-8.
+        // Misplaced quotes, lines of different lengths, and invalid UTF-8.
         _ => Reason::SourceMalformed,
     }
 }

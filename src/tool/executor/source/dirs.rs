@@ -1,7 +1,7 @@
-//! Directories that have to stay as they are while they are read.
+//! Directories that must not change while they are read.
 //!
-//! A file that is moved from one to another while a search goes on is found twice, or not at all. So the state of each directory is remembered before it is
-//! listed, and compared when everything has been read.
+//! A file that is moved to another directory during a search is found twice, or not at all. So the
+//! state of each directory is recorded before it is listed, and compared at the end.
 
 use std::ffi::OsStr;
 use std::io;
@@ -17,7 +17,8 @@ use crate::tool::executor::failure::Reason;
 /// A directory, by its number.
 pub(super) type Id = usize;
 
-/// Directories below one root. Each takes some bytes more than its own name, since there may be very many.
+/// The directories below one root. Each takes a few bytes more than its name, since there may be
+/// very many.
 #[derive(Debug)]
 pub(super) struct Dirs<'a> {
     root: &'a RootDir,
@@ -28,13 +29,13 @@ pub(super) struct Dirs<'a> {
 #[derive(Debug)]
 struct Dir {
     parent: u32,
-    /// Where the name ends, which starts where the one before ends.
+    /// The end of the name, which starts at the end of the previous one.
     name: usize,
-    /// What it was when it was listed.
+    /// The state when the directory was listed.
     was: Option<State>,
 }
 
-/// The state of a directory, as far as it is compared; 0 where there is none.
+/// A hash of the compared parts of a directory's state; 0 if the directory does not exist.
 type State = u64;
 
 impl<'a> Dirs<'a> {
@@ -69,7 +70,7 @@ impl<'a> Dirs<'a> {
         Ok(self.all.len() - 1)
     }
 
-    /// Returns the path of a directory, from the root.
+    /// Returns the path of a directory, relative to the root.
     pub(super) fn path(&self, mut id: Id) -> PathBuf {
         let mut names = Vec::new();
         while id != Self::ROOT {
@@ -80,11 +81,11 @@ impl<'a> Dirs<'a> {
         names.into_iter().rev().collect()
     }
 
-    /// Lists a directory, from now on as it is; `None` where there is none.
+    /// Lists a directory and records its state; `None` if it does not exist.
     ///
     /// # Errors
     ///
-    /// It can't be listed, or changes all the time.
+    /// The directory can't be listed, or it keeps changing.
     pub(super) fn list(&mut self, id: Id) -> Result<Option<Vec<RawEntry>>, Reason> {
         let path = self.path(id);
         let mut tries = SETTLING;
@@ -110,11 +111,11 @@ impl<'a> Dirs<'a> {
         }
     }
 
-    /// Says whether all that were listed are as they were.
+    /// Checks that all listed directories are unchanged.
     ///
     /// # Errors
     ///
-    /// [`Reason::SourceChanged`] if they are not.
+    /// [`Reason::SourceChanged`] if one has changed.
     pub(super) fn unchanged(&self) -> Result<(), Reason> {
         for (id, dir) in self.all.iter().enumerate() {
             let Some(was) = dir.was else { continue };

@@ -23,15 +23,15 @@ impl Tree {
 }
 
 impl Source for Tree {
-    /// Hands over every regular file; links are neither listed nor followed. Memory for the entries of one directory, and for the name of each
-    /// directory.
+    /// Visits every regular file; links are neither listed nor followed. Needs memory for the
+    /// entries of one directory, and for the name of each directory.
     fn scan(&mut self, visit: &mut Visit<'_>) -> Result<u64, Reason> {
         let mut fields = Fields::default();
         let mut dirs = Dirs::of(&self.0);
         let mut todo = vec![Dirs::ROOT];
         while let Some(id) = todo.pop() {
             let Some(entries) = dirs.list(id)? else {
-                // It has gone since it was seen.
+                // The directory was removed since it was listed.
                 return Err(Reason::SourceChanged);
             };
             let dir = dirs.path(id);

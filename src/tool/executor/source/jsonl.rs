@@ -28,7 +28,7 @@ impl Jsonl {
 }
 
 impl Source for Jsonl {
-    /// Hands over one line after the other; passes over empty lines, and objects that have no key that is a number or a text.
+    /// Visits each line; skips empty lines, and objects whose key is neither a number nor a text.
     fn scan(&mut self, visit: &mut Visit<'_>) -> Result<u64, Reason> {
         let input = BufReader::with_capacity(BUFFER, &self.file.file);
         let passed_over = scan_jsonl(input, &self.key, visit)?;
@@ -67,13 +67,13 @@ fn scan_jsonl(mut input: impl BufRead, key: &str, visit: &mut Visit<'_>) -> Resu
     }
 }
 
-/// The texts of one object, with the way to each.
+/// The texts of one object, with the path of each.
 #[derive(Default)]
 struct Texts {
     fields: Fields,
-    /// The way to where reading is.
+    /// The path of the current value, for example `user.name`.
     way: String,
-    /// The key, and how it is written.
+    /// The key, and its original text.
     key: Option<(Key, String)>,
 }
 
@@ -87,13 +87,13 @@ impl Texts {
             texts: self,
             key: Some(key),
         };
-        // Neither the message nor what is in the line is told.
+        // The parser's message quotes the data, so it is dropped.
         top.deserialize(&mut json)
             .and_then(|()| json.end())
             .map_err(|_| Reason::SourceMalformed)
     }
 
-    /// Goes on to a member.
+    /// Appends a member to the path.
     fn enter(&mut self, name: &str) {
         let is_plain = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
         if !name.is_empty() && name.chars().all(is_plain) {
@@ -103,7 +103,7 @@ impl Texts {
             self.way.push_str(name);
         } else {
             self.way.push('[');
-            // A string is always written.
+            // A string always serializes.
             self.way
                 .push_str(&serde_json::to_string(name).unwrap_or_default());
             self.way.push(']');
@@ -111,7 +111,7 @@ impl Texts {
     }
 }
 
-/// A value on the way. Of the object itself, `key` is the member that tells it from others.
+/// A value of an object. For the object itself, `key` is the name of its key member.
 struct Value<'a> {
     texts: &'a mut Texts,
     key: Option<&'a str>,
@@ -182,13 +182,13 @@ impl<'de> Visitor<'de> for Value<'_> {
         while let Some(name) = map.next_key::<String>()? {
             self.texts.enter(&name);
             if self.key == Some(name.as_str()) {
-                // A key twice is none: which one counts would depend on who reads it.
+                // A duplicate key is refused, since parsers disagree about which one counts.
                 if is_keyed {
                     return Err(A::Error::custom("the key twice"));
                 }
                 is_keyed = true;
                 let KeyValue(key) = map.next_value()?;
-                // A number is none, however it is written.
+                // A number is no text field.
                 if let Some((Key::Text(_), text)) = &key {
                     self.texts.fields.push(&self.texts.way, text);
                 }
@@ -205,7 +205,7 @@ impl<'de> Visitor<'de> for Value<'_> {
     }
 }
 
-/// A line has to be an object.
+/// Checks that a line is an object.
 fn only_within<E: Error>(top: Option<&str>) -> Result<(), E> {
     match top {
         None => Ok(()),
@@ -213,12 +213,12 @@ fn only_within<E: Error>(top: Option<&str>) -> Result<(), E> {
     }
 }
 
-/// The value of the key: a number or a text, or nothing that could be one.
+/// The value of the key: a number or a text; `None` for other types.
 struct KeyValue(Option<(Key, String)>);
 
 impl<'de> Deserialize<'de> for KeyValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<KeyValue, D::Error> {
-        // As it is written: numbers may have more digits than a machine's have.
+        // The original text: numbers may have more digits than a float.
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         let text = raw.get();
         let key = match text.as_bytes().first() {

@@ -1,4 +1,4 @@
-//! E-mails: directories with one a file, and files with many.
+//! E-mails: Maildirs with one message a file, and mbox files with many.
 
 mod head;
 mod html;
@@ -22,14 +22,14 @@ use crate::tool::executor::failure::Reason;
 use crate::tool::executor::order::{Order, Place};
 use crate::tool::executor::search::{Fields, Record, Source, Visit};
 
-/// A Maildir, with the folders in it that are named as in Maildir++ (`.Name`).
+/// A Maildir, with its folders that are named as in Maildir++ (`.Name`).
 #[derive(Debug)]
 pub(super) struct Maildir(RootDir);
 
 impl Maildir {
     pub(super) fn open(location: &Path) -> Result<Maildir, Reason> {
         let root = RootDir::open(location).map_err(|error| unavailable(&error))?;
-        // What is no Maildir has no mail, which must not pass for an empty one.
+        // Another directory has no mail, and must not pass for an empty Maildir.
         match root.metadata(Path::new("cur")) {
             Ok(meta) if meta.kind == EntryKind::Dir => Ok(Maildir(root)),
             Ok(_) => Err(Reason::SourceMalformed),
@@ -40,7 +40,7 @@ impl Maildir {
 }
 
 impl Source for Maildir {
-    /// Reads one message after the other, in memory for one of them and for the names of one folder.
+    /// Visits each message, in memory for one message and for the names of one folder.
     fn scan(&mut self, visit: &mut Visit<'_>) -> Result<u64, Reason> {
         let mut reader = MailReader::default();
         let mut dirs = Dirs::of(&self.0);
@@ -58,11 +58,11 @@ impl Source for Maildir {
                 let path = dirs.path(dir);
                 let entries = match dirs.list(dir)? {
                     Some(entries) => entries,
-                    // It was there a moment ago.
+                    // It existed a moment ago.
                     None if folder == Dirs::ROOT && name == "cur" => {
                         return Err(Reason::SourceChanged);
                     }
-                    // A folder need not have both.
+                    // A folder may lack one of them.
                     None => Vec::new(),
                 };
                 let entries = entries.into_iter();
@@ -70,13 +70,13 @@ impl Source for Maildir {
             }
             for (path, kind) in messages {
                 let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-                // What starts with a dot is no message, by the rules of Maildir.
+                // In a Maildir, names that start with a dot are no messages.
                 if kind != EntryKind::File || name.starts_with(b".") {
                     continue;
                 }
                 let mut file = match self.0.open_file(&path) {
                     Ok(file) => file,
-                    // One that was moved would be missed, or found twice.
+                    // A message that was moved would be missed or found twice.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {
                         return Err(Reason::SourceChanged);
                     }
@@ -86,7 +86,7 @@ impl Source for Maildir {
                 let was = State::of(&file)?;
                 file.read_to_end(&mut bytes)
                     .map_err(|error| unavailable(&error))?;
-                // Messages are never written over, but for those who don't keep to that.
+                // Programs should not change a message in place, but some do.
                 if State::of(&file)? != was {
                     return Err(Reason::SourceChanged);
                 }
@@ -99,7 +99,7 @@ impl Source for Maildir {
     }
 }
 
-/// A file of messages, each after a line that starts with `From `.
+/// An mbox: a file of messages, each after a line that starts with `From `.
 #[derive(Debug)]
 pub(super) struct Mbox(Steady);
 
@@ -110,7 +110,7 @@ impl Mbox {
 }
 
 impl Source for Mbox {
-    /// Reads one message after the other.
+    /// Visits each message.
     fn scan(&mut self, visit: &mut Visit<'_>) -> Result<u64, Reason> {
         let passed_over = scan_mbox(BufReader::with_capacity(BUFFER, &self.0.file), visit)?;
         self.0.unchanged()?;
@@ -118,14 +118,14 @@ impl Source for Mbox {
     }
 }
 
-/// Hands over the messages of an mbox, and returns how many were passed over. In memory for one message.
+/// Visits the messages of an mbox, and returns how many were skipped. Needs memory for one message.
 ///
 /// # Errors
 ///
-/// It does not begin as one, or can't be read.
+/// The input does not begin like an mbox, or can't be read.
 pub fn scan_mbox(mut input: impl BufRead, visit: &mut Visit<'_>) -> Result<u64, Reason> {
     let start = input.fill_buf().map_err(|error| unavailable(&error))?;
-    // What stands before the first such line would be left out.
+    // The parser would drop text before the first such line.
     if !start.is_empty() && !start.starts_with(b"From ") {
         return Err(Reason::SourceMalformed);
     }
@@ -137,7 +137,7 @@ pub fn scan_mbox(mut input: impl BufRead, visit: &mut Visit<'_>) -> Result<u64, 
     Ok(reader.passed_over)
 }
 
-/// What of messages is searched.
+/// Reads the searched fields of messages.
 struct MailReader {
     parser: MessageParser,
     fields: Fields,
@@ -147,7 +147,8 @@ struct MailReader {
 
 impl Default for MailReader {
     fn default() -> MailReader {
-        // Times are read here: the parser takes some that are none, and for an obsolete zone a part of what follows it.
+        // Times are parsed here: the library accepts some invalid ones, and misreads obsolete
+        // zones.
         let parser = MessageParser::new()
             .with_mime_headers()
             .header_address(HeaderName::From)
@@ -167,9 +168,10 @@ impl Default for MailReader {
 }
 
 impl MailReader {
-    /// Hands over a message; passes it over if it is none, has no valid time, or more headers or parts in parts than anybody writes.
+    /// Visits a message. Skips it if it is malformed, has no valid time, or exceeds the limits on
+    /// headers and nesting.
     fn message(&mut self, bytes: &[u8], place: &dyn Fn() -> Place, visit: &mut Visit<'_>) {
-        // Should the parser end in an unexpected way, that is the end of this message and not of the search.
+        // A panic of the parser skips this message, and does not end the search.
         let parser = &self.parser;
         let Ok(head) = Split::of(bytes).to_parse() else {
             self.passed_over += 1;
@@ -198,7 +200,8 @@ impl MailReader {
         });
         add("to", &mut |text| addresses(&message, HeaderName::To, text));
         add("subject", &mut |text| {
-            // There should be one, and whoever shows a message shows one of them; which one is not known.
+            // There should be one subject. Mail programs disagree about which of several they show,
+            // so all are searched.
             for (nth, subject) in texts(&message, HeaderName::Subject).enumerate() {
                 text.push_str(if nth == 0 { "" } else { "\n" });
                 text.push_str(subject);
@@ -231,14 +234,15 @@ fn received(message: &Message<'_>) -> Option<Timestamp> {
     time::received(of(HeaderName::Received), of(HeaderName::Date))
 }
 
-/// Returns the headers of a name that are texts, in the order in which they stand there.
+/// Returns the text headers of a name, in their order in the message.
 fn texts<'a>(message: &'a Message<'_>, name: HeaderName<'a>) -> impl Iterator<Item = &'a str> {
     let headers = message.headers().iter();
     let named = headers.filter(move |header| header.name == name);
     named.filter_map(|header| header.value.as_text())
 }
 
-/// Writes names and addresses of all headers of a name, separated by commas; groups with their names, as they are written.
+/// Appends the names and addresses of all headers of a name, separated by commas; groups with their
+/// names, as written.
 fn addresses(message: &Message<'_>, name: HeaderName<'_>, out: &mut String) {
     let separate = |out: &mut String, start: &mut bool| {
         if !std::mem::take(start) {

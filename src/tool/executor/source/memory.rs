@@ -1,10 +1,10 @@
-//! Records in memory: what tests search, and whoever has a source of their own (EXEC §11).
+//! Records in memory, for tests and for callers with a source of their own (EXEC §11).
 
 use crate::tool::executor::failure::Reason;
 use crate::tool::executor::order::{Key, Order, Place};
 use crate::tool::executor::search::{Fields, Record, Source, Visit};
 
-/// Records that are there already.
+/// Records that are in memory already.
 #[derive(Clone, Debug, Default)]
 pub struct InMemory {
     /// Keys, and fields with their texts.

@@ -1,7 +1,8 @@
 //! Tables of SQLite databases.
 //!
-//! A database is never written, also not by what reading one may do by itself: it is opened for reading only, and where that would have to write
-//! (a journal that is left of a crash), it fails. Reading is one transaction, so that it sees one state.
+//! The database is never written, not even by SQLite itself: it is opened read-only, and if SQLite
+//! had to write (a journal is left over from a crash), reading fails. One transaction reads
+//! everything, so it sees one state.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,15 +15,16 @@ use crate::tool::executor::failure::Reason;
 use crate::tool::executor::order::{Key, Order, Place};
 use crate::tool::executor::search::{Fields, Record, Source, Visit};
 
-/// How often to try again to open a database that can't be opened at a moment, and how long to wait before that. What has come to be there since this
-/// process gave up reading anything else can't be opened at all: the host tries again with another one.
+/// How often to try to open a temporarily unreadable database, and the pause between two tries.
+/// Files that were created after the confinement can't be opened at all; the host starts another
+/// worker then.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// How long to wait for a program that keeps a database to itself while it writes.
+/// How long to wait for a program that has locked the database.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A table.
+/// A table of a database.
 #[derive(Debug)]
 pub(super) struct Table {
     location: PathBuf,
@@ -32,7 +34,7 @@ pub(super) struct Table {
 
 impl Table {
     pub(super) fn open(location: &Path, table: String, key: String) -> Result<Table, Reason> {
-        // Whether it is there, and a file.
+        // Checks that it exists and is a file.
         Steady::open(location)?;
         Ok(Table {
             location: location.to_path_buf(),
@@ -41,13 +43,15 @@ impl Table {
         })
     }
 
-    /// Opens the database, with locks where it can be: one that keeps a log beside it can't be opened so where that log is not there and can't be
-    /// made. It is all in one file then, which has to stay as it is, and is returned with that.
+    /// Opens the database, with locks if possible. A database in WAL mode can't be opened with
+    /// locks if its WAL is missing and can't be created. All data is in one file then. It is
+    /// returned as a [`Steady`] file, because it must not change.
     fn connect(&self) -> Result<(Connection, Option<Steady>), Reason> {
         let mut tries = TRIES;
         loop {
             match self.try_to_connect() {
-                // Whoever closes it takes away what another one is about to open.
+                // A program that closes the database may remove files that this process is about to
+                // open.
                 Err(Reason::ScopeUnreadable) if tries > 0 => {
                     tries -= 1;
                     std::thread::sleep(PAUSE);
@@ -67,7 +71,7 @@ impl Table {
         let wrong = |error| wrong(&error);
         match connect(&self.location, false) {
             Err(error) if refused(&error) && is_alone => {
-                // Before anything is read of it.
+                // The state is recorded before the first read.
                 let state = Steady::open(&self.location)?;
                 Ok((connect(&self.location, true).map_err(wrong)?, Some(state)))
             }
@@ -83,14 +87,14 @@ fn connect(location: &Path, immutable: bool) -> rusqlite::Result<Connection> {
         | OpenFlags::SQLITE_OPEN_EXRESCODE;
     let connection = Connection::open_with_flags(uri(location, immutable), flags)?;
     connection.busy_timeout(PATIENCE)?;
-    // Nothing that a database holds may run, and nothing may be written, to temporary files either.
+    // Code in the database must not run, and nothing may be written, not even temporary files.
     connection.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192; PRAGMA query_only = ON; BEGIN;")?;
-    // Only with a first look does a transaction begin.
+    // A transaction begins with its first read.
     connection.query_row("SELECT count(*) FROM sqlite_schema", (), |_| Ok(()))?;
     Ok(connection)
 }
 
-/// Writes a path as a URI.
+/// Formats a path as a URI.
 fn uri(location: &Path, immutable: bool) -> String {
     use std::fmt::Write;
     let mut uri = String::from("file:");
@@ -110,7 +114,7 @@ fn uri(location: &Path, immutable: bool) -> String {
     uri
 }
 
-/// Writes a name as one.
+/// Quotes a name for SQL.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
@@ -132,7 +136,7 @@ fn wrong(error: &rusqlite::Error) -> Reason {
 }
 
 impl Source for Table {
-    /// Hands over one row after the other, as they are stored; passes over those whose key is nothing or no number and no text.
+    /// Visits each row, in storage order; skips rows whose key is neither a number nor a text.
     fn scan(&mut self, visit: &mut Visit<'_>) -> Result<u64, Reason> {
         let (connection, unlocked) = self.connect()?;
         let passed_over = scan_table(&connection, &self.table, &self.key, visit)?;
@@ -143,7 +147,8 @@ impl Source for Table {
     }
 }
 
-/// Returns a value of a row. Where there is no memory for a text in UTF-8, in which it is not stored, there is none, which the library takes for impossible.
+/// Returns a value of a row. If a text can't be converted to UTF-8 for lack of memory, the library
+/// panics; this returns [`Reason::Memory`] instead.
 fn value<'a>(row: &'a Row<'_>, column: usize) -> Result<ValueRef<'a>, Reason> {
     let get = std::panic::AssertUnwindSafe(|| row.get_ref(column));
     match std::panic::catch_unwind(get) {
@@ -166,7 +171,7 @@ fn scan_table(
     visit: &mut Visit<'_>,
 ) -> Result<u64, Reason> {
     let wrong = |error: rusqlite::Error| wrong(&error);
-    // Views and virtual tables are what a database makes of them, not what is in it.
+    // Views and virtual tables are computed, not stored, so they are refused.
     let is_ordinary = connection.query_row(
         "SELECT 1 FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name = ?1 COLLATE NOCASE",
         [table],
@@ -184,7 +189,8 @@ fn scan_table(
     let named = names.iter().position(|name| name.eq_ignore_ascii_case(key));
     let at = match named {
         Some(at) => at,
-        // Every row has this one, unless the table is made without; then there is no such column.
+        // Every row has a `rowid`, unless the table was created without; then there is no such
+        // column.
         None if key.eq_ignore_ascii_case("rowid") => {
             let sql = format!("SELECT *, rowid FROM {}", quoted(table));
             rows = connection

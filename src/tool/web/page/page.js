@@ -1,6 +1,7 @@
 "use strict";
 
-// The token stays in the address, so that the page can be loaded again; it goes to this page's own server and nowhere else.
+// The token stays in the address, so that a reload keeps it. The page sends it only to its own
+// server.
 const token = new URLSearchParams(location.search).get("token");
 const $ = (id) => document.getElementById(id);
 const element = (name, className, text) => {
@@ -20,7 +21,7 @@ async function ask(path, options = {}) {
   return response.json();
 }
 
-// What is asked for, as the tool Search takes it.
+// Builds the request for the tool Search from the form.
 function request() {
   const asked = {
     pattern: $("pattern").value,
@@ -97,15 +98,17 @@ function note(text, kind = "") {
 
 const encoder = new TextEncoder();
 
-// The line, with its match marked. Columns count bytes of the file, which are fewer than those of what is shown where some were no UTF-8.
+// Appends a line with its match marked. Columns count bytes of the file. The shown text can have
+// more bytes, because each invalid UTF-8 sequence is shown as U+FFFD, which takes three.
 function content(row, data) {
   const line = data.lines.text;
   if (data.column === undefined || !data.match_text) {
     row.append(line);
     return;
   }
-  // Most of what is no UTF-8 is single bytes, each of which is shown as a character of three. Where that is not so, or the beginning of a long line is not
-  // shown, it is the next place that has such a text, or the first.
+  // Counts each U+FFFD as one byte, because most invalid sequences are single bytes. If the match
+  // is not at the counted position, or the start of a long line is cut off, marks the next
+  // occurrence of the matched text, or the first one.
   let at = 0;
   let bytes = 0;
   for (const c of line) {
@@ -181,7 +184,7 @@ function plot() {
   const sorted = [...latencies].sort((a, b) => a - b);
   const at = (share) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
   $("latency-text").textContent = `last ${latencies.length}: half within ${at(0.5).toFixed(1)} ms, 95 % within ${at(0.95).toFixed(1)} ms`;
-  // Milliseconds from 1 to 10,000, each power of ten as high as the others.
+  // A logarithmic scale from 1 to 10,000 milliseconds.
   const y = (ms) => 80 - (Math.log10(Math.min(10000, Math.max(1, ms))) / 4) * 72;
   const x = (n) => 30 + (n * 262) / Math.max(1, latencies.length - 1);
   const parts = [];
@@ -287,7 +290,7 @@ document.addEventListener("keydown", (event) => {
     $("pattern").select();
   }
 });
-// Somebody may have edited files while the page was not looked at.
+// Files may have changed while the page was hidden, so search again.
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden && $("pattern").value) soon(0);
 });

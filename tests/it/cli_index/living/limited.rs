@@ -1,4 +1,4 @@
-//! A tree with more directories than this user may watch, by the limit of the system.
+//! A tree with more directories than the system allows this user to watch.
 
 use std::process::Command;
 
@@ -7,14 +7,14 @@ use serde_json::json;
 use super::{Living, World, living};
 use crate::support::GUARD;
 
-/// Directories beside those that every tree here has.
+/// The number of extra directories in the tree.
 const DIRS: usize = 30;
 
-/// Runs a program where so many directories can be watched.
+/// A shell script that limits the number of watches and runs a program.
 const LIMITED: &str =
     r#"echo "$1" >/proc/sys/user/max_inotify_watches || exit 77; shift; exec "$@""#;
 
-/// Arguments of a shell of a namespace of its own, where so many directories can be watched.
+/// Returns the arguments of a shell in its own namespace, with a limit on the number of watches.
 fn shell(limit: usize) -> Vec<String> {
     let shell = ["unshare", "-Ur", "sh", "-c", LIMITED, "sh"];
     let mut words: Vec<String> = shell.map(str::to_string).into();
@@ -31,7 +31,7 @@ fn may_limit() -> bool {
     tried.is_ok_and(|tried| tried.status.success())
 }
 
-/// The same command, run by such a shell.
+/// Returns the command, run by such a shell.
 fn limited(command: &Command, limit: usize) -> Command {
     let words = shell(limit);
     let mut wrapped = Command::new(&words[0]);
@@ -56,18 +56,19 @@ fn rounds() -> usize {
     rounds.map_or(4, |rounds| rounds.parse().unwrap())
 }
 
-/// A tree, and the number of watches that it takes.
+/// Returns a tree, and the number of watches that it takes.
 fn wide() -> (World, usize) {
     let world = World::new();
     for n in 0..DIRS {
         world.write(&format!("d{n}/straw.txt"), "dry grass\n");
     }
-    // The root, `src` and the others; those above, and that of the cookies.
+    // The root, `src` and the extra directories; the directories above the root, and the directory
+    // of the cookies.
     let above = world.tree.ancestors().skip(1).count();
     (world, 2 + DIRS + above + 1)
 }
 
-/// Asks until the index has come to rest, and says how it is then.
+/// Searches until the index has settled. Returns its state.
 fn settled(world: &World, process: &mut Living) -> serde_json::Value {
     let start = std::time::Instant::now();
     loop {
@@ -115,7 +116,7 @@ fn fr_lsi_trk_08_a_limit_of_watches_of_the_system_shows_and_loses_no_match() {
                 format!("({limit}) is reached; raise it with `sysctl user.max_inotify_watches=");
             assert!(why.contains(&remedy), "{why}");
         }
-        // What changes is in the next answer, wherever it is.
+        // The next answer contains every change, in watched and unwatched directories.
         for n in 0..DIRS + 8 {
             world.write(&format!("d{n}/new.txt"), "greet them\n");
             let answer = process.ask("greet");
@@ -126,7 +127,7 @@ fn fr_lsi_trk_08_a_limit_of_watches_of_the_system_shows_and_loses_no_match() {
             }
         }
         process.end();
-        // Who asks before anything lives is told too.
+        // `doctor` reports the limit even before there is a live index.
         let args = ["doctor", "--set", "index_mode=on"];
         let doctor = limited(&world.program(&world.tree, &args), limit)
             .output()

@@ -64,7 +64,7 @@ pub(in super::super::super) enum Other {
 }
 
 impl Other {
-    /// Returns true if the answer, or why there is none, is wanted as JSON.
+    /// Returns whether the answer, or the error, must be printed as JSON.
     pub(super) fn is_json(&self) -> bool {
         match self {
             Other::Stop(args) | Other::Health(args) => args.json,
@@ -167,7 +167,7 @@ pub(super) struct QuestionArgs {
     pub(super) which: WhichArgs,
 }
 
-/// Reads an id.
+/// Parses a client id.
 fn client_id(id: &str) -> Result<String, String> {
     id_error(id).map_or_else(|| Ok(id.to_string()), Err)
 }

@@ -1,4 +1,4 @@
-//! `ggrep status`, `health` and `stop`.
+//! The commands `ggrep status`, `health` and `stop`.
 
 use std::io::Write;
 use std::path::Path;
@@ -20,18 +20,19 @@ use crate::tool::daemon::request::{Asked, Request};
 use crate::tool::daemon::service::payload;
 use crate::tool::daemon::socket::{Access, Identity, Note, all_noted};
 
-/// How long it may take to say how a daemon is, or that it ends.
+/// Maximum time for a status report, or for the confirmation of a shutdown.
 const STATUS: Duration = Duration::from_secs(5);
 
-/// How long one of many daemons may take to greet.
+/// Maximum time for a daemon to greet, when all daemons are asked.
 const GLANCE: Duration = Duration::from_secs(1);
 
-/// How long it may take to check everything.
+/// Maximum time for a health check.
 const HEALTH: Duration = Duration::from_secs(120);
 
-/// Asks a daemon that runs how it is, or to end; `None` if there is none.
+/// Sends a request about the daemon itself, such as `Asked::Status`. Returns `None` if no daemon is
+/// running.
 fn ask_running(meant: &Meant, asked: Asked) -> Result<Option<Vec<u8>>, Ended> {
-    // Reading all of an index takes its time.
+    // A health check reads the whole index.
     let patience = match asked {
         Asked::Health => meant.patience(HEALTH),
         _ => meant.patience(STATUS),
@@ -41,7 +42,7 @@ fn ask_running(meant: &Meant, asked: Asked) -> Result<Option<Vec<u8>>, Ended> {
     match Connection::open(&meant.socket, &meant.store, caller) {
         Ok(mut connection) => {
             let answer = match connection.ask(&request, patience) {
-                // Somebody else has just ended it.
+                // Another process has just ended the daemon.
                 Err(ClientError::Gone(_)) => return Ok(None),
                 answer => answer?,
             };
@@ -56,7 +57,8 @@ fn ask_running(meant: &Meant, asked: Asked) -> Result<Option<Vec<u8>>, Ended> {
                 && request.asked == Asked::Shutdown
                 && failure.error.code == ErrorCode::InvalidRequest =>
         {
-            // Without --socket, it is another daemon that would end.
+            // The socket belongs to another daemon. Suggesting to drop `--socket` would end the
+            // wrong one.
             let message = format!(
                 "{}: a daemon of another tree or configuration listens at {}; to end that one, give the --root, --config and --set that it was started with",
                 failure.error.message,
@@ -68,7 +70,7 @@ fn ask_running(meant: &Meant, asked: Asked) -> Result<Option<Vec<u8>>, Ended> {
     }
 }
 
-/// Prints an answer: as it is, or a line for each field.
+/// Prints an answer as JSON, or one line per field.
 fn print(answer: &[u8], args: &DaemonArgs, out: &mut dyn Write) -> Result<(), Ended> {
     match args.json {
         true => Ok(people::print_json(answer, args.raw, out)?),
@@ -123,13 +125,13 @@ fn unread(why: &dyn std::fmt::Display) -> Ended {
     Ended::failed(ErrorCode::Internal, message)
 }
 
-/// A daemon, as a list has it.
+/// A daemon in a list.
 #[derive(Debug, Serialize)]
 struct Row {
     tree: String,
     pid: Option<u32>,
     socket: String,
-    /// What its index does; `unknown` if it does not answer.
+    /// The state of the index; `unknown` if the daemon does not answer.
     state: String,
     index_bytes: Option<u64>,
     since: Option<String>,
@@ -186,7 +188,7 @@ impl Row {
     }
 }
 
-/// Prints how all daemons are that this user's notes tell of.
+/// Prints the status of all daemons that this user's notes record.
 fn status_of_all(
     args: &StatusArgs,
     environment: &Environment,
@@ -218,7 +220,7 @@ fn status_of_all(
     Ok(())
 }
 
-/// Asks a daemon how it is; nothing if it does not say so soon.
+/// Returns a daemon's status, or `None` if it does not answer soon.
 fn asked(note: &Note) -> Option<Row> {
     let caller = Caller {
         client_id: None,
@@ -233,7 +235,7 @@ fn asked(note: &Note) -> Option<Row> {
     Row::read(&connection.ask(&request, STATUS).ok()?, &note.socket)
 }
 
-/// Prints what was looked at. Fails if a check failed.
+/// Prints the result of a health check. Fails if a check failed.
 pub(super) fn health(
     args: &DaemonArgs,
     environment: &Environment,

@@ -1,45 +1,46 @@
-//! Where the headers of a message, or of a part, end, and how much of them is looked at.
+//! Splits a message, or a part of one, into headers and body, and limits the headers.
 //!
-//! Owns what is taken for headers. The parser takes time and memory for some of them that grow faster than they do, so what nobody writes is not given to it.
+//! Owns the definition of a header. The parser's time and memory grow faster than some
+//! headers do, so excessive headers never reach it.
 
 use std::borrow::Cow;
 
 use memchr::memmem;
 
-/// Bytes of all headers together.
+/// The most bytes of all headers together.
 const MOST: usize = 1 << 20;
 
-/// Headers, of which there is one a line at least.
+/// The most headers; each takes at least one line.
 const MOST_FIELDS: usize = 10_000;
 
-/// Bytes of a header that says what a part is.
+/// The most bytes of a `Content-…` header.
 const MOST_OF_TYPE: usize = 16 << 10;
 
-/// Bytes in which an encoded word ends, which may have 75 by RFC 2047.
+/// The most bytes of an encoded word. RFC 2047 allows 75.
 const WORD: usize = 1_000;
 
-/// Steps that looking for the ends of encoded words without one may take.
+/// The most steps for finding the ends of unclosed encoded words.
 const MOST_STEPS: usize = 1 << 24;
 
-/// There is more than anybody means there to be.
+/// The headers exceed a limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooMuch;
 
-/// A message, or a part of one, taken apart.
+/// A message, or a part of one, split into headers and body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Split<'a> {
     all: &'a [u8],
-    /// The headers, without the line that ends them.
+    /// The headers, without the empty line after them.
     pub(super) head: &'a [u8],
-    /// What follows them.
+    /// The bytes after the headers.
     pub(super) body: &'a [u8],
-    /// Whether an empty line stands between the two, as it should.
+    /// Whether an empty line separates the two, as it should.
     pub(super) is_separate: bool,
 }
 
 impl<'a> Split<'a> {
-    /// Takes bytes apart. Without an empty line, headers end before the first line that neither is one nor goes on with one; what is none and stands in the
-    /// middle of them is passed over.
+    /// Splits bytes. Without an empty line, the headers end before the first line that is neither a
+    /// header nor a continuation. A line in the middle of the headers that is neither is skipped.
     pub(super) fn of(all: &'a [u8]) -> Split<'a> {
         let (mut at, mut end, mut goes_on) = (0, 0, false);
         while at < all.len() {
@@ -56,7 +57,7 @@ impl<'a> Split<'a> {
                 };
             }
             let is_folded = line.starts_with(b" ") || line.starts_with(b"\t");
-            // What a mailbox has between its messages.
+            // The separator line between messages of a mailbox.
             let is_between = at == 0 && (line.starts_with(b"From ") || line.starts_with(b">From "));
             goes_on = match is_folded {
                 true => goes_on,
@@ -77,11 +78,11 @@ impl<'a> Split<'a> {
         }
     }
 
-    /// Returns what the parser of headers is given: with the line that ends them.
+    /// Returns the bytes for the header parser, with an empty line after the headers.
     ///
     /// # Errors
     ///
-    /// [`TooMuch`]
+    /// [`TooMuch`] if the headers exceed a limit.
     pub(super) fn to_parse(self) -> Result<Cow<'a, [u8]>, TooMuch> {
         check(self.head)?;
         Ok(match self.is_separate {
@@ -90,27 +91,27 @@ impl<'a> Split<'a> {
         })
     }
 
-    /// Returns all of it, if it can be given to a parser as it is.
+    /// Returns all bytes if a parser can read them as they are.
     pub(super) fn whole(self) -> Option<&'a [u8]> {
         self.is_separate.then_some(self.all)
     }
 }
 
-/// Returns whether a line is a header: a name, and a colon.
+/// Returns whether a line is a header: a name and a colon.
 fn is_field(line: &[u8]) -> bool {
     let colon = memchr::memchr(b':', line).unwrap_or(0);
     let name = line[..colon].trim_ascii_end();
     !name.is_empty() && name.iter().all(u8::is_ascii_graphic)
 }
 
-/// Makes sure that headers take little time and memory. O(n).
+/// Checks that parsing the headers takes little time and memory. O(n).
 fn check(head: &[u8]) -> Result<(), TooMuch> {
     if head.len() > MOST {
         return Err(TooMuch);
     }
     let (mut fields, mut at) = (0, 0);
     while at < head.len() {
-        // A header, with the lines that go on with it.
+        // A header with its continuation lines.
         let mut end = at;
         loop {
             end = memchr::memchr(b'\n', &head[end..]).map_or(head.len(), |next| end + next + 1);
@@ -134,7 +135,7 @@ fn check(head: &[u8]) -> Result<(), TooMuch> {
     Ok(())
 }
 
-/// Counts what begins as an encoded word and does not end as one.
+/// Counts beginnings of encoded words that have no end.
 fn unended(field: &[u8]) -> usize {
     let mut count = 0;
     let mut ends = memmem::find_iter(field, b"?=").peekable();
@@ -162,15 +163,15 @@ mod tests {
         assert_eq!(split("A: b\n c\n\nd\n"), ("A: b\n c\n", "d\n", true));
         assert_eq!(split("A: b\r\n\r\nd"), ("A: b\r\n", "d", true));
         assert_eq!(split("\nd\n\ne"), ("", "d\n\ne", true));
-        // A message that ends in them.
+        // A message that ends within its headers.
         assert_eq!(split("A: b\nC: d"), ("A: b\nC: d", "", false));
-        // No headers at all, as far as the first line says.
+        // No headers, judging by the first line.
         assert_eq!(
             split("first\nsecond\n\nthird"),
             ("", "first\nsecond\n\nthird", false)
         );
         assert_eq!(split(" a: b\n\nc"), ("", " a: b\n\nc", false));
-        // Text right after them; and what is none in the middle of them.
+        // Text right after the headers, and a malformed line in the middle of them.
         assert_eq!(
             split("A: b\nfirst\n\nthird"),
             ("A: b\n", "first\n\nthird", false)
@@ -200,7 +201,7 @@ mod tests {
             "; a*1=b".repeat(5_000)
         )));
         assert!(is_too_much(format!("To: {}\n", "g:a,".repeat(400_000))));
-        // What somebody may write.
+        // A large but realistic header.
         let word = "=?utf-8?q?J=C3=BCrgen?= <jj@example.org>,\n ";
         assert!(!is_too_much(format!("To: {}\n", word.repeat(5_000))));
         assert!(!is_too_much(unended(500)));

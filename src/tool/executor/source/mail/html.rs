@@ -1,37 +1,38 @@
-//! What a reader sees of HTML.
+//! The visible text of HTML.
 //!
-//! Owns what is text, what stands on a line of its own, and what is not shown. Reading tags is the tokenizer's, which is that of the HTML standard. Style sheets and
-//! scripts decide nothing here: what is hidden by them is text.
+//! Owns the decision which text is visible, and where lines break. The tokenizer follows the HTML
+//! standard. Style sheets and scripts have no effect: text that they hide counts as visible.
 
 use std::convert::Infallible;
 
 use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
 use html5gum::{Span, Tokenizer};
 
-/// Returns the text that HTML shows: white space as one space, as HTML has it, each block on lines of its own, and a space between the cells of a table.
+/// Returns the visible text. White space is collapsed as in HTML, each block is on its own lines,
+/// and table cells are separated by a space.
 pub(super) fn shown(html: &str) -> String {
     let mut page = Page::default();
     page.read(html, true);
-    // One that is not closed.
+    // An unclosed `noscript`.
     if let Some(rest) = page.without_scripts.take() {
         page.read(&rest, false);
     }
     page.out
 }
 
-/// What is written of a page.
+/// The output, and the state of the conversion.
 #[derive(Debug, Default)]
 struct Page {
     out: String,
-    /// White space was read, and nothing after it.
+    /// White space was read after the last text.
     space: bool,
-    /// How deep in elements that keep white space.
+    /// The depth in elements that keep white space.
     verbatim: u32,
-    /// How deep in templates, which are not shown.
+    /// The depth in templates, which are invisible.
     templates: u32,
-    /// The element whose text is not HTML, and is not shown.
+    /// The open element whose text is invisible.
     hidden: Option<Vec<u8>>,
-    /// What stands in `noscript`, which the tokenizer takes for a text.
+    /// The content of `noscript`, which the tokenizer returns as one text.
     without_scripts: Option<String>,
 }
 
@@ -44,7 +45,8 @@ impl Page {
             },
         );
         emitter.naively_switch_states(true);
-        // Events go to the page and tokens never come, so looking for the first one reads all of it. A text can always be read.
+        // The callback handles all events and never returns a token, so the first `next` reads all
+        // of it. Reading a string can't fail.
         let _ = Tokenizer::new_with_emitter(html, emitter).next();
     }
 
@@ -89,7 +91,7 @@ impl Page {
             && let Some(html) = self.without_scripts.take()
             && whole
         {
-            // A further one in there is none.
+            // A nested `noscript` is ignored.
             self.read(&html, false);
             self.without_scripts = None;
         }
@@ -99,7 +101,7 @@ impl Page {
         self.apart(name);
     }
 
-    /// Separates what an element is from what is before it, or after it.
+    /// Separates an element from the text before or after it.
     fn apart(&mut self, name: &[u8]) {
         if is_cell(name) {
             self.space = true;

@@ -1,7 +1,8 @@
-//! What of a message is its text: its parts, taken apart line by line, and what is chosen of them.
+//! The text of a message: finds its parts line by line, and selects the ones to search.
 //!
-//! The parser knows headers, encodings and character sets. Where headers end, and where parts begin and end, is found here: it looks for boundaries in the
-//! middle of lines, and an inner part that is not closed takes the outer ones with it. Nothing is copied but the text.
+//! The library parses headers, encodings and character sets. The boundaries of headers and parts
+//! are found here. The library would find boundaries in the middle of lines, and an unclosed inner
+//! part would swallow the outer ones. Only the resulting text is copied.
 
 use mail_parser::{ContentType, HeaderName, Message, MessageParser, MimeHeaders, PartType};
 use memchr::memmem;
@@ -9,30 +10,32 @@ use memchr::memmem;
 use super::head::{Split, TooMuch};
 use super::html;
 
-/// How deep parts may be in parts.
+/// The deepest nesting of parts.
 const DEEPEST: usize = 100;
 
-/// Writes the text of a message, or part, in the order in which it stands there: of alternatives the plain ones, or else what a reader would see of HTML,
-/// or else the others; of what belongs together the first one. Attachments and other messages are no text. In time that grows with the length of the
-/// message and how deep its parts are.
+/// Appends the text of a message or part, in its order.
+///
+/// Of alternatives it takes the plain text, or else the visible text of HTML, or else other text.
+/// Of related parts it takes the first. Attachments and enclosed messages are skipped. The time
+/// grows with the length of the message and the nesting of its parts.
 ///
 /// # Errors
 ///
-/// [`TooMuch`], where parts are deeper in each other, or headers longer, than anybody means them to be.
+/// [`TooMuch`] if the nesting or the headers exceed a limit.
 pub(super) fn write(message: &[u8], out: &mut String) -> Result<(), TooMuch> {
     let part = Part {
         bytes: message,
         depth: 0,
         in_digest: false,
     };
-    // What parts have in their headers beside that is not searched.
+    // Other headers of parts are not searched.
     let parser = MessageParser::new()
         .with_mime_headers()
         .default_header_ignore();
     part.write(&parser, out).map(|_| ())
 }
 
-/// The forms that a text may have, those first that are preferred.
+/// The forms of a text, in the order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Form {
     Plain,
@@ -40,7 +43,7 @@ enum Form {
     Other,
 }
 
-/// How parts belong together.
+/// The relation between the parts of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Group {
     Mixed,
@@ -48,17 +51,17 @@ enum Group {
     Related,
 }
 
-/// A message, or a part of one: headers, and what follows them.
+/// A message, or a part of one: headers and body.
 #[derive(Clone, Copy)]
 struct Part<'a> {
     bytes: &'a [u8],
     depth: usize,
-    /// What says nothing else is a message there.
+    /// Whether parts without a type are messages.
     in_digest: bool,
 }
 
 impl Part<'_> {
-    /// Writes the text of a part, and returns which form it has, if there is any.
+    /// Appends the text of the part, and returns its form, if it has any.
     fn write(self, parser: &MessageParser, out: &mut String) -> Result<Option<Form>, TooMuch> {
         if self.depth > DEEPEST {
             return Err(TooMuch);
@@ -67,7 +70,7 @@ impl Part<'_> {
         let to_parse = split.to_parse()?;
         let headers = parser.parse_headers(&to_parse);
         let Some(headers) = headers.filter(|headers| !headers.headers().is_empty()) else {
-            // None say what it is.
+            // Without headers the default type applies.
             if self.in_digest {
                 return Ok(None);
             }
@@ -77,7 +80,7 @@ impl Part<'_> {
         let is_attachment = headers
             .content_disposition()
             .is_some_and(ContentType::is_attachment);
-        // What is no type says nothing, so the text is plain (RFC 2045).
+        // An invalid type counts as no type, so the text is plain (RFC 2045).
         let content = headers
             .content_type()
             .filter(|content| content.subtype().is_some());
@@ -90,11 +93,11 @@ impl Part<'_> {
         };
         let subtype = content.subtype().unwrap_or_default();
         if content.ctype().eq_ignore_ascii_case("multipart") {
-            // What a message as a whole is said to be is not what is attached to it.
+            // On the message as a whole, "attachment" has no meaning.
             if is_attachment && self.depth > 0 {
                 return Ok(None);
             }
-            // It can't end with space, which is how lines may end.
+            // A boundary can't end with space, since lines may.
             let boundary = content.attribute("boundary").unwrap_or_default().trim_end();
             let like = Part {
                 bytes: &[],
@@ -108,7 +111,7 @@ impl Part<'_> {
             };
             return match Parts::of(split.body, boundary, like) {
                 Some(parts) => write_parts(parts, group, parser, out),
-                // What stands before the first part is no text.
+                // Text before the first part is not part of the message.
                 None => Ok(None),
             };
         }
@@ -124,10 +127,10 @@ impl Part<'_> {
     }
 }
 
-/// Writes a text as it was before it was encoded.
+/// Appends the decoded text of a part.
 fn write_text(parser: &MessageParser, split: Split<'_>, headers: &Message<'_>, out: &mut String) {
     let encoding = headers.content_transfer_encoding().unwrap_or_default();
-    // There may be a comment after it, and there should be nothing else.
+    // A comment may follow the encoding.
     let mut words = encoding.split([';', '(', ' ', '\t', '\r', '\n']);
     let name = words.find(|word| !word.is_empty()).unwrap_or_default();
     let content = headers.content_type();
@@ -135,7 +138,7 @@ fn write_text(parser: &MessageParser, split: Split<'_>, headers: &Message<'_>, o
     let mut rewritten = Vec::new();
     let whole = split.whole().filter(|_| is_typed && name == encoding);
     let bytes = whole.unwrap_or_else(|| {
-        // As the parser understands it.
+        // Rewritten so that the parser understands it.
         let raw = headers.raw_message();
         let typed = headers
             .headers()
@@ -163,7 +166,7 @@ fn write_text(parser: &MessageParser, split: Split<'_>, headers: &Message<'_>, o
     }
 }
 
-/// Writes what is to be written of several parts.
+/// Appends the selected text of a group of parts.
 fn write_parts(
     parts: Parts<'_>,
     group: Group,
@@ -192,7 +195,7 @@ fn write_parts(
     Ok(best)
 }
 
-/// Adds a text on a line of its own.
+/// Appends a text on a line of its own.
 fn add(text: &str, out: &mut String) {
     if !out.is_empty() && !out.ends_with('\n') {
         out.push('\n');
@@ -200,18 +203,18 @@ fn add(text: &str, out: &mut String) {
     out.push_str(text);
 }
 
-/// The parts of a part, one after the other. One that is not closed ends where what it is in does.
+/// The parts of a part, in order. An unclosed part ends with its enclosing part.
 struct Parts<'a> {
     /// Two hyphens and the boundary.
     delimiter: Vec<u8>,
-    /// What follows the last delimiter; nothing after the one that closes.
+    /// The bytes after the last delimiter; `None` after the closing one.
     rest: Option<&'a [u8]>,
-    /// What is alike for all.
+    /// The fields that all parts share.
     like: Part<'a>,
 }
 
 impl<'a> Parts<'a> {
-    /// Makes them, unless nothing shows where they are.
+    /// Builds the iterator; `None` without a delimiter in the body.
     fn of(body: &'a [u8], boundary: &str, like: Part<'a>) -> Option<Parts<'a>> {
         if boundary.is_empty() {
             return None;
@@ -234,7 +237,7 @@ impl<'a> Iterator for Parts<'a> {
         let bytes = match find(rest, &self.delimiter) {
             Some((start, end, closes)) => {
                 self.rest = (!closes).then(|| &rest[end..]);
-                // The end of the line before it belongs to a delimiter.
+                // The line end before a delimiter belongs to the delimiter.
                 let bytes = &rest[..start];
                 let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
                 bytes.strip_suffix(b"\r").unwrap_or(bytes)
@@ -245,7 +248,7 @@ impl<'a> Iterator for Parts<'a> {
     }
 }
 
-/// Finds the next line that is a delimiter: where it starts and ends, and whether it closes.
+/// Finds the next delimiter line: its start, its end, and whether it is the closing one.
 fn find(bytes: &[u8], delimiter: &[u8]) -> Option<(usize, usize, bool)> {
     for start in memmem::find_iter(bytes, delimiter) {
         if start > 0 && bytes[start - 1] != b'\n' {

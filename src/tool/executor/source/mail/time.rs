@@ -3,29 +3,31 @@
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 
-/// Returns when a message was received, from its topmost `Received` and its `Date`: what the last server says that took it in, or else when it was sent.
+/// Returns when a message was received: the time of the topmost `Received` header, or else of
+/// `Date`.
 pub(super) fn received(received: Option<&str>, date: Option<&str>) -> Option<Timestamp> {
     let after = |text: &str| time(text.rsplit_once(';')?.1);
     received
         .and_then(|text| {
-            // What is not closed is no comment, nor in quotes, as far as that goes: who wrote it did not mean it so.
+            // An unclosed comment or quote was not meant as one, so the plain text is tried next.
             after(&without_comments(text)).or_else(|| after(text))
         })
         .or_else(|| time(date?))
 }
 
-/// Reads a time as mail has it (RFC 5322, with what was allowed before).
+/// Parses a time of RFC 5322, including its obsolete forms.
 fn time(text: &str) -> Option<Timestamp> {
     static PARSER: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
     let text = without_comments(text);
-    // Headers are folded, and once there could be space and comments anywhere.
+    // Headers may be folded, and obsolete forms allow space and comments anywhere.
     let text = text.replace(',', " , ").replace(':', " : ");
     let words: Vec<&str> = text.split_whitespace().collect();
     let line = words.join(" ").replace(" ,", ",").replace(" : ", ":");
     PARSER.parse_timestamp(&line).ok()
 }
 
-/// Puts a space in place of each comment, as RFC 5322 has them: they may be within each other, and are none in quotes.
+/// Replaces each comment of RFC 5322 by a space. Comments may be nested, and are literal text in
+/// quotes.
 fn without_comments(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
