@@ -1,7 +1,8 @@
 //! Lines that define a name, told by how they look.
 //!
-//! There is no parser here: one line decides, in any language. A wrong guess moves a file in the order of an answer, and
-//! changes nothing else. For example, `pub fn open(path: &str)`, `def open(path):`, `#define OPEN(path) …` and
+//! There is no parser here: one line decides, in any language. A wrong guess moves a file in the
+//! order of an answer, and changes nothing else. For example, `pub fn open(path: &str)`, `def
+//! open(path):`, `#define OPEN(path) …` and
 //! `static int open(char *path)` each define `open`.
 
 use std::ops::Range;
@@ -9,7 +10,7 @@ use std::ops::Range;
 /// Bytes of a line that are looked at.
 const MAX_LINE: usize = 400;
 
-/// What a line defines.
+/// The kinds of definitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A type, a module or another thing that holds others.
@@ -39,7 +40,7 @@ impl Definition {
     }
 }
 
-/// Languages whose definitions look like no other's.
+/// Languages with a definition syntax of their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Language {
     C,
@@ -212,7 +213,8 @@ const CONTROL: [&str; 38] = [
     "self",
 ];
 
-/// Returns what a line without its terminator defines. Takes time linear in the bytes that are looked at.
+/// Returns the definition in a line without its terminator. Takes time linear in the bytes that are
+/// looked at.
 pub(super) fn definition(line: &[u8], language: Language) -> Option<Definition> {
     let line = &line[..line.len().min(MAX_LINE)];
     let indent = line.len() - line.trim_ascii_start().len();
@@ -292,7 +294,7 @@ impl<'l> Reader<'l> {
         blanks > 0
     }
 
-    /// Skips a pair of brackets and what they hold, if it comes next.
+    /// Skips a pair of brackets and their content, if an opening bracket comes next.
     fn skip_brackets(&mut self, open: u8, close: u8) -> bool {
         if self.rest().first() != Some(&open) {
             return false;
@@ -339,7 +341,8 @@ impl<'l> Reader<'l> {
         })
     }
 
-    /// Skips words such as `pub(crate)`, `export default` and `@Override`, unless nothing would be left to define. Returns how many.
+    /// Skips words such as `pub(crate)`, `export default` and `@Override`, unless nothing would be
+    /// left to define. Returns how many.
     fn skip_modifiers(&mut self) -> usize {
         let mut count = 0;
         loop {
@@ -514,7 +517,8 @@ impl<'l> Reader<'l> {
         }
     }
 
-    /// A line that begins with a type, goes on with a name and its arguments, and does not end as a declaration.
+    /// A line that begins with a type, goes on with a name and its arguments, and does not end as a
+    /// declaration.
     fn c_function(&mut self) -> Option<Definition> {
         let first = self.word();
         if matches!(

@@ -1,4 +1,5 @@
-//! What is noted of a file that has terms of a question.
+//! The features of one file that contains terms of a question: counts of terms, defined names,
+//! words of the path.
 
 use std::ops::Range;
 
@@ -15,7 +16,7 @@ pub const MAX_HITS: usize = 4096;
 /// Bytes before a hit in which its line has to begin to define anything.
 const LOOKED_AT: usize = 400;
 
-/// Directories above a file whose names count, the nearest ones.
+/// The number of directories above a file, from the nearest, that count by their names.
 const DIRECTORIES: usize = 3;
 
 /// Hundredths that a defined name counts for, if the question asks for exactly that name.
@@ -46,7 +47,7 @@ pub struct Hit {
 /// A set of terms, one bit for each place in [`Terms::words`].
 pub type TermSet = u32;
 
-/// What a file has of each term.
+/// The features of one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Document {
     /// Bytes of its text.
@@ -82,8 +83,9 @@ pub struct Document {
 }
 
 impl Document {
-    /// Reads a text in one pass. Calls `hit` for the first [`MAX_HITS`] places with a term, in ascending order. Returns
-    /// nothing if the text has no term that files are looked for by. Asks `stop` now and then, and ends when that says so.
+    /// Reads a text in one pass. Calls `hit` for the first [`MAX_HITS`] places with a term, in
+    /// ascending order. Returns nothing if the text has no term that files are looked for by. Asks
+    /// `stop` now and then, and ends when that says so.
     pub fn read(
         terms: &Terms,
         path: &str,
@@ -166,7 +168,7 @@ fn terms_in(terms: &Terms, text: &[u8]) -> TermSet {
     found
 }
 
-/// Returns the name of a file without what follows its last dot.
+/// Returns the name of a file without its extension.
 fn file_stem(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
     match name.rsplit_once('.') {
@@ -274,7 +276,8 @@ impl<H: FnMut(Hit)> Reader<'_, H> {
         });
     }
 
-    /// Reads the line around a place: what it defines, and how far the question asks for that.
+    /// Reads the line around a place: the name that it defines, and whether the question asks for
+    /// that name.
     fn read_line(&mut self, at: usize) {
         let from = at.saturating_sub(LOOKED_AT);
         let start = memrchr(b'\n', &self.text[from..at]).map(|feed| from + feed + 1);

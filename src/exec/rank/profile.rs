@@ -63,8 +63,8 @@ impl Bucket {
 }
 
 impl Bucket {
-    /// Whether a file shows how something is used, or is somebody else's: examples, samples, vendored and old code. Linear
-    /// in the length of its path.
+    /// Whether a file shows how something is used, or is somebody else's: examples, samples,
+    /// vendored and old code. Linear in the length of its path.
     pub fn is_example(path: &str) -> bool {
         let (directories, _) = path.rsplit_once('/').unwrap_or(("", path));
         directories.split('/').any(|name| {
@@ -113,7 +113,8 @@ const EXAMPLE_DIRECTORIES: [&str; 18] = [
     "deprecated",
 ];
 
-/// Whether a file is named as tests in Java and its like are: `ParserTest.java`, `ParserSpec.scala`.
+/// Whether a file is named as tests in Java and its like are: `ParserTest.java`,
+/// `ParserSpec.scala`.
 fn own_name_is_of_test(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or(name);
     ["Test", "Tests", "Spec", "Suite", "TestCase", "Benchmark"]

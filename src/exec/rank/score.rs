@@ -1,8 +1,9 @@
-//! How well a file answers: its text by BM25, and the words of its path and of the names that it defines.
+//! How well a file answers: its text by BM25, and the words of its path and of the names that it
+//! defines.
 //!
-//! Text, path and definitions are summands of their own. A word that a text has five times is worth little more the
-//! sixth time, but a file that is also *named* by it gains in full. Each summand is scaled by the best file of the
-//! question, so the weights mean the same for every question.
+//! Text, path and definitions are summands of their own. A word that a text has five times is worth
+//! little more the sixth time, but a file that is also *named* by it gains in full. Each summand is
+//! scaled by the best file of the question, so the weights mean the same for every question.
 
 use super::document::{Document, TermSet};
 use super::profile::Bucket;
@@ -14,25 +15,27 @@ const K1: f64 = 1.5;
 /// How much the length of a text counts against it.
 const B: f64 = 0.75;
 
-/// The least that a term counts for in paths and names: also a term that is in every file names one of them.
+/// The least that a term counts for in paths and names: also a term that is in every file names one
+/// of them.
 const LEAST_RARITY: f64 = 0.3;
 
 /// Scores are whole numbers of these parts, so that ties are ties on every machine.
 const PARTS: f64 = 10_000.0;
 
-/// What each feature of a file is worth, before the weights of a profile.
+/// The weight of each feature, before the weights of a profile.
 mod worth {
     pub(super) const TEXT: f64 = 1.3;
     /// Share of the question in the names of functions that are defined.
     pub(super) const FUNCTIONS: f64 = 0.8;
     pub(super) const TYPES: f64 = 0.2;
     pub(super) const DEFINED: f64 = 0.6;
-    /// Share of the question in the file's own name, and the share of the file's name that the question has.
+    /// Share of the question in the file's own name, and the share of the file's name that the
+    /// question has.
     pub(super) const NAME: f64 = 0.8;
     pub(super) const NAME_PRECISION: f64 = 0.6;
     pub(super) const NEAR_NAME: f64 = 1.6;
     pub(super) const DIRECTORIES: f64 = 1.3;
-    /// Definitions of what the question asks for by name.
+    /// Definitions of names that the question contains.
     pub(super) const SYMBOL: f64 = 3.0;
     pub(super) const SYMBOL_FOLDED: f64 = 0.5;
     pub(super) const EMBEDDED: f64 = 1.0;
@@ -42,7 +45,7 @@ mod worth {
     pub(super) const DEPTH: f64 = 0.15;
 }
 
-/// How much each field counts, as a multiple of what it counts in the balanced profile.
+/// The weight of each field, as a multiple of its weight in the balanced profile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weights {
     /// The path.
@@ -116,7 +119,7 @@ pub struct Scorer {
     mean_len: f64,
     most_lines: f64,
     most_depth: f64,
-    /// What the text of the best file is worth.
+    /// The text score of the best file.
     best_text: f64,
     /// The question asks for files of this kind by name, so they count in full.
     asks_for: [bool; 5],
@@ -176,8 +179,8 @@ impl Scorer {
         scorer
     }
 
-    /// Returns the score of a file, in ten-thousandths, and what its text alone contributes. `path` tells of which kind
-    /// the file is.
+    /// Returns the score of a file, in ten-thousandths, and the part of its text. `path`
+    /// tells of which kind the file is.
     pub fn score(&self, document: &Document, path: &str) -> (u64, u64) {
         let text = worth::TEXT * self.weights.content * self.text(document) / self.best_text;
         let definitions = worth::FUNCTIONS * self.share(document.in_functions)

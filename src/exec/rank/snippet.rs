@@ -73,10 +73,10 @@ impl Line {
 /// How soon more of the same in one piece counts for less.
 const K1: f64 = 1.5;
 
-/// What the names that a piece defines are worth, where its text is worth 1 at most.
+/// The weight of defined names in a piece. The weight of its text is 1.
 const DEFINES: f64 = 0.8;
 
-/// What a definition of the name that the question asks for is worth.
+/// The weight of a definition of the name that the question asks for.
 const ASKED: f64 = 3.0;
 
 /// Lines of the shortest piece, and of the longest.
@@ -85,11 +85,12 @@ const LINES: std::ops::RangeInclusive<usize> = 6..=50;
 /// Columns by which a definition is indented at most where a piece begins.
 const DEEPEST: usize = 8;
 
-/// Finds the best places of a text, the best first; they do not overlap, and lie in different pieces.
+/// Finds the best places of a text, the best first; they do not overlap, and lie in different
+/// pieces.
 ///
-/// A piece is a definition with the comments above it, such as a function. `hits` are in ascending order of their
-/// starts; `rarity` says how much each term counts; the path tells the language. One pass over the text, and sorting
-/// the pieces with hits.
+/// A piece is a definition with the comments above it, such as a function. `hits` are in ascending
+/// order of their starts; `rarity` says how much each term counts; the path tells the language. One
+/// pass over the text, and sorting the pieces with hits.
 pub fn chunks(
     text: &[u8],
     path: &str,
@@ -160,7 +161,8 @@ pub fn chunks(
     chosen
 }
 
-/// Returns the indices of the lines at which pieces begin. `starts` are the places where lines begin.
+/// Returns the indices of the lines at which pieces begin. `starts` are the places where lines
+/// begin.
 fn pieces(text: &[u8], starts: &[usize], language: Language) -> Vec<usize> {
     let line = |nth: usize| {
         let end = starts.get(nth + 1).copied().unwrap_or(text.len());
@@ -233,7 +235,8 @@ fn worth_of(hits: &[Hit], rarity: &[f64]) -> f64 {
     worth
 }
 
-/// Returns the line of a piece that says most; the first of equal ones. `first` is the index of its first line.
+/// Returns the line of a piece that says most; the first of equal ones. `first` is the index of its
+/// first line.
 fn best_line(hits: &[Hit], starts: &[usize], first: usize) -> Option<Line> {
     let mut best: Option<Line> = None;
     let mut line: Option<Line> = None;

@@ -1,9 +1,10 @@
 //! Stems of English words: Porter's algorithm of 1980.
 //!
-//! Two forms of a word have one stem, such as `retries` and `retrying`. Only words of lower-case ASCII letters
-//! have other stems than themselves.
+//! Two forms of a word have one stem, such as `retries` and `retrying`. Only words of lower-case
+//! ASCII letters have other stems than themselves.
 
-/// Replaces a word with its stem. The stem is never longer than the word. Takes time linear in its length.
+/// Replaces a word with its stem. The stem is never longer than the word. Takes time linear in its
+/// length.
 ///
 /// # Examples
 ///
@@ -100,7 +101,8 @@ fn past_and_progressive(word: &mut Vec<u8>) {
     }
 }
 
-/// Replaces the longest suffix of a list, if the measure of what stands before it is over `more_than`.
+/// Replaces the longest suffix of a list, if the measure of what stands before it is over
+/// `more_than`.
 fn longer_suffixes(word: &mut Vec<u8>, suffixes: &[(&[u8], &[u8])], more_than: usize) {
     let longest = suffixes
         .iter()
@@ -143,7 +145,8 @@ fn replace_end(word: &mut Vec<u8>, len: usize, by: &[u8]) {
     word.extend_from_slice(by);
 }
 
-/// Whether the letter at a place is a consonant. `y` is one at the start of a word and after a vowel.
+/// Whether the letter at a place is a consonant. `y` is one at the start of a word and after a
+/// vowel.
 fn is_consonant(word: &[u8], at: usize) -> bool {
     match word[at] {
         b'a' | b'e' | b'i' | b'o' | b'u' => false,
@@ -156,7 +159,8 @@ fn has_vowel(word: &[u8]) -> bool {
     (0..word.len()).any(|at| !is_consonant(word, at))
 }
 
-/// Counts how often a consonant follows a vowel: `tree` has 0 such places, `trouble` 1, `private` 2.
+/// Counts how often a consonant follows a vowel: `tree` has 0 such places, `trouble` 1, `private`
+/// 2.
 fn measure(word: &[u8]) -> usize {
     let mut was_vowel = false;
     let mut count = 0;
@@ -172,7 +176,8 @@ fn ends_in_double_consonant(word: &[u8]) -> bool {
     matches!(word, [.., a, b] if a == b) && is_consonant(word, word.len() - 1)
 }
 
-/// Whether a word ends with consonant, vowel, consonant, and the last is not `w`, `x` or `y`, as `hop` does.
+/// Whether a word ends with consonant, vowel, consonant, and the last is not `w`, `x` or `y`, as
+/// `hop` does.
 fn ends_in_short_syllable(word: &[u8]) -> bool {
     let len = word.len();
     len >= 3

@@ -1,4 +1,4 @@
-//! What a question looks for.
+//! The terms of a question.
 
 use memchr::memmem;
 
@@ -14,7 +14,8 @@ pub const MAX_TERMS: usize = 32;
 /// Bytes below which a term says too little to look for files by it, if there are longer ones.
 const WEAK: usize = 3;
 
-/// Words that say nothing about a file. The last line has those that every question about code may have.
+/// Words that say nothing about a file. The last line has those that every question about code may
+/// have.
 const STOP_WORDS: &str = "a an and are as at be been but by can could did do does each for from had has have how i if in into is it \
      its of on or our over per so such than that the their them then there these they this those through to up using via vs was \
      we were what when where whether which while who why will with within without would you your between not no all any \
@@ -45,10 +46,10 @@ struct Term {
 
 /// The terms of a question, each once, in the order of their first appearance.
 ///
-/// A word is taken apart where its case changes, and at underscores and digits; each part is reduced to its English
-/// stem. A name with several parts is a term as a whole, too. Words that say nothing, such as `the` and `function`, are
-/// left out if others are there. A question without letters and digits, such as `->`, is one term as it stands. Letters
-/// compare without case.
+/// A word is taken apart where its case changes, and at underscores and digits; each part is
+/// reduced to its English stem. A name with several parts is a term as a whole, too. Words that say
+/// nothing, such as `the` and `function`, are left out if others are there. A question without
+/// letters and digits, such as `->`, is one term as it stands. Letters compare without case.
 ///
 /// # Examples
 ///
@@ -201,16 +202,16 @@ impl Terms {
         self.left_out
     }
 
-    /// Returns the terms by which files are looked for: all that have three bytes, or all if none has. Shorter ones are in
-    /// nearly every file, and count only for the order.
+    /// Returns the terms by which files are looked for: all that have three bytes, or all if none
+    /// has. Shorter ones are in nearly every file, and count only for the order.
     pub fn looked_for(&self) -> impl Iterator<Item = &str> {
         let wanted = self.wanted();
         let words = self.words.iter().map(String::as_str).enumerate();
         words.filter_map(move |(term, word)| (wanted >> term & 1 == 1).then_some(word))
     }
 
-    /// Returns an expression that matches some line of every text that has one of the terms that are looked for, if ASCII
-    /// letters compare without case. It matches lines of other texts, too.
+    /// Returns an expression that matches some line of every text that has one of the terms that
+    /// are looked for, if ASCII letters compare without case. It matches lines of other texts, too.
     pub fn expression(&self) -> String {
         let wanted = self.wanted();
         let terms = self.terms.iter().enumerate();
@@ -272,8 +273,8 @@ impl Terms {
         self.literal.as_ref()
     }
 
-    /// Calls `hit` for each place in a name that has a term: the term, and where in the name. `room` is used for
-    /// intermediate results.
+    /// Calls `hit` for each place in a name that has a term: the term, and where in the name.
+    /// `room` is used for intermediate results.
     pub(super) fn each_hit(
         &self,
         name: &[u8],
@@ -307,7 +308,8 @@ impl Terms {
         self.terms.iter().position(is_it)
     }
 
-    /// Returns which terms a stem shares its beginning with, without being one of them: a bit for each.
+    /// Returns which terms a stem shares its beginning with, without being one of them: a bit for
+    /// each.
     pub(super) fn near(&self, stem: &[u8]) -> u32 {
         let shares = |text: &[u8]| {
             text != stem
@@ -384,7 +386,8 @@ impl AskedNames {
     }
 }
 
-/// Whether a question is one name, which may be qualified: `open`, `File::open`, `Foo#bar`, `empty?`.
+/// Whether a question is one name, which may be qualified: `open`, `File::open`, `Foo#bar`,
+/// `empty?`.
 fn is_symbol(query: &str) -> bool {
     let query = query.strip_suffix(['!', '?']).unwrap_or(query);
     let begins_well = |name: &str| {
@@ -473,7 +476,8 @@ fn is_joined(name: &[u8], parts: &[Vec<u8>], room: &mut Vec<u8>) -> bool {
 
 /// Returns how all words with a stem begin.
 ///
-/// English words change their last letters: `retri` stands for `retry`, too, `file` for `filing`, and `sensibl` for
+/// English words change their last letters: `retri` stands for `retry`, too, `file` for `filing`,
+/// and `sensibl` for
 /// `sensibility`.
 fn prefix(stem: &str) -> &str {
     if !stem.bytes().all(|byte| byte.is_ascii_lowercase()) {

@@ -1,7 +1,8 @@
 //! Words of texts, paths and questions: names as they stand, and the parts they are made of.
 //!
-//! A name is a run of letters, digits, `_` and `$`, such as `parseConfig2`. Its parts are `parse`, `Config` and `2`.
-//! Scripts that write no spaces between words have pairs of characters for parts: `重试延迟` has `重试`, `试延` and
+//! A name is a run of letters, digits, `_` and `$`, such as `parseConfig2`. Its parts are `parse`,
+//! `Config` and `2`. Scripts that write no spaces between words have pairs of characters for parts:
+//! `重试延迟` has `重试`, `试延` and
 //! `延迟`.
 
 use std::ops::Range;
@@ -37,7 +38,8 @@ impl Iterator for Names<'_> {
     }
 }
 
-/// Whether the character at a place belongs to a name, and its length in bytes. Nothing at the end of the text.
+/// Whether the character at a place belongs to a name, and its length in bytes. Nothing at the end
+/// of the text.
 fn name_char(text: &[u8], at: usize) -> Option<(bool, usize)> {
     let byte = *text.get(at)?;
     if byte.is_ascii() {
@@ -84,8 +86,8 @@ fn is_dense(char: char) -> bool {
 
 /// Calls `part` with the place of each part of a name, from left to right.
 ///
-/// Parts are capitals followed by small letters (`Config`), capitals (`HTTP` in `HTTPServer`), small letters, digits,
-/// and pairs of characters of a script without spaces.
+/// Parts are capitals followed by small letters (`Config`), capitals (`HTTP` in `HTTPServer`),
+/// small letters, digits, and pairs of characters of a script without spaces.
 pub(super) fn each_part(name: &[u8], mut part: impl FnMut(Range<usize>)) {
     let mut at = 0;
     while at < name.len() {
@@ -162,7 +164,8 @@ fn pairs(name: &[u8], run: Range<usize>, part: &mut impl FnMut(Range<usize>)) {
     }
 }
 
-/// Returns a character without its case. Two characters have the same if one is the other's only capital.
+/// Returns a character without its case. Two characters have the same if one is the other's only
+/// capital.
 pub(super) fn fold(char: char) -> char {
     if char.is_ascii() {
         return char.to_ascii_lowercase();
