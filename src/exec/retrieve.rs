@@ -216,9 +216,12 @@ fn keep_best(candidates: &mut Vec<Candidate>, most: usize) {
 fn promising(a: &Candidate, b: &Candidate) -> Ordering {
     let worth = |one: &Candidate| {
         let document = &one.document;
-        let sum = |field: &[u32]| field.iter().map(|count| u64::from(*count)).sum::<u64>();
-        let named = sum(&document.path) + sum(&document.definitions);
-        (document.distinct(), named, sum(&document.content))
+        let named =
+            document.in_name | document.in_directories | document.in_types | document.in_functions;
+        let asked = document.symbol.max(document.embedded).max(document.joined);
+        let all = document.terms() | named | document.near_name;
+        let content: u64 = document.content.iter().map(|n| u64::from(*n)).sum();
+        (asked, all.count_ones(), named.count_ones(), content)
     };
     worth(b).cmp(&worth(a)).then_with(|| by_path(a, b))
 }
@@ -259,7 +262,7 @@ fn look(file: EligibleFile, options: &Retrieval<'_>, part: &mut Retrieved) {
     }
     let Some(text) = text else { return };
     let key = sort_key(&path).into_owned();
-    let Some(document) = Document::read(options.terms, &key, text, |_| {}, stopped) else {
+    let Some(document) = Document::read(options.terms, &name(), text, |_| {}, stopped) else {
         return;
     };
     part.corpus.add(&document);
@@ -335,6 +338,7 @@ pub struct Excerpts {
 /// since, or can't be read any more.
 pub fn excerpts(
     candidate: &Candidate,
+    rarity: &[f64],
     snippet: Snippet,
     most: usize,
     options: &Retrieval<'_>,
@@ -347,7 +351,8 @@ pub fn excerpts(
     let text = parts(&decoded).0?;
     let mut hits: Vec<Hit> = Vec::new();
     let stopped = || options.stop.is_raised();
-    Document::read(options.terms, "", text, |hit| hits.push(hit), stopped)?;
+    let path = shown_path(&candidate.path).0;
+    Document::read(options.terms, &path, text, |hit| hits.push(hit), stopped)?;
     hits.sort_by_key(|hit| (hit.start, hit.term));
     let excerpt = |chunk: Chunk| {
         let shown = match snippet {
@@ -363,7 +368,7 @@ pub fn excerpts(
             chunk,
         }
     };
-    let mut chunks = chunks(text, &hits, snippet, most.saturating_add(1));
+    let mut chunks = chunks(text, &path, &hits, rarity, snippet, most.saturating_add(1));
     let more = chunks.len() > most;
     chunks.truncate(most);
     Some(Excerpts {
@@ -450,7 +455,15 @@ mod tests {
         assert_eq!(retrieved.changed, Named::one("src/b.rs".to_string()));
         // Changed after it was read, before it is shown.
         fs::write(top.join("c.rs"), "needle and more\n").unwrap();
-        let shown = |nth: usize| excerpts(&retrieved.candidates[nth], Snippet::Short, 3, &options);
+        let shown = |nth: usize| {
+            excerpts(
+                &retrieved.candidates[nth],
+                &[1.0],
+                Snippet::Short,
+                3,
+                &options,
+            )
+        };
         assert_eq!(shown(0).unwrap().best[0].text, "needle");
         assert_eq!(shown(1), None);
         fs::remove_file(top.join("a.rs")).unwrap();

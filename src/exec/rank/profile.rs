@@ -31,6 +31,7 @@ impl Bucket {
 
     /// Returns the kind of a file. Linear in the length of its path.
     pub fn of(path: &str) -> Bucket {
+        let name_as_written = path.rsplit('/').next().unwrap_or(path);
         let path = path.to_ascii_lowercase();
         let (dirs, name) = path.rsplit_once('/').unwrap_or(("", &path));
         let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
@@ -45,10 +46,13 @@ impl Bucket {
         let stem = name.strip_suffix(extension).unwrap_or(name);
         let stem = stem.trim_end_matches('.');
         let is_test = stem.starts_with("test_")
-            || stem.ends_with("_test")
-            || stem.ends_with(".test")
-            || stem.ends_with(".spec");
-        if is_test || in_dir(&["test", "tests", "testing", "testdata", "spec", "__tests__"]) {
+            || stem == "conftest"
+            || ["_", ".", "-"].iter().any(|joint| {
+                let last = stem.rsplit_once(joint).map_or("", |(_, last)| last);
+                ["test", "tests", "spec", "bench", "mock"].contains(&last)
+            })
+            || own_name_is_of_test(name_as_written);
+        if is_test || in_dir(&TEST_DIRECTORIES) {
             Bucket::Tests
         } else if in_dir(&["doc", "docs", "documentation"]) {
             Bucket::Docs
@@ -56,6 +60,69 @@ impl Bucket {
             Bucket::Code
         }
     }
+}
+
+impl Bucket {
+    /// Whether a file shows how something is used, or is somebody else's: examples, samples,
+    /// vendored and old code. Linear in the length of its path.
+    pub fn is_example(path: &str) -> bool {
+        let (directories, _) = path.rsplit_once('/').unwrap_or(("", path));
+        directories.split('/').any(|name| {
+            EXAMPLE_DIRECTORIES
+                .iter()
+                .any(|example| name.eq_ignore_ascii_case(example))
+        })
+    }
+}
+
+const TEST_DIRECTORIES: [&str; 14] = [
+    "test",
+    "tests",
+    "testing",
+    "testdata",
+    "test-utils",
+    "spec",
+    "specs",
+    "__tests__",
+    "fixtures",
+    "mock",
+    "mocks",
+    "benches",
+    "benchmark",
+    "benchmarks",
+];
+
+const EXAMPLE_DIRECTORIES: [&str; 16] = [
+    "example",
+    "examples",
+    "_example",
+    "_examples",
+    "sample",
+    "samples",
+    "demo",
+    "demos",
+    "site",
+    "website",
+    "compat",
+    "_compat",
+    "legacy",
+    "vendor",
+    "third_party",
+    "deprecated",
+];
+
+/// Whether a file is named as tests in Java and its like are: `ParserTest.java`,
+/// `ParserSpec.scala`.
+fn own_name_is_of_test(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or(name);
+    ["Test", "Tests", "Spec", "Suite", "TestCase", "Benchmark"]
+        .iter()
+        .any(|end| {
+            let before = stem
+                .strip_suffix(end)
+                .and_then(|before| before.bytes().last());
+            before.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        })
 }
 
 /// The largest share of an answer for each kind of file, in percent. Results beyond their quota
@@ -113,16 +180,25 @@ impl Profile {
     /// Returns the weights of the fields for the score.
     pub fn weights(self) -> Weights {
         let (path, definition, content) = match self {
-            Profile::Balanced => (2.0, 3.0, 1.0),
-            Profile::Discovery => (4.0, 2.0, 1.0),
-            Profile::Implementation => (2.0, 6.0, 1.0),
-            Profile::Planning => (3.0, 2.0, 1.0),
-            Profile::Debug => (1.0, 1.5, 1.5),
+            Profile::Balanced => (1.0, 1.0, 1.0),
+            Profile::Discovery => (1.5, 0.8, 1.0),
+            Profile::Implementation => (1.0, 1.5, 1.0),
+            Profile::Planning => (1.3, 0.8, 1.0),
+            Profile::Debug => (0.7, 0.7, 1.3),
+        };
+        // Code, tests, documents, settings, examples.
+        let buckets = match self {
+            Profile::Balanced => [1.0, 0.6, 0.3, 0.3, 0.4],
+            Profile::Discovery => [1.0, 0.6, 0.6, 0.4, 0.5],
+            Profile::Implementation => [1.0, 0.5, 0.2, 0.2, 0.4],
+            Profile::Planning => [1.0, 0.4, 1.0, 0.4, 0.5],
+            Profile::Debug => [1.0, 1.0, 0.3, 0.6, 0.4],
         };
         Weights {
             path,
             definition,
             content,
+            buckets,
         }
     }
 
@@ -148,6 +224,9 @@ mod tests {
             ("pkg/a_test.go", Bucket::Tests),
             ("test_a.py", Bucket::Tests),
             ("src/contest.rs", Bucket::Code),
+            ("src/ParserTest.java", Bucket::Tests),
+            ("src/Latest.java", Bucket::Code),
+            ("benches/scan.rs", Bucket::Tests),
             ("web/a.spec.ts", Bucket::Tests),
             ("README.md", Bucket::Docs),
             ("docs/build.py", Bucket::Docs),

@@ -1,18 +1,51 @@
-//! The score of a file: BM25F over its path, the names that it defines, and its text.
+//! How well a file answers: its text by BM25, and the words of its path and of the names that it
+//! defines.
+//!
+//! Text, path and definitions are summands of their own. A word that a text has five times is worth
+//! little more the sixth time, but a file that is also *named* by it gains in full. Each summand is
+//! scaled by the best file of the question, so the weights mean the same for every question.
 
-use super::document::Document;
+use super::document::{Document, TermSet};
+use super::profile::Bucket;
+use super::terms::Terms;
 
-/// The saturation parameter of BM25F: the lower, the less further occurrences count.
-const K1: f64 = 1.2;
+/// How soon more of the same counts for less.
+const K1: f64 = 1.5;
 
-/// The length normalization of BM25F: the higher, the lower long texts score.
-const B: f64 = 0.6;
+/// How much the length of a text counts against it.
+const B: f64 = 0.75;
 
-/// Scores are whole multiples of one ten-thousandth, so that ties and the order of nearly equal
-/// scores are the same on every machine.
+/// The least that a term counts for in paths and names: also a term that is in every file names one
+/// of them.
+const LEAST_RARITY: f64 = 0.3;
+
+/// Scores are whole numbers of these parts, so that ties are ties on every machine.
 const PARTS: f64 = 10_000.0;
 
-/// The weight of each field.
+/// The weight of each feature, before the weights of a profile.
+mod worth {
+    pub(super) const TEXT: f64 = 1.3;
+    /// Share of the question in the names of functions that are defined.
+    pub(super) const FUNCTIONS: f64 = 0.8;
+    pub(super) const TYPES: f64 = 0.2;
+    pub(super) const DEFINED: f64 = 0.6;
+    /// Share of the question in the file's own name, and the share of the file's name that the
+    /// question has.
+    pub(super) const NAME: f64 = 0.8;
+    pub(super) const NAME_PRECISION: f64 = 0.6;
+    pub(super) const NEAR_NAME: f64 = 1.6;
+    pub(super) const DIRECTORIES: f64 = 1.3;
+    /// Definitions of names that the question contains.
+    pub(super) const SYMBOL: f64 = 3.0;
+    pub(super) const SYMBOL_FOLDED: f64 = 0.5;
+    pub(super) const EMBEDDED: f64 = 1.0;
+    pub(super) const JOINED: f64 = 0.5;
+    /// Long files answer more, files deep down less.
+    pub(super) const LINES: f64 = 0.2;
+    pub(super) const DEPTH: f64 = 0.15;
+}
+
+/// The weight of each field, as a multiple of its weight in the balanced profile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weights {
     /// The path.
@@ -21,23 +54,29 @@ pub struct Weights {
     pub definition: f64,
     /// The text.
     pub content: f64,
+    /// Files of each kind, in the order of [`Bucket::ALL`], and examples.
+    pub buckets: [f64; 5],
 }
 
-/// Statistics of all files together.
+/// Counts over all files together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Corpus {
-    /// Files in the scope of the question, with or without terms.
+    /// Files that the question is about, whether they have any of its terms or not.
     pub files: u64,
-    /// Files that contain a term.
+    /// Files that have one.
     pub found: u64,
-    /// The total size of these files in bytes.
+    /// Bytes of these.
     pub bytes: u64,
-    /// For each term: the number of these files that contain it.
+    /// Lines of the longest of these.
+    pub most_lines: u64,
+    /// Directories above the deepest of these.
+    pub most_depth: u32,
+    /// For each term, how many of these have it.
     pub with_term: Vec<u64>,
 }
 
 impl Corpus {
-    /// Creates statistics without files, for `terms` terms.
+    /// Creates the counts over no file, for so many terms.
     pub fn new(terms: usize) -> Corpus {
         Corpus {
             with_term: vec![0; terms],
@@ -45,132 +84,280 @@ impl Corpus {
         }
     }
 
-    /// Adds a file.
+    /// Counts a file.
     pub fn add(&mut self, document: &Document) {
         self.found += 1;
         self.bytes = self.bytes.saturating_add(document.len);
+        self.most_lines = self.most_lines.max(document.lines);
+        self.most_depth = self.most_depth.max(document.depth);
         for (with, count) in self.with_term.iter_mut().zip(&document.content) {
             *with += u64::from(*count > 0);
         }
     }
 
-    /// Adds the counts of another corpus. The order of merging makes no difference.
+    /// Adds the counts over other files. The order of additions makes no difference.
     pub fn merge(&mut self, other: &Corpus) {
         self.files += other.files;
         self.found += other.found;
         self.bytes = self.bytes.saturating_add(other.bytes);
+        self.most_lines = self.most_lines.max(other.most_lines);
+        self.most_depth = self.most_depth.max(other.most_depth);
         for (with, more) in self.with_term.iter_mut().zip(&other.with_term) {
             *with += more;
         }
     }
 }
 
-/// Computes the scores of files.
+/// Compares files.
 #[derive(Clone, Debug)]
 pub struct Scorer {
     weights: Weights,
-    rarity: Vec<f64>,
+    /// How rare each term is, times how often the question has it.
+    text_rarity: Vec<f64>,
+    /// How rare each term is, for terms that are parts of names; 0 for others.
+    name_rarity: Vec<f64>,
     mean_len: f64,
+    most_lines: f64,
+    most_depth: f64,
+    /// The text score of the best file.
+    best_text: f64,
+    /// The question asks for files of this kind by name, so they count in full.
+    asks_for: [bool; 5],
 }
 
+/// Stems that ask for a kind of files, in the order of [`Bucket::ALL`], and for examples.
+const ASKING: [&[&str]; 5] = [
+    &[],
+    &["test", "spec", "mock", "bench", "benchmark", "fixtur"],
+    &["doc", "document", "readm", "changelog", "guid", "manual"],
+    &["config", "configur", "set", "json", "yaml", "toml", "xml"],
+    &["exampl", "sampl", "demo", "vendor", "legaci", "compat"],
+];
+
 impl Scorer {
-    /// Prepares for the files of a corpus.
-    pub fn new(corpus: &Corpus, weights: Weights) -> Scorer {
+    /// Prepares for the files of a corpus; `documents` are those that are compared.
+    pub fn new<'d>(
+        terms: &Terms,
+        corpus: &Corpus,
+        documents: impl Iterator<Item = &'d Document>,
+        weights: Weights,
+    ) -> Scorer {
         let files = corpus.files.max(corpus.found) as f64;
         let rarity = |with: &u64| {
             let with = *with as f64;
             (1.0 + (files - with + 0.5) / (with + 0.5)).ln()
         };
-        Scorer {
+        let rarities: Vec<f64> = corpus.with_term.iter().map(rarity).collect();
+        let parts = terms.parts();
+        let name_rarity =
+            rarities
+                .iter()
+                .enumerate()
+                .map(|(term, rarity)| match parts >> term & 1 {
+                    1 => rarity.max(LEAST_RARITY),
+                    _ => 0.0,
+                });
+        let counts = terms.counts().map(f64::from);
+        let mut scorer = Scorer {
             weights,
-            rarity: corpus.with_term.iter().map(rarity).collect(),
+            name_rarity: name_rarity.collect(),
+            text_rarity: rarities
+                .iter()
+                .zip(counts)
+                .map(|(rarity, count)| rarity * count)
+                .collect(),
             mean_len: (corpus.bytes as f64 / corpus.found.max(1) as f64).max(1.0),
+            most_lines: logarithm(corpus.most_lines).max(1e-9),
+            most_depth: f64::from(corpus.most_depth.max(1)),
+            best_text: 0.0,
+            asks_for: ASKING.map(|stems| terms.has_any(stems)),
+        };
+        let best = documents
+            .map(|document| scorer.text(document))
+            .fold(0.0, f64::max);
+        scorer.best_text = best.max(1e-9);
+        scorer
+    }
+
+    /// Returns the score of a file, in ten-thousandths, and the part of its text. `path`
+    /// tells of which kind the file is.
+    pub fn score(&self, document: &Document, path: &str) -> (u64, u64) {
+        let text = worth::TEXT * self.weights.content * self.text(document) / self.best_text;
+        let definitions = worth::FUNCTIONS * self.share(document.in_functions)
+            + worth::TYPES * self.share(document.in_types)
+            + worth::DEFINED * self.share(document.in_functions | document.in_types)
+            + worth::SYMBOL * hundredths(document.symbol)
+            + worth::SYMBOL_FOLDED * hundredths(document.symbol_folded)
+            + worth::EMBEDDED * hundredths(document.embedded)
+            + worth::JOINED * hundredths(document.joined);
+        let names = document.in_name & self.parts();
+        let precision = f64::from(names.count_ones()) / f64::from(document.name_words.max(1));
+        let path_words = worth::NAME * self.share(document.in_name)
+            + worth::NAME_PRECISION * precision
+            + worth::NEAR_NAME * self.share(document.near_name)
+            + worth::DIRECTORIES * self.share(document.in_directories);
+        let length = worth::LINES * logarithm(document.lines) / self.most_lines;
+        let depth = worth::DEPTH * f64::from(document.depth) / self.most_depth;
+        let all =
+            text + self.weights.definition * definitions + self.weights.path * path_words + length
+                - depth;
+        let factor = self.factor(path);
+        (parts(all * factor), parts(text * factor))
+    }
+
+    /// Returns how much the kind of a file counts.
+    fn factor(&self, path: &str) -> f64 {
+        let bucket = Bucket::of(path) as usize;
+        let of_kind = |kind: usize| match self.asks_for[kind] {
+            true => 1.0,
+            false => self.weights.buckets[kind],
+        };
+        match Bucket::is_example(path) {
+            true => of_kind(bucket).min(of_kind(4)),
+            false => of_kind(bucket),
         }
     }
 
-    /// Returns the score of a file and the part that its text alone contributes, both in
-    /// ten-thousandths.
-    pub fn score(&self, document: &Document) -> (u64, u64) {
-        let length = 1.0 - B + B * document.len as f64 / self.mean_len;
-        let (mut all, mut lexical) = (0.0, 0.0);
-        for (term, rarity) in self.rarity.iter().enumerate() {
-            let count = |field: &[u32]| f64::from(field.get(term).copied().unwrap_or(0));
-            let content = self.weights.content * count(&document.content) / length;
-            let named = self.weights.definition * count(&document.definitions)
-                + self.weights.path * count(&document.path);
-            let saturated = |frequency: f64| rarity * frequency / (K1 + frequency);
-            all += saturated(content + named);
-            lexical += saturated(content);
-        }
-        (parts(all), parts(lexical))
+    /// Returns how rare each term is, times how often the question has it.
+    pub fn rarity(&self) -> &[f64] {
+        &self.text_rarity
+    }
+
+    fn parts(&self) -> TermSet {
+        let rarities = self.name_rarity.iter().enumerate();
+        rarities.fold(0, |set, (term, rarity)| {
+            set | u32::from(*rarity > 0.0) << term
+        })
+    }
+
+    fn text(&self, document: &Document) -> f64 {
+        let length = K1 * (1.0 - B + B * document.len as f64 / self.mean_len);
+        let terms = self.text_rarity.iter().zip(&document.content);
+        terms
+            .map(|(rarity, count)| {
+                let count = f64::from(*count);
+                rarity * count * (K1 + 1.0) / (count + length)
+            })
+            .sum()
+    }
+
+    /// Returns the share of the question that some terms are, by how rare they are.
+    fn share(&self, terms: TermSet) -> f64 {
+        let all: f64 = self.name_rarity.iter().sum();
+        let of = self.name_rarity.iter().enumerate();
+        let some: f64 = of
+            .filter(|(term, _)| terms >> term & 1 == 1)
+            .map(|(_, rarity)| rarity)
+            .sum();
+        some / all.max(1e-9)
     }
 }
 
+fn logarithm(count: u64) -> f64 {
+    (1.0 + count as f64).ln()
+}
+
+fn hundredths(count: u32) -> f64 {
+    f64::from(count) / 100.0
+}
+
 fn parts(score: f64) -> u64 {
-    // Finite and not negative: all factors are positive or zero.
-    (score * PARTS).round() as u64
+    // Finite; a file deep down may be worth less than nothing.
+    (score.max(0.0) * PARTS).round() as u64
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::profile::Profile;
     use super::*;
 
-    fn document(len: u64, content: u32, definitions: u32, path: u32) -> Document {
+    fn document(len: u64, content: u32) -> Document {
         Document {
             len,
             content: vec![content],
-            definitions: vec![definitions],
-            path: vec![path],
-            cut: false,
+            ..Document::default()
         }
     }
 
-    fn scorer(documents: &[Document]) -> Scorer {
+    fn scores(documents: &[(Document, &str)]) -> Vec<(u64, u64)> {
+        let terms = Terms::new("needle").unwrap();
         let mut corpus = Corpus::new(1);
-        documents.iter().for_each(|one| corpus.add(one));
+        documents.iter().for_each(|(one, _)| corpus.add(one));
         corpus.files = 100;
-        let weights = Weights {
-            path: 2.0,
-            definition: 3.0,
-            content: 1.0,
-        };
-        Scorer::new(&corpus, weights)
+        let all = documents.iter().map(|(one, _)| one);
+        let scorer = Scorer::new(&terms, &corpus, all, Profile::Balanced.weights());
+        documents
+            .iter()
+            .map(|(one, path)| scorer.score(one, path))
+            .collect()
     }
 
     #[test]
-    fn more_named_and_shorter_is_better() {
-        let plain = document(1000, 2, 0, 0);
-        let more = document(1000, 4, 0, 0);
-        let defined = document(1000, 2, 1, 0);
-        let named = document(1000, 2, 0, 1);
-        let short = document(100, 2, 0, 0);
-        let all = [plain, more, defined, named, short];
-        let scorer = scorer(&all);
-        let scores: Vec<u64> = all.iter().map(|one| scorer.score(one).0).collect();
+    fn more_named_defined_and_shorter_is_better() {
+        let plain = document(1000, 2);
+        let defined = Document {
+            in_functions: 1,
+            ..plain.clone()
+        };
+        let named = Document {
+            in_name: 1,
+            name_words: 1,
+            ..plain.clone()
+        };
+        let asked = Document {
+            symbol: 70,
+            ..plain.clone()
+        };
+        let all = [
+            plain,
+            document(1000, 4),
+            defined,
+            named,
+            document(100, 2),
+            asked,
+        ];
+        let scores = scores(&all.map(|one| (one, "src/a.rs")));
         assert!(
-            scores[1..].iter().all(|score| *score > scores[0]),
+            scores[1..].iter().all(|(score, _)| *score > scores[0].0),
             "{scores:?}"
         );
-        // Definitions count only in the total score.
-        assert_eq!(scorer.score(&all[0]).1, scorer.score(&all[2]).1);
+        assert!(
+            scores[..5].iter().all(|(score, _)| *score < scores[5].0),
+            "{scores:?}"
+        );
+        // Names count only in the whole.
+        assert_eq!(scores[0].1, scores[2].1);
+    }
+
+    #[test]
+    fn tests_examples_documents_and_data_count_less() {
+        let one = document(1000, 2);
+        let all = ["src/a.rs", "tests/a.rs", "examples/a.rs", "a.md", "a.json"];
+        let scores = scores(&all.map(|path| (one.clone(), path)));
+        let whole = scores[0].0;
+        let shares: Vec<u64> = scores
+            .iter()
+            .map(|(score, _)| (score * 10 + whole / 2) / whole)
+            .collect();
+        assert_eq!(shares, [10, 6, 4, 3, 3]);
     }
 
     #[test]
     fn a_formula_computed_by_hand() {
-        let one = document(10, 3, 1, 2);
-        let scorer = scorer(std::slice::from_ref(&one));
-        // idf = ln(1 + 99.5 / 1.5), and of 3 + 3 + 4 = 10 that is 10 / 11.2.
-        let expected = (1.0f64 + 99.5 / 1.5).ln() * 10.0 / 11.2 * 10_000.0;
-        assert_eq!(scorer.score(&one).0, expected.round() as u64);
+        let one = Document {
+            in_name: 1,
+            name_words: 2,
+            lines: 9,
+            depth: 1,
+            ..document(10, 3)
+        };
+        // Text 1.3; name 0.8 and half of 0.6; length 0.2; depth 0.15.
+        assert_eq!(scores(&[(one, "src/a.rs")])[0], (24_500, 13_000));
     }
 
     #[test]
     fn counting_in_parts_is_counting() {
-        let all = [
-            document(10, 3, 1, 2),
-            document(7, 0, 0, 0),
-            document(1, 1, 0, 0),
-        ];
+        let all = [document(10, 3), document(7, 0), document(1, 1)];
         let mut whole = Corpus::new(1);
         all.iter().for_each(|one| whole.add(one));
         let mut parts = Corpus::new(1);

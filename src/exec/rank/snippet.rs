@@ -1,5 +1,6 @@
 //! Snippets: the lines of a file that an answer shows.
 
+use super::definition::{Kind, Language, definition};
 use super::document::Hit;
 use crate::index::text::without_terminator;
 
@@ -60,45 +61,67 @@ struct Line {
     terms: u64,
     whole: u32,
     defines: u32,
+    asked: u32,
 }
 
 impl Line {
     fn worth(&self) -> u32 {
-        4 * self.terms.count_ones() + 2 * self.defines.min(4) + self.whole.min(8)
+        self.asked + 4 * self.terms.count_ones() + 2 * self.defines.min(4) + self.whole.min(8)
     }
 }
 
-/// Returns at most `most` chunks of a text, the best first; they do not overlap. `hits` must be in
-/// ascending order of their starts. Makes one pass over the text, and sorts the lines with hits.
-pub fn chunks(text: &[u8], hits: &[Hit], snippet: Snippet, most: usize) -> Vec<Chunk> {
+/// How soon more of the same in one piece counts for less.
+const K1: f64 = 1.5;
+
+/// The weight of defined names in a piece. The weight of its text is 1.
+const DEFINES: f64 = 0.8;
+
+/// The weight of a definition of the name that the question asks for.
+const ASKED: f64 = 3.0;
+
+/// Lines of the shortest piece, and of the longest.
+const LINES: std::ops::RangeInclusive<usize> = 6..=50;
+
+/// Columns by which a definition is indented at most where a piece begins.
+const DEEPEST: usize = 8;
+
+/// Finds the best places of a text, the best first; they do not overlap, and lie in different
+/// pieces.
+///
+/// A piece is a definition with the comments above it, such as a function. `hits` are in ascending
+/// order of their starts; `rarity` says how much each term counts; the path tells the language. One
+/// pass over the text, and sorting the pieces with hits.
+pub fn chunks(
+    text: &[u8],
+    path: &str,
+    hits: &[Hit],
+    rarity: &[f64],
+    snippet: Snippet,
+    most: usize,
+) -> Vec<Chunk> {
     let mut starts = vec![0];
     starts.extend(memchr::memchr_iter(b'\n', text).map(|feed| feed + 1));
     if starts.len() > 1 && starts.last() == Some(&text.len()) {
         starts.pop();
     }
-    let mut lines: Vec<Line> = Vec::new();
-    for hit in hits {
-        let number = starts.partition_point(|start| *start <= hit.start) as u64;
-        let known = lines.last().is_some_and(|line| line.number == number);
-        if !known {
-            lines.push(Line {
-                number,
-                at: hit.start,
-                terms: 0,
-                whole: 0,
-                defines: 0,
-            });
-        }
-        if let Some(line) = lines.last_mut() {
-            line.terms |= 1 << (hit.term % 64);
-            line.whole += u32::from(hit.whole);
-            line.defines += u32::from(hit.defines);
+    let pieces = pieces(text, &starts, Language::of(path));
+    let mut best: Vec<(f64, Line)> = Vec::new();
+    let mut rest = hits;
+    for (nth, piece) in pieces.iter().enumerate() {
+        let end = pieces
+            .get(nth + 1)
+            .map_or(text.len() + 1, |next| starts[*next]);
+        let count = rest.partition_point(|hit| hit.start < end);
+        let (inside, after) = rest.split_at(count);
+        rest = after;
+        if let Some(line) = best_line(inside, &starts, *piece) {
+            best.push((worth_of(inside, rarity), line));
         }
     }
-    lines.sort_by_key(|line| (std::cmp::Reverse(line.worth()), line.number));
+    best.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.number.cmp(&b.1.number)));
     let count = starts.len() as u64;
     let mut chosen: Vec<Chunk> = Vec::new();
-    for line in &lines {
+    for (worth, line) in &best {
         if chosen.len() >= most {
             break;
         }
@@ -130,11 +153,123 @@ pub fn chunks(text: &[u8], hits: &[Hit], snippet: Snippet, most: usize) -> Vec<C
             start,
             end,
             at: line.at,
-            worth: line.worth(),
+            // Finite, and not negative.
+            worth: (worth * 1000.0).min(1e9) as u32,
             defines: line.defines > 0,
         });
     }
     chosen
+}
+
+/// Returns the indices of the lines at which pieces begin. `starts` are the places where lines
+/// begin.
+fn pieces(text: &[u8], starts: &[usize], language: Language) -> Vec<usize> {
+    let line = |nth: usize| {
+        let end = starts.get(nth + 1).copied().unwrap_or(text.len());
+        without_terminator(&text[starts[nth]..end])
+    };
+    let mut pieces = vec![0];
+    let mut cut_at = |nth: usize| {
+        let mut last = pieces.last().copied().unwrap_or(0);
+        if nth < last || nth - last < *LINES.start() && nth != starts.len() {
+            return;
+        }
+        while nth - last > *LINES.end() {
+            last += LINES.end();
+            pieces.push(last);
+        }
+        if nth > last && nth < starts.len() {
+            pieces.push(nth);
+        }
+    };
+    for nth in 1..starts.len() {
+        let here = line(nth);
+        let indent = here.len() - here.trim_ascii_start().len();
+        let begins = indent <= DEEPEST
+            && definition(here, language).is_some_and(|found| found.kind != Kind::Variable);
+        if begins {
+            let above = (1..nth)
+                .rev()
+                .take_while(|above| belongs_below(line(*above)));
+            cut_at(above.last().unwrap_or(nth));
+        }
+    }
+    cut_at(starts.len());
+    pieces
+}
+
+/// Whether a line is a comment or an attribute of the definition below it.
+fn belongs_below(line: &[u8]) -> bool {
+    const MARKS: [&[u8]; 9] = [
+        b"//",
+        b"/*",
+        b"*",
+        b"#[",
+        b"@",
+        b"--",
+        b";;",
+        b"template",
+        b"# ",
+    ];
+    let line = line.trim_ascii_start();
+    MARKS.iter().any(|mark| line.starts_with(mark))
+}
+
+/// Returns how well a piece with these hits answers.
+fn worth_of(hits: &[Hit], rarity: &[f64]) -> f64 {
+    let mut counts = vec![(0.0, false); rarity.len()];
+    let mut asked = 0;
+    for hit in hits {
+        if let Some((count, defines)) = counts.get_mut(hit.term) {
+            *count += 1.0;
+            *defines |= hit.defines;
+        }
+        asked = asked.max(hit.asked);
+    }
+    let all: f64 = rarity.iter().sum::<f64>().max(1e-9);
+    let mut worth = ASKED * f64::from(asked) / 100.0;
+    for ((count, defines), rarity) in counts.iter().zip(rarity) {
+        let share = rarity / all;
+        worth += share * count / (count + K1) + DEFINES * share * f64::from(u8::from(*defines));
+    }
+    worth
+}
+
+/// Returns the line of a piece that says most; the first of equal ones. `first` is the index of its
+/// first line.
+fn best_line(hits: &[Hit], starts: &[usize], first: usize) -> Option<Line> {
+    let mut best: Option<Line> = None;
+    let mut line: Option<Line> = None;
+    let mut nth = first;
+    let take = |line: Option<Line>, best: &mut Option<Line>| {
+        let Some(line) = line else { return };
+        if best.as_ref().is_none_or(|best| line.worth() > best.worth()) {
+            *best = Some(line);
+        }
+    };
+    for hit in hits {
+        while starts.get(nth + 1).is_some_and(|start| *start <= hit.start) {
+            nth += 1;
+        }
+        let number = nth as u64 + 1;
+        if line.as_ref().is_none_or(|line| line.number != number) {
+            take(line.take(), &mut best);
+        }
+        let line = line.get_or_insert(Line {
+            number,
+            at: hit.start,
+            terms: 0,
+            whole: 0,
+            defines: 0,
+            asked: 0,
+        });
+        line.terms |= 1 << (hit.term % 64);
+        line.whole += u32::from(hit.whole);
+        line.defines += u32::from(hit.defines);
+        line.asked = line.asked.max(hit.asked);
+    }
+    take(line, &mut best);
+    best
 }
 
 #[cfg(test)]
@@ -151,22 +286,41 @@ mod tests {
             let content = text[chunk.start..chunk.end].to_string();
             (chunk.start_line, chunk.end_line, content)
         };
-        let chunks = chunks(text.as_bytes(), &hits, snippet, most);
+        let rarity = vec![1.0; terms.words().len()];
+        let chunks = chunks(text.as_bytes(), "a.rs", &hits, &rarity, snippet, most);
         chunks.into_iter().map(shown).collect()
     }
 
     #[test]
-    fn the_best_line_is_first_and_no_line_is_shown_twice() {
-        let text = "hay\na\nb\nhay needle\nhay\nc\n";
-        let shown = found(text, Snippet::Short, 3);
-        let expected = [(3, 5, "b\nhay needle\nhay"), (1, 2, "hay\na")];
-        let expected = expected.map(|(first, last, text)| (first, last, text.to_string()));
-        assert_eq!(shown, expected);
-        assert_eq!(found(text, Snippet::Short, 1).len(), 1);
-        let long = found(text, Snippet::Long, 3);
-        assert_eq!(long, [(1, 6, text.trim_end().to_string())]);
-        let none = found(text, Snippet::None, 3);
-        assert_eq!(none[0], (4, 4, "hay needle".to_string()));
+    fn the_best_piece_is_first_and_no_line_is_shown_twice() {
+        let body = "    x;\n".repeat(8);
+        let text = format!(
+            "fn a() {{\n    hay();\n{body}}}\n/// About it.\nfn b() {{\n    hay(needle);\n{body}}}\n"
+        );
+        let shown = found(&text, Snippet::Short, 3);
+        let places: Vec<(u64, u64)> = shown
+            .iter()
+            .map(|(first, last, _)| (*first, *last))
+            .collect();
+        assert_eq!(places, [(13, 15), (1, 3)]);
+        assert_eq!(shown[0].2, "fn b() {\n    hay(needle);\n    x;");
+        assert_eq!(found(&text, Snippet::Short, 1).len(), 1);
+        let none = found(&text, Snippet::None, 3);
+        assert_eq!(none[0], (14, 14, "    hay(needle);".to_string()));
+    }
+
+    #[test]
+    fn pieces_begin_at_definitions_and_the_comments_above_them() {
+        let body = "    x;\n".repeat(6);
+        let text = format!(
+            "use a;\n/// About a.\nfn a() {{\n{body}}}\n/// About b.\n#[inline]\nfn b() {{\n{body}}}\n{}",
+            "y\n".repeat(60)
+        );
+        let mut starts = vec![0];
+        starts.extend(memchr::memchr_iter(b'\n', text.as_bytes()).map(|feed| feed + 1));
+        starts.pop();
+        let pieces = pieces(text.as_bytes(), &starts, Language::Other);
+        assert_eq!(pieces, [0, 10, 60]);
     }
 
     #[test]

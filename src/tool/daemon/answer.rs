@@ -33,8 +33,9 @@ use crate::tool::render::{escape_lines, escape_name};
 use crate::tool::response::IndexUse;
 use crate::tool::search::{SearchTool, ToolContext};
 
-/// The highest score of further places of a file, in tenths of its best score.
-const FURTHER: u64 = 9;
+/// Each further place of a file has so many tenths of the score that it would have by itself, so
+/// that one file does not crowd out others.
+const FURTHER: u64 = 3;
 
 /// The caps in force.
 #[derive(Clone, Copy, Debug)]
@@ -230,10 +231,18 @@ impl Answering<'_> {
             let most = crate::exec::rank::MAX_HITS as u64;
             remarks.limit("max_hits_per_file", most, None, Some(name));
         }
-        let scorer = Scorer::new(&retrieved.corpus, profile.weights());
+        let documents = retrieved.candidates.iter().map(|one| &one.document);
+        let scorer = Scorer::new(&terms, &retrieved.corpus, documents, profile.weights());
         let chosen = self.pool.install(|| {
             let best = best(&retrieved.candidates, &scorer, to_usize(limit));
-            let places = self.places(&best, snippet, to_usize(per_file), &retrieval, &mut remarks);
+            let places = self.places(
+                &best,
+                &scorer,
+                snippet,
+                to_usize(per_file),
+                &retrieval,
+                &mut remarks,
+            );
             let (all, quota) = (places.len() as u64, profile.quota());
             // The places of files that can't be among the best were not counted.
             let whole = best.len() == retrieved.candidates.len();
@@ -411,6 +420,7 @@ impl Answering<'_> {
     fn places(
         &self,
         best: &[(&Candidate, u64, u64)],
+        scorer: &Scorer,
         snippet: Snippet,
         per_file: usize,
         options: &Retrieval<'_>,
@@ -419,7 +429,7 @@ impl Answering<'_> {
         use rayon::prelude::*;
         let read: Vec<_> = best
             .par_iter()
-            .map(|(candidate, ..)| excerpts(candidate, snippet, per_file, options))
+            .map(|(candidate, ..)| excerpts(candidate, scorer.rarity(), snippet, per_file, options))
             .collect();
         let mut places = Vec::new();
         for ((candidate, score, lexical), excerpts) in best.iter().zip(read) {
@@ -442,9 +452,9 @@ impl Answering<'_> {
             let row = places.len() as u64;
             for (nth, excerpt) in excerpts.into_iter().enumerate() {
                 let worth = u64::from(excerpt.chunk.worth);
-                let part = |score: u64| match nth {
-                    0 => score,
-                    _ => (score * worth / most).min(score * FURTHER / 10),
+                let part = |score: u64| {
+                    let whole = score.saturating_mul(worth.min(most)) / most;
+                    (0..nth).fold(whole, |score, _| score * FURTHER / 10)
                 };
                 places.push(Ranked {
                     score: part(*score),
@@ -532,7 +542,7 @@ fn best<'a>(
     let mut scored: Vec<(&Candidate, u64, u64)> = candidates
         .iter()
         .map(|candidate| {
-            let (score, lexical) = scorer.score(&candidate.document);
+            let (score, lexical) = scorer.score(&candidate.document, &candidate.key);
             (candidate, score, lexical)
         })
         .collect();

@@ -32,7 +32,7 @@ impl Place {
         fs::set_permissions(place.dir.path().join("run"), private).unwrap();
         place.write("src/delay.rs", "pub fn retry_delay() -> u64 {\n    42\n}\n");
         place.write("src/use.rs", "fn main() {\n    retry_delay();\n}\n");
-        place.write("notes.txt", "esc \u{1b}[31mretry\u{9b}\u{7}\n");
+        place.write("notes.txt", "esc \u{1b}[31m retry\u{9b}\u{7}\n");
         place
     }
 
@@ -416,19 +416,19 @@ fn ipc_must_003_what_files_hold_reaches_no_terminal() {
     }
     let shown = ok(&place.ggrep(&["retry"]));
     assert!(
-        shown.contains("esc \\x1b[31mretry\\u{9b}\\x07")
-            || shown.contains("esc \\x1b[31mretry\\x9b\\x07"),
+        shown.contains("esc \\x1b[31m retry\\u{9b}\\x07")
+            || shown.contains("esc \\x1b[31m retry\\x9b\\x07"),
         "{shown}"
     );
     let raw = ok(&place.ggrep(&["--raw", "retry"]));
-    assert!(raw.contains("esc \u{1b}[31mretry\u{9b}\u{7}"), "{raw:?}");
+    assert!(raw.contains("esc \u{1b}[31m retry\u{9b}\u{7}"), "{raw:?}");
     let json: Value = serde_json::from_str(&ok(&place.ggrep(&["--json", "esc"]))).unwrap();
     let content = &json["results"][0]["content"];
-    assert_eq!(content, "esc \\x1b[31mretry\\x9b\\x07");
+    assert_eq!(content, "esc \\x1b[31m retry\\x9b\\x07");
     let json = place.ggrep(&["--json", "--raw", "esc"]);
     let json: Value = serde_json::from_str(&ok(&json)).unwrap();
     let content = &json["results"][0]["content"];
-    assert_eq!(content, "esc \u{1b}[31mretry\u{9b}\u{7}");
+    assert_eq!(content, "esc \u{1b}[31m retry\u{9b}\u{7}");
 }
 
 #[test]

@@ -1,0 +1,811 @@
+//! Lines that define a name, told by how they look.
+//!
+//! There is no parser here: one line decides, in any language. A wrong guess moves a file in the
+//! order of an answer, and changes nothing else. For example, `pub fn open(path: &str)`, `def
+//! open(path):`, `#define OPEN(path) …` and
+//! `static int open(char *path)` each define `open`.
+
+use std::ops::Range;
+
+/// Bytes of a line that are looked at.
+const MAX_LINE: usize = 400;
+
+/// The kinds of definitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A type, a module or another thing that holds others.
+    Type,
+    /// A function, a method or a macro with arguments.
+    Function,
+    /// A variable or a constant at the top level.
+    Variable,
+    /// Something that is defined elsewhere: `impl X`, `extension X`, `package x`, `struct x;`.
+    Reopened,
+}
+
+/// A name that a line defines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Definition {
+    pub(super) kind: Kind,
+    /// Where the name stands in the line, qualifiers such as `Outer::` included.
+    pub(super) name: Range<usize>,
+}
+
+impl Definition {
+    /// Returns the last part of a qualified name: `bar` of `Foo::bar`.
+    pub(super) fn last<'l>(&self, line: &'l [u8]) -> &'l [u8] {
+        let name = &line[self.name.clone()];
+        let from = name.iter().rposition(|byte| matches!(byte, b':' | b'.'));
+        &name[from.map_or(0, |at| at + 1)..]
+    }
+}
+
+/// Languages with a definition syntax of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Language {
+    C,
+    Haskell,
+    JavaScript,
+    Shell,
+    #[default]
+    Other,
+}
+
+impl Language {
+    /// Tells the language by the end of a path.
+    pub(super) fn of(path: &str) -> Language {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        match name.rsplit_once('.').map_or("", |(_, extension)| extension) {
+            "c" | "h" | "cc" | "cpp" | "hpp" | "cxx" | "hh" | "m" | "mm" => Language::C,
+            "hs" => Language::Haskell,
+            "js" | "ts" | "mjs" | "cjs" | "jsx" | "tsx" | "mts" | "cts" => Language::JavaScript,
+            "sh" | "bash" | "bats" | "zsh" => Language::Shell,
+            _ => Language::Other,
+        }
+    }
+}
+
+const TYPES: [&str; 29] = [
+    "class",
+    "struct",
+    "enum",
+    "trait",
+    "interface",
+    "protocol",
+    "record",
+    "object",
+    "module",
+    "namespace",
+    "defmodule",
+    "defprotocol",
+    "defimpl",
+    "union",
+    "actor",
+    "extension",
+    "data",
+    "newtype",
+    "typeclass",
+    "instance",
+    "package",
+    "mixin",
+    "impl",
+    "type",
+    "typedef",
+    "typealias",
+    "mod",
+    "opaque",
+    "annotation",
+];
+
+/// Of these, the ones that add to something that is defined elsewhere.
+const REOPENING: [&str; 5] = ["extension", "impl", "instance", "defimpl", "package"];
+
+const FUNCTIONS: [&str; 16] = [
+    "def",
+    "defp",
+    "defmacro",
+    "defmacrop",
+    "defguard",
+    "defdelegate",
+    "fn",
+    "func",
+    "function",
+    "fun",
+    "macro_rules!",
+    "macro",
+    "sub",
+    "proc",
+    "procedure",
+    "operator",
+];
+
+const VARIABLES: [&str; 6] = ["const", "let", "var", "val", "static", "local"];
+
+const MODIFIERS: [&str; 47] = [
+    "pub",
+    "public",
+    "private",
+    "protected",
+    "internal",
+    "fileprivate",
+    "open",
+    "static",
+    "final",
+    "abstract",
+    "sealed",
+    "export",
+    "default",
+    "async",
+    "unsafe",
+    "const",
+    "extern",
+    "override",
+    "virtual",
+    "inline",
+    "partial",
+    "readonly",
+    "suspend",
+    "data",
+    "case",
+    "implicit",
+    "lazy",
+    "local",
+    "declare",
+    "expect",
+    "actual",
+    "inner",
+    "value",
+    "companion",
+    "indirect",
+    "mutating",
+    "nonisolated",
+    "explicit",
+    "constexpr",
+    "template",
+    "synchronized",
+    "get",
+    "set",
+    "friend",
+    "new",
+    "noinline",
+    "__always_inline",
+];
+
+/// Words in front of `(` that call or decide, and define nothing.
+const CONTROL: [&str; 38] = [
+    "if",
+    "for",
+    "while",
+    "switch",
+    "catch",
+    "return",
+    "else",
+    "function",
+    "with",
+    "match",
+    "do",
+    "try",
+    "foreach",
+    "using",
+    "lock",
+    "unless",
+    "elif",
+    "constructor",
+    "new",
+    "throw",
+    "await",
+    "yield",
+    "in",
+    "of",
+    "is",
+    "as",
+    "and",
+    "or",
+    "not",
+    "case",
+    "goto",
+    "sizeof",
+    "typeof",
+    "defined",
+    "assert",
+    "typedef",
+    "super",
+    "self",
+];
+
+/// Returns the definition in a line without its terminator. Takes time linear in the bytes that are
+/// looked at.
+pub(super) fn definition(line: &[u8], language: Language) -> Option<Definition> {
+    let line = &line[..line.len().min(MAX_LINE)];
+    let indent = line.len() - line.trim_ascii_start().len();
+    let found = match line.get(indent)? {
+        b'#' => directive(line, indent),
+        b'/' | b'*' | b';' => None,
+        b'-' if line[indent..].starts_with(b"--") => None,
+        _ => Reader {
+            line,
+            at: indent,
+            indent,
+            language,
+        }
+        .definition(),
+    };
+    found.filter(|found| {
+        let name = &line[found.name.clone()];
+        !name.is_empty() && !CONTROL.iter().any(|word| word.as_bytes() == name)
+    })
+}
+
+/// `#define NAME`, with or without arguments.
+fn directive(line: &[u8], indent: usize) -> Option<Definition> {
+    let after = line[indent + 1..].trim_ascii_start();
+    let after = after.strip_prefix(b"define")?;
+    let name_at = line.len() - after.trim_ascii_start().len();
+    let name = name_at..name_at + word_len(&line[name_at..]);
+    let kind = match line.get(name.end) {
+        Some(b'(') => Kind::Function,
+        _ => Kind::Variable,
+    };
+    (after.len() > line.len() - name_at).then_some(Definition { kind, name })
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
+}
+
+fn word_len(text: &[u8]) -> usize {
+    text.iter().take_while(|byte| is_word(**byte)).count()
+}
+
+/// Bytes of a name with its qualifiers: `Foo::bar`, `Foo.bar`.
+fn qualified_len(text: &[u8]) -> usize {
+    let in_name = |byte: &&u8| is_word(**byte) || matches!(**byte, b':' | b'.');
+    let len = text.iter().take_while(in_name).count();
+    let name = &text[..len];
+    len - name
+        .iter()
+        .rev()
+        .take_while(|byte| matches!(byte, b':' | b'.'))
+        .count()
+}
+
+struct Reader<'l> {
+    line: &'l [u8],
+    at: usize,
+    indent: usize,
+    language: Language,
+}
+
+impl<'l> Reader<'l> {
+    fn rest(&self) -> &'l [u8] {
+        &self.line[self.at..]
+    }
+
+    /// Returns the word that comes next.
+    fn word(&self) -> &'l str {
+        let len = word_len(self.rest());
+        let len = len + usize::from(self.rest()[len..].starts_with(b"!"));
+        std::str::from_utf8(&self.rest()[..len]).unwrap_or("")
+    }
+
+    fn skip_blanks(&mut self) -> bool {
+        let blanks = self.rest().len() - self.rest().trim_ascii_start().len();
+        self.at += blanks;
+        blanks > 0
+    }
+
+    /// Skips a pair of brackets and their content, if an opening bracket comes next.
+    fn skip_brackets(&mut self, open: u8, close: u8) -> bool {
+        if self.rest().first() != Some(&open) {
+            return false;
+        }
+        let mut depth = 0usize;
+        for (at, byte) in self.rest().iter().enumerate() {
+            if *byte == open {
+                depth += 1;
+            } else if *byte == close {
+                depth -= 1;
+                if depth == 0 {
+                    self.at += at + 1;
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    fn definition(mut self) -> Option<Definition> {
+        let begin = self.at;
+        let modifiers = self.skip_modifiers();
+        let after_modifiers = self.at;
+        let keyword = self.word();
+        let after_keyword = self.at + keyword.len();
+        let is_keyword = self
+            .line
+            .get(after_keyword)
+            .is_some_and(|byte| !is_word(*byte));
+        if is_keyword && TYPES.contains(&keyword) {
+            let (at, found) = (self.at, self.type_after(keyword, after_keyword));
+            if found.is_some() {
+                return found;
+            }
+            self.at = at;
+        }
+        if is_keyword && FUNCTIONS.contains(&keyword) {
+            return self.function_after(after_keyword);
+        }
+        self.at = after_modifiers;
+        self.by_language(modifiers).or_else(|| {
+            self.at = begin;
+            self.variable()
+        })
+    }
+
+    /// Skips words such as `pub(crate)`, `export default` and `@Override`, unless nothing would be
+    /// left to define. Returns how many.
+    fn skip_modifiers(&mut self) -> usize {
+        let mut count = 0;
+        loop {
+            let before = self.at;
+            if self.rest().first() == Some(&b'@') {
+                self.at += 1 + qualified_len(&self.rest()[1..]);
+                self.skip_brackets(b'(', b')');
+            } else {
+                let word = self.word();
+                if !MODIFIERS.contains(&word) {
+                    return count;
+                }
+                self.at += word.len();
+                if word == "pub" {
+                    self.skip_brackets(b'(', b')');
+                }
+                let had_blanks = self.skip_blanks();
+                if word == "template" {
+                    self.skip_brackets(b'<', b'>');
+                } else if word == "extern" && self.rest().first() == Some(&b'"') {
+                    let text = &self.rest()[1..];
+                    let len = text.iter().take_while(|byte| **byte != b'"').count();
+                    self.at = (self.at + len + 2).min(self.line.len());
+                } else if !had_blanks {
+                    self.at = before;
+                    return count;
+                }
+            }
+            self.skip_blanks();
+            if word_len(self.rest()) == 0 && self.rest().first() != Some(&b'@') {
+                self.at = before;
+                return count;
+            }
+            count += 1;
+        }
+    }
+
+    fn type_after(&mut self, keyword: &str, after: usize) -> Option<Definition> {
+        self.at = after;
+        if keyword == "impl" {
+            self.skip_brackets(b'<', b'>');
+        }
+        if !self.skip_blanks() {
+            return None;
+        }
+        if keyword == "typedef" {
+            return self.typedef();
+        }
+        for word in ["class ", "struct "] {
+            if self.rest().starts_with(word.as_bytes()) {
+                self.at += word.len();
+            }
+        }
+        let word = self.word();
+        if ["_API", "_EXPORT", "_VISIBILITY"]
+            .iter()
+            .any(|end| word.ends_with(end))
+        {
+            self.at += word.len();
+            self.skip_blanks();
+        }
+        if self.skip_brackets(b'(', b')') {
+            self.skip_blanks();
+        }
+        let name = self.at..self.at + qualified_len(self.rest());
+        let rest = self.line[name.end..].trim_ascii();
+        let is_forward = rest == b";";
+        let in_c = matches!(keyword, "struct" | "enum" | "union") && self.language == Language::C;
+        if in_c && !(is_forward || rest.is_empty() || matches!(rest[0], b'{' | b':' | b'/')) {
+            // `struct x *f(…)`: the type of something else.
+            return None;
+        }
+        if rest.starts_with(b"(")
+            && matches!(keyword, "type" | "object" | "record" | "module" | "data")
+        {
+            let is_record = matches!(keyword, "record" | "data" | "object");
+            if !is_record && self.language != Language::Other {
+                return None;
+            }
+        }
+        if rest.starts_with(b"=")
+            && matches!(keyword, "data" | "object" | "record" | "module" | "package")
+            && self.language != Language::Haskell
+        {
+            return None;
+        }
+        let kind = match is_forward || REOPENING.contains(&keyword) {
+            true => Kind::Reopened,
+            false => Kind::Type,
+        };
+        let is_name = self
+            .line
+            .get(name.start)
+            .is_some_and(|byte| is_word(*byte) && !byte.is_ascii_digit());
+        is_name.then_some(Definition { kind, name })
+    }
+
+    /// `typedef … name;`
+    fn typedef(&mut self) -> Option<Definition> {
+        let line = self.line.trim_ascii_end().strip_suffix(b";")?;
+        let line = line.trim_ascii_end();
+        if let Some(star) = memchr::memmem::find(line, b"(*") {
+            let name = star + 2..star + 2 + word_len(&line[star + 2..]);
+            return Some(Definition {
+                kind: Kind::Type,
+                name,
+            });
+        }
+        let len = line.iter().rev().take_while(|byte| is_word(**byte)).count();
+        let name = line.len() - len..line.len();
+        (name.start > self.at).then_some(Definition {
+            kind: Kind::Type,
+            name,
+        })
+    }
+
+    fn function_after(&mut self, after: usize) -> Option<Definition> {
+        self.at = after;
+        if self.rest().first() == Some(&b'*') {
+            self.at += 1;
+        }
+        if !self.skip_blanks() {
+            return None;
+        }
+        if self.skip_brackets(b'(', b')') {
+            self.skip_blanks();
+        }
+        self.skip_brackets(b'<', b'>');
+        self.skip_blanks();
+        let mut name = self.at..self.at + qualified_len(self.rest());
+        if matches!(self.line.get(name.end), Some(b'!' | b'?')) {
+            name.end += 1;
+        }
+        let is_name = self
+            .line
+            .get(name.start)
+            .is_some_and(|byte| is_word(*byte) && !byte.is_ascii_digit());
+        is_name.then_some(Definition {
+            kind: Kind::Function,
+            name,
+        })
+    }
+
+    fn by_language(&mut self, modifiers: usize) -> Option<Definition> {
+        match self.language {
+            Language::Haskell if self.indent == 0 => {
+                let name = 0..self
+                    .line
+                    .iter()
+                    .take_while(|byte| is_word(**byte) || **byte == b'\'')
+                    .count();
+                let rest = self.line[name.end..].trim_ascii_start();
+                rest.starts_with(b"::").then_some(Definition {
+                    kind: Kind::Function,
+                    name,
+                })
+            }
+            Language::Shell => {
+                let is_name = |byte: &&u8| is_word(**byte) || **byte == b'-';
+                let name = self.at..self.at + self.rest().iter().take_while(is_name).count();
+                let rest = self.line[name.end..].trim_ascii_start();
+                rest.starts_with(b"()").then_some(Definition {
+                    kind: Kind::Function,
+                    name,
+                })
+            }
+            Language::C if self.indent == 0 => self.c_function(),
+            Language::JavaScript if (2..=4).contains(&self.indent) || self.indent == 1 => {
+                self.method(modifiers).or_else(|| self.script_method())
+            }
+            _ => self.method(modifiers),
+        }
+    }
+
+    /// A line that begins with a type, goes on with a name and its arguments, and does not end as a
+    /// declaration.
+    fn c_function(&mut self) -> Option<Definition> {
+        let first = self.word();
+        if matches!(
+            first,
+            "return"
+                | "else"
+                | "case"
+                | "goto"
+                | "if"
+                | "for"
+                | "while"
+                | "switch"
+                | "using"
+                | "typedef"
+        ) {
+            return None;
+        }
+        let open = memchr::memchr(b'(', self.line)?;
+        let before = self.line[..open].trim_ascii_end();
+        let is_type = |byte: &u8| {
+            is_word(*byte)
+                || matches!(
+                    byte,
+                    b' ' | b'\t' | b'*' | b'&' | b':' | b'<' | b'>' | b',' | b'~'
+                )
+        };
+        if !before.iter().all(is_type) || self.line.trim_ascii_end().ends_with(b";") {
+            return None;
+        }
+        let len = before
+            .iter()
+            .rev()
+            .take_while(|byte| is_word(**byte))
+            .count();
+        let name = before.len() - len..before.len();
+        (len > 0 && name.start > 0).then_some(Definition {
+            kind: Kind::Function,
+            name,
+        })
+    }
+
+    /// A method with modifiers in front: `public static int open(…)`.
+    fn method(&mut self, modifiers: usize) -> Option<Definition> {
+        if self.indent == 0 || modifiers == 0 {
+            return None;
+        }
+        let open = memchr::memchr(b'(', self.rest())? + self.at;
+        let mut before = self.line[self.at..open].trim_ascii_end();
+        if before.ends_with(b">") {
+            let generic = memchr::memrchr(b'<', before)?;
+            before = before[..generic].trim_ascii_end();
+        }
+        let is_type = |byte: &u8| {
+            is_word(*byte)
+                || matches!(
+                    byte,
+                    b' ' | b'\t'
+                        | b'*'
+                        | b'&'
+                        | b':'
+                        | b'<'
+                        | b'>'
+                        | b','
+                        | b'.'
+                        | b'['
+                        | b']'
+                        | b'?'
+                )
+        };
+        if !before.iter().all(is_type) {
+            return None;
+        }
+        let len = before
+            .iter()
+            .rev()
+            .take_while(|byte| is_word(**byte))
+            .count();
+        let end = self.at + before.len();
+        (len > 0).then_some(Definition {
+            kind: Kind::Function,
+            name: end - len..end,
+        })
+    }
+
+    /// A method without modifiers, as JavaScript has them: `open(path) {`.
+    fn script_method(&mut self) -> Option<Definition> {
+        self.at = self.indent;
+        for word in ["async ", "static ", "get ", "set ", "*", "#"] {
+            if self.rest().starts_with(word.as_bytes()) {
+                self.at += word.len();
+            }
+        }
+        let name = self.at..self.at + word_len(self.rest());
+        self.at = name.end;
+        self.skip_brackets(b'<', b'>');
+        let is_method = self.rest().starts_with(b"(")
+            && self.line.trim_ascii_end().ends_with(b"{")
+            && !self.rest().contains(&b';');
+        is_method.then_some(Definition {
+            kind: Kind::Function,
+            name,
+        })
+    }
+
+    fn variable(&mut self) -> Option<Definition> {
+        let at_top = self.indent == 0;
+        for word in ["pub ", "export ", "public "] {
+            if self.rest().starts_with(word.as_bytes()) {
+                self.at += word.len();
+            }
+        }
+        let keyword = self.word();
+        if VARIABLES.contains(&keyword) && at_top {
+            self.at += keyword.len();
+            if !self.skip_blanks() {
+                return None;
+            }
+            for word in ["mut ", "ref "] {
+                if self.rest().starts_with(word.as_bytes()) {
+                    self.at += word.len();
+                }
+            }
+            let name = self.at..self.at + word_len(self.rest());
+            let value = self.line[name.end..].trim_ascii_start();
+            return Some(Definition {
+                kind: kind_of_value(value),
+                name,
+            });
+        }
+        at_top.then(|| self.assignment()).flatten()
+    }
+
+    /// `exports.open = …`, `Foo.prototype.open = …`, and constants such as `MAX = 5` of Python.
+    fn assignment(&mut self) -> Option<Definition> {
+        let name = self.at..self.at + qualified_len(self.rest());
+        let rest = self.line[name.end..].trim_ascii_start();
+        let is_typed = rest.starts_with(b":") && memchr::memmem::find(rest, b" = ").is_some();
+        let value = match rest.strip_prefix(b"=") {
+            Some(value) if !value.starts_with(b"=") && !value.starts_with(b">") => {
+                value.trim_ascii_start()
+            }
+            _ if is_typed => b"",
+            _ => return None,
+        };
+        let kind = match self.line[name.clone()].contains(&b'.') {
+            true => Kind::Function,
+            false => kind_of_value(value),
+        };
+        Some(Definition { kind, name })
+    }
+}
+
+/// A function that is assigned is a function; and in Zig, a type is a type.
+fn kind_of_value(value: &[u8]) -> Kind {
+    let value = value.strip_prefix(b"=").unwrap_or(value).trim_ascii_start();
+    let begins = |words: &[&str]| words.iter().any(|word| value.starts_with(word.as_bytes()));
+    if begins(&["function", "async ", "lambda"]) || memchr::memmem::find(value, b"=>").is_some() {
+        Kind::Function
+    } else if begins(&[
+        "struct",
+        "packed struct",
+        "extern struct",
+        "enum",
+        "union",
+        "opaque",
+        "error{",
+    ]) {
+        Kind::Type
+    } else {
+        Kind::Variable
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn defined(line: &str, path: &str) -> Option<(Kind, String)> {
+        let found = definition(line.as_bytes(), Language::of(path))?;
+        Some((found.kind, line[found.name].to_string()))
+    }
+
+    #[test]
+    fn definitions_of_many_languages_are_recognized() {
+        use Kind::*;
+        for (path, line, kind, name) in [
+            ("a.rs", "pub(crate) struct Needle<'a> {", Type, "Needle"),
+            (
+                "a.rs",
+                "    pub async fn needle(&self) {",
+                Function,
+                "needle",
+            ),
+            ("a.rs", "impl<T> Needle<T> {", Reopened, "Needle"),
+            ("a.rs", "macro_rules! needle {", Function, "needle"),
+            ("a.rs", "pub const NEEDLE: u32 = 1;", Variable, "NEEDLE"),
+            ("a.py", "class Needle(Base):", Type, "Needle"),
+            ("a.py", "    async def needle(self):", Function, "needle"),
+            ("a.py", "NEEDLE = 3", Variable, "NEEDLE"),
+            ("a.go", "func (n *Hay) Needle(x int) {", Function, "Needle"),
+            ("a.go", "type Needle struct {", Type, "Needle"),
+            (
+                "a.c",
+                "static inline void *needle(size_t n, gfp_t flags)",
+                Function,
+                "needle",
+            ),
+            ("a.c", "struct needle {", Type, "needle"),
+            ("a.c", "struct hay *needle(int n)", Function, "needle"),
+            ("a.c", "struct needle;", Reopened, "needle"),
+            ("a.c", "typedef struct hay needle;", Type, "needle"),
+            ("a.h", "typedef int (*needle)(void);", Type, "needle"),
+            ("a.h", "#define NEEDLE 1", Variable, "NEEDLE"),
+            ("a.h", "# define needle(x) (x)", Function, "needle"),
+            ("a.cpp", "void Hay::needle(int n) {", Function, "needle"),
+            ("a.ts", "export default class Needle {", Type, "Needle"),
+            ("a.ts", "  needle(x: number): string {", Function, "needle"),
+            ("a.js", "const needle = (x) => x;", Function, "needle"),
+            (
+                "a.js",
+                "exports.needle = function () {",
+                Function,
+                "exports.needle",
+            ),
+            (
+                "A.java",
+                "    public static int needle(int x) {",
+                Function,
+                "needle",
+            ),
+            (
+                "A.java",
+                "    @Override public void needle() {",
+                Function,
+                "needle",
+            ),
+            ("a.rb", "  def self.needle?(x)", Function, "self.needle?"),
+            ("a.ex", "  defp needle(x) do", Function, "needle"),
+            ("a.hs", "needle :: Int -> Int", Function, "needle"),
+            ("a.sh", "needle() {", Function, "needle"),
+            ("a.js", "  get(key) {", Function, "get"),
+            ("a.zig", "pub const Needle = struct {", Type, "Needle"),
+            ("a.kt", "data class Needle(val x: Int)", Type, "Needle"),
+            ("a.swift", "extension Needle {", Reopened, "Needle"),
+        ] {
+            assert_eq!(
+                defined(line, path),
+                Some((kind, name.to_string())),
+                "{path}: {line}"
+            );
+        }
+    }
+
+    #[test]
+    fn uses_define_nothing() {
+        for (path, line) in [
+            ("a.c", "int needle(int x);"),
+            ("a.c", "\tneedle(x);"),
+            ("a.c", "return needle(x)"),
+            ("a.rs", "    a.needle(x)"),
+            ("a.rs", "// fn needle"),
+            ("a.rs", "    let needle = 1;"),
+            ("a.py", "    if needle(x):"),
+            ("a.js", "  if (needle) {"),
+            ("a.py", "x == needle"),
+            ("a.md", ""),
+            ("a.md", "   "),
+        ] {
+            assert_eq!(defined(line, path), None, "{path}: {line}");
+        }
+    }
+
+    #[test]
+    fn the_last_part_of_a_qualified_name_is_the_name() {
+        let line = b"exports.needle = 1";
+        let found = definition(line, Language::JavaScript).unwrap();
+        assert_eq!(found.last(line), b"needle");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_line_is_read(line: Vec<u8>, text in "\\PC{0,60}", path in "[a-z]\\.(rs|c|js|hs|sh)") {
+            for line in [&line[..], text.as_bytes()] {
+                if let Some(found) = definition(line, Language::of(&path)) {
+                    proptest::prop_assert!(found.name.start < found.name.end && found.name.end <= line.len());
+                }
+            }
+        }
+    }
+}
