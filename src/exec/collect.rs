@@ -53,22 +53,13 @@ pub enum Found {
     Error(FileError),
 }
 
-#[cfg(feature = "cli")]
-impl Found {
-    /// Estimates the bytes that the part keeps in memory.
-    pub(crate) fn footprint(&self) -> usize {
-        match self {
-            Found::File(file) => file_footprint(&file.outcome, file.path.as_os_str().len()),
-            Found::Error(error) => error_footprint(error),
-        }
-    }
-}
-
-fn file_footprint(outcome: &FileOutcome, path_len: usize) -> usize {
+/// Estimates the memory of an answered file, in bytes.
+pub(crate) fn file_footprint(outcome: &FileOutcome, path_len: usize) -> usize {
     size_of::<Found>() + outcome.footprint() + path_len
 }
 
-fn error_footprint(error: &FileError) -> usize {
+/// Estimates the memory of an error, in bytes.
+pub(crate) fn error_footprint(error: &FileError) -> usize {
     size_of::<Found>() + error.message.len() + error.path.as_os_str().len()
 }
 

@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::request::ToolCall;
 use super::service::payload;
 use crate::exec::as_text;
-use crate::exec::collect::{Cuts, Found, Totals};
+use crate::exec::collect::{Cuts, Found, Totals, error_footprint, file_footprint};
 use crate::exec::event::{FileOutcome, Line};
 use crate::exec::query::Fuzziness;
 use crate::exec::question::Question;
@@ -248,7 +248,10 @@ impl Parts<'_> {
         if let Found::File(file) = &mut found {
             self.send_long(&mut file.outcome.lines)?;
         }
-        self.bytes += found.footprint();
+        self.bytes += match &found {
+            Found::File(file) => file_footprint(&file.outcome, file.path.as_os_str().len()),
+            Found::Error(error) => error_footprint(error),
+        };
         self.waiting.push(found);
         match self.bytes > self.worth_sending {
             true => self.send(),
