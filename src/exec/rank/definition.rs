@@ -257,6 +257,12 @@ fn word_len(text: &[u8]) -> usize {
     text.iter().take_while(|byte| is_word(**byte)).count()
 }
 
+/// Returns the place of the word at the end of a text.
+fn last_word(text: &[u8]) -> Range<usize> {
+    let len = text.iter().rev().take_while(|byte| is_word(**byte)).count();
+    text.len() - len..text.len()
+}
+
 /// Bytes of a name with its qualifiers: `Foo::bar`, `Foo.bar`.
 fn qualified_len(text: &[u8]) -> usize {
     let in_name = |byte: &&u8| is_word(**byte) || matches!(**byte, b':' | b'.');
@@ -286,6 +292,12 @@ impl<'l> Reader<'l> {
         let len = word_len(self.rest());
         let len = len + usize::from(self.rest()[len..].starts_with(b"!"));
         std::str::from_utf8(&self.rest()[..len]).unwrap_or("")
+    }
+
+    /// Whether the character at a place can begin a name.
+    fn begins_name(&self, at: usize) -> bool {
+        let first = self.line.get(at);
+        first.is_some_and(|byte| is_word(*byte) && !byte.is_ascii_digit())
     }
 
     fn skip_blanks(&mut self) -> bool {
@@ -416,12 +428,10 @@ impl<'l> Reader<'l> {
             return None;
         }
         if rest.starts_with(b"(")
-            && matches!(keyword, "type" | "object" | "record" | "module" | "data")
+            && matches!(keyword, "type" | "module")
+            && self.language != Language::Other
         {
-            let is_record = matches!(keyword, "record" | "data" | "object");
-            if !is_record && self.language != Language::Other {
-                return None;
-            }
+            return None;
         }
         if rest.starts_with(b"=")
             && matches!(keyword, "data" | "object" | "record" | "module" | "package")
@@ -433,11 +443,8 @@ impl<'l> Reader<'l> {
             true => Kind::Reopened,
             false => Kind::Type,
         };
-        let is_name = self
-            .line
-            .get(name.start)
-            .is_some_and(|byte| is_word(*byte) && !byte.is_ascii_digit());
-        is_name.then_some(Definition { kind, name })
+        self.begins_name(name.start)
+            .then_some(Definition { kind, name })
     }
 
     /// `typedef … name;`
@@ -451,8 +458,7 @@ impl<'l> Reader<'l> {
                 name,
             });
         }
-        let len = line.iter().rev().take_while(|byte| is_word(**byte)).count();
-        let name = line.len() - len..line.len();
+        let name = last_word(line);
         (name.start > self.at).then_some(Definition {
             kind: Kind::Type,
             name,
@@ -476,11 +482,7 @@ impl<'l> Reader<'l> {
         if matches!(self.line.get(name.end), Some(b'!' | b'?')) {
             name.end += 1;
         }
-        let is_name = self
-            .line
-            .get(name.start)
-            .is_some_and(|byte| is_word(*byte) && !byte.is_ascii_digit());
-        is_name.then_some(Definition {
+        self.begins_name(name.start).then_some(Definition {
             kind: Kind::Function,
             name,
         })
@@ -510,7 +512,7 @@ impl<'l> Reader<'l> {
                 })
             }
             Language::C if self.indent == 0 => self.c_function(),
-            Language::JavaScript if (2..=4).contains(&self.indent) || self.indent == 1 => {
+            Language::JavaScript if (1..=4).contains(&self.indent) => {
                 self.method(modifiers).or_else(|| self.script_method())
             }
             _ => self.method(modifiers),
@@ -548,13 +550,8 @@ impl<'l> Reader<'l> {
         if !before.iter().all(is_type) || self.line.trim_ascii_end().ends_with(b";") {
             return None;
         }
-        let len = before
-            .iter()
-            .rev()
-            .take_while(|byte| is_word(**byte))
-            .count();
-        let name = before.len() - len..before.len();
-        (len > 0 && name.start > 0).then_some(Definition {
+        let name = last_word(before);
+        (!name.is_empty() && name.start > 0).then_some(Definition {
             kind: Kind::Function,
             name,
         })
@@ -591,15 +588,10 @@ impl<'l> Reader<'l> {
         if !before.iter().all(is_type) {
             return None;
         }
-        let len = before
-            .iter()
-            .rev()
-            .take_while(|byte| is_word(**byte))
-            .count();
-        let end = self.at + before.len();
-        (len > 0).then_some(Definition {
+        let name = last_word(before);
+        (!name.is_empty()).then_some(Definition {
             kind: Kind::Function,
-            name: end - len..end,
+            name: self.at + name.start..self.at + name.end,
         })
     }
 

@@ -8,7 +8,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 use super::definition::{Kind, Language, definition};
 use super::stem::stem;
 use super::terms::Terms;
-use super::words::{Names, each_part, push_folded};
+use super::words::{Names, each_part, letters, push_folded};
 
 /// Places of terms that are noted of one file, the first ones.
 pub const MAX_HITS: usize = 65_536;
@@ -179,14 +179,10 @@ fn file_stem(path: &str) -> &str {
 
 /// Returns the letters of a file's name without case, to compare with a defined name.
 fn own_name(path: &str) -> Vec<u8> {
-    let mut own = Vec::new();
     let name = file_stem(path).as_bytes();
-    for range in Names::of(name) {
-        each_part(&name[range.clone()], |part| {
-            push_folded(&name[range.clone()][part], &mut own)
-        });
-    }
-    own
+    Names::of(name)
+        .flat_map(|range| letters(&name[range]))
+        .collect()
 }
 
 /// The line that was looked at last.
@@ -294,11 +290,10 @@ impl<H: FnMut(Hit)> Reader<'_, H> {
             return;
         };
         let last = found.last(line);
-        let asked = self.terms.asked(last);
-        let mut folded = Vec::new();
-        each_part(last, |part| push_folded(&last[part], &mut folded));
+        let letters = letters(last);
+        let asked = self.terms.asked(last, &letters);
         // The file is named so.
-        let worth = match folded == self.own_name {
+        let worth = match letters == self.own_name {
             true => worth(found.kind) * 14 / 10,
             false => worth(found.kind),
         };

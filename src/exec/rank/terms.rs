@@ -3,7 +3,7 @@
 use memchr::memmem;
 
 use super::stem::stem;
-use super::words::{Names, capital, each_part, push_folded};
+use super::words::{Names, capital, each_part, letters, push_folded};
 
 /// Bytes of a question, at most.
 pub const MAX_QUERY_BYTES: usize = 4096;
@@ -323,19 +323,16 @@ impl Terms {
         })
     }
 
-    /// Tells how far a defined name is one that the question asks for.
-    pub(super) fn asked(&self, name: &[u8]) -> Asked {
+    /// Tells how far a defined name is one that the question asks for. `letters` are those of the
+    /// name, without case.
+    pub(super) fn asked(&self, name: &[u8], letters: &[u8]) -> Asked {
         let names = &self.names;
         let symbol = names.symbol.as_deref();
-        let mut joined = Vec::new();
-        if !names.joined.is_empty() {
-            each_part(name, |part| push_folded(&name[part], &mut joined));
-        }
         Asked {
             symbol: symbol == Some(name),
             symbol_folded: symbol.is_some_and(|symbol| symbol.eq_ignore_ascii_case(name)),
             embedded: names.embedded.iter().any(|one| one == name),
-            joined: names.joined.contains(&joined),
+            joined: names.joined.iter().any(|one| one == letters),
         }
     }
 }
@@ -356,14 +353,7 @@ impl AskedNames {
                 .any(|byte| byte.is_ascii_uppercase() || *byte == b'_');
             name.len() >= 3 && has_mark && !matches!(**name, b"JSON" | b"HTTP" | b"API" | b"URL")
         };
-        let folded: Vec<Vec<u8>> = names
-            .iter()
-            .map(|name| {
-                let mut folded = Vec::new();
-                each_part(name, |part| push_folded(&name[part], &mut folded));
-                folded
-            })
-            .collect();
+        let folded: Vec<Vec<u8>> = names.iter().map(|name| letters(name)).collect();
         let mut joined: Vec<Vec<u8>> = Vec::new();
         for count in [2, 3] {
             for words in folded.windows(count) {
@@ -568,7 +558,10 @@ mod tests {
 
     #[test]
     fn names_that_a_question_asks_for_are_told() {
-        let asked = |query: &str, name: &str| Terms::new(query).unwrap().asked(name.as_bytes());
+        let asked = |query: &str, name: &str| {
+            let name = name.as_bytes();
+            Terms::new(query).unwrap().asked(name, &letters(name))
+        };
         assert!(asked("File::open", "open").symbol);
         assert!(!asked("File::open", "Open").symbol && asked("File::open", "Open").symbol_folded);
         assert!(asked("where is parse_config called", "parse_config").embedded);

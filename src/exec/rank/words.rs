@@ -202,6 +202,14 @@ pub(super) fn push_folded(part: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Returns the letters and digits of a name without case: `parse_config` and `parseConfig` have the
+/// same.
+pub(super) fn letters(name: &[u8]) -> Vec<u8> {
+    let mut letters = Vec::new();
+    each_part(name, |part| push_folded(&name[part], &mut letters));
+    letters
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
