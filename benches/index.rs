@@ -185,7 +185,7 @@ fn million(criterion: &mut Criterion) {
             }
             text.push(if numbers.below(8) == 0 { '\n' } else { ' ' });
         }
-        reader.tokenize(text.as_bytes(), stamp)
+        reader.tokenize(Path::new("a.rs"), text.as_bytes(), stamp)
     };
     let path = scratch.path().join("million.seg");
     let file = std::fs::File::create(&path).unwrap();

@@ -91,7 +91,7 @@ pub(crate) fn assemble_to(
     };
     let read = |reader: &mut FileReader, rank: usize| {
         let (_, _, text) = &texts.files[rank];
-        reader.tokenize(text, stamp(text.len()))
+        reader.tokenize(Path::new("a.rs"), text, stamp(text.len()))
     };
     assemble(&tree, i64::MAX, &options, &Nobody, out, &read)
 }

@@ -16,7 +16,7 @@ use self::comparing::{CatchUp, Comparison, Refusal};
 use self::eligible::{Beside, OfCatalog, beside, larger};
 use self::units::Cutter;
 use crate::exec::allowance::Allowance;
-use crate::exec::eligible::{EligibleFile, FileSource, Globs, Item, Within};
+use crate::exec::eligible::{EligibleFile, FileSource, Globs, Item, KnownWords, WantedWords, Within};
 use crate::exec::stop::Stop;
 use crate::format::error::FormatError;
 use crate::format::segment::FileRecord;
@@ -24,6 +24,7 @@ use crate::index::beneath::RootDir;
 use crate::index::plan::SupersetSafe;
 use crate::index::ranks::RankSet;
 use crate::index::segment::candidates::Candidates;
+use crate::index::segment::words::WordHits;
 use crate::index::snapshot::Snapshot;
 use crate::index::stamp::Stamp;
 use crate::index::walk::{FoundFile, Place, RuleSets, join};
@@ -57,6 +58,9 @@ pub struct Scope {
     pub withholds: bool,
     /// The sets of ignore rules of the request. A file is eligible only if every set admits it.
     pub sets: RuleSets,
+    /// The terms of a ranked question. Files whose words are known and that have none of them are
+    /// skipped.
+    pub words: Option<Arc<WantedWords>>,
 }
 
 /// Which of the files to skip are checked for changes first.
@@ -78,6 +82,8 @@ pub struct CatalogSource {
     /// The ranks of the request's files. `None` if these are all in `ranks`.
     eligible: Option<Arc<RankSet>>,
     candidates: Candidates,
+    /// The files of the segment that have a term of a ranked question.
+    hits: WordHits,
     /// Eligible files that the catalog lacks, in the order of their places.
     beside: Vec<Beside>,
     look: Look,
@@ -152,7 +158,14 @@ impl CatalogSource {
                 (ranks, eligible, is_cut)
             }
         };
-        let mut candidates = segment.candidates(plan)?;
+        let hits = match &scope.words {
+            Some(words) => segment.word_hits(&words.keys)?,
+            None => WordHits::default(),
+        };
+        let mut candidates = match &scope.words {
+            Some(words) => Candidates::with_words(segment, &hits, |hit| words.wants(hit))?,
+            None => segment.candidates(plan)?,
+        };
         if scope.max_file_size < u64::MAX {
             // The answer names each file that is too large, so these must not be skipped.
             let name = format!("larger than {}", scope.max_file_size);
@@ -166,6 +179,7 @@ impl CatalogSource {
             ranks,
             eligible,
             candidates,
+            hits,
             beside,
             look,
             is_cut: deep_files || deep_extras,
@@ -353,12 +367,14 @@ impl CatalogSource {
         let mut add = |found: FoundFile,
                        passed_before: u64,
                        stamp: Option<Stamp>,
-                       within: Option<Box<Within>>| {
+                       within: Option<Box<Within>>,
+                       words: Option<Box<KnownWords>>| {
             items.push(Item::File(EligibleFile {
                 found,
                 passed_before,
                 stamp: stamp.filter(|_| is_pinned),
                 within,
+                words,
                 target: 0,
                 is_named: false,
             }));
@@ -375,6 +391,7 @@ impl CatalogSource {
                     self.count(next..before) + passed,
                     own.stamp,
                     None,
+                    own.words.clone().filter(|_| is_pinned),
                 );
                 (next, passed) = (before, 0);
             }
@@ -386,7 +403,11 @@ impl CatalogSource {
             };
             let within = self.within(rank, &file)?;
             let stamp = Some(Stamp::from_record(file.stamp));
-            add(found, self.count(next..rank) + passed, stamp, within);
+            let words = match is_pinned {
+                true => self.words(rank)?,
+                false => None,
+            };
+            add(found, self.count(next..rank) + passed, stamp, within, words);
             (next, passed) = (rank + 1, 0);
         }
         for own in beside {
@@ -400,6 +421,7 @@ impl CatalogSource {
                 self.count(next..before) + passed,
                 own.stamp,
                 None,
+                own.words.clone().filter(|_| is_pinned),
             );
             (next, passed) = (before, 0);
         }
@@ -408,6 +430,22 @@ impl CatalogSource {
             items.push(Item::Passed(rest));
         }
         Ok(items)
+    }
+
+    /// Returns the terms of a ranked question that a file of the segment has. Returns `None` if its
+    /// words are not known, or have to be looked at again because the file has several names.
+    fn words(&self, rank: u32) -> Result<Option<Box<KnownWords>>, FormatError> {
+        let segment = self.snapshot.segment();
+        if self.scope.words.is_none()
+            || !segment.word_ranks()?.contains(rank)
+            || self.look == Look::Linked && segment.linked()?.contains(rank)
+        {
+            return Ok(None);
+        }
+        Ok(self.hits.get(rank).map(|(counts, hits)| {
+            let hits = hits.to_vec();
+            Box::new(KnownWords { counts, hits })
+        }))
     }
 
     /// Returns the parts of a file in which matches can be, if reading them first promises to be

@@ -22,8 +22,11 @@ use crate::exec::event::FileError;
 use crate::exec::reach::{Reach, Resolved};
 use crate::exec::stop::Stop;
 use crate::index::beneath::EntryMeta;
+use crate::index::segment::words::WordHit;
 use crate::index::stamp::Stamp;
 use crate::index::walk::{DirNode, Entry, FoundFile, Place, TraversalOptions, Walk};
+use crate::index::words::postings::FileCounts;
+use crate::index::words::record::{Marks, WordRecord};
 
 /// An eligible file to be searched.
 ///
@@ -40,6 +43,8 @@ pub struct EligibleFile {
     pub stamp: Option<Stamp>,
     /// The parts of the file that can contain matches, if known.
     pub(crate) within: Option<Box<Within>>,
+    /// The terms of a ranked question that the file has, if known.
+    pub(crate) words: Option<Box<KnownWords>>,
     /// The index of the searched path that contains the file, from 0.
     pub target: usize,
     /// Whether the request names this file itself.
@@ -66,6 +71,46 @@ impl EligibleFile {
             ..found.into()
         }
     }
+}
+
+/// The terms of a ranked question by which files are looked for.
+#[derive(Debug)]
+pub struct WantedWords {
+    /// The terms of texts that matter to the question.
+    pub keys: Vec<u32>,
+    /// For each key, whether a file is looked for by it. The others only count for the order.
+    pub is_wanted: Vec<bool>,
+}
+
+impl WantedWords {
+    /// Returns true if files are looked for by a hit.
+    pub(crate) fn wants(&self, hit: &WordHit) -> bool {
+        let is_wanted = self.is_wanted.get(hit.term as usize);
+        is_wanted == Some(&true) && (hit.count > 0 || hit.marks.has(Marks::IN_PATH))
+    }
+
+    /// Returns the terms that a file has by its word record.
+    pub(crate) fn of(&self, record: &WordRecord) -> KnownWords {
+        let hits = (0u32..).zip(&self.keys).filter_map(|(term, key)| {
+            let entry = record.get(*key)?;
+            Some(WordHit {
+                term,
+                count: entry.count,
+                marks: entry.marks,
+            })
+        });
+        KnownWords {
+            counts: record.into(),
+            hits: hits.collect(),
+        }
+    }
+}
+
+/// The terms of a ranked question that a file has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KnownWords {
+    pub(crate) counts: FileCounts,
+    pub(crate) hits: Vec<WordHit>,
 }
 
 /// The parts of a file outside of which no line matches the query.
@@ -102,6 +147,7 @@ impl From<FoundFile> for EligibleFile {
             passed_before: 0,
             stamp: None,
             within: None,
+            words: None,
             target: 0,
             is_named: false,
         }

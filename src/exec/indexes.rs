@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::exec::eligible::Globs;
+use crate::exec::eligible::{Globs, WantedWords};
 use crate::exec::query::Query;
 use crate::exec::reach::{Reach, Resolved};
 use crate::exec::stop::Deadline;
@@ -101,6 +101,8 @@ pub struct Question {
     pub maintenance: Duration,
     /// Whether the caller wants the snapshot even if the index excludes no file.
     pub pins: bool,
+    /// The terms of a ranked question.
+    pub words: Option<Arc<WantedWords>>,
 }
 
 /// The settings of a set of indexes. Each is part of an index's key, or says where the index is

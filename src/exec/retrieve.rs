@@ -11,13 +11,14 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
-use crate::exec::eligible::{EligibleFile, FileSource, Item};
-use crate::exec::rank::{Chunk, Corpus, Document, Hit, Snippet, Terms, chunks};
+use crate::exec::eligible::{EligibleFile, FileSource, Item, KnownWords};
+use crate::exec::rank::{Chunk, Corpus, Document, Snippet, Terms, chunks, hits};
 use crate::exec::stop::Stop;
 use crate::format::sort_key::sort_key;
 use crate::index::stamp::Stamp;
 use crate::index::text::{Region, decode, region};
 use crate::index::walk::FoundFile;
+use crate::index::words::record::Counter;
 
 /// The number of file names kept for each kind of problem, the first ones in order.
 const KEPT_NAMES: usize = 100;
@@ -158,7 +159,7 @@ fn expand<S: FileSource>(
     };
     items
         .into_par_iter()
-        .map(|item| {
+        .map_init(Counter::default, |counter, item| {
             let mut part = none();
             if options.stop.is_raised() {
                 return part;
@@ -166,7 +167,7 @@ fn expand<S: FileSource>(
             match item {
                 Item::File(file) => {
                     part.corpus.files = 1 + file.passed_before;
-                    look(file, options, &mut part);
+                    look(file, options, counter, &mut part);
                 }
                 Item::Passed(count) => part.corpus.files = count,
                 Item::Error(error) => {
@@ -231,7 +232,53 @@ fn by_path(a: &Candidate, b: &Candidate) -> Ordering {
     a.key.cmp(&b.key).then_with(|| bytes(a).cmp(&bytes(b)))
 }
 
-fn look(file: EligibleFile, options: &Retrieval<'_>, part: &mut Retrieved) {
+/// Adds a file whose words are known, without reading it.
+fn take(file: EligibleFile, words: &KnownWords, options: &Retrieval<'_>, part: &mut Retrieved) {
+    let path = options.scope.join(file.logical());
+    let name = || shown_path(&path).0;
+    let length = file.stamp.map_or(0, Stamp::len);
+    if length > options.max_file_size {
+        part.too_large = Named::one(name());
+        return;
+    }
+    let entries = words.hits.iter();
+    let entries = entries.map(|hit| (hit.term as usize, hit.count, hit.marks));
+    if let Some(document) = Document::of(options.terms, &name(), words.counts, entries) {
+        add(file.found, path, document, file.stamp, part);
+    }
+}
+
+/// Adds a file that has a term.
+fn add(
+    found: FoundFile,
+    path: PathBuf,
+    document: Document,
+    stamp: Option<Stamp>,
+    part: &mut Retrieved,
+) {
+    part.corpus.add(&document);
+    if document.cut {
+        part.cut = Named::one(shown_path(&path).0);
+    }
+    part.candidates.push(Candidate {
+        found,
+        key: sort_key(&path).into_owned(),
+        path,
+        document,
+        stamp,
+    });
+}
+
+fn look(
+    mut file: EligibleFile,
+    options: &Retrieval<'_>,
+    counter: &mut Counter,
+    part: &mut Retrieved,
+) {
+    if let Some(words) = file.words.take() {
+        take(file, &words, options, part);
+        return;
+    }
     let path = options.scope.join(file.logical());
     let name = || shown_path(&path).0;
     let read = match read(&file.found, options.max_file_size) {
@@ -252,30 +299,27 @@ fn look(file: EligibleFile, options: &Retrieval<'_>, part: &mut Retrieved) {
     }
     let decoded = decode(&read.bytes);
     let (text, binary) = parts(&decoded);
-    let stopped = || options.stop.is_raised();
     // A file that is binary as a whole counts only if the request names it.
     if !binary.is_empty()
         && (text.is_some() || file.is_named)
-        && Document::read(options.terms, "", binary, |_| {}, stopped).is_some()
+        && has_wanted(options.terms, binary)
     {
         part.binary = Named::one(name());
     }
     let Some(text) = text else { return };
-    let key = sort_key(&path).into_owned();
-    let Some(document) = Document::read(options.terms, &name(), text, |_| {}, stopped) else {
-        return;
+    let (terms, shown) = (options.terms, name());
+    let document = match terms.expression() {
+        Some(_) => Document::of_literal(terms, &shown, text),
+        None => Document::of_record(terms, &shown, &counter.count(&shown, text)),
     };
-    part.corpus.add(&document);
-    if document.cut {
-        part.cut = Named::one(name());
+    if let Some(document) = document {
+        add(file.found, path, document, read.stamp, part);
     }
-    part.candidates.push(Candidate {
-        found: file.found,
-        path,
-        key,
-        document,
-        stamp: read.stamp,
-    });
+}
+
+/// Returns true if a text has a term that files are looked for by.
+fn has_wanted(terms: &Terms, text: &[u8]) -> bool {
+    terms.terms_in(text) & terms.wanted() != 0
 }
 
 /// The bytes of a file, and the state in which they were read.
@@ -344,15 +388,15 @@ pub fn excerpts(
     options: &Retrieval<'_>,
 ) -> Option<Excerpts> {
     let read = read(&candidate.found, options.max_file_size).ok()??;
-    if read.stamp.is_none() || read.stamp != candidate.stamp {
+    let (is, was) = (read.stamp?, candidate.stamp?);
+    if !is.same_text(was) {
         return None;
     }
     let decoded = decode(&read.bytes);
     let text = parts(&decoded).0?;
-    let mut hits: Vec<Hit> = Vec::new();
     let stopped = || options.stop.is_raised();
     let path = shown_path(&candidate.path).0;
-    Document::read(options.terms, &path, text, |hit| hits.push(hit), stopped)?;
+    let mut hits = hits(options.terms, &path, text, stopped);
     hits.sort_by_key(|hit| (hit.start, hit.term));
     let excerpt = |chunk: Chunk| {
         let shown = match snippet {

@@ -12,15 +12,15 @@ use super::wire::{Reader, Writer};
 /// The version of the sections of a segment (FR-LSI-ROLL-02).
 ///
 /// History: 1, the first; 2 adds the sets of ignore rules under which each file and directory is
-/// eligible.
-pub const SEGMENT_VERSION: u32 = 2;
+/// eligible; 3 adds the word lists.
+pub const SEGMENT_VERSION: u32 = 3;
 
 /// The rank in an empty slot, whose file was deleted or was read again for another slot.
 pub const VACANT: u32 = u32::MAX;
 
 /// The numbers of the sections.
 pub mod id {
-    /// The rows of all blocks, one block after the other.
+    /// The rows of all blocks, and the word lists of all groups, group by group.
     pub const ROWS: u32 = 1;
     /// A [`BlockRecord`](super::BlockRecord) for each block.
     pub const BLOCKS: u32 = 2;
@@ -45,6 +45,9 @@ pub mod id {
     pub const META: u32 = 11;
     /// A [`PartRecord`](super::PartRecord) for each slot of a multi-part file, by rank and start.
     pub const PARTS: u32 = 12;
+    /// The rank of each file of the word lists, list by list, four bytes each;
+    /// [`VACANT`](super::VACANT) for a file that is gone.
+    pub const WORD_FILES: u32 = 13;
 }
 
 /// A record of fixed length in a section.
@@ -355,21 +358,36 @@ pub struct GroupRecord {
     pub blocks: u32,
     /// The number of n-grams with a dedicated row in each block.
     pub direct: u32,
+    /// The number of files of the group's word list.
+    pub word_files: u32,
+    /// The offset of the word list in the section of rows.
+    pub words_at: u64,
+    /// The length of the word list in bytes.
+    pub words_len: u64,
 }
 
 impl Record for GroupRecord {
-    const LEN: usize = 8;
+    const LEN: usize = 32;
     const NAME: &'static str = "a group of blocks";
 
     fn encode(&self, out: &mut Writer) {
         out.u32(self.blocks);
         out.u32(self.direct);
+        out.u32(self.word_files);
+        out.u32(0);
+        out.u64(self.words_at);
+        out.u64(self.words_len);
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, FormatError> {
+        let (blocks, direct, word_files) = (reader.u32()?, reader.u32()?, reader.u32()?);
+        reader.u32()?;
         Ok(GroupRecord {
-            blocks: reader.u32()?,
-            direct: reader.u32()?,
+            blocks,
+            direct,
+            word_files,
+            words_at: reader.u64()?,
+            words_len: reader.u64()?,
         })
     }
 }

@@ -104,6 +104,29 @@ impl<'a> Reader<'a> {
         Ok(i64::from_le_bytes(self.array()?))
     }
 
+    /// Reads a number of 1 to 5 bytes, as [`Writer::varint`] writes it.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatErrorKind::Truncated`] at the end of the input, and
+    /// [`FormatErrorKind::Inconsistent`] for a number of more than 32 bits or one with useless
+    /// bytes.
+    pub fn varint(&mut self) -> Result<u32, FormatError> {
+        let mut value = 0;
+        for shift in [0, 7, 14, 21, 28] {
+            let byte = self.u8()?;
+            let bits = u32::from(byte & 0x7f);
+            if shift == 28 && byte > 0x0f || shift > 0 && byte == 0 {
+                return Err(self.inconsistent("a number of variable length is malformed"));
+            }
+            value |= bits << shift;
+            if byte < 0x80 {
+                break;
+            }
+        }
+        Ok(value)
+    }
+
     /// Reads a byte that is 0 or 1.
     ///
     /// # Errors
@@ -241,6 +264,16 @@ impl Writer {
         self.bytes(&value.to_le_bytes());
     }
 
+    /// Writes a number in 1 to 5 bytes: seven bits in each, the lowest first. All bytes but the last
+    /// have the highest bit set.
+    pub fn varint(&mut self, mut value: u32) {
+        while value > 0x7f {
+            self.u8(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.u8(value as u8);
+    }
+
     /// Writes eight bytes, two's complement.
     pub fn i64(&mut self, value: i64) {
         self.bytes(&value.to_le_bytes());
@@ -310,6 +343,20 @@ mod tests {
             matches!(kind.kind(), FormatErrorKind::Truncated { .. }),
             "{kind:?}"
         );
+    }
+
+    #[test]
+    fn numbers_of_variable_length_have_one_encoding() {
+        for value in [0, 1, 0x7f, 0x80, 0x3fff, 0x4000, u32::MAX - 1, u32::MAX] {
+            let mut writer = Writer::new();
+            writer.varint(value);
+            let mut reader = Reader::new(writer.as_bytes(), "the test");
+            assert_eq!(reader.varint().unwrap(), value);
+            reader.finish().unwrap();
+        }
+        for bytes in [&[0x80][..], &[0x80, 0], &[0xff, 0xff, 0xff, 0xff, 0x10], &[]] {
+            assert!(Reader::new(bytes, "the test").varint().is_err(), "{bytes:?}");
+        }
     }
 
     #[test]

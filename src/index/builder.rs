@@ -37,6 +37,8 @@ use crate::index::stamp::Stamp;
 use crate::index::store::Eviction;
 use crate::index::token::TokenStatus;
 use crate::index::walk::Walk;
+use crate::index::words::postings;
+use crate::index::words::record::WordRecord;
 
 mod host;
 mod reader;
@@ -372,8 +374,29 @@ struct Build<'a, W: Write> {
     unfinished: Option<Unfinished>,
 }
 
-/// N-grams of a slot that wait for a group to become full.
-type Pending = (Slot, FileGrams);
+/// The content of files that waits for a group to become full.
+#[derive(Default)]
+struct Pending {
+    slots: Vec<(Slot, FileGrams)>,
+    /// The ranks of files, and their word records.
+    words: Vec<(u32, WordRecord)>,
+    /// The memory that all this takes.
+    bytes: u64,
+}
+
+impl Pending {
+    fn add(&mut self, rank: u32, outcome: Outcome) {
+        for (start, grams) in outcome.parts {
+            self.bytes += grams.footprint() as u64;
+            self.slots.push((Slot { rank, start }, grams));
+        }
+        if let Some(words) = outcome.words {
+            // The entries are in memory once more while they are encoded.
+            self.bytes += 3 * words.footprint() as u64;
+            self.words.push((rank, words));
+        }
+    }
+}
 
 /// The catalog data of a tokenized file.
 #[derive(Clone, Copy)]
@@ -408,10 +431,17 @@ impl<W: Write> Build<'_, W> {
                     start: slot.start,
                 }));
             }
+            let words = reuse.segment.word_list(group)?;
+            let word_files = reuse.segment.word_files(group)?;
             self.sections.groups.push(GroupRecord {
                 blocks: blocks.len() as u32,
                 direct: direct.len() as u32,
+                word_files: word_files.len() as u32,
+                words_at: write_rows(&mut self.out, &words)?,
+                words_len: words.len() as u64,
             });
+            let word_files = word_files.into_iter().map(|rank| reuse.new_rank(rank));
+            self.sections.word_files.extend(word_files);
             self.sections.direct.extend(direct);
             self.host.worked(1, Piece::Part);
         }
@@ -455,8 +485,7 @@ impl<W: Write> Build<'_, W> {
             }
         }
         let (budget, most) = (self.options.pending_bytes(), self.options.batch_bytes());
-        let mut pending: Vec<Pending> = Vec::new();
-        let mut pending_bytes = 0;
+        let mut pending = Pending::default();
         let (mut files_done, mut bytes_done) = (0, 0);
         let files_total = order.len() as u64;
         let mut rest = &order[..];
@@ -489,7 +518,6 @@ impl<W: Write> Build<'_, W> {
             {
                 // A large file must not take memory in addition to pending n-grams.
                 self.flush(&mut pending)?;
-                pending_bytes = 0;
             }
             let threads = self.threads();
             let outcomes: Option<Vec<Outcome>> = now
@@ -519,11 +547,7 @@ impl<W: Write> Build<'_, W> {
                     ngrams: u32::try_from(ngrams).unwrap_or(u32::MAX),
                 };
                 self.ngrams += ngrams as u64;
-                for (start, grams) in outcome.parts {
-                    pending_bytes += grams.footprint() as u64;
-                    let rank = rank as u32;
-                    pending.push((Slot { rank, start }, grams));
-                }
+                pending.add(rank as u32, outcome);
             }
             let spread = now.iter().any(|rank| spreads_out(len(rank)));
             self.host.worked(
@@ -537,9 +561,8 @@ impl<W: Write> Build<'_, W> {
                 self.leave_off(Unfinished::BudgetExceeded(exceeded), files_done > 0)?;
                 break;
             }
-            if pending_bytes > budget {
+            if pending.bytes > budget {
                 self.flush(&mut pending)?;
-                pending_bytes = 0;
             }
         }
         self.flush(&mut pending)?;
@@ -563,11 +586,14 @@ impl<W: Write> Build<'_, W> {
     }
 
     /// Writes the pending files as one group of blocks.
-    fn flush(&mut self, pending: &mut Vec<Pending>) -> Result<(), BuildError> {
-        if pending.is_empty() {
+    fn flush(&mut self, pending: &mut Pending) -> Result<(), BuildError> {
+        let Pending { slots, words, .. } = std::mem::take(pending);
+        if slots.is_empty() && words.is_empty() {
             return Ok(());
         }
-        let (slots, files): (Vec<Slot>, Vec<FileGrams>) = pending.drain(..).unzip();
+        let (word_files, words): (Vec<u32>, Vec<WordRecord>) = words.into_iter().unzip();
+        let words = postings::encode(&words);
+        let (slots, files): (Vec<Slot>, Vec<FileGrams>) = slots.into_iter().unzip();
         let direct = Direct::choose(&files);
         let hashed: Vec<usize> = files.par_iter().map(|file| direct.hashed(file)).collect();
         let mut order: Vec<usize> = (0..files.len()).collect();
@@ -624,7 +650,11 @@ impl<W: Write> Build<'_, W> {
         self.sections.groups.push(GroupRecord {
             blocks: blocks.len() as u32,
             direct: direct.grams().len() as u32,
+            word_files: word_files.len() as u32,
+            words_at: write_rows(&mut self.out, &words)?,
+            words_len: words.len() as u64,
         });
+        self.sections.word_files.extend(word_files);
         self.sections.direct.extend_from_slice(direct.grams());
         Ok(())
     }

@@ -44,3 +44,4 @@ pub mod text;
 pub mod token;
 pub mod walk;
 pub mod watch;
+pub mod words;

@@ -23,6 +23,7 @@ use crate::index::ranks::RankSet;
 use crate::index::segment::Segment;
 use crate::index::stamp::Stamp;
 use crate::index::token::TokenStatus;
+use crate::index::words::record::WordRecord;
 
 /// An extra file: one that is not in the segment, or differs from the segment's version.
 #[derive(Clone, Debug)]
@@ -47,8 +48,25 @@ pub enum Content {
     Unread,
     /// Read, but never excluded, for this reason.
     Always(TokenStatus),
-    /// Read completely. Holds the n-grams of its parts.
-    Grams(Arc<[SortedGrams]>),
+    /// Read completely.
+    Read(Arc<ReadContent>),
+}
+
+/// The indexed content of an extra file that was read completely.
+#[derive(Debug)]
+pub struct ReadContent {
+    /// The n-grams of its parts.
+    pub grams: Vec<SortedGrams>,
+    /// Its words, if the whole content is text.
+    pub words: Option<WordRecord>,
+}
+
+impl ReadContent {
+    /// Returns the memory that the content takes, in bytes.
+    fn footprint(&self) -> usize {
+        let grams = self.grams.iter().map(|part| part.grams().footprint());
+        grams.sum::<usize>() + self.words.as_ref().map_or(0, WordRecord::footprint)
+    }
 }
 
 impl Extra {
@@ -62,12 +80,20 @@ impl Extra {
         self.path.file_name().unwrap_or_default()
     }
 
+    /// Returns the words of the file, if its whole content was read and is text.
+    pub fn words(&self) -> Option<&WordRecord> {
+        match &self.content {
+            Content::Read(read) => read.words.as_ref(),
+            Content::Unread | Content::Always(_) => None,
+        }
+    }
+
     /// Returns the result of reading the file; `None` if it was not read.
     pub fn status(&self) -> Option<TokenStatus> {
         match &self.content {
             Content::Unread => None,
             Content::Always(status) => Some(*status),
-            Content::Grams(_) => Some(TokenStatus::Full),
+            Content::Read(_) => Some(TokenStatus::Full),
         }
     }
 }
@@ -150,17 +176,14 @@ impl Overlay {
         &self.distrusted
     }
 
-    /// Returns the memory used by n-grams, in bytes. Takes linear time in the number of extra
-    /// files.
+    /// Returns the memory used by n-grams and words, in bytes. Takes linear time in the number of
+    /// extra files.
     pub fn footprint(&self) -> u64 {
-        let grams = self.extras.iter().filter_map(|extra| match &extra.content {
-            Content::Grams(parts) => Some(parts),
+        let read = self.extras.iter().filter_map(|extra| match &extra.content {
+            Content::Read(read) => Some(read.footprint() as u64),
             Content::Unread | Content::Always(_) => None,
         });
-        grams
-            .flat_map(|parts| parts.iter())
-            .map(|part| part.grams().footprint() as u64)
-            .sum()
+        read.sum()
     }
 
     /// Returns true if a file of the segment's side list is dead.
@@ -235,7 +258,7 @@ impl Overlay {
         let mut parts: Vec<(u32, &SortedGrams)> = Vec::new();
         for (at, extra) in (0u32..).zip(self.extras.iter()) {
             match &extra.content {
-                Content::Grams(own) => parts.extend(own.iter().map(|part| (at, part))),
+                Content::Read(own) => parts.extend(own.grams.iter().map(|part| (at, part))),
                 Content::Unread | Content::Always(_) => {
                     found.insert(at);
                 }

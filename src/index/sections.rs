@@ -27,6 +27,8 @@ pub(crate) struct Sections {
     pub(crate) direct: Vec<u32>,
     /// The content of the slots, block by block.
     pub(crate) slots: Vec<Slot>,
+    /// The ranks of the files of the word lists, group by group.
+    pub(crate) word_files: Vec<u32>,
     dirs: Writer,
     files: Writer,
     file_count: usize,
@@ -143,11 +145,12 @@ impl Sections {
         out.section(id::ALWAYS, &self.always)?;
         out.section(id::META, records(&[meta]).as_bytes())?;
         out.section(id::PARTS, records(&self.parts()).as_bytes())?;
+        out.section(id::WORD_FILES, numbers(&self.word_files).as_bytes())?;
         out.finish()
     }
 }
 
-/// Writes the rows of a block to their section and returns their offset in it. The offset is a
+/// Writes the rows of a block, or a word list, to their section and returns their offset in it. The offset is a
 /// multiple of 64 (a cache line), so that no row crosses a page.
 ///
 /// # Errors

@@ -5,12 +5,13 @@
 //! that its tables agree with each other; numbers of files and names are checked when they are
 //! used. A [`Segment`] can be in memory or in a mapped file.
 //!
-//! `candidates` evaluates plans over the blocks, `content` hands out blocks to be copied, and
-//! `by_dir` lists the content of directories.
+//! `candidates` evaluates plans over the blocks, `words` looks terms up in the word lists, `content`
+//! hands out blocks to be copied, and `by_dir` lists the content of directories.
 
 mod by_dir;
 pub mod candidates;
 pub(crate) mod content;
+pub mod words;
 
 use std::ffi::OsString;
 use std::ops::Range;
@@ -35,6 +36,7 @@ use crate::index::names::{name_bytes, name_from_bytes};
 use crate::index::plan::BLOCK_FILES;
 use crate::index::ranks::RankSet;
 use crate::index::segment::by_dir::ByDir;
+use crate::index::segment::words::WordList;
 
 /// Limit on the mean length of directory paths, in bytes. Operating systems do not open much longer
 /// paths. Without the limit, a few records of a damaged catalog could expand to gigabytes.
@@ -55,6 +57,8 @@ pub struct Segment {
     parts: Table,
     slots: Numbers,
     direct: Numbers,
+    word_files: Numbers,
+    word_ranks: OnceLock<RankSet>,
     groups: Vec<Group>,
     paths: OnceLock<DirPaths>,
     by_dir: OnceLock<ByDir>,
@@ -68,6 +72,7 @@ struct Group {
     /// The positions of its direct n-grams in the list of all groups.
     direct: Range<usize>,
     blocks: Vec<Block>,
+    words: WordList,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -145,7 +150,8 @@ impl Segment {
         }
         let slots = Numbers::find(&container, id::SLOTS)?;
         let direct = Numbers::find(&container, id::DIRECT)?;
-        let groups = read_groups(&container, &meta, &slots, &direct)?;
+        let word_files = Numbers::find(&container, id::WORD_FILES)?;
+        let groups = read_groups(&container, &meta, &slots, &direct, &word_files)?;
         Ok(Segment {
             params: BloomParams {
                 ngram_chars: meta.ngram_chars,
@@ -164,6 +170,8 @@ impl Segment {
             parts: Table::find_any::<PartRecord>(&container, id::PARTS)?,
             slots,
             direct,
+            word_files,
+            word_ranks: OnceLock::new(),
             groups,
             meta,
             container,
@@ -429,6 +437,7 @@ impl Segment {
             }
         }
         self.verify_parts(repeated)?;
+        self.verify_words()?;
         for rank in 0..self.meta.files {
             let file = self.file(rank)?;
             self.check_name(file.name)?;
@@ -502,6 +511,7 @@ fn read_groups(
     meta: &MetaRecord,
     slots: &Numbers,
     direct: &Numbers,
+    word_files: &Numbers,
 ) -> Result<Vec<Group>, FormatError> {
     let wrong = |problem| FormatError::inconsistent("the table of blocks", 0, problem);
     let rows = container.section(id::ROWS)?.range();
@@ -509,6 +519,7 @@ fn read_groups(
     let block_table = Table::find::<BlockRecord>(container, id::BLOCKS, meta.blocks)?;
     let view = container.view();
     let (mut first_slot, mut first_direct, mut next_block) = (0usize, 0usize, 0u32);
+    let mut first_file = 0usize;
     let mut groups = Vec::new();
     for n in 0..meta.groups {
         let record: GroupRecord = group_table.get(view, n)?;
@@ -516,10 +527,18 @@ fn read_groups(
         if direct_end > direct.len() || record.blocks > meta.blocks - next_block {
             return Err(wrong("a group has more than there is"));
         }
+        let words_at = usize::try_from(record.words_at).unwrap_or(usize::MAX);
+        let words_len = usize::try_from(record.words_len).unwrap_or(usize::MAX);
         let mut group = Group {
             direct: first_direct..direct_end,
             blocks: Vec::new(),
+            words: WordList {
+                range: rows.part(words_at, words_len)?,
+                first_file,
+                files: record.word_files,
+            },
         };
+        first_file += record.word_files as usize;
         first_direct = direct_end;
         for _ in 0..record.blocks {
             let block: BlockRecord = block_table.get(view, next_block)?;
@@ -550,7 +569,11 @@ fn read_groups(
         }
         groups.push(group);
     }
-    if next_block != meta.blocks || first_direct != direct.len() || first_slot != slots.len() {
+    if next_block != meta.blocks
+        || first_direct != direct.len()
+        || first_slot != slots.len()
+        || first_file != word_files.len()
+    {
         return Err(wrong("groups, blocks and slots do not add up"));
     }
     Ok(groups)

@@ -742,6 +742,7 @@ impl Asked<'_> {
             maintenance: self.maintenance.left(),
             // A list excludes no file, but the catalog provides it.
             pins: self.question.looked_for.patterns.is_none(),
+            words: None,
         })
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::{Look, Scope, without_dead};
-use crate::exec::eligible::Globs;
+use crate::exec::eligible::{Globs, KnownWords};
 use crate::format::error::FormatError;
 use crate::format::sort_key::cmp_paths;
 use crate::index::deny::is_withheld;
@@ -32,6 +32,8 @@ pub(super) struct Beside {
     pub(super) wanted: bool,
     /// Its stamp, if it is known.
     pub(super) stamp: Option<Stamp>,
+    /// The terms of a ranked question that it has, if known.
+    pub(super) words: Option<Box<KnownWords>>,
 }
 
 /// Returns the files that are larger than `max` bytes.
@@ -162,6 +164,7 @@ pub(super) fn beside(
             path,
             wanted: true,
             stamp: None,
+            words: None,
         });
     }
     let from_side = found.len();
@@ -181,7 +184,10 @@ pub(super) fn beside(
             }
             Ok(set)
         })?;
-        let candidates = overlay.candidates(plan);
+        let candidates = match &scope.words {
+            None => overlay.candidates(plan),
+            Some(_) => RankSet::of_range(0..count, count),
+        };
         for at in eligible.iter(0..count) {
             let extra = &extras[at as usize];
             if is_too_deep(&extra.path) {
@@ -195,11 +201,18 @@ pub(super) fn beside(
             };
             let larger = |stamp: Stamp| stamp.len() > scope.max_file_size;
             let too_large = extra.stamp.is_some_and(larger);
+            let record = extra.words().filter(|_| vouched && !too_large);
+            let words = scope.words.as_ref().zip(record);
+            let words = words.map(|(wanted, record)| (wanted, Box::new(wanted.of(record))));
+            let is_excluded = words
+                .as_ref()
+                .is_some_and(|(wanted, own)| !own.hits.iter().any(|hit| wanted.wants(hit)));
             found.push(Beside {
                 before_rank: extra.before_rank,
                 path: extra.path.clone(),
-                wanted: !vouched || too_large || candidates.contains(at),
+                wanted: !is_excluded && (!vouched || too_large || candidates.contains(at)),
                 stamp: extra.stamp,
+                words: words.map(|(_, own)| own),
             });
         }
     }

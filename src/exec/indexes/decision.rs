@@ -274,6 +274,7 @@ impl Indexes {
             withholds: reach.withholds(),
             sets: asked.rules.sets(),
             max_depth: question.max_depth,
+            words: question.words.clone(),
         };
         let source = match (living, opened) {
             (Some(living), _) => match living.index.pin(budget.remaining()) {

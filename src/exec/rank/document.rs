@@ -1,14 +1,17 @@
-//! The features of one file that contains terms of a question: counts of terms, defined names,
-//! words of the path.
+//! The features of one file that has terms of a question: counts of terms, defined names, words of
+//! the path. They come from the file's word record, in an index or made from its text.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use memchr::{memchr, memchr_iter, memrchr};
 
-use super::definition::{Kind, Language, definition};
-use super::stem::stem;
-use super::terms::Terms;
-use super::words::{Names, each_part, letters, push_folded};
+use super::terms::{Role, Terms};
+use crate::index::words::definition::{Kind, Language, definition};
+use crate::index::words::forms::{FormKind, each_form, whole};
+use crate::index::words::names::Names;
+use crate::index::words::postings::FileCounts;
+use crate::index::words::record::{Marks, WordRecord};
 
 /// Places of terms that are noted of one file, the first ones.
 pub const MAX_HITS: usize = 65_536;
@@ -50,12 +53,14 @@ pub type TermSet = u32;
 /// The features of one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Document {
-    /// Bytes of its text.
-    pub len: u64,
+    /// Words of its text.
+    pub words: u64,
     /// Lines of its text.
     pub lines: u64,
     /// How often each term stands in the text.
     pub content: Vec<u32>,
+    /// Terms that stand in the text in the spelling of the question, as far as accents go.
+    pub exact: TermSet,
     /// Terms in names of types that are defined.
     pub in_types: TermSet,
     /// Terms in names of functions that are defined.
@@ -72,58 +77,109 @@ pub struct Document {
     pub depth: u32,
     /// The most that a definition of the symbol that is asked for counts, in hundredths.
     pub symbol: u32,
-    /// The same for definitions that differ from the symbol in case.
+    /// The same for definitions that differ from the symbol in case or underscores.
     pub symbol_folded: u32,
     /// The same for a name that stands among other words of the question.
     pub embedded: u32,
     /// The same for a name that joins adjacent words of the question.
     pub joined: u32,
-    /// Whether there are more places than [`MAX_HITS`].
+    /// Whether some terms of the text are missing, because it has too many different ones.
     pub cut: bool,
 }
 
 impl Document {
-    /// Reads a text in one pass. Calls `hit` for the first [`MAX_HITS`] places with a term, in
-    /// ascending order. Returns nothing if the text has no term that files are looked for by. Asks
-    /// `stop` now and then, and ends when that says so.
-    pub fn read(
+    /// Collects the features of a file from the entries of its word record. `entries` are those of
+    /// the question's [keys](Terms::keys): the place of the key, the count and the marks. Returns
+    /// `None` if neither text nor path has a term that files are looked for by.
+    pub fn of(
         terms: &Terms,
         path: &str,
-        text: &[u8],
-        hit: impl FnMut(Hit),
-        stop: impl Fn() -> bool,
+        counts: FileCounts,
+        entries: impl Iterator<Item = (usize, u32, Marks)>,
     ) -> Option<Document> {
-        let mut reader = Reader {
-            terms,
-            text,
-            language: Language::of(path),
-            own_name: own_name(path),
-            document: Document {
-                len: text.len() as u64,
-                content: vec![0; terms.words().len()],
-                ..Document::default()
-            },
-            line: Line::default(),
-            hits: 0,
-            hit,
+        let own_name = whole(file_stem(path).as_bytes());
+        let mut document = Document {
+            words: counts.words.into(),
+            lines: counts.lines.into(),
+            content: vec![0; terms.words().len()],
+            cut: counts.is_cut,
+            ..Document::default()
         };
-        let wanted = terms.wanted();
-        let rest = match terms.literal() {
-            Some(literal) => reader.literals(literal, stop),
-            None => reader.names(stop),
-        };
-        let mut document = reader.document;
-        let mut found = document.terms();
-        // Words that are too short to be looked for could have filled the room.
-        if document.cut && found & wanted == 0 {
-            found |= terms_in(terms, &text[rest..]);
+        let mut is_wanted = false;
+        for (nth, count, marks) in entries {
+            is_wanted |= terms.is_wanted(nth) && (count > 0 || marks.has(Marks::IN_PATH));
+            document.take(terms, nth, count, marks, own_name);
         }
-        if found & wanted == 0 {
+        if !is_wanted {
             return None;
         }
-        document.lines = memchr_iter(b'\n', text).count() as u64;
         document.read_path(terms, path);
         Some(document)
+    }
+
+    /// Collects the features of a file from its word record.
+    pub fn of_record(terms: &Terms, path: &str, record: &WordRecord) -> Option<Document> {
+        let entries = terms.keys().enumerate().filter_map(|(nth, key)| {
+            let entry = record.get(key)?;
+            Some((nth, entry.count, entry.marks))
+        });
+        Document::of(terms, path, record.into(), entries)
+    }
+
+    /// Collects the features of a text for a question without letters. Returns `None` if the text
+    /// does not have it.
+    pub fn of_literal(terms: &Terms, path: &str, text: &[u8]) -> Option<Document> {
+        let literal = terms.literal()?;
+        let count = literal.find_iter(text).count();
+        if count == 0 {
+            return None;
+        }
+        let mut document = Document {
+            words: Names::of(text).count() as u64,
+            lines: memchr_iter(b'\n', text).count() as u64,
+            content: vec![u32::try_from(count).unwrap_or(u32::MAX)],
+            exact: 1,
+            ..Document::default()
+        };
+        document.read_path(terms, path);
+        Some(document)
+    }
+
+    /// Takes one entry of the word record.
+    fn take(&mut self, terms: &Terms, nth: usize, count: u32, marks: Marks, own_name: u32) {
+        let (key, role) = (terms.keys().nth(nth), terms.role(nth));
+        // The file is named so.
+        let value = marks.kind().map_or(0, |kind| match key == Some(own_name) {
+            true => worth(kind) * 14 / 10,
+            false => worth(kind),
+        });
+        match role {
+            Some(Role::Term(term)) => {
+                self.count(term, count);
+                let bit = 1 << term;
+                self.in_types |= if marks.has(Marks::IN_TYPE) { bit } else { 0 };
+                self.in_functions |= if marks.has(Marks::IN_FUNCTION) { bit } else { 0 };
+                if count > 0 && !terms.has_accents(term) && !marks.has(Marks::ACCENTED) {
+                    self.exact |= bit;
+                }
+            }
+            Some(Role::German(term)) => {
+                self.count(term, count);
+                self.exact |= if count > 0 { 1 << term } else { 0 };
+            }
+            Some(Role::Exact(term)) => self.exact |= if count > 0 { 1 << term } else { 0 },
+            Some(Role::Symbol) => self.symbol = self.symbol.max(value),
+            Some(Role::SymbolFolded) => self.symbol_folded = self.symbol_folded.max(value),
+            Some(Role::Embedded) => self.embedded = self.embedded.max(value),
+            Some(Role::Joined) => self.joined = self.joined.max(value),
+            None => {}
+        }
+    }
+
+    fn count(&mut self, term: usize, count: u32) {
+        if let Some(own) = self.content.get_mut(term) {
+            *own = (*own).max(count);
+        }
     }
 
     /// Returns which terms the text has.
@@ -135,37 +191,23 @@ impl Document {
     fn read_path(&mut self, terms: &Terms, path: &str) {
         let (directories, _) = path.rsplit_once('/').unwrap_or(("", path));
         let name = file_stem(path);
-        let mut room = Vec::new();
         for range in Names::of(name.as_bytes()) {
             let name = &name.as_bytes()[range];
-            terms.each_hit(name, &mut room, |term, _| self.in_name |= 1 << term);
-            each_part(name, |part| {
-                self.name_words += 1;
-                let mut folded = Vec::new();
-                push_folded(&name[part], &mut folded);
-                stem(&mut folded);
-                self.near_name |= terms.near(&folded);
+            terms.each_hit(name, |term, _| self.in_name |= 1 << term);
+            each_form(name, |form| {
+                if matches!(form.kind, FormKind::Plain | FormKind::Accented) {
+                    self.name_words += 1;
+                    self.near_name |= terms.near(form.text);
+                }
             });
         }
         self.near_name &= !self.in_name;
         let all = directories.split('/').filter(|name| !name.is_empty());
         self.depth = u32::try_from(all.clone().count()).unwrap_or(u32::MAX);
         for directory in all.rev().take(DIRECTORIES) {
-            self.in_directories |= terms_in(terms, directory.as_bytes());
+            self.in_directories |= terms.terms_in(directory.as_bytes());
         }
     }
-}
-
-/// Returns which terms a text has.
-fn terms_in(terms: &Terms, text: &[u8]) -> TermSet {
-    let (mut found, mut room) = (0, Vec::new());
-    if let Some(literal) = terms.literal() {
-        return u32::from(literal.find(text).is_some());
-    }
-    for name in Names::of(text) {
-        terms.each_hit(&text[name], &mut room, |term, _| found |= 1 << term);
-    }
-    found
 }
 
 /// Returns the name of a file without its extension.
@@ -177,98 +219,83 @@ fn file_stem(path: &str) -> &str {
     }
 }
 
-/// Returns the letters of a file's name without case, to compare with a defined name.
-fn own_name(path: &str) -> Vec<u8> {
-    let name = file_stem(path).as_bytes();
-    Names::of(name)
-        .flat_map(|range| letters(&name[range]))
-        .collect()
+/// Finds the places of terms in a text, in ascending order, the first [`MAX_HITS`]. Takes linear
+/// time. Asks `stop` now and then, and ends when that says so.
+pub fn hits(terms: &Terms, path: &str, text: &[u8], stop: impl Fn() -> bool) -> Vec<Hit> {
+    let mut reader = Reader {
+        terms,
+        text,
+        language: Language::of(path),
+        own_name: whole(file_stem(path).as_bytes()),
+        line: Line::default(),
+        hits: Vec::new(),
+    };
+    match terms.literal() {
+        Some(literal) => {
+            for start in literal.find_iter(text).take(MAX_HITS) {
+                reader.take(0, start..start + literal.needle().len(), true);
+            }
+        }
+        None => reader.names(stop),
+    }
+    reader.hits
 }
 
 /// The line that was looked at last.
 #[derive(Default)]
 struct Line {
     end: usize,
-    /// The defined name, and how.
-    defined: Option<(Range<usize>, Kind)>,
+    /// The defined name.
+    defined: Option<Range<usize>>,
     /// Hundredths that it counts for since the question asks for it.
     asked: u32,
 }
 
-/// Reads one text.
-struct Reader<'a, H> {
+/// Finds the places of terms in one text.
+struct Reader<'a> {
     terms: &'a Terms,
     text: &'a [u8],
     language: Language,
-    own_name: Vec<u8>,
-    document: Document,
+    own_name: u32,
     line: Line,
-    hits: usize,
-    hit: H,
+    hits: Vec<Hit>,
 }
 
-impl<H: FnMut(Hit)> Reader<'_, H> {
-    /// Looks for a question that has no letters. Returns where it ended.
-    fn literals(&mut self, literal: &memchr::memmem::Finder<'_>, stop: impl Fn() -> bool) -> usize {
-        for start in literal.find_iter(self.text) {
-            if self.is_full() {
-                return start;
-            }
-            if self.hits % 256 == 255 && stop() {
-                break;
-            }
-            self.take(0, start..start + literal.needle().len(), true);
-        }
-        self.text.len()
-    }
-
-    /// Looks for terms in names. Returns where it ended.
-    fn names(&mut self, stop: impl Fn() -> bool) -> usize {
-        let (mut room, mut found) = (Vec::new(), Vec::new());
+impl Reader<'_> {
+    fn names(&mut self, stop: impl Fn() -> bool) {
+        let mut known: HashMap<&[u8], Vec<(usize, Range<usize>)>> = HashMap::new();
         for (count, name) in Names::of(self.text).enumerate() {
             if count % 4096 == 4095 && stop() {
                 break;
             }
             let text = &self.text[name.clone()];
-            self.terms
-                .each_hit(text, &mut room, |term, part| found.push((term, part)));
-            for (term, part) in found.drain(..) {
-                if self.is_full() {
-                    return name.start;
+            let found = known.entry(text).or_insert_with(|| {
+                let mut found = Vec::new();
+                self.terms.each_hit(text, |term, part| found.push((term, part)));
+                found
+            });
+            for (term, part) in found.clone() {
+                if self.hits.len() == MAX_HITS {
+                    return;
                 }
                 let at = name.start + part.start..name.start + part.end;
                 self.take(term, at, part.len() == name.len());
             }
         }
-        self.text.len()
-    }
-
-    fn is_full(&mut self) -> bool {
-        self.document.cut |= self.hits == MAX_HITS;
-        self.document.cut
     }
 
     fn take(&mut self, term: usize, at: Range<usize>, whole: bool) {
-        self.hits += 1;
         if at.start >= self.line.end {
             self.read_line(at.start);
         }
-        self.document.content[term] += 1;
-        let kind = match &self.line.defined {
-            Some((name, kind)) if name.start <= at.start && at.end <= name.end => Some(*kind),
-            _ => None,
-        };
-        match kind {
-            Some(Kind::Type) => self.document.in_types |= 1 << term,
-            Some(Kind::Function) => self.document.in_functions |= 1 << term,
-            Some(Kind::Variable | Kind::Reopened) | None => {}
-        }
-        (self.hit)(Hit {
+        let defined = self.line.defined.as_ref();
+        let defines = defined.is_some_and(|name| name.start <= at.start && at.end <= name.end);
+        self.hits.push(Hit {
             term,
             start: at.start,
             whole,
-            defines: kind.is_some(),
-            asked: kind.map_or(0, |_| self.line.asked),
+            defines,
+            asked: if defines { self.line.asked } else { 0 },
         });
     }
 
@@ -290,26 +317,13 @@ impl<H: FnMut(Hit)> Reader<'_, H> {
             return;
         };
         let last = found.last(line);
-        let letters = letters(last);
-        let asked = self.terms.asked(last, &letters);
-        // The file is named so.
-        let worth = match letters == self.own_name {
-            true => worth(found.kind) * 14 / 10,
-            false => worth(found.kind),
-        };
-        let document = &mut self.document;
-        for (is_asked, most) in [
-            (asked.symbol, &mut document.symbol),
-            (asked.symbol_folded, &mut document.symbol_folded),
-            (asked.embedded, &mut document.embedded),
-            (asked.joined, &mut document.joined),
-        ] {
-            if is_asked {
-                *most = (*most).max(worth);
-                self.line.asked = worth;
-            }
+        if self.terms.asked(last) != super::terms::Asked::default() {
+            self.line.asked = match whole(last) == self.own_name {
+                true => worth(found.kind) * 14 / 10,
+                false => worth(found.kind),
+            };
         }
-        self.line.defined = Some((start + found.name.start..start + found.name.end, found.kind));
+        self.line.defined = Some(start + found.name.start..start + found.name.end);
     }
 }
 

@@ -6,20 +6,16 @@
 //! Everything here is a pure function of texts and numbers: it opens no file and reads no clock.
 //! The same input gives the same order on every run (`IPC.MUST.004`).
 
-mod definition;
 mod document;
 mod order;
 mod profile;
 mod score;
 mod snippet;
-mod stem;
 mod terms;
-mod words;
 
-pub use document::{Document, Hit, MAX_HITS, TermSet};
+pub use document::{Document, Hit, MAX_HITS, TermSet, hits};
 pub use order::{Ranked, Select, select};
 pub use profile::{Bucket, Profile, Quota};
 pub use score::{Corpus, Scorer, Weights};
 pub use snippet::{Chunk, Snippet, chunks};
-pub use stem::stem;
 pub use terms::{MAX_QUERY_BYTES, MAX_TERMS, Terms, TermsError};

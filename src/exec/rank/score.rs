@@ -15,6 +15,9 @@ const K1: f64 = 1.5;
 /// How much the length of a text counts against it.
 const B: f64 = 0.75;
 
+/// What a term counts for in a text that has it with other accents than the question.
+const OTHER_ACCENTS: f64 = 0.7;
+
 /// The least that a term counts for in paths and names: also a term that is in every file names one
 /// of them.
 const LEAST_RARITY: f64 = 0.3;
@@ -65,8 +68,8 @@ pub struct Corpus {
     pub files: u64,
     /// Files that have one.
     pub found: u64,
-    /// Bytes of these.
-    pub bytes: u64,
+    /// Words of these.
+    pub words: u64,
     /// Lines of the longest of these.
     pub most_lines: u64,
     /// Directories above the deepest of these.
@@ -87,7 +90,7 @@ impl Corpus {
     /// Counts a file.
     pub fn add(&mut self, document: &Document) {
         self.found += 1;
-        self.bytes = self.bytes.saturating_add(document.len);
+        self.words = self.words.saturating_add(document.words);
         self.most_lines = self.most_lines.max(document.lines);
         self.most_depth = self.most_depth.max(document.depth);
         for (with, count) in self.with_term.iter_mut().zip(&document.content) {
@@ -99,7 +102,7 @@ impl Corpus {
     pub fn merge(&mut self, other: &Corpus) {
         self.files += other.files;
         self.found += other.found;
-        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.words = self.words.saturating_add(other.words);
         self.most_lines = self.most_lines.max(other.most_lines);
         self.most_depth = self.most_depth.max(other.most_depth);
         for (with, more) in self.with_term.iter_mut().zip(&other.with_term) {
@@ -116,7 +119,7 @@ pub struct Scorer {
     text_rarity: Vec<f64>,
     /// How rare each term is, for terms that are parts of names; 0 for others.
     name_rarity: Vec<f64>,
-    mean_len: f64,
+    mean_words: f64,
     most_lines: f64,
     most_depth: f64,
     /// The text score of the best file.
@@ -166,7 +169,7 @@ impl Scorer {
                 .zip(counts)
                 .map(|(rarity, count)| rarity * count)
                 .collect(),
-            mean_len: (corpus.bytes as f64 / corpus.found.max(1) as f64).max(1.0),
+            mean_words: (corpus.words as f64 / corpus.found.max(1) as f64).max(1.0),
             most_lines: logarithm(corpus.most_lines).max(1e-9),
             most_depth: f64::from(corpus.most_depth.max(1)),
             best_text: 0.0,
@@ -231,12 +234,16 @@ impl Scorer {
     }
 
     fn text(&self, document: &Document) -> f64 {
-        let length = K1 * (1.0 - B + B * document.len as f64 / self.mean_len);
-        let terms = self.text_rarity.iter().zip(&document.content);
+        let length = K1 * (1.0 - B + B * document.words as f64 / self.mean_words);
+        let terms = self.text_rarity.iter().zip(&document.content).enumerate();
         terms
-            .map(|(rarity, count)| {
+            .map(|(term, (rarity, count))| {
+                let spelling = match document.exact >> term & 1 {
+                    1 => 1.0,
+                    _ => OTHER_ACCENTS,
+                };
                 let count = f64::from(*count);
-                rarity * count * (K1 + 1.0) / (count + length)
+                spelling * rarity * count * (K1 + 1.0) / (count + length)
             })
             .sum()
     }

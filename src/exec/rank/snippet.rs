@@ -1,8 +1,8 @@
 //! Snippets: the lines of a file that an answer shows.
 
-use super::definition::{Kind, Language, definition};
 use super::document::Hit;
 use crate::index::text::without_terminator;
+use crate::index::words::definition::{Kind, Language, definition};
 
 /// How many lines are shown around the best line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use memchr::memmem;
 
-use super::stem::stem;
-use super::words::{Names, capital, each_part, letters, push_folded};
+use crate::index::words::forms::{self, FormKind, each_form, each_german, letters};
+use crate::index::words::names::{Names, each_part, normal};
 
 /// Bytes of a question, at most.
 pub const MAX_QUERY_BYTES: usize = 4096;
@@ -14,13 +14,17 @@ pub const MAX_TERMS: usize = 32;
 /// Bytes below which a term says too little to look for files by it, if there are longer ones.
 const WEAK: usize = 3;
 
-/// Words that say nothing about a file. The last line has those that every question about code may
-/// have.
+/// Words that say nothing about a file. The last lines have those that every question about code may
+/// have, and those of questions in German and Russian.
 const STOP_WORDS: &str = "a an and are as at be been but by can could did do does each for from had has have how i if in into is it \
      its of on or our over per so such than that the their them then there these they this those through to up using via vs was \
      we were what when where whether which while who why will with within without would you your between not no all any \
      used use uses implementation implement implemented implements handle handles handled handling code file files function \
-     functions class classes method methods work works working support supports supported defined define defines based different";
+     functions class classes method methods work works working support supports supported defined define defines based different \
+     wo wie was wer wird werden wurde welche welcher welches wann warum der die das den dem des ein eine einen einem einer eines \
+     und oder ist sind im am zum zur mit von für auf aus bei nach wenn man es er sie sich nicht auch wir ich \
+     где как что какой какая какое какие когда почему зачем кто в во на и или из к ко с со у по о об от до за для при не ли \
+     это этот эта мы я он она они чтобы если";
 
 /// Why a question is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,10 +42,35 @@ pub enum TermsError {
 struct Term {
     /// The stem of a part of a name; for a whole name, its parts without case, joined.
     text: String,
-    /// The parts of a whole name that has several. Empty for a part.
-    parts: Vec<Vec<u8>>,
+    /// It is a whole name of several parts.
+    is_whole: bool,
+    /// The term in a text.
+    key: u32,
+    /// The term in a German text.
+    german: Option<u32>,
+    /// The term with exactly these accents, if the question has some.
+    exact: Option<u32>,
     /// How often the question has it.
     count: u32,
+}
+
+/// What a term of a text means for a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// It is a term of the question.
+    Term(usize),
+    /// It is a term of the question by the rules of German.
+    German(usize),
+    /// It is a term of the question with the same accents.
+    Exact(usize),
+    /// It is the defined name that the question asks for.
+    Symbol,
+    /// It is that name but for case and underscores.
+    SymbolFolded,
+    /// It is a defined name that stands in the question among other words.
+    Embedded,
+    /// It is a defined name that joins adjacent words of the question.
+    Joined,
 }
 
 /// The terms of a question, each once, in the order of their first appearance.
@@ -67,7 +96,8 @@ pub struct Terms {
     left_out: usize,
     /// The question itself, where it has no letters.
     literal: Option<memmem::Finder<'static>>,
-    begins: Begins,
+    /// The terms of texts that matter, each with its role, in ascending order.
+    keys: Vec<(u32, Role)>,
     names: AskedNames,
 }
 
@@ -93,48 +123,6 @@ pub(super) struct Asked {
     pub(super) embedded: bool,
     /// It is several words of the question, joined.
     pub(super) joined: bool,
-}
-
-/// The first two bytes of parts that can be terms: a quick way to pass over nearly all others.
-#[derive(Clone, Debug)]
-struct Begins(Box<[u64; 1024]>);
-
-impl Begins {
-    fn none() -> Begins {
-        Begins(Box::new([0; 1024]))
-    }
-
-    fn key(first: u8, second: u8) -> (usize, u64) {
-        let key =
-            usize::from(first.to_ascii_lowercase()) << 8 | usize::from(second.to_ascii_lowercase());
-        (key / 64, 1 << (key % 64))
-    }
-
-    fn add(&mut self, prefix: &[u8]) {
-        let seconds = match prefix {
-            [] => return,
-            [_] => 0..=255,
-            [_, second, ..] => *second..=*second,
-        };
-        for second in seconds {
-            let (at, bit) = Begins::key(prefix[0], second);
-            self.0[at] |= bit;
-        }
-    }
-
-    /// Whether a part may be a term. Always true for parts that do not begin with ASCII.
-    fn may(&self, part: &[u8]) -> bool {
-        let (first, second) = match part {
-            [] => return false,
-            [first] => (*first, 0),
-            [first, second, ..] => (*first, *second),
-        };
-        if !first.is_ascii() || !second.is_ascii() {
-            return true;
-        }
-        let (at, bit) = Begins::key(first, second);
-        self.0[at] & bit != 0
-    }
 }
 
 impl Terms {
@@ -169,26 +157,28 @@ impl Terms {
             literal = Some(memmem::Finder::new(whole).into_owned());
             terms.push(Term {
                 text: whole.to_string(),
-                parts: Vec::new(),
+                is_whole: true,
+                key: 0,
+                german: None,
+                exact: None,
                 count: 1,
             });
         }
         let left_out = terms.len().saturating_sub(MAX_TERMS);
         terms.truncate(MAX_TERMS);
-        let mut begins = Begins::none();
-        for term in &terms {
-            match term.parts.first() {
-                Some(part) => begins.add(part),
-                None => begins.add(prefix(&term.text).as_bytes()),
-            }
-        }
+        let names = AskedNames::of(query, &names);
+        let mut keys = match literal {
+            Some(_) => Vec::new(),
+            None => keys(&terms, &names),
+        };
+        keys.sort_unstable_by_key(|(key, _)| *key);
         Ok(Terms {
             words: terms.iter().map(|term| term.text.clone()).collect(),
-            names: AskedNames::of(query, &names),
+            names,
             terms,
             left_out,
             literal,
-            begins,
+            keys,
         })
     }
 
@@ -210,33 +200,46 @@ impl Terms {
         words.filter_map(move |(term, word)| (wanted >> term & 1 == 1).then_some(word))
     }
 
-    /// Returns an expression that matches some line of every text that has one of the terms that
-    /// are looked for, if ASCII letters compare without case. It matches lines of other texts, too.
-    pub fn expression(&self) -> String {
-        let wanted = self.wanted();
-        let terms = self.terms.iter().enumerate();
-        let wanted = terms.filter(|(term, _)| wanted >> term & 1 == 1);
-        let expressions: Vec<String> = wanted.map(|(_, term)| self.expression_of(term)).collect();
-        expressions.join("|")
+    /// Returns an expression for the question itself, if it has no letters and digits. Other
+    /// questions are looked up by their [keys](Terms::keys).
+    pub fn expression(&self) -> Option<String> {
+        let term = self.terms.first().filter(|_| self.literal.is_some())?;
+        Some(regex_syntax::escape(&term.text))
     }
 
-    fn expression_of(&self, term: &Term) -> String {
-        if self.literal.is_some() {
-            return regex_syntax::escape(&term.text);
+    /// Returns the terms of texts that matter to the question, in ascending order. A term that
+    /// matters in two ways is there twice.
+    pub fn keys(&self) -> impl Iterator<Item = u32> {
+        self.keys.iter().map(|(key, _)| *key)
+    }
+
+    /// Returns the role of the key at a place of [`Terms::keys`].
+    pub(super) fn role(&self, nth: usize) -> Option<Role> {
+        self.keys.get(nth).map(|(_, role)| *role)
+    }
+
+    /// Returns true if files are looked for by the key at a place of [`Terms::keys`].
+    pub fn is_wanted(&self, nth: usize) -> bool {
+        match self.role(nth) {
+            Some(Role::Term(term) | Role::German(term)) => self.wanted() >> term & 1 == 1,
+            _ => false,
         }
-        if term.parts.is_empty() {
-            return folded_expression(prefix(&term.text));
-        }
-        let parts: Vec<String> = term
-            .parts
-            .iter()
-            .map(|part| folded_expression(&String::from_utf8_lossy(part)))
-            .collect();
-        parts.join("[_$]*")
+    }
+
+    /// Returns true if the question asks for a term in exactly these accents.
+    pub(super) fn has_accents(&self, term: usize) -> bool {
+        self.terms.get(term).is_some_and(|term| term.exact.is_some())
+    }
+
+    /// Calls `role` for each role of a term of a text.
+    fn each_role(&self, key: u32, mut role: impl FnMut(Role)) {
+        let from = self.keys.partition_point(|(own, _)| *own < key);
+        let own = self.keys.get(from..).unwrap_or_default();
+        own.iter().take_while(|(own, _)| *own == key).for_each(|(_, own)| role(*own));
     }
 
     /// Returns which terms files are looked for by: a bit for each.
-    pub(super) fn wanted(&self) -> u32 {
+    pub(crate) fn wanted(&self) -> u32 {
         let strong = |term: &Term| term.text.len() >= WEAK;
         let any = self.terms.iter().any(strong);
         let bits = self.terms.iter().enumerate();
@@ -249,7 +252,7 @@ impl Terms {
     pub(super) fn parts(&self) -> u32 {
         let bits = self.terms.iter().enumerate();
         let parts = bits.fold(0, |bits, (at, term)| {
-            bits | u32::from(term.parts.is_empty()) << at
+            bits | u32::from(!term.is_whole) << at
         });
         match parts {
             // Nothing but whole names.
@@ -273,39 +276,40 @@ impl Terms {
         self.literal.as_ref()
     }
 
-    /// Calls `hit` for each place in a name that has a term: the term, and where in the name.
-    /// `room` is used for intermediate results.
-    pub(super) fn each_hit(
-        &self,
-        name: &[u8],
-        room: &mut Vec<u8>,
-        mut hit: impl FnMut(usize, std::ops::Range<usize>),
-    ) {
-        let joints = name.iter().take_while(|byte| is_joint(**byte)).count();
-        if self.begins.may(&name[joints..]) {
-            for (at, term) in self.terms.iter().enumerate() {
-                if !term.parts.is_empty() && is_joined(name, &term.parts, room) {
-                    hit(at, 0..name.len());
+    /// Calls `hit` for each term of a name: the term, and its range in the name.
+    pub(super) fn each_hit(&self, name: &[u8], mut hit: impl FnMut(usize, std::ops::Range<usize>)) {
+        let mut found: Vec<(usize, std::ops::Range<usize>)> = Vec::new();
+        let mut note = |key, at: std::ops::Range<usize>| {
+            self.each_role(key, |role| {
+                if let Role::Term(term) | Role::German(term) = role {
+                    found.push((term, at.clone()));
                 }
-            }
-        }
-        each_part(name, |part| {
-            if let Some(term) = self.term_of(&name[part.clone()], room) {
-                hit(term, part);
+            });
+        };
+        each_form(name, |form| note(form.key, form.at));
+        each_german(name, |key, at| {
+            if let Some(key) = key {
+                note(key, at);
             }
         });
+        found.sort_unstable_by_key(|(term, at)| (at.start, *term));
+        found.dedup();
+        found.into_iter().for_each(|(term, at)| hit(term, at));
     }
 
-    /// Returns the term that a part of a name is.
-    pub(super) fn term_of(&self, part: &[u8], room: &mut Vec<u8>) -> Option<usize> {
-        if !self.begins.may(part) {
-            return None;
+    /// Returns which terms a text has: a bit for each.
+    pub(crate) fn terms_in(&self, text: &[u8]) -> u32 {
+        if let Some(literal) = &self.literal {
+            return u32::from(literal.find(text).is_some());
         }
-        room.clear();
-        push_folded(part, room);
-        stem(room);
-        let is_it = |term: &Term| term.parts.is_empty() && term.text.as_bytes() == &room[..];
-        self.terms.iter().position(is_it)
+        let mut found = 0;
+        let mut seen = std::collections::HashSet::new();
+        for name in Names::of(text) {
+            if seen.insert(&text[name.clone()]) {
+                self.each_hit(&text[name], |term, _| found |= 1 << term);
+            }
+        }
+        found
     }
 
     /// Returns which terms a stem shares its beginning with, without being one of them: a bit for
@@ -319,22 +323,43 @@ impl Terms {
         };
         let terms = self.terms.iter().enumerate();
         terms.fold(0, |bits, (at, term)| {
-            bits | u32::from(term.parts.is_empty() && shares(term.text.as_bytes())) << at
+            bits | u32::from(!term.is_whole && shares(term.text.as_bytes())) << at
         })
     }
 
-    /// Tells how far a defined name is one that the question asks for. `letters` are those of the
-    /// name, without case.
-    pub(super) fn asked(&self, name: &[u8], letters: &[u8]) -> Asked {
-        let names = &self.names;
-        let symbol = names.symbol.as_deref();
-        Asked {
-            symbol: symbol == Some(name),
-            symbol_folded: symbol.is_some_and(|symbol| symbol.eq_ignore_ascii_case(name)),
-            embedded: names.embedded.iter().any(|one| one == name),
-            joined: names.joined.iter().any(|one| one == letters),
+    /// Returns how far a defined name is one that the question asks for.
+    pub(super) fn asked(&self, name: &[u8]) -> Asked {
+        let mut asked = Asked::default();
+        for key in [forms::defined(name), forms::whole(name)] {
+            self.each_role(key, |role| match role {
+                Role::Symbol => asked.symbol = true,
+                Role::SymbolFolded => asked.symbol_folded = true,
+                Role::Embedded => asked.embedded = true,
+                Role::Joined => asked.joined = true,
+                Role::Term(_) | Role::German(_) | Role::Exact(_) => {}
+            });
         }
+        asked
     }
+}
+
+/// Returns the terms of texts that matter to a question.
+fn keys(terms: &[Term], names: &AskedNames) -> Vec<(u32, Role)> {
+    let mut keys = Vec::new();
+    for (nth, term) in terms.iter().enumerate() {
+        keys.push((term.key, Role::Term(nth)));
+        keys.extend(term.german.map(|key| (key, Role::German(nth))));
+        keys.extend(term.exact.map(|key| (key, Role::Exact(nth))));
+    }
+    if let Some(symbol) = &names.symbol {
+        keys.push((forms::defined(symbol), Role::Symbol));
+        keys.push((forms::whole(symbol), Role::SymbolFolded));
+    }
+    let embedded = names.embedded.iter();
+    keys.extend(embedded.map(|name| (forms::defined(name), Role::Embedded)));
+    let joined = names.joined.iter();
+    keys.extend(joined.map(|letters| (forms::joined(letters), Role::Joined)));
+    keys
 }
 
 impl AskedNames {
@@ -399,97 +424,54 @@ fn is_symbol(query: &str) -> bool {
 }
 
 fn add_name(name: &[u8], without_stop_words: bool, terms: &mut Vec<Term>) {
-    let mut parts: Vec<Vec<u8>> = Vec::new();
-    let mut has_pairs = false;
-    let mut last_end = 0;
-    each_part(name, |part| {
-        has_pairs |= part.start < last_end;
-        last_end = part.end;
-        let mut folded = Vec::new();
-        push_folded(&name[part], &mut folded);
-        parts.push(folded);
-    });
-    if parts.len() > 1 && !has_pairs {
-        let text = String::from_utf8_lossy(&parts.concat()).into_owned();
-        add(text, parts.clone(), terms);
-    }
-    for mut part in parts {
-        let is_stop_word = || {
-            STOP_WORDS
-                .split_whitespace()
-                .any(|word| word.as_bytes() == part)
-        };
-        if without_stop_words && is_stop_word() {
-            continue;
-        }
-        stem(&mut part);
-        add(
-            String::from_utf8_lossy(&part).into_owned(),
-            Vec::new(),
-            terms,
-        );
-    }
-}
-
-fn add(text: String, parts: Vec<Vec<u8>>, terms: &mut Vec<Term>) {
-    match terms
-        .iter_mut()
-        .find(|term| term.text == text && term.parts == parts)
-    {
-        Some(term) => term.count += 1,
-        None => terms.push(Term {
-            text,
-            parts,
+    let mut all: Vec<Term> = Vec::new();
+    let mut whole = None;
+    each_form(name, |form| {
+        let term = |is_whole| Term {
+            text: String::from_utf8_lossy(form.text).into_owned(),
+            is_whole,
+            key: form.key,
+            german: None,
+            exact: None,
             count: 1,
-        }),
-    }
-}
-
-fn is_joint(byte: u8) -> bool {
-    matches!(byte, b'_' | b'$')
-}
-
-/// Whether a name consists of these parts, with nothing but joints between them.
-fn is_joined(name: &[u8], parts: &[Vec<u8>], room: &mut Vec<u8>) -> bool {
-    room.clear();
-    push_folded(name, room);
-    let mut rest = &room[..];
-    for part in parts {
-        let joints = rest.iter().take_while(|byte| is_joint(**byte)).count();
-        match rest[joints..].strip_prefix(&part[..]) {
-            Some(after) => rest = after,
-            None => return false,
+        };
+        match form.kind {
+            FormKind::Plain | FormKind::Accented => all.push(term(false)),
+            FormKind::Exact => {
+                if let Some(last) = all.last_mut() {
+                    last.exact = Some(form.key);
+                }
+            }
+            FormKind::Whole => whole = Some(term(true)),
+        }
+    });
+    let mut nth = 0;
+    each_german(name, |key, _| {
+        if let Some(term) = all.get_mut(nth) {
+            term.german = key;
+        }
+        nth += 1;
+    });
+    let mut is_stop_word = Vec::new();
+    let text = normal(name);
+    each_part(&text, |part| {
+        let part = String::from_utf8_lossy(&text[part]).to_lowercase();
+        is_stop_word.push(STOP_WORDS.split_whitespace().any(|word| word == part));
+    });
+    whole.into_iter().for_each(|term| add(term, terms));
+    for (term, is_stop_word) in all.into_iter().zip(is_stop_word) {
+        if !(without_stop_words && is_stop_word) {
+            add(term, terms);
         }
     }
-    rest.iter().all(|byte| is_joint(*byte))
 }
 
-/// Returns how all words with a stem begin.
-///
-/// English words change their last letters: `retri` stands for `retry`, too, `file` for `filing`,
-/// and `sensibl` for
-/// `sensibility`.
-fn prefix(stem: &str) -> &str {
-    if !stem.bytes().all(|byte| byte.is_ascii_lowercase()) {
-        return stem;
+fn add(term: Term, terms: &mut Vec<Term>) {
+    let known = terms.iter_mut().find(|own| (own.key, own.is_whole) == (term.key, term.is_whole));
+    match known {
+        Some(own) => own.count += 1,
+        None => terms.push(term),
     }
-    let stem = stem.strip_suffix(['e', 'i']).unwrap_or(stem);
-    match stem.ends_with("bl") {
-        true => &stem[..stem.len() - 1],
-        false => stem,
-    }
-}
-
-/// Returns an expression for a text without case, if ASCII letters compare without case anyway.
-fn folded_expression(text: &str) -> String {
-    let mut expression = String::new();
-    for char in text.chars() {
-        match capital(char).filter(|_| !char.is_ascii()) {
-            Some(capital) => expression.extend(['[', char, capital, ']']),
-            None => expression.push_str(&regex_syntax::escape(char.encode_utf8(&mut [0; 4]))),
-        }
-    }
-    expression
 }
 
 #[cfg(test)]

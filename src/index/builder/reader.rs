@@ -5,16 +5,20 @@
 //! one [`FileReader`] each.
 
 use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
 use super::BuildOptions;
 use crate::index::block::FileGrams;
 use crate::index::deny::is_withheld;
-use crate::index::overlay::Content;
+use crate::index::overlay::{Content, ReadContent};
 use crate::index::stamp::Stamp;
+use crate::index::text::{Region, decode, region};
 use crate::index::token::{TokenStatus, Tokenizer, parts};
 use crate::index::walk::FoundFile;
+use crate::index::words::record::{Counter, WordRecord};
 
 /// Larger files are tokenized in parts of this size, each with its own slot. A large file has
 /// nearly all common n-grams, so few literals would exclude it as a whole.
@@ -35,6 +39,8 @@ pub struct Outcome {
     pub(super) settled: bool,
     /// The parts of an excludable file: the start of each part in bytes, and its n-grams.
     pub(super) parts: Vec<(u32, FileGrams)>,
+    /// The words of a file whose whole content is text.
+    pub(super) words: Option<WordRecord>,
 }
 
 impl Outcome {
@@ -47,7 +53,8 @@ impl Outcome {
         Some(match self.excludable {
             true => {
                 let parts = self.parts.into_iter();
-                Content::Grams(parts.map(|(_, grams)| grams.sorted()).collect())
+                let grams = parts.map(|(_, grams)| grams.sorted()).collect();
+                Content::Read(Arc::new(ReadContent { grams, words: self.words }))
             }
             false => Content::Always(self.status),
         })
@@ -58,6 +65,7 @@ impl Outcome {
 pub struct FileReader<'a> {
     options: &'a BuildOptions,
     tokenizer: Tokenizer,
+    counter: Counter,
     bytes: Vec<u8>,
     started_ns: i64,
 }
@@ -68,6 +76,7 @@ impl FileReader<'_> {
         FileReader {
             options,
             tokenizer: tokenizer(options),
+            counter: Counter::default(),
             bytes: Vec::new(),
             started_ns,
         }
@@ -82,6 +91,7 @@ impl FileReader<'_> {
             stamp,
             settled: true,
             parts: Vec::new(),
+            words: None,
         };
         // The check covers the directories above the index root.
         if is_withheld(&file.absolute()) {
@@ -107,20 +117,24 @@ impl FileReader<'_> {
         let outcome = match read {
             Err(_) => fail(TokenStatus::Unreadable, Some(stamp)),
             Ok(_) if bytes.len() as u64 != stamp.len() => fail(TokenStatus::Error, Some(stamp)),
-            Ok(_) => self.tokenize(&bytes, stamp),
+            Ok(_) => self.tokenize(&file.logical(), &bytes, stamp),
         };
         self.bytes = bytes;
         outcome
     }
 
-    /// Tokenizes the bytes of a file with the state `stamp`. Takes linear time. The parts of a
-    /// large file are tokenized on the threads of the current pool.
-    pub fn tokenize(&mut self, bytes: &[u8], stamp: Stamp) -> Outcome {
+    /// Tokenizes the bytes of a file with the state `stamp` and a path relative to the root. Takes
+    /// linear time. The parts of a large file are tokenized on the threads of the current pool.
+    pub fn tokenize(&mut self, path: &Path, bytes: &[u8], stamp: Stamp) -> Outcome {
         let settled = stamp.is_settled(self.started_ns);
         let (status, proves) = self.tokenizer.status(bytes);
         let parts = match proves && settled {
             true => self.parts(bytes).unwrap_or_default(),
             false => Vec::new(),
+        };
+        let words = match proves && settled {
+            true => self.words(path, bytes),
+            false => None,
         };
         Outcome {
             status,
@@ -128,7 +142,16 @@ impl FileReader<'_> {
             stamp: Some(stamp),
             settled,
             parts,
+            words,
         }
+    }
+
+    /// Counts the words of a text. Returns `None` for a file with binary data: a question reads it to
+    /// report hits in that data.
+    fn words(&mut self, path: &Path, bytes: &[u8]) -> Option<WordRecord> {
+        let text = decode(bytes);
+        let is_text = region(&text) == Region::Whole;
+        is_text.then(|| self.counter.count(&path.to_string_lossy(), &text))
     }
 
     /// Tokenizes the parts of a text. Returns nothing if the file is not excludable or would exceed

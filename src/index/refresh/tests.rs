@@ -235,7 +235,7 @@ fn fr_lsi_trk_03_what_is_heard_of_after_a_state_has_settled_is_read_again() {
         let extra = tree.known.overlay.extra(Path::new("dir/one.txt"));
         extra.unwrap().clone()
     };
-    let read = || Content::Grams(Vec::new().into());
+    let read = || Content::Read(Arc::new(ReadContent { grams: Vec::new(), words: None }));
     let extra = given_out(&tree);
     assert!(tree.known.overlay.read(&extra, read()));
     tree.hear_at("dir/one.txt", settles_ns(one) - 1);

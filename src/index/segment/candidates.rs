@@ -14,6 +14,7 @@ use crate::index::block::{STORED_HASHES, Spread, WORD_FILES};
 use crate::index::gram::Gram;
 use crate::index::plan::{BlockRows, FOLD, Mask, Scratch, SupersetSafe};
 use crate::index::ranks::RankSet;
+use crate::index::segment::words::{WordHit, WordHits};
 
 /// Number of blocks that are sampled for the frequency of n-grams.
 const SAMPLES: usize = 3;
@@ -27,7 +28,7 @@ pub struct Candidates {
     slots: RankSet,
     /// Identifies the segment of the files and slots.
     of: Summary,
-    /// True if the plan excludes nothing.
+    /// True if no part of a file is excluded.
     is_everything: bool,
 }
 
@@ -35,6 +36,28 @@ impl Candidates {
     /// Returns the files, by rank in the segment.
     pub fn files(&self) -> &RankSet {
         &self.files
+    }
+
+    /// Returns the files of a segment that have a wanted hit, and those without a word record.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] if the segment is damaged.
+    pub fn with_words(
+        segment: &Segment,
+        hits: &WordHits,
+        is_wanted: impl Fn(&WordHit) -> bool,
+    ) -> Result<Candidates, FormatError> {
+        let count = segment.file_count();
+        let mut files = RankSet::of_range(0..count, count);
+        files.subtract(segment.word_ranks()?);
+        files.unite(&hits.ranks(count, is_wanted));
+        Ok(Candidates {
+            files,
+            slots: RankSet::empty(0),
+            of: segment.summary(),
+            is_everything: true,
+        })
     }
 
     /// Adds files that are searched regardless of their content.

@@ -106,6 +106,8 @@ struct KeptBlock {
 /// A group of blocks, as the tables store it.
 struct KeptGroup {
     direct: Vec<u32>,
+    /// The ranks of the files of the word list.
+    word_files: Vec<u32>,
     blocks: Vec<KeptBlock>,
 }
 
@@ -310,7 +312,7 @@ impl Reader<'_> {
             let sql = "SELECT file_rowid, variant, bitset FROM file_bloom ORDER BY rowid";
             let mut statement = self.db.prepare(sql)?;
             let mut rows = statement.query([])?;
-            for group in &groups {
+            for (group_no, group) in (0i64..).zip(&groups) {
                 let columns = read_columns(&mut rows, &group.blocks)?;
                 let blocks: Vec<(&KeptBlock, Vec<u8>)> = group.blocks.iter().zip(columns).collect();
                 for some in blocks.chunks(rayon::current_num_threads().max(1)) {
@@ -330,10 +332,15 @@ impl Reader<'_> {
                         sections.slots.extend(slots);
                     }
                 }
+                let words = self.word_list(group_no)?;
                 sections.groups.push(GroupRecord {
                     blocks: group.blocks.len() as u32,
                     direct: group.direct.len() as u32,
+                    word_files: group.word_files.len() as u32,
+                    words_at: write_rows(&mut writer, &words).map_err(failed)?,
+                    words_len: words.len() as u64,
                 });
+                sections.word_files.extend_from_slice(&group.word_files);
                 sections.direct.extend_from_slice(&group.direct);
             }
             if rows.next()?.is_some() {
@@ -383,12 +390,18 @@ impl Reader<'_> {
             .ok_or_else(|| Problem::damaged("it does not hold as much as it says"))
     }
 
+    /// Reads the word list of a group.
+    fn word_list(&self, group_no: i64) -> Result<Vec<u8>, Problem> {
+        let sql = "SELECT word_list FROM fs_groups WHERE group_no = ?";
+        Ok(self.db.query_row(sql, [group_no], |row| row.get(0))?)
+    }
+
     /// Reads the tables of groups and blocks.
     fn groups(&self) -> Result<Vec<KeptGroup>, Problem> {
         let wrong = |problem: &str| Problem::damaged(format!("in the table of blocks {problem}"));
         let mut statement = self
             .db
-            .prepare("SELECT group_no, direct FROM fs_groups ORDER BY group_no")?;
+            .prepare("SELECT group_no, direct, word_files FROM fs_groups ORDER BY group_no")?;
         let mut rows = statement.query([])?;
         let mut groups: Vec<KeptGroup> = Vec::new();
         while let Some(row) = rows.next()? {
@@ -397,6 +410,7 @@ impl Reader<'_> {
             }
             groups.push(KeptGroup {
                 direct: numbers(row, 1)?.ok_or_else(|| wrong("a list of n-grams is cut short"))?,
+                word_files: numbers(row, 2)?.ok_or_else(|| wrong("a list of files is cut short"))?,
                 blocks: Vec::new(),
             });
         }

@@ -11,8 +11,8 @@ pub(super) const APPLICATION_ID: i32 = 0x4653_6978;
 /// `user_version`: the layout of the tables (FR-LSI-ROLL-02).
 ///
 /// History: 1, the first; 2 adds the sets of ignore rules under which each file and directory is
-/// eligible.
-pub(super) const LAYOUT_VERSION: i32 = 2;
+/// eligible; 3 adds the word lists.
+pub(super) const LAYOUT_VERSION: i32 = 3;
 
 /// The page size in bytes. Most bitsets take two or three kilobytes. Pages of the usual 4,096 bytes
 /// would waste a seventh of the space; these pages waste next to nothing.
@@ -204,7 +204,9 @@ CREATE TABLE fs_side (
 
 CREATE TABLE fs_groups (
   group_no INTEGER PRIMARY KEY,
-  direct BLOB NOT NULL
+  direct BLOB NOT NULL,
+  word_files BLOB NOT NULL,
+  word_list BLOB NOT NULL
 );
 
 CREATE TABLE fs_blocks (

@@ -353,9 +353,11 @@ impl<'a> Writer<'a> {
         for group in 0..self.segment.group_count() {
             let blocks = self.segment.blocks_of(group, &starts)?;
             let direct: Vec<u8> = self.segment.direct_of(group)?.to_le();
-            self.prepare("INSERT INTO fs_groups VALUES (?, ?)")?
-                .execute(params![group as i64, direct])?;
-            self.wrote(direct.len())?;
+            let word_files: Vec<u8> = self.segment.word_files(group)?.to_le();
+            let word_list = self.segment.word_list(group)?;
+            self.prepare("INSERT INTO fs_groups VALUES (?, ?, ?, ?)")?
+                .execute(params![group as i64, direct, word_files, word_list])?;
+            self.wrote(direct.len() + word_files.len() + word_list.len())?;
             let mut insert = self.prepare("INSERT INTO fs_blocks VALUES (?, ?, ?, ?, ?, ?, ?)")?;
             let mut slots: Vec<(u32, usize, usize)> = Vec::new();
             let mut columns = Vec::new();

@@ -18,7 +18,7 @@ use super::reply::{
 use super::request::SearchQuery;
 use super::retriever::{Hits, Lexical, Retriever, retrieve_all};
 use super::service::ended;
-use crate::exec::eligible::Globs;
+use crate::exec::eligible::{Globs, WantedWords};
 use crate::exec::indexes::Snapshot;
 use crate::exec::query::{CaseMode, Query, QueryOptions};
 use crate::exec::question::IgnoreRules;
@@ -398,7 +398,17 @@ impl Answering<'_> {
             max_file_size: config.max_file_size_bytes,
             ..QueryOptions::default()
         };
-        let expression = Query::new(&[terms.expression()], &options)
+        // A question without letters is searched for as it stands; the words of others are looked up.
+        let literal = terms.expression();
+        let words = literal.is_none().then(|| {
+            let keys: Vec<u32> = terms.keys().collect();
+            Arc::new(WantedWords {
+                is_wanted: (0..keys.len()).map(|nth| terms.is_wanted(nth)).collect(),
+                keys,
+            })
+        });
+        let expression = literal.unwrap_or_else(|| ANY_LINE.to_string());
+        let expression = Query::new(&[expression], &options)
             .map_err(|error| invalid(format!("query: {error}")))?;
         Ok(Question {
             query: Arc::new(expression),
@@ -413,6 +423,7 @@ impl Answering<'_> {
                 .remaining()
                 .mul_f64(config.index_maint_budget_fraction),
             pins: true,
+            words,
         })
     }
 
@@ -529,6 +540,9 @@ impl Answering<'_> {
         results
     }
 }
+
+/// The expression of a question whose words are looked up: the index excludes nothing by it.
+const ANY_LINE: &str = "(?:)";
 
 /// Longer than any deadline.
 const FAR: Duration = Duration::from_secs(1 << 40);

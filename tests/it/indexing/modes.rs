@@ -426,7 +426,7 @@ fn a_build_that_is_stopped_begins_no_other_file() {
             if begun.fetch_add(1, Ordering::SeqCst) == 10 {
                 host.0.store(true, Ordering::SeqCst);
             }
-            reader.tokenize(b"straw", stamp)
+            reader.tokenize(Path::new("a.rs"), b"straw", stamp)
         };
         let build = || assemble(&tree, i64::MAX, &options, &host, std::io::sink(), &read);
         let stopped = pool.unwrap().install(build);

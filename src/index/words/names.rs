@@ -1,21 +1,27 @@
-//! Words of texts, paths and questions: names as they stand, and the parts they are made of.
+//! Names of a text, and the parts of a name.
 //!
 //! A name is a run of letters, digits, `_` and `$`, such as `parseConfig2`. Its parts are `parse`,
-//! `Config` and `2`. Scripts that write no spaces between words have pairs of characters for parts:
-//! `重试延迟` has `重试`, `试延` and
-//! `延迟`.
+//! `Config` and `2`. Names follow the word boundaries of Unicode (UAX #29), with one exception:
+//! ASCII punctuation always ends a name, because `a.b` are two names in source code. Scripts that
+//! write no spaces between words have overlapping pairs of characters as parts: `重试延迟` has
+//! `重试`, `试延` and `延迟`.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-/// Finds the names of a text, from left to right. Takes time linear in the bytes.
+use unicode_normalization::char::is_combining_mark;
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
+
+/// The names of a text, from left to right. Takes time linear in the bytes.
 #[derive(Clone, Debug)]
-pub(super) struct Names<'t> {
+pub struct Names<'t> {
     text: &'t [u8],
     at: usize,
 }
 
 impl<'t> Names<'t> {
-    pub(super) fn of(text: &'t [u8]) -> Names<'t> {
+    /// Starts at the beginning of a text. Bytes that are not UTF-8 end a name.
+    pub fn of(text: &'t [u8]) -> Names<'t> {
         Names { text, at: 0 }
     }
 }
@@ -25,35 +31,82 @@ impl Iterator for Names<'_> {
 
     fn next(&mut self) -> Option<Range<usize>> {
         let start = loop {
-            let (is_name, len) = name_char(self.text, self.at)?;
-            if is_name {
-                break self.at;
+            match class_at(self.text, self.at)? {
+                (Class::Name, _) => break self.at,
+                (_, len) => self.at += len,
             }
-            self.at += len;
         };
-        while let Some((true, len)) = name_char(self.text, self.at) {
+        while let Some((Class::Name | Class::Extender, len)) = class_at(self.text, self.at) {
             self.at += len;
         }
         Some(start..self.at)
     }
 }
 
-/// Whether the character at a place belongs to a name, and its length in bytes. Nothing at the end
-/// of the text.
-fn name_char(text: &[u8], at: usize) -> Option<(bool, usize)> {
+/// Classes of characters, as far as the borders of names are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    /// A letter, a digit, `_` or `$`.
+    Name,
+    /// A character that continues a name, such as a combining accent.
+    Extender,
+    Other,
+}
+
+/// The class of each ASCII character.
+const ASCII: [Class; 128] = {
+    let mut classes = [Class::Other; 128];
+    let mut at = 0;
+    while at < 128 {
+        let byte = at as u8;
+        if byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' {
+            classes[at] = Class::Name;
+        }
+        at += 1;
+    }
+    classes
+};
+
+/// Returns the class of the character at a place, and its length in bytes. Returns `None` at the
+/// end of the text.
+fn class_at(text: &[u8], at: usize) -> Option<(Class, usize)> {
     let byte = *text.get(at)?;
-    if byte.is_ascii() {
-        return Some((is_ascii_name(byte), 1));
+    if let Some(class) = ASCII.get(usize::from(byte)) {
+        return Some((*class, 1));
     }
     let (char, len) = bstr::decode_utf8(&text[at..]);
-    Some((char.is_some_and(char::is_alphanumeric), len))
+    let class = match char {
+        Some(char) if char.is_alphanumeric() => Class::Name,
+        Some(char) if is_combining_mark(char) || is_ignored(char) => Class::Extender,
+        _ => Class::Other,
+    };
+    Some((class, len.max(1)))
 }
 
-fn is_ascii_name(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$'
+/// Returns true for characters inside of words that do not change them: the soft hyphen and the
+/// zero-width joiners.
+fn is_ignored(char: char) -> bool {
+    matches!(char, '\u{AD}' | '\u{200C}' | '\u{200D}')
 }
 
-/// Kinds of characters, as far as parts of names are concerned.
+/// Returns a name in its compatibility form (NFKC), without ignored characters. For example,
+/// full-width letters become ordinary ones, and a letter with a combining accent becomes one
+/// character.
+pub fn normal(name: &[u8]) -> Cow<'_, [u8]> {
+    if name.is_ascii() {
+        return Cow::Borrowed(name);
+    }
+    let Ok(text) = std::str::from_utf8(name) else {
+        return Cow::Borrowed(name);
+    };
+    if is_nfkc_quick(text.chars()) == IsNormalized::Yes && !text.contains(is_ignored) {
+        return Cow::Borrowed(name);
+    }
+    let kept = text.chars().filter(|char| !is_ignored(*char));
+    Cow::Owned(kept.nfkc().collect::<String>().into_bytes())
+}
+
+/// Kinds of characters, as far as the parts of a name are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Upper,
@@ -61,7 +114,7 @@ enum Kind {
     Digit,
     /// A letter of a script that writes no spaces between words.
     Dense,
-    /// `_` and `$`.
+    /// `_`, `$`, and any character that is no letter or digit.
     Joint,
 }
 
@@ -71,11 +124,12 @@ fn kind_of(char: char) -> Kind {
         _ if is_dense(char) => Kind::Dense,
         _ if char.is_numeric() => Kind::Digit,
         _ if char.is_uppercase() => Kind::Upper,
-        _ => Kind::Lower,
+        _ if char.is_alphabetic() || is_combining_mark(char) => Kind::Lower,
+        _ => Kind::Joint,
     }
 }
 
-/// Whether a character belongs to Han, kana, Hangul, Thai, Lao, Khmer or Burmese.
+/// Returns true for characters of Han, kana, Hangul, Thai, Lao, Khmer and Burmese.
 fn is_dense(char: char) -> bool {
     matches!(char,
         '\u{0E00}'..='\u{0EFF}' | '\u{1000}'..='\u{109F}' | '\u{1100}'..='\u{11FF}' | '\u{1780}'..='\u{17FF}'
@@ -84,11 +138,11 @@ fn is_dense(char: char) -> bool {
         | '\u{20000}'..='\u{3FFFF}')
 }
 
-/// Calls `part` with the place of each part of a name, from left to right.
+/// Calls `part` with the range of each part of a name in [normal form](normal), from left to right.
 ///
-/// Parts are capitals followed by small letters (`Config`), capitals (`HTTP` in `HTTPServer`),
-/// small letters, digits, and pairs of characters of a script without spaces.
-pub(super) fn each_part(name: &[u8], mut part: impl FnMut(Range<usize>)) {
+/// A part is a capital followed by small letters (`Config`), capitals (`HTTP` in `HTTPServer`),
+/// small letters, digits, or a pair of characters of a script without spaces.
+pub fn each_part(name: &[u8], mut part: impl FnMut(Range<usize>)) {
     let mut at = 0;
     while at < name.len() {
         let (kind, len) = kind_at(name, at);
@@ -128,7 +182,7 @@ fn kind_at(name: &[u8], at: usize) -> (Kind, usize) {
     (char.map_or(Kind::Joint, kind_of), len.max(1))
 }
 
-/// Returns where a run of one kind ends that goes on at `at`.
+/// Returns the end of a run of one kind that continues at `at`.
 fn end_of(name: &[u8], mut at: usize, kind: Kind) -> usize {
     while at < name.len() {
         let (next, len) = kind_at(name, at);
@@ -144,7 +198,7 @@ fn is_lower(name: &[u8], at: usize) -> bool {
     at < name.len() && kind_at(name, at).0 == Kind::Lower
 }
 
-/// Returns where the last character of a run begins.
+/// Returns the start of the last character of a run.
 fn last_char(name: &[u8], start: usize, end: usize) -> usize {
     let (_, len) = bstr::decode_last_utf8(&name[start..end]);
     end - len.max(1)
@@ -164,61 +218,18 @@ fn pairs(name: &[u8], run: Range<usize>, part: &mut impl FnMut(Range<usize>)) {
     }
 }
 
-/// Returns a character without its case. Two characters have the same if one is the other's only
-/// capital.
-pub(super) fn fold(char: char) -> char {
-    if char.is_ascii() {
-        return char.to_ascii_lowercase();
-    }
-    match single(char.to_lowercase()) {
-        Some(lower) if !lower.is_ascii() && single(lower.to_uppercase()) == Some(char) => lower,
-        _ => char,
-    }
-}
-
-/// Returns the capital that [`fold`] takes for a character, if there is one.
-pub(super) fn capital(char: char) -> Option<char> {
-    let upper = single(char.to_uppercase())?;
-    (upper != char && fold(upper) == char).then_some(upper)
-}
-
-fn single(mut chars: impl Iterator<Item = char>) -> Option<char> {
-    let first = chars.next()?;
-    chars.next().is_none().then_some(first)
-}
-
-/// Appends a part without case. Bytes that are no UTF-8 stay as they are.
-pub(super) fn push_folded(part: &[u8], out: &mut Vec<u8>) {
-    if part.is_ascii() {
-        out.extend(part.iter().map(u8::to_ascii_lowercase));
-        return;
-    }
-    for chunk in part.utf8_chunks() {
-        let mut buffer = [0; 4];
-        for char in chunk.valid().chars() {
-            out.extend_from_slice(fold(char).encode_utf8(&mut buffer).as_bytes());
-        }
-        out.extend_from_slice(chunk.invalid());
-    }
-}
-
-/// Returns the letters and digits of a name without case: `parse_config` and `parseConfig` have the
-/// same.
-pub(super) fn letters(name: &[u8]) -> Vec<u8> {
-    let mut letters = Vec::new();
-    each_part(name, |part| push_folded(&name[part], &mut letters));
-    letters
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
-    fn parts(name: &str) -> Vec<&str> {
+    fn parts(name: &str) -> Vec<String> {
         let mut parts = Vec::new();
-        each_part(name.as_bytes(), |part| parts.push(&name[part]));
+        let name = normal(name.as_bytes());
+        each_part(&name, |part| {
+            parts.push(String::from_utf8(name[part].to_vec()).unwrap());
+        });
         parts
     }
 
@@ -231,10 +242,12 @@ mod tests {
             ("getHTTP", &["get", "HTTP"]),
             ("Http2", &["Http", "2"]),
             ("Ipv6Address", &["Ipv", "6", "Address"]),
+            ("utf8", &["utf", "8"]),
             ("__init__", &["init"]),
             ("$scope", &["scope"]),
             ("ÄnderungsListe", &["Änderungs", "Liste"]),
             ("ПоискФайлов", &["Поиск", "Файлов"]),
+            ("ΑρχείοΛίστα", &["Αρχείο", "Λίστα"]),
             ("X", &["X"]),
             ("___", &[]),
             ("", &[]),
@@ -252,36 +265,26 @@ mod tests {
     }
 
     #[test]
-    fn names_end_at_everything_that_is_no_letter() {
-        let text = "fn open(x: &str) → 重试，延迟 a-b \u{2014}c";
-        let names: Vec<&str> = Names::of(text.as_bytes()).map(|name| &text[name]).collect();
-        assert_eq!(
-            names,
-            ["fn", "open", "x", "str", "重试", "延迟", "a", "b", "c"]
-        );
+    fn equivalent_writings_have_equal_parts() {
+        assert_eq!(parts("Ｈｔｔｐ２"), ["Http", "2"]);
+        assert_eq!(parts("ｷｬｯｼｭ"), parts("キャッシュ"));
+        assert_eq!(parts("u\u{308}ber"), ["über"]);
+        assert_eq!(parts("\u{110F}\u{1162}\u{1109}\u{1175}"), ["캐시"]);
+        assert_eq!(parts("ﬁle"), ["file"]);
+        assert_eq!(parts("Ver\u{AD}trag"), ["Vertrag"]);
     }
 
     #[test]
-    fn case_is_folded_where_it_has_one_other_form() {
-        let folded = |text: &str| {
-            let mut out = Vec::new();
-            push_folded(text.as_bytes(), &mut out);
-            String::from_utf8(out).unwrap()
-        };
-        assert_eq!(folded("ÄRGER"), "ärger");
-        assert_eq!(folded("ПОИСК"), "поиск");
-        // The Kelvin sign is no capital `k`, and `ß` has no single capital.
-        assert_eq!(folded("\u{212A}ß"), "\u{212A}ß");
+    fn names_end_at_each_character_that_is_no_letter() {
+        let text = "fn open(x: &str) → 重试，延迟 a.b-c \u{2014}d e\u{301}e";
+        let names: Vec<&str> = Names::of(text.as_bytes()).map(|name| &text[name]).collect();
+        assert_eq!(
+            names,
+            ["fn", "open", "x", "str", "重试", "延迟", "a", "b", "c", "d", "e\u{301}e"]
+        );
     }
 
     proptest! {
-        #[test]
-        fn folding_undoes_capitals_only(char: char) {
-            let folded = fold(char);
-            prop_assert!(folded == char || folded.is_ascii() || capital(folded) == Some(char));
-            prop_assert_eq!(fold(folded), folded);
-        }
-
         #[test]
         fn names_and_parts_lie_in_order_and_on_characters(
             bytes in prop::collection::vec(any::<u8>(), 0..40),
@@ -293,9 +296,9 @@ mod tests {
                     prop_assert!(last <= name.start && name.start < name.end);
                     last = name.end;
                     let mut last = 0;
-                    let name = &text[name];
+                    let name = normal(&text[name]);
                     let mut parts = Vec::new();
-                    each_part(name, |part| parts.push(part));
+                    each_part(&name, |part| parts.push(part));
                     for part in parts {
                         prop_assert!(part.start < part.end && last <= part.start);
                         prop_assert!(std::str::from_utf8(&name[part.clone()]).is_ok());

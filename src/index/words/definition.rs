@@ -12,7 +12,7 @@ const MAX_LINE: usize = 400;
 
 /// The kinds of definitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// A type, a module or another thing that holds others.
     Type,
     /// A function, a method or a macro with arguments.
@@ -25,15 +25,15 @@ pub(super) enum Kind {
 
 /// A name that a line defines.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Definition {
-    pub(super) kind: Kind,
+pub struct Definition {
+    pub kind: Kind,
     /// Where the name stands in the line, qualifiers such as `Outer::` included.
-    pub(super) name: Range<usize>,
+    pub name: Range<usize>,
 }
 
 impl Definition {
     /// Returns the last part of a qualified name: `bar` of `Foo::bar`.
-    pub(super) fn last<'l>(&self, line: &'l [u8]) -> &'l [u8] {
+    pub fn last<'l>(&self, line: &'l [u8]) -> &'l [u8] {
         let name = &line[self.name.clone()];
         let from = name.iter().rposition(|byte| matches!(byte, b':' | b'.'));
         &name[from.map_or(0, |at| at + 1)..]
@@ -42,7 +42,7 @@ impl Definition {
 
 /// Languages with a definition syntax of their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Language {
+pub enum Language {
     C,
     Haskell,
     JavaScript,
@@ -53,7 +53,7 @@ pub(super) enum Language {
 
 impl Language {
     /// Tells the language by the end of a path.
-    pub(super) fn of(path: &str) -> Language {
+    pub fn of(path: &str) -> Language {
         let name = path.rsplit('/').next().unwrap_or(path);
         match name.rsplit_once('.').map_or("", |(_, extension)| extension) {
             "c" | "h" | "cc" | "cpp" | "hpp" | "cxx" | "hh" | "m" | "mm" => Language::C,
@@ -215,7 +215,7 @@ const CONTROL: [&str; 38] = [
 
 /// Returns the definition in a line without its terminator. Takes time linear in the bytes that are
 /// looked at.
-pub(super) fn definition(line: &[u8], language: Language) -> Option<Definition> {
+pub fn definition(line: &[u8], language: Language) -> Option<Definition> {
     let line = &line[..line.len().min(MAX_LINE)];
     let indent = line.len() - line.trim_ascii_start().len();
     let found = match line.get(indent)? {
@@ -685,119 +685,4 @@ fn kind_of_value(value: &[u8]) -> Kind {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn defined(line: &str, path: &str) -> Option<(Kind, String)> {
-        let found = definition(line.as_bytes(), Language::of(path))?;
-        Some((found.kind, line[found.name].to_string()))
-    }
-
-    #[test]
-    fn definitions_of_many_languages_are_recognized() {
-        use Kind::*;
-        for (path, line, kind, name) in [
-            ("a.rs", "pub(crate) struct Needle<'a> {", Type, "Needle"),
-            (
-                "a.rs",
-                "    pub async fn needle(&self) {",
-                Function,
-                "needle",
-            ),
-            ("a.rs", "impl<T> Needle<T> {", Reopened, "Needle"),
-            ("a.rs", "macro_rules! needle {", Function, "needle"),
-            ("a.rs", "pub const NEEDLE: u32 = 1;", Variable, "NEEDLE"),
-            ("a.py", "class Needle(Base):", Type, "Needle"),
-            ("a.py", "    async def needle(self):", Function, "needle"),
-            ("a.py", "NEEDLE = 3", Variable, "NEEDLE"),
-            ("a.go", "func (n *Hay) Needle(x int) {", Function, "Needle"),
-            ("a.go", "type Needle struct {", Type, "Needle"),
-            (
-                "a.c",
-                "static inline void *needle(size_t n, gfp_t flags)",
-                Function,
-                "needle",
-            ),
-            ("a.c", "struct needle {", Type, "needle"),
-            ("a.c", "struct hay *needle(int n)", Function, "needle"),
-            ("a.c", "struct needle;", Reopened, "needle"),
-            ("a.c", "typedef struct hay needle;", Type, "needle"),
-            ("a.h", "typedef int (*needle)(void);", Type, "needle"),
-            ("a.h", "#define NEEDLE 1", Variable, "NEEDLE"),
-            ("a.h", "# define needle(x) (x)", Function, "needle"),
-            ("a.cpp", "void Hay::needle(int n) {", Function, "needle"),
-            ("a.ts", "export default class Needle {", Type, "Needle"),
-            ("a.ts", "  needle(x: number): string {", Function, "needle"),
-            ("a.js", "const needle = (x) => x;", Function, "needle"),
-            (
-                "a.js",
-                "exports.needle = function () {",
-                Function,
-                "exports.needle",
-            ),
-            (
-                "A.java",
-                "    public static int needle(int x) {",
-                Function,
-                "needle",
-            ),
-            (
-                "A.java",
-                "    @Override public void needle() {",
-                Function,
-                "needle",
-            ),
-            ("a.rb", "  def self.needle?(x)", Function, "self.needle?"),
-            ("a.ex", "  defp needle(x) do", Function, "needle"),
-            ("a.hs", "needle :: Int -> Int", Function, "needle"),
-            ("a.sh", "needle() {", Function, "needle"),
-            ("a.js", "  get(key) {", Function, "get"),
-            ("a.zig", "pub const Needle = struct {", Type, "Needle"),
-            ("a.kt", "data class Needle(val x: Int)", Type, "Needle"),
-            ("a.swift", "extension Needle {", Reopened, "Needle"),
-        ] {
-            assert_eq!(
-                defined(line, path),
-                Some((kind, name.to_string())),
-                "{path}: {line}"
-            );
-        }
-    }
-
-    #[test]
-    fn uses_define_nothing() {
-        for (path, line) in [
-            ("a.c", "int needle(int x);"),
-            ("a.c", "\tneedle(x);"),
-            ("a.c", "return needle(x)"),
-            ("a.rs", "    a.needle(x)"),
-            ("a.rs", "// fn needle"),
-            ("a.rs", "    let needle = 1;"),
-            ("a.py", "    if needle(x):"),
-            ("a.js", "  if (needle) {"),
-            ("a.py", "x == needle"),
-            ("a.md", ""),
-            ("a.md", "   "),
-        ] {
-            assert_eq!(defined(line, path), None, "{path}: {line}");
-        }
-    }
-
-    #[test]
-    fn the_last_part_of_a_qualified_name_is_the_name() {
-        let line = b"exports.needle = 1";
-        let found = definition(line, Language::JavaScript).unwrap();
-        assert_eq!(found.last(line), b"needle");
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn any_line_is_read(line: Vec<u8>, text in "\\PC{0,60}", path in "[a-z]\\.(rs|c|js|hs|sh)") {
-            for line in [&line[..], text.as_bytes()] {
-                if let Some(found) = definition(line, Language::of(&path)) {
-                    proptest::prop_assert!(found.name.start < found.name.end && found.name.end <= line.len());
-                }
-            }
-        }
-    }
-}
+mod tests;

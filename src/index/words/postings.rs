@@ -1,0 +1,443 @@
+//! The word lists of a group of files: for each term, the files that have it.
+//!
+//! The builder encodes the word records of the files of one group into one list. The list numbers
+//! its files from 0; the segment keeps the rank of each. So a later build copies a list unchanged.
+//! A lookup reads the directory of the list and one bundle of terms. `docs/format.md` has the bytes.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::record::{Entry, Marks, WordRecord};
+use crate::format::error::FormatError;
+use crate::format::wire::{Reader, Writer};
+
+/// Terms in a bundle, which is decoded as a whole.
+const BUNDLE: usize = 64;
+
+/// Bytes of the head of a list.
+pub const HEAD_BYTES: usize = 16;
+
+/// Bytes that the list has for each file.
+const FILE_BYTES: usize = 8;
+
+/// Bytes that the list has for each bundle.
+const BUNDLE_BYTES: usize = 8;
+
+/// The bit of the number of lines that says that the file has too many different terms.
+const IS_CUT: u32 = 1 << 31;
+
+/// A place of a term: a file, and what the term is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Posting {
+    /// The number of the file in the list.
+    pub file: u32,
+    /// The number of places of the term in the file.
+    pub count: u32,
+    /// What the term is in the file besides.
+    pub marks: Marks,
+}
+
+/// Counts over the words of one file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileCounts {
+    /// The number of words.
+    pub words: u32,
+    /// The number of lines.
+    pub lines: u32,
+    /// The file has too many different terms; some are missing.
+    pub is_cut: bool,
+}
+
+impl From<&WordRecord> for FileCounts {
+    fn from(record: &WordRecord) -> FileCounts {
+        FileCounts {
+            words: record.words,
+            lines: record.lines.min(IS_CUT - 1),
+            is_cut: record.is_cut,
+        }
+    }
+}
+
+/// Encodes the word records of some files. The number of a file is its place in `records`. Takes
+/// `n log n` time in the number of entries, on the threads of the current pool.
+pub fn encode(records: &[WordRecord]) -> Vec<u8> {
+    let mut all: Vec<(u32, u32, Entry)> = Vec::new();
+    all.reserve_exact(records.iter().map(|record| record.entries.len()).sum());
+    for (file, record) in (0u32..).zip(records) {
+        all.extend(record.entries.iter().map(|entry| (entry.key, file, *entry)));
+    }
+    all.par_sort_unstable_by_key(|(key, file, _)| (*key, *file));
+    let mut terms: Vec<&[(u32, u32, Entry)]> = Vec::new();
+    terms.extend(all.chunk_by(|a, b| a.0 == b.0));
+    let bundles: Vec<Vec<u8>> = terms.par_chunks(BUNDLE).map(encode_bundle).collect();
+    let mut out = Writer::new();
+    out.u32(records.len() as u32);
+    out.u32(terms.len() as u32);
+    out.u64(bundles.iter().map(|bundle| bundle.len() as u64).sum());
+    for record in records {
+        let counts = FileCounts::from(record);
+        out.u32(counts.words);
+        out.u32(counts.lines | if counts.is_cut { IS_CUT } else { 0 });
+    }
+    let mut at = 0;
+    for (bundle, terms) in bundles.iter().zip(terms.chunks(BUNDLE)) {
+        let first = terms.first().and_then(|places| places.first());
+        out.u32(first.map_or(0, |(key, ..)| *key));
+        out.u32(at);
+        at += bundle.len() as u32;
+    }
+    bundles.iter().for_each(|bundle| out.bytes(bundle));
+    out.into_bytes()
+}
+
+fn encode_bundle(terms: &[&[(u32, u32, Entry)]]) -> Vec<u8> {
+    let mut out = Writer::new();
+    let mut before = terms.first().and_then(|places| places.first()).map_or(0, |place| place.0);
+    for places in terms {
+        let Some((key, ..)) = places.first() else { continue };
+        out.varint(key - before);
+        before = *key;
+        out.varint(places.len() as u32);
+        let mut list = Writer::new();
+        let mut next = 0;
+        for (_, file, entry) in *places {
+            list.varint(file - next);
+            next = file + 1;
+            let has_marks = entry.marks != Marks::default();
+            list.varint(entry.count.min(u32::MAX >> 1) << 1 | u32::from(has_marks));
+            if has_marks {
+                list.u8(entry.marks.bits());
+            }
+        }
+        if places.len() > 1 {
+            out.varint(list.len() as u32);
+        }
+        out.bytes(list.as_bytes());
+    }
+    out.into_bytes()
+}
+
+/// The head of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The number of files.
+    pub files: u32,
+    /// The number of terms.
+    pub terms: u32,
+    /// The bytes of all bundles together.
+    bundle_bytes: usize,
+}
+
+impl Head {
+    /// Reads the head of a list of `len` bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] if the list has another length than the head says.
+    pub fn read(head: &[u8], len: usize) -> Result<Head, FormatError> {
+        let mut reader = Reader::new(head, "a word list");
+        let (files, terms, bundle_bytes) = (reader.u32()?, reader.u32()?, reader.u64()?);
+        let head = Head {
+            files,
+            terms,
+            bundle_bytes: usize::try_from(bundle_bytes).unwrap_or(usize::MAX),
+        };
+        let fixed = HEAD_BYTES as u64
+            + FILE_BYTES as u64 * u64::from(files)
+            + BUNDLE_BYTES as u64 * u64::from(head.bundles());
+        match fixed.checked_add(bundle_bytes) == Some(len as u64) {
+            true => Ok(head),
+            false => Err(wrong("it has another length than its head says")),
+        }
+    }
+
+    fn bundles(self) -> u32 {
+        self.terms.div_ceil(BUNDLE as u32)
+    }
+
+    /// Returns the range of the counts of a file in the list.
+    pub fn counts_at(self, file: u32) -> Range<usize> {
+        let at = HEAD_BYTES + FILE_BYTES * file as usize;
+        at..at + FILE_BYTES
+    }
+
+    /// Returns the range of the directory in the list.
+    pub fn directory_at(self) -> Range<usize> {
+        let at = HEAD_BYTES + FILE_BYTES * self.files as usize;
+        at..at + BUNDLE_BYTES * self.bundles() as usize
+    }
+
+    /// Returns the number and the range of the bundle that has a term, if the list has the term.
+    /// `directory` has the bytes of [`Head::directory_at`]. Takes logarithmic time.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] if the directory is malformed.
+    pub fn bundle_of(self, directory: &[u8], key: u32) -> Result<Option<Bundle>, FormatError> {
+        let first = |n: usize| number_at(directory, n * BUNDLE_BYTES);
+        let (mut low, mut high) = (0, self.bundles() as usize);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match first(middle)? <= key {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        match low.checked_sub(1) {
+            Some(n) => self.bundle(directory, n).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the bundle with a number.
+    fn bundle(self, directory: &[u8], n: usize) -> Result<Bundle, FormatError> {
+        let start = number_at(directory, n * BUNDLE_BYTES + 4)? as usize;
+        let end = match n + 1 < self.bundles() as usize {
+            true => number_at(directory, (n + 1) * BUNDLE_BYTES + 4)? as usize,
+            false => self.bundle_bytes,
+        };
+        if start > end || end > self.bundle_bytes {
+            return Err(wrong("a bundle has a range that does not exist"));
+        }
+        let from = self.directory_at().end;
+        let left = self.terms as usize - n * BUNDLE;
+        Ok(Bundle {
+            first: number_at(directory, n * BUNDLE_BYTES)?,
+            terms: left.min(BUNDLE) as u32,
+            at: from + start..from + end,
+        })
+    }
+}
+
+/// Where some consecutive terms of a list are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bundle {
+    /// The first term.
+    first: u32,
+    /// The number of terms.
+    terms: u32,
+    /// The range in the list.
+    pub at: Range<usize>,
+}
+
+impl Bundle {
+    /// Appends the places of a term. `bytes` are those of [`Bundle::at`].
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] if the bundle is malformed.
+    pub fn places(
+        &self,
+        bytes: &[u8],
+        key: u32,
+        files: u32,
+        places: &mut Vec<Posting>,
+    ) -> Result<(), FormatError> {
+        let mut reader = Reader::new(bytes, "a word list");
+        let mut term = self.first;
+        for nth in 0..self.terms {
+            term = next_term(&mut reader, term, nth == 0)?;
+            let count = reader.varint()?;
+            let len = match count {
+                1 => None,
+                _ => Some(reader.varint()? as usize),
+            };
+            if term > key {
+                break;
+            }
+            match len {
+                Some(len) if term != key => {
+                    reader.bytes(len)?;
+                }
+                _ if term == key => return read_places(&mut reader, count, files, places),
+                _ => read_places(&mut reader, count, files, &mut Vec::new())?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads a term that follows `before`.
+fn next_term(reader: &mut Reader<'_>, before: u32, is_first: bool) -> Result<u32, FormatError> {
+    let more = reader.varint()?;
+    match before.checked_add(more) {
+        Some(term) if (more == 0) == is_first => Ok(term),
+        _ => Err(wrong("its terms are not in order")),
+    }
+}
+
+fn read_places(
+    reader: &mut Reader<'_>,
+    count: u32,
+    files: u32,
+    places: &mut Vec<Posting>,
+) -> Result<(), FormatError> {
+    let mut next = 0u32;
+    for _ in 0..count {
+        let file = next.checked_add(reader.varint()?);
+        let file = file.filter(|file| *file < files);
+        let file = file.ok_or_else(|| wrong("a term is in a file that does not exist"))?;
+        next = file + 1;
+        let value = reader.varint()?;
+        let marks = match value & 1 {
+            0 => Marks::default(),
+            _ => Marks::from_bits(reader.u8()?)
+                .filter(|marks| *marks != Marks::default())
+                .ok_or_else(|| wrong("a term has marks that do not exist"))?,
+        };
+        places.push(Posting { file, count: value >> 1, marks });
+    }
+    Ok(())
+}
+
+/// Reads the counts of a file from the bytes of [`Head::counts_at`].
+///
+/// # Errors
+///
+/// [`FormatError`] if the bytes are too short.
+pub fn read_counts(bytes: &[u8]) -> Result<FileCounts, FormatError> {
+    let (words, lines) = (number_at(bytes, 0)?, number_at(bytes, 4)?);
+    Ok(FileCounts {
+        words,
+        lines: lines & !IS_CUT,
+        is_cut: lines & IS_CUT != 0,
+    })
+}
+
+/// Checks a whole list. Takes linear time.
+///
+/// # Errors
+///
+/// [`FormatError`] for the first problem.
+pub fn verify(list: &[u8]) -> Result<(), FormatError> {
+    let short = || wrong("it is shorter than its head");
+    let head = Head::read(list.get(..HEAD_BYTES).ok_or_else(short)?, list.len())?;
+    let directory = list.get(head.directory_at()).ok_or_else(short)?;
+    let (mut before, mut end) = (None, head.directory_at().end);
+    for n in 0..head.bundles() as usize {
+        let bundle = head.bundle(directory, n)?;
+        if bundle.at.start != end || before >= Some(bundle.first) {
+            return Err(wrong("its bundles do not follow each other"));
+        }
+        end = bundle.at.end;
+        let mut reader = Reader::new(list.get(bundle.at.clone()).ok_or_else(short)?, "a word list");
+        let mut term = bundle.first;
+        for nth in 0..bundle.terms {
+            term = next_term(&mut reader, term, nth == 0)?;
+            let count = reader.varint()?;
+            let len = match count {
+                0 => return Err(wrong("a term is in no file")),
+                1 => None,
+                _ => Some(reader.varint()? as usize),
+            };
+            let start = reader.position();
+            read_places(&mut reader, count, head.files, &mut Vec::new())?;
+            if len.is_some_and(|len| reader.position() - start != len) {
+                return Err(wrong("the places of a term have another length"));
+            }
+        }
+        before = Some(term);
+        reader.finish()?;
+    }
+    match end == list.len() {
+        true => Ok(()),
+        false => Err(wrong("bytes follow its last bundle")),
+    }
+}
+
+fn number_at(bytes: &[u8], at: usize) -> Result<u32, FormatError> {
+    let number = bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+    number
+        .map(u32::from_le_bytes)
+        .ok_or_else(|| wrong("it ends too early"))
+}
+
+fn wrong(problem: &'static str) -> FormatError {
+    FormatError::inconsistent("a word list", 0, problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Looks a term up in a list.
+    fn places(list: &[u8], key: u32) -> Result<Vec<Posting>, FormatError> {
+        let short = || wrong("short");
+        let head = Head::read(list.get(..HEAD_BYTES).ok_or_else(short)?, list.len())?;
+        let directory = list.get(head.directory_at()).ok_or_else(short)?;
+        let mut found = Vec::new();
+        if let Some(bundle) = head.bundle_of(directory, key)? {
+            let bytes = list.get(bundle.at.clone()).ok_or_else(short)?;
+            bundle.places(bytes, key, head.files, &mut found)?;
+        }
+        Ok(found)
+    }
+
+    fn record() -> impl Strategy<Value = WordRecord> {
+        let entry = (0u32..300, 0u32..1000, 0u8..5, 0u8..16);
+        let entries = prop::collection::vec(entry, 0..60);
+        (entries, any::<u32>(), 0u32..1 << 31, any::<bool>()).prop_map(|(all, words, lines, is_cut)| {
+            let all: BTreeMap<u32, (u32, Marks)> = all
+                .into_iter()
+                .filter_map(|(key, count, kind, bits)| {
+                    Some((key * 0x0100_0001, (count, Marks::from_bits(kind | bits << 3)?)))
+                })
+                .collect();
+            let entry = |(key, (count, marks))| Entry { key, count, marks };
+            WordRecord {
+                entries: all.into_iter().map(entry).collect(),
+                words,
+                lines,
+                is_cut,
+            }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_list_has_the_terms_of_its_records(records in prop::collection::vec(record(), 0..12)) {
+            let list = encode(&records);
+            verify(&list).unwrap();
+            let head = Head::read(&list[..HEAD_BYTES], list.len()).unwrap();
+            prop_assert_eq!(head.files as usize, records.len());
+            for key in (0..301).map(|key: u32| key * 0x0100_0001) {
+                let found = places(&list, key).unwrap();
+                let expected: Vec<Posting> = (0u32..)
+                    .zip(&records)
+                    .filter_map(|(file, record)| {
+                        let Entry { count, marks, .. } = record.get(key)?;
+                        Some(Posting { file, count, marks })
+                    })
+                    .collect();
+                prop_assert_eq!(found, expected);
+            }
+            for (file, record) in (0u32..).zip(&records) {
+                let counts = read_counts(&list[head.counts_at(file)]).unwrap();
+                prop_assert_eq!(counts, FileCounts::from(record));
+            }
+        }
+
+        #[test]
+        fn a_damaged_list_is_an_error_or_another_list(
+            records in prop::collection::vec(record(), 1..4),
+            at: prop::sample::Index,
+            byte: u8,
+            cut: prop::sample::Index,
+        ) {
+            let mut list = encode(&records);
+            let place = at.index(list.len());
+            list[place] = byte;
+            let cut = &list[..cut.index(list.len())];
+            prop_assert!(verify(cut).is_err());
+            for key in 0..300 {
+                let _: Result<Vec<Posting>, FormatError> = places(&list, key * 0x0100_0001);
+                prop_assert!(places(cut, key * 0x0100_0001).is_err());
+            }
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! The word record of a text: how often each term stands in it, and what it defines.
+//!
+//! The builder makes a record of every file that it tokenizes, and stores it with the n-grams. A
+//! ranked question reads the records of the files that have one of its terms. A file without a
+//! record in the index, such as one that was just edited, gets one when the question reads it.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
+
+use memchr::{memchr, memchr_iter};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::definition::{Definition, Kind, Language, definition};
+use super::forms::{self, FormKind, GERMAN_WORDS, each_form, each_german, is_german_word};
+use super::names::Names;
+
+/// Different terms of one text, at most. The first ones count.
+pub const MAX_TERMS: usize = 65_536;
+
+/// Longer names of ASCII characters are data rather than words, and have no terms.
+const MAX_NAME: usize = 128;
+
+/// Different names that a counter remembers from earlier texts, at most.
+const MAX_REMEMBERED: usize = 1 << 18;
+
+/// What a term is in one text, apart from a word: a set of bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Marks(u8);
+
+impl Marks {
+    /// The kind of the definition with this name, in the lowest three bits; 0 for no definition.
+    const KIND: u8 = 0b111;
+    /// It stands in the name of a function that is defined.
+    pub const IN_FUNCTION: Marks = Marks(1 << 3);
+    /// It stands in the name of a type that is defined.
+    pub const IN_TYPE: Marks = Marks(1 << 4);
+    /// It stands in the path.
+    pub const IN_PATH: Marks = Marks(1 << 5);
+    /// It is written with accents in each place.
+    pub const ACCENTED: Marks = Marks(1 << 6);
+
+    /// Returns the bits.
+    pub fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// Returns the marks with these bits. Returns `None` if no writer makes them.
+    pub fn from_bits(bits: u8) -> Option<Marks> {
+        let kind = bits & Marks::KIND;
+        (bits >> 7 == 0 && kind <= 4).then_some(Marks(bits))
+    }
+
+    /// Returns true if all bits of `other` are set.
+    pub fn has(self, other: Marks) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Returns the kind of the definition with this name.
+    pub fn kind(self) -> Option<Kind> {
+        match self.0 & Marks::KIND {
+            1 => Some(Kind::Reopened),
+            2 => Some(Kind::Variable),
+            3 => Some(Kind::Function),
+            4 => Some(Kind::Type),
+            _ => None,
+        }
+    }
+
+    fn of_kind(kind: Kind) -> Marks {
+        Marks(match kind {
+            Kind::Reopened => 1,
+            Kind::Variable => 2,
+            Kind::Function => 3,
+            Kind::Type => 4,
+        })
+    }
+
+    /// Joins the marks of two places of a term.
+    fn join(self, other: Marks) -> Marks {
+        let kind = (self.0 & Marks::KIND).max(other.0 & Marks::KIND);
+        let any = (self.0 | other.0) & !Marks::KIND & !Marks::ACCENTED.0;
+        let accented = self.0 & other.0 & Marks::ACCENTED.0;
+        Marks(kind | any | accented)
+    }
+}
+
+/// A term of one text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The term.
+    pub key: u32,
+    /// The number of places.
+    pub count: u32,
+    /// What the term is besides.
+    pub marks: Marks,
+}
+
+/// The word record of a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WordRecord {
+    /// The terms in ascending order of their keys.
+    pub entries: Vec<Entry>,
+    /// The number of words: parts of names.
+    pub words: u32,
+    /// The number of lines.
+    pub lines: u32,
+    /// The text has more than [`MAX_TERMS`] different terms.
+    pub is_cut: bool,
+}
+
+impl WordRecord {
+    /// Returns the entry of a term. Takes logarithmic time in the number of terms.
+    pub fn get(&self, key: u32) -> Option<Entry> {
+        let at = self.entries.binary_search_by_key(&key, |entry| entry.key);
+        at.ok().and_then(|at| self.entries.get(at)).copied()
+    }
+
+    /// Returns the memory that the record takes, in bytes.
+    pub fn footprint(&self) -> usize {
+        size_of::<WordRecord>() + self.entries.len() * size_of::<Entry>()
+    }
+}
+
+/// Hashes nothing: the keys are hashes.
+#[derive(Default)]
+struct Same(u64);
+
+impl Hasher for Same {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {}
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+/// What a counter remembers of a name.
+struct Known {
+    /// Its forms, a range of [`Counter::forms`].
+    forms: Range<u32>,
+    /// The number of its parts.
+    parts: u32,
+    /// Its number among the frequent German words.
+    german: Option<u32>,
+    /// The text that it was seen in last, and its place in [`Counter::seen`].
+    text: u32,
+    seen: u32,
+}
+
+/// A name of the current text.
+struct Seen {
+    known: u32,
+    count: u32,
+    at: Range<usize>,
+}
+
+/// Counts the terms of texts. It remembers the forms of names from text to text, which only saves
+/// time.
+#[derive(Default)]
+pub struct Counter {
+    known: HashMap<u64, u32, BuildHasherDefault<Same>>,
+    names: Vec<Known>,
+    forms: Vec<(u32, Marks)>,
+    seen: Vec<Seen>,
+    /// The number of the current text.
+    text: u32,
+    entries: Vec<Entry>,
+}
+
+impl Counter {
+    /// Counts the terms of a text. Takes time linear in the text.
+    pub fn count(&mut self, path: &str, text: &[u8]) -> WordRecord {
+        if self.names.len() > MAX_REMEMBERED || self.text == u32::MAX {
+            *self = Counter::default();
+        }
+        self.text += 1;
+        self.seen.clear();
+        self.entries.clear();
+        for at in Names::of(text) {
+            self.see(text, at);
+        }
+        let words = self.count_names(text);
+        self.count_definitions(path, text);
+        self.count_path(path);
+        let (entries, is_cut) = self.merged();
+        WordRecord {
+            entries,
+            words,
+            lines: lines(text),
+            is_cut,
+        }
+    }
+
+    /// Notes one place of a name.
+    fn see(&mut self, text: &[u8], at: Range<usize>) {
+        let name = &text[at.clone()];
+        if name.len() > MAX_NAME && name.is_ascii() {
+            return;
+        }
+        let hash = xxh3_64(name);
+        let known = match self.known.get(&hash) {
+            Some(known) => *known,
+            None => self.remember(hash, name),
+        };
+        let Some(own) = self.names.get_mut(known as usize) else {
+            return;
+        };
+        if own.text == self.text {
+            if let Some(seen) = self.seen.get_mut(own.seen as usize) {
+                seen.count = seen.count.saturating_add(1);
+            }
+            return;
+        }
+        own.text = self.text;
+        own.seen = self.seen.len() as u32;
+        self.seen.push(Seen { known, count: 1, at });
+    }
+
+    fn remember(&mut self, hash: u64, name: &[u8]) -> u32 {
+        let start = self.forms.len() as u32;
+        let mut parts = 0;
+        each_form(name, |form| {
+            let marks = match form.kind {
+                FormKind::Accented => Marks::ACCENTED,
+                FormKind::Plain | FormKind::Exact | FormKind::Whole => Marks::default(),
+            };
+            parts += u32::from(matches!(form.kind, FormKind::Plain | FormKind::Accented));
+            self.forms.push((form.key, marks));
+        });
+        let known = self.names.len() as u32;
+        self.names.push(Known {
+            forms: start..self.forms.len() as u32,
+            parts,
+            german: is_german_word(name),
+            text: 0,
+            seen: 0,
+        });
+        self.known.insert(hash, known);
+        known
+    }
+
+    /// Adds the terms of all names that were seen. Returns the number of words.
+    fn count_names(&mut self, text: &[u8]) -> u32 {
+        let mut words = 0u32;
+        let mut german = 0u32;
+        for seen in &self.seen {
+            let Some(known) = self.names.get(seen.known as usize) else {
+                continue;
+            };
+            words = words.saturating_add(known.parts.saturating_mul(seen.count));
+            german |= known.german.map_or(0, |word| 1 << word);
+            let forms = known.forms.start as usize..known.forms.end as usize;
+            for &(key, marks) in self.forms.get(forms).unwrap_or_default() {
+                self.entries.push(Entry { key, count: seen.count, marks });
+            }
+        }
+        if german.count_ones() >= GERMAN_WORDS {
+            for seen in &self.seen {
+                let entry = |key| Entry {
+                    key,
+                    count: seen.count,
+                    marks: Marks::default(),
+                };
+                let name = &text[seen.at.clone()];
+                each_german(name, |key, _| self.entries.extend(key.map(entry)));
+            }
+        }
+        words
+    }
+
+    fn count_definitions(&mut self, path: &str, text: &[u8]) {
+        let language = Language::of(path);
+        let mut start = 0;
+        while start < text.len() {
+            let end = memchr(b'\n', &text[start..]).map_or(text.len(), |feed| start + feed);
+            let line = &text[start..end];
+            if let Some(found) = definition(line, language) {
+                self.define(line, &found);
+            }
+            start = end + 1;
+        }
+    }
+
+    fn define(&mut self, line: &[u8], found: &Definition) {
+        let mut add = |key, marks| self.entries.push(Entry { key, count: 0, marks });
+        let marks = match found.kind {
+            Kind::Function => Marks::IN_FUNCTION,
+            Kind::Type => Marks::IN_TYPE,
+            Kind::Variable | Kind::Reopened => Marks::default(),
+        };
+        if marks != Marks::default() {
+            let name = &line[found.name.clone()];
+            for range in Names::of(name) {
+                // The text has these terms anyway; an accent does not count twice.
+                each_form(&name[range], |form| add(form.key, marks.join_all()));
+            }
+        }
+        let last = found.last(line);
+        let kind = Marks::of_kind(found.kind).join_all();
+        add(forms::whole(last), kind);
+        add(forms::defined(last), kind);
+    }
+
+    fn count_path(&mut self, path: &str) {
+        for range in Names::of(path.as_bytes()) {
+            each_form(&path.as_bytes()[range], |form| {
+                self.entries.push(Entry {
+                    key: form.key,
+                    count: 0,
+                    marks: Marks::IN_PATH.join_all(),
+                });
+            });
+        }
+    }
+
+    /// Joins the entries of each term. Returns the terms, and whether there are too many.
+    fn merged(&mut self) -> (Vec<Entry>, bool) {
+        self.entries.sort_unstable_by_key(|entry| entry.key);
+        let mut merged: Vec<Entry> = Vec::with_capacity(self.entries.len());
+        for entry in &self.entries {
+            match merged.last_mut().filter(|last| last.key == entry.key) {
+                Some(last) => {
+                    last.count = last.count.saturating_add(entry.count);
+                    last.marks = last.marks.join(entry.marks);
+                }
+                None => merged.push(*entry),
+            }
+        }
+        for entry in &mut merged {
+            if entry.count == 0 {
+                entry.marks = Marks(entry.marks.0 & !Marks::ACCENTED.0);
+            }
+        }
+        let is_cut = merged.len() > MAX_TERMS;
+        merged.truncate(MAX_TERMS);
+        merged.shrink_to_fit();
+        (merged, is_cut)
+    }
+}
+
+impl Marks {
+    /// Returns the marks so that joining them keeps [`Marks::ACCENTED`] as it is.
+    fn join_all(self) -> Marks {
+        Marks(self.0 | Marks::ACCENTED.0)
+    }
+}
+
+fn lines(text: &[u8]) -> u32 {
+    let feeds = memchr_iter(b'\n', text).count();
+    u32::try_from(feeds).unwrap_or(u32::MAX)
+}
