@@ -14,7 +14,7 @@ use crate::index::words::postings::FileCounts;
 use crate::index::words::record::{Marks, WordRecord};
 
 /// Places of terms that are noted of one file, the first ones.
-pub const MAX_HITS: usize = 65_536;
+const MAX_HITS: usize = 65_536;
 
 /// Bytes before a hit in which its line has to begin to define anything.
 const LOOKED_AT: usize = 400;

@@ -13,9 +13,11 @@ mod score;
 mod snippet;
 mod terms;
 
-pub use document::{Document, Hit, MAX_HITS, TermSet, hits};
+pub use document::{Document, Hit, TermSet, hits};
 pub use order::{Ranked, Select, select};
 pub use profile::{Bucket, Profile, Quota};
 pub use score::{Corpus, Scorer, Weights};
 pub use snippet::{Chunk, Snippet, chunks};
 pub use terms::{MAX_QUERY_BYTES, MAX_TERMS, Terms, TermsError};
+
+pub use crate::index::words::record::MAX_TERMS as MAX_FILE_TERMS;

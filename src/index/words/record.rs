@@ -353,3 +353,111 @@ fn lines(text: &[u8]) -> u32 {
     let feeds = memchr_iter(b'\n', text).count();
     u32::try_from(feeds).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(path: &str, text: &str) -> WordRecord {
+        Counter::default().count(path, text.as_bytes())
+    }
+
+    /// Returns the entry of a word that is one part.
+    fn part(record: &WordRecord, word: &str) -> Option<Entry> {
+        let mut key = None;
+        each_form(word.as_bytes(), |form| {
+            key = key.or(Some(form.key));
+        });
+        record.get(key.unwrap())
+    }
+
+    fn count(record: &WordRecord, word: &str) -> u32 {
+        part(record, word).map_or(0, |entry| entry.count)
+    }
+
+    #[test]
+    fn parts_of_names_are_counted_by_their_stems() {
+        let text = "fn retryDelay() {\n    retries(retry_delay);\n}\n";
+        let record = record("net/backoff.rs", text);
+        assert_eq!((record.words, record.lines), (6, 3));
+        assert_eq!((count(&record, "retrying"), count(&record, "delay")), (3, 2));
+        assert_eq!(count(&record, "backoff"), 0);
+        let whole = record.get(forms::whole(b"RetryDelay")).unwrap();
+        assert_eq!((whole.count, whole.marks.kind()), (2, Some(Kind::Function)));
+        assert!(part(&record, "delay").unwrap().marks.has(Marks::IN_FUNCTION));
+        assert!(part(&record, "backoff").unwrap().marks.has(Marks::IN_PATH));
+        let exact = |name: &[u8]| record.get(forms::defined(name)).is_some();
+        assert!(exact(b"retryDelay") && !exact(b"retry_delay"));
+    }
+
+    #[test]
+    fn accents_count_but_do_not_have_to() {
+        let both = record("", "résumé resume");
+        assert_eq!(count(&both, "Résumés"), 2);
+        assert!(!part(&both, "resume").unwrap().marks.has(Marks::ACCENTED));
+        let accented = record("", "RÉSUMÉ");
+        assert_eq!(count(&accented, "resume"), 1);
+        assert!(part(&accented, "resume").unwrap().marks.has(Marks::ACCENTED));
+        // The mark belongs to the text: a path has none.
+        let in_path = record("résumé", "");
+        assert!(!part(&in_path, "resume").unwrap().marks.has(Marks::ACCENTED));
+        let defined = record("a.rs", "fn résumé() {}\n");
+        let entry = part(&defined, "resume").unwrap();
+        assert!(entry.marks.has(Marks::ACCENTED) && entry.marks.has(Marks::IN_FUNCTION));
+    }
+
+    #[test]
+    fn equivalent_writings_are_one_term() {
+        for (text, word) in [
+            ("Ｈｔｔｐ", "http"),
+            ("straße", "STRASSE"),
+            ("İstanbul", "istanbul"),
+            ("ﬁles", "file"),
+            ("ΛΟΓΟΣ", "λόγος"),
+            ("u\u{308}ber", "über"),
+            ("ё", "е"),
+            ("キャッシュ", "ｷｬｯｼｭ"),
+            ("повторные", "повторных"),
+        ] {
+            assert!(count(&record("", text), word) > 0, "{text} {word}");
+        }
+    }
+
+    #[test]
+    fn german_texts_have_german_stems() {
+        let german = "Die Verbindungen werden geprüft und nicht geschlossen, wenn der Server antwortet.";
+        let english = "die Verbindungen";
+        let mut keys = Vec::new();
+        each_german("Verbindung prüfen".as_bytes(), |key, _| keys.extend(key));
+        each_german("Verbindung".as_bytes(), |key, _| keys.extend(key));
+        let has = |text: &str| record("", text).get(keys[0]).is_some();
+        assert!(has(german) && !has(english));
+    }
+
+    #[test]
+    fn long_names_of_ascii_are_no_words() {
+        let (long, longer) = ("x".repeat(MAX_NAME), "x".repeat(MAX_NAME + 1));
+        assert_eq!(record("", &long).words, 1);
+        assert_eq!(record("", &longer), WordRecord::default());
+        let sentence = "重试".repeat(60);
+        assert_eq!(record("", &sentence).words, 119);
+    }
+
+    #[test]
+    fn a_counter_gives_the_same_for_each_text() {
+        let texts = ["fn a_b() { c }", "résumé c", "", "struct AB;\nimpl AB {}", "c c c"];
+        let mut counter = Counter::default();
+        for text in texts.iter().chain(&texts) {
+            assert_eq!(counter.count("x.rs", text.as_bytes()), record("x.rs", text));
+        }
+    }
+
+    #[test]
+    fn too_many_terms_are_cut() {
+        let text: String = (0..MAX_TERMS + 10).map(|n| format!("a{n}b ")).collect();
+        let record = record("", &text);
+        assert!(record.is_cut);
+        assert_eq!(record.entries.len(), MAX_TERMS);
+        assert!(record.entries.is_sorted_by_key(|entry| entry.key));
+    }
+}

@@ -9,6 +9,7 @@ mod fire;
 mod git;
 mod inherit;
 mod inspect;
+mod languages;
 mod mcp;
 mod mcp_messages;
 mod own_output;
