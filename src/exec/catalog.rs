@@ -159,11 +159,11 @@ impl CatalogSource {
             }
         };
         let hits = match &scope.words {
-            Some(words) => segment.word_hits(&words.keys)?,
+            Some(words) => segment.word_hits(&words.keys, &words.is_wanted)?,
             None => WordHits::default(),
         };
         let mut candidates = match &scope.words {
-            Some(words) => Candidates::with_words(segment, &hits, |hit| words.wants(hit))?,
+            Some(_) => Candidates::with_words(segment, &hits)?,
             None => segment.candidates(plan)?,
         };
         if scope.max_file_size < u64::MAX {

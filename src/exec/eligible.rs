@@ -26,7 +26,7 @@ use crate::index::segment::words::WordHit;
 use crate::index::stamp::Stamp;
 use crate::index::walk::{DirNode, Entry, FoundFile, Place, TraversalOptions, Walk};
 use crate::index::words::postings::FileCounts;
-use crate::index::words::record::{Marks, WordRecord};
+use crate::index::words::record::WordRecord;
 
 /// An eligible file to be searched.
 ///
@@ -85,8 +85,7 @@ pub struct WantedWords {
 impl WantedWords {
     /// Returns true if files are looked for by a hit.
     pub(crate) fn wants(&self, hit: &WordHit) -> bool {
-        let is_wanted = self.is_wanted.get(hit.term as usize);
-        is_wanted == Some(&true) && (hit.count > 0 || hit.marks.has(Marks::IN_PATH))
+        self.is_wanted.get(hit.term as usize) == Some(&true)
     }
 
     /// Returns the terms that a file has by its word record.

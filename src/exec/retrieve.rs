@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 
 use crate::exec::eligible::{EligibleFile, FileSource, Item, KnownWords};
-use crate::exec::rank::{Chunk, Corpus, Document, Snippet, Terms, chunks, hits};
+use crate::exec::rank::{Chunk, Corpus, Document, Hit, Snippet, Terms, chunks, hits};
 use crate::exec::stop::Stop;
 use crate::format::sort_key::sort_key;
 use crate::index::stamp::Stamp;
 use crate::index::text::{Region, decode, region};
 use crate::index::walk::FoundFile;
-use crate::index::words::record::Counter;
+use crate::index::words::record::{Counter, count_keys};
 
 /// The number of file names kept for each kind of problem, the first ones in order.
 const KEPT_NAMES: usize = 100;
@@ -65,8 +65,6 @@ pub struct Retrieved {
     pub changed: Named,
     /// Files and directories that could not be read: how many, and the first ones.
     pub unread: Named,
-    /// Files with too many hits to count them all: how many, and the first ones.
-    pub cut: Named,
     /// Files larger than [`Retrieval::max_file_size`], which are skipped: how many, and the first
     /// ones.
     pub too_large: Named,
@@ -86,7 +84,6 @@ impl Retrieved {
             .extend(new.filter(|one| !known.contains(&one.path)));
         self.changed.join(other.changed);
         self.unread.join(other.unread);
-        self.cut.join(other.cut);
         self.too_large.join(other.too_large);
         self.binary.join(other.binary);
         keep_best(&mut self.candidates, most);
@@ -193,7 +190,6 @@ fn merge(a: Retrieved, b: Retrieved, most: usize) -> Retrieved {
     into.candidates.extend(from.candidates);
     into.changed.merge(from.changed);
     into.unread.merge(from.unread);
-    into.cut.merge(from.cut);
     into.too_large.merge(from.too_large);
     into.binary.merge(from.binary);
     // Keeping the best is done seldom, so that the work stays linear.
@@ -257,9 +253,6 @@ fn add(
     part: &mut Retrieved,
 ) {
     part.corpus.add(&document);
-    if document.cut {
-        part.cut = Named::one(shown_path(&path).0);
-    }
     part.candidates.push(Candidate {
         found,
         key: sort_key(&path).into_owned(),
@@ -310,7 +303,14 @@ fn look(
     let (terms, shown) = (options.terms, name());
     let document = match terms.expression() {
         Some(_) => Document::of_literal(terms, &shown, text),
-        None => Document::of_record(terms, &shown, &counter.count(&shown, text)),
+        None => {
+            let stopped = || options.stop.is_raised();
+            let record = counter.count(&shown, text, stopped).or_else(|| {
+                let keys: Vec<u32> = terms.keys().collect();
+                count_keys(&keys, &shown, text, stopped)
+            });
+            record.and_then(|record| Document::of_record(terms, &shown, &record))
+        }
     };
     if let Some(document) = document {
         add(file.found, path, document, read.stamp, part);
@@ -398,6 +398,10 @@ pub fn excerpts(
     let path = shown_path(&candidate.path).0;
     let mut hits = hits(options.terms, &path, text, stopped);
     hits.sort_by_key(|hit| (hit.start, hit.term));
+    if hits.is_empty() {
+        // Only the name of the file has a term: its beginning is shown.
+        hits.push(Hit::default());
+    }
     let excerpt = |chunk: Chunk| {
         let shown = match snippet {
             Snippet::None => &[],

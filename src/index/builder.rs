@@ -391,8 +391,7 @@ impl Pending {
             self.slots.push((Slot { rank, start }, grams));
         }
         if let Some(words) = outcome.words {
-            // The entries are in memory once more while they are encoded.
-            self.bytes += 3 * words.footprint() as u64;
+            self.bytes += (words.entries.len() * postings::ENCODING_BYTES) as u64;
             self.words.push((rank, words));
         }
     }
@@ -592,7 +591,7 @@ impl<W: Write> Build<'_, W> {
             return Ok(());
         }
         let (word_files, words): (Vec<u32>, Vec<WordRecord>) = words.into_iter().unzip();
-        let words = postings::encode(&words);
+        let words = postings::encode(words);
         let (slots, files): (Vec<Slot>, Vec<FileGrams>) = slots.into_iter().unzip();
         let direct = Direct::choose(&files);
         let hashed: Vec<usize> = files.par_iter().map(|file| direct.hashed(file)).collect();

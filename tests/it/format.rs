@@ -383,6 +383,7 @@ mod document {
             id::ALWAYS,
             id::META,
             id::PARTS,
+            id::WORD_FILES,
         ];
         assert_eq!(ids, program);
         assert!(text().contains(&format!("Kind 1, version {SEGMENT_VERSION}.")));

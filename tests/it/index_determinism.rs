@@ -123,6 +123,7 @@ fn without_stamps(snapshot: &Snapshot) -> (Vec<Vec<u8>>, Vec<String>) {
         id::ALWAYS,
         id::META,
         id::PARTS,
+        id::WORD_FILES,
     ];
     let sections = sections.map(|id| container.section(id).unwrap().all().unwrap().to_vec());
     let mut records = Vec::new();

@@ -11,7 +11,7 @@ use crate::index::words::definition::{Kind, Language, definition};
 use crate::index::words::forms::{FormKind, each_form, whole};
 use crate::index::words::names::Names;
 use crate::index::words::postings::FileCounts;
-use crate::index::words::record::{Marks, WordRecord};
+use crate::index::words::record::{Marks, WordRecord, file_stem, is_german};
 
 /// Places of terms that are noted of one file, the first ones.
 const MAX_HITS: usize = 65_536;
@@ -33,7 +33,7 @@ const fn worth(kind: Kind) -> u32 {
 }
 
 /// A place where a term stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hit {
     /// Which term, as a place in [`Terms::words`].
     pub term: usize,
@@ -83,14 +83,12 @@ pub struct Document {
     pub embedded: u32,
     /// The same for a name that joins adjacent words of the question.
     pub joined: u32,
-    /// Whether some terms of the text are missing, because it has too many different ones.
-    pub cut: bool,
 }
 
 impl Document {
     /// Collects the features of a file from the entries of its word record. `entries` are those of
     /// the question's [keys](Terms::keys): the place of the key, the count and the marks. Returns
-    /// `None` if neither text nor path has a term that files are looked for by.
+    /// `None` if neither the text nor the name of the file has a term that files are looked for by.
     pub fn of(
         terms: &Terms,
         path: &str,
@@ -102,12 +100,11 @@ impl Document {
             words: counts.words.into(),
             lines: counts.lines.into(),
             content: vec![0; terms.words().len()],
-            cut: counts.is_cut,
             ..Document::default()
         };
         let mut is_wanted = false;
         for (nth, count, marks) in entries {
-            is_wanted |= terms.is_wanted(nth) && (count > 0 || marks.has(Marks::IN_PATH));
+            is_wanted |= terms.is_wanted(nth);
             document.take(terms, nth, count, marks, own_name);
         }
         if !is_wanted {
@@ -147,9 +144,10 @@ impl Document {
 
     /// Takes one entry of the word record.
     fn take(&mut self, terms: &Terms, nth: usize, count: u32, marks: Marks, own_name: u32) {
-        let (key, role) = (terms.keys().nth(nth), terms.role(nth));
+        let role = terms.role(nth);
         // The file is named so.
-        let value = marks.kind().map_or(0, |kind| match key == Some(own_name) {
+        let is_named = terms.whole_of(nth) == Some(own_name);
+        let value = marks.kind().map_or(0, |kind| match is_named {
             true => worth(kind) * 14 / 10,
             false => worth(kind),
         });
@@ -163,9 +161,11 @@ impl Document {
                     self.exact |= bit;
                 }
             }
-            Some(Role::German(term)) => {
+            Some(Role::Other(term)) => {
                 self.count(term, count);
-                self.exact |= if count > 0 { 1 << term } else { 0 };
+                if count > 0 && !terms.has_accents(term) {
+                    self.exact |= 1 << term;
+                }
             }
             Some(Role::Exact(term)) => self.exact |= if count > 0 { 1 << term } else { 0 },
             Some(Role::Symbol) => self.symbol = self.symbol.max(value),
@@ -193,7 +193,7 @@ impl Document {
         let name = file_stem(path);
         for range in Names::of(name.as_bytes()) {
             let name = &name.as_bytes()[range];
-            terms.each_hit(name, |term, _| self.in_name |= 1 << term);
+            terms.each_hit(name, false, |term, _| self.in_name |= 1 << term);
             each_form(name, |form| {
                 if matches!(form.kind, FormKind::Plain | FormKind::Accented) {
                     self.name_words += 1;
@@ -207,15 +207,6 @@ impl Document {
         for directory in all.rev().take(DIRECTORIES) {
             self.in_directories |= terms.terms_in(directory.as_bytes());
         }
-    }
-}
-
-/// Returns the name of a file without its extension.
-fn file_stem(path: &str) -> &str {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    match name.rsplit_once('.') {
-        Some((stem, _)) if !stem.is_empty() => stem,
-        _ => name,
     }
 }
 
@@ -264,6 +255,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn names(&mut self, stop: impl Fn() -> bool) {
         let mut known: HashMap<&[u8], Vec<(usize, Range<usize>)>> = HashMap::new();
+        let is_german = is_german(self.text);
         for (count, name) in Names::of(self.text).enumerate() {
             if count % 4096 == 4095 && stop() {
                 break;
@@ -271,7 +263,8 @@ impl Reader<'_> {
             let text = &self.text[name.clone()];
             let found = known.entry(text).or_insert_with(|| {
                 let mut found = Vec::new();
-                self.terms.each_hit(text, |term, part| found.push((term, part)));
+                self.terms
+                    .each_hit(text, is_german, |term, part| found.push((term, part)));
                 found
             });
             for (term, part) in found.clone() {
@@ -330,18 +323,16 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::words::record::{Counter, count_keys};
 
     fn read(query: &str, path: &str, text: &str) -> (Option<Document>, Vec<Hit>) {
         let terms = Terms::new(query).unwrap();
-        let mut hits = Vec::new();
-        let document = Document::read(
-            &terms,
-            path,
-            text.as_bytes(),
-            |hit| hits.push(hit),
-            || false,
-        );
-        (document, hits)
+        let counted = Counter::default().count(path, text.as_bytes(), || false);
+        let document = Document::of_record(&terms, path, &counted.unwrap());
+        let keys: Vec<u32> = terms.keys().collect();
+        let few = count_keys(&keys, path, text.as_bytes(), || false).unwrap();
+        assert_eq!(Document::of_record(&terms, path, &few), document);
+        (document, hits(&terms, path, text.as_bytes(), || false))
     }
 
     #[test]
@@ -353,7 +344,7 @@ mod tests {
         assert_eq!((document.in_functions, document.in_types), (0b11, 0b01));
         assert_eq!((document.in_name, document.name_words), (0b01, 3));
         assert_eq!((document.in_directories, document.depth), (0b10, 2));
-        assert_eq!(document.lines, 4);
+        assert_eq!((document.lines, document.exact), (4, 0b11));
         let shown: Vec<_> = hits
             .iter()
             .map(|hit| (hit.term, hit.start, hit.whole, hit.defines))
@@ -400,31 +391,46 @@ mod tests {
     }
 
     #[test]
-    fn a_text_without_a_term_that_is_looked_for_is_none() {
-        assert!(read("needle", "needle.txt", "hay").0.is_none());
+    fn a_file_without_a_term_that_is_looked_for_is_none() {
+        assert!(read("needle", "hay.txt", "hay").0.is_none());
+        assert!(read("needle", "needles/hay.needle", "hay").0.is_none());
         // Short words do not count when there are longer ones.
         assert!(read("io needle", "x", "io io io").0.is_none());
-        let many = "io ".repeat(MAX_HITS + 1);
-        assert!(read("io needle", "x", &many).0.is_none());
-        let (document, hits) = read("io needle", "x", &format!("{many}needle"));
-        assert!(document.unwrap().cut);
-        assert_eq!(hits.len(), MAX_HITS);
+        assert!(read("io", "x", "io io io").0.is_some());
+    }
+
+    #[test]
+    fn a_file_is_found_by_its_own_name() {
+        let (document, hits) = read("needle", "a/needles.txt", "hay");
+        let document = document.unwrap();
+        assert_eq!((document.in_name, document.content), (1, vec![0]));
+        assert!(hits.is_empty());
+    }
+
+    #[test]
+    fn the_spelling_of_the_question_counts() {
+        let exact = |query: &str, text: &str| read(query, "a", text).0.unwrap().exact;
+        assert_eq!(exact("resume", "resume résumé"), 1);
+        assert_eq!(exact("resume", "résumé"), 0);
+        assert_eq!(exact("résumé", "Résumé"), 1);
+        assert_eq!(exact("résumé", "resume"), 0);
     }
 
     #[test]
     fn a_question_without_letters_is_found_as_it_stands() {
-        let (document, hits) = read("->", "a.c", "x->y\nz -> 1");
-        assert_eq!(document.unwrap().content, [2]);
-        assert_eq!(hits.iter().map(|hit| hit.start).collect::<Vec<_>>(), [1, 7]);
-        assert!(read("->", "a.c", "xy").0.is_none());
+        let terms = Terms::new("->").unwrap();
+        let document = Document::of_literal(&terms, "a.c", b"x->y\nz -> 1").unwrap();
+        assert_eq!(document.content, [2]);
+        let found = hits(&terms, "a.c", b"x->y\nz -> 1", || false);
+        assert_eq!(found.iter().map(|hit| hit.start).collect::<Vec<_>>(), [1, 7]);
+        assert_eq!(Document::of_literal(&terms, "a.c", b"xy"), None);
     }
 
     #[test]
     fn reading_ends_when_it_is_told_to() {
         let terms = Terms::new("x").unwrap();
-        let mut hits = 0;
         let text = b"x ".repeat(5000);
-        Document::read(&terms, "", &text, |_| hits += 1, || true);
-        assert!(hits <= 4096, "{hits} places in all");
+        let found = hits(&terms, "", &text, || true);
+        assert!(found.len() <= 4096, "{} places in all", found.len());
     }
 }

@@ -19,5 +19,3 @@ pub use profile::{Bucket, Profile, Quota};
 pub use score::{Corpus, Scorer, Weights};
 pub use snippet::{Chunk, Snippet, chunks};
 pub use terms::{MAX_QUERY_BYTES, MAX_TERMS, Terms, TermsError};
-
-pub use crate::index::words::record::MAX_TERMS as MAX_FILE_TERMS;

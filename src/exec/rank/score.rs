@@ -280,8 +280,9 @@ mod tests {
 
     fn document(len: u64, content: u32) -> Document {
         Document {
-            len,
+            words: len,
             content: vec![content],
+            exact: 1,
             ..Document::default()
         }
     }

@@ -274,13 +274,12 @@ fn best_line(hits: &[Hit], starts: &[usize], first: usize) -> Option<Line> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Document, Terms};
+    use super::super::{Terms, hits};
     use super::*;
 
     fn found(text: &str, snippet: Snippet, most: usize) -> Vec<(u64, u64, String)> {
         let terms = Terms::new("needle hay").unwrap();
-        let mut hits = Vec::new();
-        Document::read(&terms, "", text.as_bytes(), |hit| hits.push(hit), || false);
+        let mut hits = hits(&terms, "", text.as_bytes(), || false);
         hits.sort_by_key(|hit| hit.start);
         let shown = |chunk: Chunk| {
             let content = text[chunk.start..chunk.end].to_string();

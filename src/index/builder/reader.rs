@@ -39,7 +39,7 @@ pub struct Outcome {
     pub(super) settled: bool,
     /// The parts of an excludable file: the start of each part in bytes, and its n-grams.
     pub(super) parts: Vec<(u32, FileGrams)>,
-    /// The words of a file whose whole content is text.
+    /// The words, if they are known completely.
     pub(super) words: Option<WordRecord>,
 }
 
@@ -132,7 +132,7 @@ impl FileReader<'_> {
             true => self.parts(bytes).unwrap_or_default(),
             false => Vec::new(),
         };
-        let words = match proves && settled {
+        let words = match settled {
             true => self.words(path, bytes),
             false => None,
         };
@@ -146,12 +146,15 @@ impl FileReader<'_> {
         }
     }
 
-    /// Counts the words of a text. Returns `None` for a file with binary data: a question reads it to
-    /// report hits in that data.
+    /// Counts the words of a file. A file that is binary from the start has none. Returns `None` for
+    /// a file with binary data after text: a question reads it to report hits in that data.
     fn words(&mut self, path: &Path, bytes: &[u8]) -> Option<WordRecord> {
         let text = decode(bytes);
-        let is_text = region(&text) == Region::Whole;
-        is_text.then(|| self.counter.count(&path.to_string_lossy(), &text))
+        match region(&text) {
+            Region::Whole => self.counter.count(&path.to_string_lossy(), &text, || false),
+            Region::Binary => Some(WordRecord::default()),
+            Region::Until { .. } => None,
+        }
     }
 
     /// Tokenizes the parts of a text. Returns nothing if the file is not excludable or would exceed

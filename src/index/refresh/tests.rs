@@ -3,7 +3,7 @@ use std::os::unix::fs::MetadataExt;
 
 use super::changing::Changing;
 use super::*;
-use crate::index::overlay::Content;
+use crate::index::overlay::{Content, ReadContent};
 use crate::index::walk::RuleSets;
 
 /// The number of trees, and of changes to each.

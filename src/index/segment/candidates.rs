@@ -14,7 +14,7 @@ use crate::index::block::{STORED_HASHES, Spread, WORD_FILES};
 use crate::index::gram::Gram;
 use crate::index::plan::{BlockRows, FOLD, Mask, Scratch, SupersetSafe};
 use crate::index::ranks::RankSet;
-use crate::index::segment::words::{WordHit, WordHits};
+use crate::index::segment::words::WordHits;
 
 /// Number of blocks that are sampled for the frequency of n-grams.
 const SAMPLES: usize = 3;
@@ -38,7 +38,7 @@ impl Candidates {
         &self.files
     }
 
-    /// Returns the files of a segment that have a wanted hit, and those without a word record.
+    /// Returns the files of a segment that have a hit, and those without a word record.
     ///
     /// # Errors
     ///
@@ -46,12 +46,11 @@ impl Candidates {
     pub fn with_words(
         segment: &Segment,
         hits: &WordHits,
-        is_wanted: impl Fn(&WordHit) -> bool,
     ) -> Result<Candidates, FormatError> {
         let count = segment.file_count();
         let mut files = RankSet::of_range(0..count, count);
         files.subtract(segment.word_ranks()?);
-        files.unite(&hits.ranks(count, is_wanted));
+        files.unite(&hits.ranks(count));
         Ok(Candidates {
             files,
             slots: RankSet::empty(0),

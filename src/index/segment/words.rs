@@ -62,14 +62,11 @@ impl WordHits {
         Some((file.counts, self.hits.get(file.hits.clone())?))
     }
 
-    /// Returns the ranks of all files with a hit that `wanted` accepts.
-    pub fn ranks(&self, files: u32, wanted: impl Fn(&WordHit) -> bool) -> RankSet {
-        let mut ranks = RankSet::empty(files);
+    /// Returns the ranks of all files, in a segment of `count` files.
+    pub fn ranks(&self, count: u32) -> RankSet {
+        let mut ranks = RankSet::empty(count);
         for file in &self.files {
-            let hits = self.hits.get(file.hits.clone()).unwrap_or_default();
-            if hits.iter().any(&wanted) {
-                ranks.insert(file.rank);
-            }
+            ranks.insert(file.rank);
         }
         ranks
     }
@@ -83,6 +80,8 @@ impl WordHits {
         self.files.append(&mut other.files);
     }
 }
+
+const TWICE: &str = "a file of a word list does not exist, or is in two lists";
 
 impl Segment {
     /// Returns the ranks of the files that have a record in a word list. The first call takes linear
@@ -98,33 +97,42 @@ impl Segment {
         let mut ranks = RankSet::empty(self.file_count());
         for n in 0..self.word_files.len() {
             let rank = self.word_files.get(self.container.view(), n)?;
-            if rank != VACANT {
-                ranks.insert(rank);
+            if rank != VACANT && (ranks.contains(rank) || !ranks.insert(rank)) {
+                return Err(inconsistent(TWICE));
             }
         }
         Ok(self.word_ranks.get_or_init(|| ranks))
     }
 
-    /// Looks up terms, given by their hashes, on the threads of the current pool. Takes linear time
-    /// in the number of hits.
+    /// Looks up terms, given by their hashes, on the threads of the current pool. Returns the files
+    /// that have a term for which `is_wanted` is set, with all terms that they have. Takes linear
+    /// time in the number of places of the terms.
     ///
     /// # Errors
     ///
     /// [`FormatError`] if the segment is damaged.
-    pub fn word_hits(&self, terms: &[u32]) -> Result<WordHits, FormatError> {
+    pub fn word_hits(&self, terms: &[u32], is_wanted: &[bool]) -> Result<WordHits, FormatError> {
         let of_groups: Result<Vec<WordHits>, FormatError> = self
             .groups
             .par_iter()
-            .map(|group| self.hits_of(group.words, terms))
+            .map(|group| self.hits_of(group.words, terms, is_wanted))
             .collect();
         let mut all = WordHits::default();
         of_groups?.into_iter().for_each(|own| all.append(own));
         all.files.par_sort_unstable_by_key(|file| file.rank);
-        Ok(all)
+        match all.files.windows(2).any(|two| two[0].rank == two[1].rank) {
+            true => Err(inconsistent(TWICE)),
+            false => Ok(all),
+        }
     }
 
     /// Looks up terms in the list of one group.
-    fn hits_of(&self, list: WordList, terms: &[u32]) -> Result<WordHits, FormatError> {
+    fn hits_of(
+        &self,
+        list: WordList,
+        terms: &[u32],
+        is_wanted: &[bool],
+    ) -> Result<WordHits, FormatError> {
         let view = self.container.view();
         let bytes = |at: Range<usize>| view.bytes_in(list.range, at.start, at.len());
         let head = Head::read(bytes(0..HEAD_BYTES)?, list.range.len())?;
@@ -134,13 +142,26 @@ impl Segment {
         let directory = bytes(head.directory_at())?;
         let mut places: Vec<(u32, Posting)> = Vec::new();
         let mut own = Vec::new();
-        for (n, &key) in (0u32..).zip(terms) {
+        let mut wanted = RankSet::empty(head.files);
+        let wants = |n: usize| is_wanted.get(n) == Some(&true);
+        // The other terms may be frequent. They only matter in files with a wanted one.
+        let mut order: Vec<usize> = (0..terms.len()).collect();
+        order.sort_by_key(|n| !wants(*n));
+        for n in order {
+            let key = terms[n];
             let Some(bundle) = head.bundle_of(directory, key)? else {
                 continue;
             };
             own.clear();
             bundle.places(bytes(bundle.at.clone())?, key, head.files, &mut own)?;
-            places.extend(own.iter().map(|place| (n, *place)));
+            for place in &own {
+                if wants(n) {
+                    wanted.insert(place.file);
+                }
+                if wanted.contains(place.file) {
+                    places.push((n as u32, *place));
+                }
+            }
         }
         places.sort_unstable_by_key(|(term, place)| (place.file, *term));
         let mut found = WordHits::default();
@@ -204,9 +225,7 @@ impl Segment {
         for n in 0..self.groups.len() {
             for rank in self.word_files(n)? {
                 if rank != VACANT && (seen.contains(rank) || !seen.insert(rank)) {
-                    return Err(inconsistent(
-                        "a file of a word list does not exist, or is in two lists",
-                    ));
+                    return Err(inconsistent(TWICE));
                 }
             }
             let list = self.word_list(n)?;

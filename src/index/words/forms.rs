@@ -5,6 +5,7 @@
 //! a whole, too. A part with accents also keeps an exact form, so that the exact spelling ranks
 //! higher. Each form has a namespace: the part `open` and the whole name `open` are different terms.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::LazyLock;
 
@@ -43,6 +44,13 @@ pub enum FormKind {
     Whole,
 }
 
+impl FormKind {
+    /// Returns true for the base forms: there is one for each part.
+    pub fn is_part(self) -> bool {
+        matches!(self, FormKind::Plain | FormKind::Accented)
+    }
+}
+
 /// One form of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Form<'f> {
@@ -60,7 +68,7 @@ pub struct Form<'f> {
 /// Calls `each` with every form of a name. Parts come from left to right, the whole name comes last.
 pub fn each_form(name: &[u8], mut each: impl FnMut(Form<'_>)) {
     let text = normal(name);
-    let is_normal = text.len() == name.len();
+    let is_normal = matches!(text, Cow::Borrowed(_));
     let mut whole = Vec::new();
     let (mut parts, mut last_end, mut overlap) = (0, 0, false);
     let mut forms = Forms::default();
@@ -125,6 +133,13 @@ pub fn letters(name: &[u8]) -> Vec<u8> {
     letters
 }
 
+/// Returns the term of a word that is one part of a name, given without case.
+pub fn part(folded: &str) -> u32 {
+    let mut forms = Forms::default();
+    forms.set(folded.as_bytes());
+    key(Space::Part, &forms.base)
+}
+
 /// Returns the term that joins words without case.
 pub fn joined(letters: &[u8]) -> u32 {
     key(Space::Whole, letters)
@@ -134,7 +149,7 @@ pub fn joined(letters: &[u8]) -> u32 {
 /// form is `None` for a part that no German word can be.
 pub fn each_german(name: &[u8], mut each: impl FnMut(Option<u32>, Range<usize>)) {
     let text = normal(name);
-    let is_normal = text.len() == name.len();
+    let is_normal = matches!(text, Cow::Borrowed(_));
     let mut folded = Vec::new();
     each_part(&text, |part| {
         folded.clear();

@@ -24,9 +24,6 @@ const FILE_BYTES: usize = 8;
 /// Bytes that the list has for each bundle.
 const BUNDLE_BYTES: usize = 8;
 
-/// The bit of the number of lines that says that the file has too many different terms.
-const IS_CUT: u32 = 1 << 31;
-
 /// A place of a term: a file, and what the term is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Posting {
@@ -43,47 +40,50 @@ pub struct Posting {
 pub struct FileCounts {
     /// The number of words.
     pub words: u32,
-    /// The number of lines.
+    /// The number of line feeds.
     pub lines: u32,
-    /// The file has too many different terms; some are missing.
-    pub is_cut: bool,
 }
 
 impl From<&WordRecord> for FileCounts {
     fn from(record: &WordRecord) -> FileCounts {
         FileCounts {
             words: record.words,
-            lines: record.lines.min(IS_CUT - 1),
-            is_cut: record.is_cut,
+            lines: record.lines,
         }
     }
 }
 
+/// Bytes of memory for each entry of the records that are encoded.
+pub const ENCODING_BYTES: usize = 64;
+
+/// A file and one of its entries.
+type Place = (u32, Entry);
+
 /// Encodes the word records of some files. The number of a file is its place in `records`. Takes
-/// `n log n` time in the number of entries, on the threads of the current pool.
-pub fn encode(records: &[WordRecord]) -> Vec<u8> {
-    let mut all: Vec<(u32, u32, Entry)> = Vec::new();
+/// `n log n` time in the number of entries, on the threads of the current pool. Needs up to
+/// [`ENCODING_BYTES`] for each entry, the records included.
+pub fn encode(records: Vec<WordRecord>) -> Vec<u8> {
+    let counts: Vec<FileCounts> = records.iter().map(FileCounts::from).collect();
+    let mut all: Vec<(u32, Entry)> = Vec::new();
     all.reserve_exact(records.iter().map(|record| record.entries.len()).sum());
     for (file, record) in (0u32..).zip(records) {
-        all.extend(record.entries.iter().map(|entry| (entry.key, file, *entry)));
+        all.extend(record.entries.iter().map(|entry| (file, *entry)));
     }
-    all.par_sort_unstable_by_key(|(key, file, _)| (*key, *file));
-    let mut terms: Vec<&[(u32, u32, Entry)]> = Vec::new();
-    terms.extend(all.chunk_by(|a, b| a.0 == b.0));
+    all.par_sort_unstable_by_key(|(file, entry)| (entry.key, *file));
+    let mut terms: Vec<&[Place]> = Vec::new();
+    terms.extend(all.chunk_by(|a, b| a.1.key == b.1.key));
     let bundles: Vec<Vec<u8>> = terms.par_chunks(BUNDLE).map(encode_bundle).collect();
     let mut out = Writer::new();
-    out.u32(records.len() as u32);
+    out.u32(counts.len() as u32);
     out.u32(terms.len() as u32);
     out.u64(bundles.iter().map(|bundle| bundle.len() as u64).sum());
-    for record in records {
-        let counts = FileCounts::from(record);
+    for counts in &counts {
         out.u32(counts.words);
-        out.u32(counts.lines | if counts.is_cut { IS_CUT } else { 0 });
+        out.u32(counts.lines);
     }
     let mut at = 0;
     for (bundle, terms) in bundles.iter().zip(terms.chunks(BUNDLE)) {
-        let first = terms.first().and_then(|places| places.first());
-        out.u32(first.map_or(0, |(key, ..)| *key));
+        out.u32(first_key(terms));
         out.u32(at);
         at += bundle.len() as u32;
     }
@@ -91,17 +91,22 @@ pub fn encode(records: &[WordRecord]) -> Vec<u8> {
     out.into_bytes()
 }
 
-fn encode_bundle(terms: &[&[(u32, u32, Entry)]]) -> Vec<u8> {
+fn first_key(terms: &[&[Place]]) -> u32 {
+    let first = terms.first().and_then(|places| places.first());
+    first.map_or(0, |(_, entry)| entry.key)
+}
+
+fn encode_bundle(terms: &[&[Place]]) -> Vec<u8> {
     let mut out = Writer::new();
-    let mut before = terms.first().and_then(|places| places.first()).map_or(0, |place| place.0);
+    let mut before = first_key(terms);
     for places in terms {
-        let Some((key, ..)) = places.first() else { continue };
+        let key = first_key(&[places]);
         out.varint(key - before);
-        before = *key;
+        before = key;
         out.varint(places.len() as u32);
         let mut list = Writer::new();
         let mut next = 0;
-        for (_, file, entry) in *places {
+        for (file, entry) in *places {
             list.varint(file - next);
             next = file + 1;
             let has_marks = entry.marks != Marks::default();
@@ -238,20 +243,16 @@ impl Bundle {
         let mut term = self.first;
         for nth in 0..self.terms {
             term = next_term(&mut reader, term, nth == 0)?;
-            let count = reader.varint()?;
-            let len = match count {
-                1 => None,
-                _ => Some(reader.varint()? as usize),
-            };
             if term > key {
                 break;
             }
-            match len {
-                Some(len) if term != key => {
-                    reader.bytes(len)?;
-                }
-                _ if term == key => return read_places(&mut reader, count, files, places),
-                _ => read_places(&mut reader, count, files, &mut Vec::new())?,
+            let places = match term == key {
+                true => &mut *places,
+                false => &mut Vec::new(),
+            };
+            read_term(&mut reader, files, term == key, places)?;
+            if term == key {
+                break;
             }
         }
         Ok(())
@@ -264,6 +265,29 @@ fn next_term(reader: &mut Reader<'_>, before: u32, is_first: bool) -> Result<u32
     match before.checked_add(more) {
         Some(term) if (more == 0) == is_first => Ok(term),
         _ => Err(wrong("its terms are not in order")),
+    }
+}
+
+/// Reads the places of one term, or passes over them if they are not `wanted`.
+fn read_term(
+    reader: &mut Reader<'_>,
+    files: u32,
+    wanted: bool,
+    places: &mut Vec<Posting>,
+) -> Result<(), FormatError> {
+    match reader.varint()? {
+        0 => Err(wrong("a term is in no file")),
+        1 => read_places(reader, 1, files, places),
+        count => {
+            let len = reader.varint()? as usize;
+            let list = reader.bytes(len)?;
+            if !wanted {
+                return Ok(());
+            }
+            let mut list = Reader::new(list, "a word list");
+            read_places(&mut list, count, files, places)?;
+            list.finish()
+        }
     }
 }
 
@@ -298,11 +322,7 @@ fn read_places(
 /// [`FormatError`] if the bytes are too short.
 pub fn read_counts(bytes: &[u8]) -> Result<FileCounts, FormatError> {
     let (words, lines) = (number_at(bytes, 0)?, number_at(bytes, 4)?);
-    Ok(FileCounts {
-        words,
-        lines: lines & !IS_CUT,
-        is_cut: lines & IS_CUT != 0,
-    })
+    Ok(FileCounts { words, lines })
 }
 
 /// Checks a whole list. Takes linear time.
@@ -325,17 +345,7 @@ pub fn verify(list: &[u8]) -> Result<(), FormatError> {
         let mut term = bundle.first;
         for nth in 0..bundle.terms {
             term = next_term(&mut reader, term, nth == 0)?;
-            let count = reader.varint()?;
-            let len = match count {
-                0 => return Err(wrong("a term is in no file")),
-                1 => None,
-                _ => Some(reader.varint()? as usize),
-            };
-            let start = reader.position();
-            read_places(&mut reader, count, head.files, &mut Vec::new())?;
-            if len.is_some_and(|len| reader.position() - start != len) {
-                return Err(wrong("the places of a term have another length"));
-            }
+            read_term(&mut reader, head.files, true, &mut Vec::new())?;
         }
         before = Some(term);
         reader.finish()?;
@@ -379,9 +389,9 @@ mod tests {
     }
 
     fn record() -> impl Strategy<Value = WordRecord> {
-        let entry = (0u32..300, 0u32..1000, 0u8..5, 0u8..16);
+        let entry = (0u32..255, 0u32..1000, 0u8..5, 0u8..16);
         let entries = prop::collection::vec(entry, 0..60);
-        (entries, any::<u32>(), 0u32..1 << 31, any::<bool>()).prop_map(|(all, words, lines, is_cut)| {
+        (entries, any::<u32>(), any::<u32>()).prop_map(|(all, words, lines)| {
             let all: BTreeMap<u32, (u32, Marks)> = all
                 .into_iter()
                 .filter_map(|(key, count, kind, bits)| {
@@ -393,7 +403,6 @@ mod tests {
                 entries: all.into_iter().map(entry).collect(),
                 words,
                 lines,
-                is_cut,
             }
         })
     }
@@ -401,11 +410,11 @@ mod tests {
     proptest! {
         #[test]
         fn a_list_has_the_terms_of_its_records(records in prop::collection::vec(record(), 0..12)) {
-            let list = encode(&records);
+            let list = encode(records.clone());
             verify(&list).unwrap();
             let head = Head::read(&list[..HEAD_BYTES], list.len()).unwrap();
             prop_assert_eq!(head.files as usize, records.len());
-            for key in (0..301).map(|key: u32| key * 0x0100_0001) {
+            for key in (0..256).map(|key: u32| key * 0x0100_0001) {
                 let found = places(&list, key).unwrap();
                 let expected: Vec<Posting> = (0u32..)
                     .zip(&records)
@@ -429,12 +438,12 @@ mod tests {
             byte: u8,
             cut: prop::sample::Index,
         ) {
-            let mut list = encode(&records);
+            let mut list = encode(records);
             let place = at.index(list.len());
             list[place] = byte;
             let cut = &list[..cut.index(list.len())];
             prop_assert!(verify(cut).is_err());
-            for key in 0..300 {
+            for key in 0..256 {
                 let _: Result<Vec<Posting>, FormatError> = places(&list, key * 0x0100_0001);
                 prop_assert!(places(cut, key * 0x0100_0001).is_err());
             }

@@ -1,28 +1,32 @@
 //! The word record of a text: how often each term stands in it, and what it defines.
 //!
-//! The builder makes a record of every file that it tokenizes, and stores it with the n-grams. A
-//! ranked question reads the records of the files that have one of its terms. A file without a
-//! record in the index, such as one that was just edited, gets one when the question reads it.
+//! The builder makes a record of each file that it reads, and stores it with the n-grams. A ranked
+//! question looks its terms up in the records. A file without a record in the index, such as one
+//! that was just edited, gets one when the question reads it.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 
 use memchr::{memchr, memchr_iter};
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::xxh3_128;
 
 use super::definition::{Definition, Kind, Language, definition};
 use super::forms::{self, FormKind, GERMAN_WORDS, each_form, each_german, is_german_word};
 use super::names::Names;
 
-/// Different terms of one text, at most. The first ones count.
-pub const MAX_TERMS: usize = 65_536;
+/// Forms of different names of one text, at most. A text with more has no record, so that memory
+/// stays bounded; [`count_keys`] counts in it.
+const MAX_FORMS: usize = 1 << 18;
 
 /// Longer names of ASCII characters are data rather than words, and have no terms.
 const MAX_NAME: usize = 128;
 
-/// Different names that a counter remembers from earlier texts, at most.
-const MAX_REMEMBERED: usize = 1 << 18;
+/// Forms of names that a counter remembers from earlier texts, at most.
+const MAX_REMEMBERED: usize = 1 << 20;
+
+/// Names or lines between two looks at whether to stop.
+const STOP_INTERVAL: usize = 4096;
 
 /// What a term is in one text, apart from a word: a set of bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -35,8 +39,8 @@ impl Marks {
     pub const IN_FUNCTION: Marks = Marks(1 << 3);
     /// It stands in the name of a type that is defined.
     pub const IN_TYPE: Marks = Marks(1 << 4);
-    /// It stands in the path.
-    pub const IN_PATH: Marks = Marks(1 << 5);
+    /// It stands in the name of the file, without the extension.
+    pub const IN_FILE_NAME: Marks = Marks(1 << 5);
     /// It is written with accents in each place.
     pub const ACCENTED: Marks = Marks(1 << 6);
 
@@ -103,10 +107,8 @@ pub struct WordRecord {
     pub entries: Vec<Entry>,
     /// The number of words: parts of names.
     pub words: u32,
-    /// The number of lines.
+    /// The number of line feeds.
     pub lines: u32,
-    /// The text has more than [`MAX_TERMS`] different terms.
-    pub is_cut: bool,
 }
 
 impl WordRecord {
@@ -133,8 +135,8 @@ impl Hasher for Same {
 
     fn write(&mut self, _: &[u8]) {}
 
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
+    fn write_u128(&mut self, hash: u128) {
+        self.0 = hash as u64;
     }
 }
 
@@ -162,7 +164,7 @@ struct Seen {
 /// time.
 #[derive(Default)]
 pub struct Counter {
-    known: HashMap<u64, u32, BuildHasherDefault<Same>>,
+    known: HashMap<u128, u32, BuildHasherDefault<Same>>,
     names: Vec<Known>,
     forms: Vec<(u32, Marks)>,
     seen: Vec<Seen>,
@@ -172,64 +174,77 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// Counts the terms of a text. Takes time linear in the text.
-    pub fn count(&mut self, path: &str, text: &[u8]) -> WordRecord {
-        if self.names.len() > MAX_REMEMBERED || self.text == u32::MAX {
+    /// Counts the terms of a text. Takes time linear in the text. Returns `None` if the text has too
+    /// many different names, or if `stop` says so.
+    pub fn count(
+        &mut self,
+        path: &str,
+        text: &[u8],
+        stop: impl Fn() -> bool,
+    ) -> Option<WordRecord> {
+        if self.forms.len() > MAX_REMEMBERED || self.text == u32::MAX {
             *self = Counter::default();
         }
         self.text += 1;
         self.seen.clear();
         self.entries.clear();
-        for at in Names::of(text) {
-            self.see(text, at);
+        let most = self.forms.len() + MAX_FORMS;
+        let mut own_forms = 0;
+        for (nth, at) in Names::of(text).enumerate() {
+            if nth % STOP_INTERVAL == STOP_INTERVAL - 1 && stop() {
+                return None;
+            }
+            own_forms += self.see(text, at);
+            if own_forms > MAX_FORMS || self.forms.len() > most {
+                return None;
+            }
         }
         let words = self.count_names(text);
-        self.count_definitions(path, text);
-        self.count_path(path);
-        let (entries, is_cut) = self.merged();
-        WordRecord {
-            entries,
+        each_definition(path, text, stop, |key, marks| {
+            self.entries.push(Entry { key, count: 0, marks });
+        })?;
+        each_of_file_name(path, |key, marks| {
+            self.entries.push(Entry { key, count: 0, marks });
+        });
+        Some(WordRecord {
+            entries: merged(&mut self.entries),
             words,
             lines: lines(text),
-            is_cut,
-        }
+        })
     }
 
-    /// Notes one place of a name.
-    fn see(&mut self, text: &[u8], at: Range<usize>) {
+    /// Notes one place of a name. Returns how many forms the name adds to the text.
+    fn see(&mut self, text: &[u8], at: Range<usize>) -> usize {
         let name = &text[at.clone()];
-        if name.len() > MAX_NAME && name.is_ascii() {
-            return;
+        if is_data(name) {
+            return 0;
         }
-        let hash = xxh3_64(name);
+        let hash = xxh3_128(name);
         let known = match self.known.get(&hash) {
             Some(known) => *known,
             None => self.remember(hash, name),
         };
         let Some(own) = self.names.get_mut(known as usize) else {
-            return;
+            return 0;
         };
         if own.text == self.text {
             if let Some(seen) = self.seen.get_mut(own.seen as usize) {
                 seen.count = seen.count.saturating_add(1);
             }
-            return;
+            return 0;
         }
         own.text = self.text;
         own.seen = self.seen.len() as u32;
         self.seen.push(Seen { known, count: 1, at });
+        own.forms.len() + 1
     }
 
-    fn remember(&mut self, hash: u64, name: &[u8]) -> u32 {
+    fn remember(&mut self, hash: u128, name: &[u8]) -> u32 {
         let start = self.forms.len() as u32;
         let mut parts = 0;
         each_form(name, |form| {
-            let marks = match form.kind {
-                FormKind::Accented => Marks::ACCENTED,
-                FormKind::Plain | FormKind::Exact | FormKind::Whole => Marks::default(),
-            };
-            parts += u32::from(matches!(form.kind, FormKind::Plain | FormKind::Accented));
-            self.forms.push((form.key, marks));
+            parts += u32::from(form.kind.is_part());
+            self.forms.push((form.key, marks_of(form.kind)));
         });
         let known = self.names.len() as u32;
         self.names.push(Known {
@@ -271,81 +286,182 @@ impl Counter {
         }
         words
     }
+}
 
-    fn count_definitions(&mut self, path: &str, text: &[u8]) {
-        let language = Language::of(path);
-        let mut start = 0;
-        while start < text.len() {
-            let end = memchr(b'\n', &text[start..]).map_or(text.len(), |feed| start + feed);
-            let line = &text[start..end];
-            if let Some(found) = definition(line, language) {
-                self.define(line, &found);
+/// Counts some terms of a text, given in ascending order. The record has no entries for other terms.
+/// Takes no memory for the text, and more time than a [`Counter`]. Returns `None` if `stop` says so.
+pub fn count_keys(
+    keys: &[u32],
+    path: &str,
+    text: &[u8],
+    stop: impl Fn() -> bool,
+) -> Option<WordRecord> {
+    let is_asked = |key: &u32| keys.binary_search(key).is_ok();
+    // The entries of each term are joined at once, so that there are no more than keys.
+    let mut entries: HashMap<u32, Entry> = HashMap::new();
+    let mut german_entries: HashMap<u32, Entry> = HashMap::new();
+    let (mut words, mut german) = (0u32, 0u32);
+    for (nth, at) in Names::of(text).enumerate() {
+        if nth % STOP_INTERVAL == STOP_INTERVAL - 1 && stop() {
+            return None;
+        }
+        let name = &text[at];
+        if is_data(name) {
+            continue;
+        }
+        german |= is_german_word(name).map_or(0, |word| 1 << word);
+        each_form(name, |form| {
+            words = words.saturating_add(u32::from(form.kind.is_part()));
+            if is_asked(&form.key) {
+                join(&mut entries, form.key, 1, marks_of(form.kind));
             }
-            start = end + 1;
+        });
+        each_german(name, |key, _| {
+            if let Some(key) = key.filter(is_asked) {
+                join(&mut german_entries, key, 1, Marks::default());
+            }
+        });
+    }
+    if german.count_ones() >= GERMAN_WORDS {
+        for (key, entry) in german_entries {
+            join(&mut entries, key, entry.count, entry.marks);
         }
     }
+    let mut add = |key, marks| {
+        if is_asked(&key) {
+            join(&mut entries, key, 0, marks);
+        }
+    };
+    each_definition(path, text, stop, &mut add)?;
+    each_of_file_name(path, &mut add);
+    let mut entries: Vec<Entry> = entries.into_values().collect();
+    Some(WordRecord {
+        entries: merged(&mut entries),
+        words,
+        lines: lines(text),
+    })
+}
 
-    fn define(&mut self, line: &[u8], found: &Definition) {
-        let mut add = |key, marks| self.entries.push(Entry { key, count: 0, marks });
-        let marks = match found.kind {
-            Kind::Function => Marks::IN_FUNCTION,
-            Kind::Type => Marks::IN_TYPE,
-            Kind::Variable | Kind::Reopened => Marks::default(),
-        };
-        if marks != Marks::default() {
-            let name = &line[found.name.clone()];
-            for range in Names::of(name) {
-                // The text has these terms anyway; an accent does not count twice.
-                each_form(&name[range], |form| add(form.key, marks.join_all()));
-            }
-        }
-        let last = found.last(line);
-        let kind = Marks::of_kind(found.kind).join_all();
-        add(forms::whole(last), kind);
-        add(forms::defined(last), kind);
-    }
+/// Returns true if a text has enough different frequent words of German. Takes linear time.
+pub fn is_german(text: &[u8]) -> bool {
+    let words = Names::of(text).filter_map(|at| is_german_word(&text[at]));
+    words.fold(0u32, |words, word| words | 1 << word).count_ones() >= GERMAN_WORDS
+}
 
-    fn count_path(&mut self, path: &str) {
-        for range in Names::of(path.as_bytes()) {
-            each_form(&path.as_bytes()[range], |form| {
-                self.entries.push(Entry {
-                    key: form.key,
-                    count: 0,
-                    marks: Marks::IN_PATH.join_all(),
-                });
-            });
-        }
-    }
+fn join(entries: &mut HashMap<u32, Entry>, key: u32, count: u32, marks: Marks) {
+    let own = entries.entry(key).or_insert(Entry {
+        key,
+        count: 0,
+        marks: Marks::default().join_all(),
+    });
+    own.count = own.count.saturating_add(count);
+    own.marks = own.marks.join(marks);
+}
 
-    /// Joins the entries of each term. Returns the terms, and whether there are too many.
-    fn merged(&mut self) -> (Vec<Entry>, bool) {
-        self.entries.sort_unstable_by_key(|entry| entry.key);
-        let mut merged: Vec<Entry> = Vec::with_capacity(self.entries.len());
-        for entry in &self.entries {
-            match merged.last_mut().filter(|last| last.key == entry.key) {
-                Some(last) => {
-                    last.count = last.count.saturating_add(entry.count);
-                    last.marks = last.marks.join(entry.marks);
-                }
-                None => merged.push(*entry),
-            }
-        }
-        for entry in &mut merged {
-            if entry.count == 0 {
-                entry.marks = Marks(entry.marks.0 & !Marks::ACCENTED.0);
-            }
-        }
-        let is_cut = merged.len() > MAX_TERMS;
-        merged.truncate(MAX_TERMS);
-        merged.shrink_to_fit();
-        (merged, is_cut)
+fn is_data(name: &[u8]) -> bool {
+    name.len() > MAX_NAME && name.is_ascii()
+}
+
+fn marks_of(kind: FormKind) -> Marks {
+    match kind {
+        FormKind::Accented => Marks::ACCENTED,
+        FormKind::Plain | FormKind::Exact | FormKind::Whole => Marks::default(),
     }
+}
+
+/// Calls `add` for the terms of each name that a text defines. Returns `None` if `stop` says so.
+fn each_definition(
+    path: &str,
+    text: &[u8],
+    stop: impl Fn() -> bool,
+    mut add: impl FnMut(u32, Marks),
+) -> Option<()> {
+    let language = Language::of(path);
+    let (mut start, mut nth) = (0, 0usize);
+    while start < text.len() {
+        nth += 1;
+        if nth.is_multiple_of(STOP_INTERVAL) && stop() {
+            return None;
+        }
+        let end = memchr(b'\n', &text[start..]).map_or(text.len(), |feed| start + feed);
+        let line = &text[start..end];
+        if let Some(found) = definition(line, language) {
+            define(line, &found, &mut add);
+        }
+        start = end + 1;
+    }
+    Some(())
+}
+
+fn define(line: &[u8], found: &Definition, add: &mut impl FnMut(u32, Marks)) {
+    let marks = match found.kind {
+        Kind::Function => Marks::IN_FUNCTION,
+        Kind::Type => Marks::IN_TYPE,
+        Kind::Variable | Kind::Reopened => Marks::default(),
+    };
+    if marks != Marks::default() {
+        let name = &line[found.name.clone()];
+        for range in Names::of(name) {
+            // The accents were counted with the text.
+            each_form(&name[range], |form| add(form.key, marks.join_all()));
+        }
+    }
+    let last = found.last(line);
+    let kind = Marks::of_kind(found.kind).join_all();
+    add(forms::whole(last), kind);
+    add(forms::defined(last), kind);
+}
+
+/// Calls `add` for the terms of a file's own name.
+fn each_of_file_name(path: &str, mut add: impl FnMut(u32, Marks)) {
+    let name = file_stem(path).as_bytes();
+    for range in Names::of(name) {
+        each_form(&name[range], |form| add(form.key, Marks::IN_FILE_NAME.join_all()));
+    }
+}
+
+/// Returns the name of a file without its extension.
+pub fn file_stem(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    match name.rsplit_once('.') {
+        Some((stem, _)) if !stem.is_empty() => stem,
+        _ => name,
+    }
+}
+
+/// Joins the entries of each term, in ascending order.
+fn merged(entries: &mut [Entry]) -> Vec<Entry> {
+    entries.sort_unstable_by_key(|entry| entry.key);
+    let mut merged: Vec<Entry> = Vec::with_capacity(entries.len());
+    for entry in entries.iter() {
+        match merged.last_mut().filter(|last| last.key == entry.key) {
+            Some(last) => {
+                last.count = last.count.saturating_add(entry.count);
+                last.marks = last.marks.join(entry.marks);
+            }
+            None => merged.push(*entry),
+        }
+    }
+    for entry in &mut merged {
+        if entry.count == 0 {
+            entry.marks = entry.marks.outside_of_text();
+        }
+    }
+    merged.retain(|entry| entry.count > 0 || entry.marks != Marks::default());
+    merged.shrink_to_fit();
+    merged
 }
 
 impl Marks {
     /// Returns the marks so that joining them keeps [`Marks::ACCENTED`] as it is.
     fn join_all(self) -> Marks {
         Marks(self.0 | Marks::ACCENTED.0)
+    }
+
+    /// Returns the marks of a term that the text does not have as a word, such as one whose name is
+    /// data.
+    fn outside_of_text(self) -> Marks {
+        Marks(self.0 & (Marks::KIND | Marks::IN_FILE_NAME.0))
     }
 }
 
@@ -356,10 +472,12 @@ fn lines(text: &[u8]) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn record(path: &str, text: &str) -> WordRecord {
-        Counter::default().count(path, text.as_bytes())
+        Counter::default().count(path, text.as_bytes(), || false).unwrap()
     }
 
     /// Returns the entry of a word that is one part.
@@ -385,7 +503,7 @@ mod tests {
         let whole = record.get(forms::whole(b"RetryDelay")).unwrap();
         assert_eq!((whole.count, whole.marks.kind()), (2, Some(Kind::Function)));
         assert!(part(&record, "delay").unwrap().marks.has(Marks::IN_FUNCTION));
-        assert!(part(&record, "backoff").unwrap().marks.has(Marks::IN_PATH));
+        assert!(part(&record, "backoff").unwrap().marks.has(Marks::IN_FILE_NAME));
         let exact = |name: &[u8]| record.get(forms::defined(name)).is_some();
         assert!(exact(b"retryDelay") && !exact(b"retry_delay"));
     }
@@ -448,16 +566,46 @@ mod tests {
         let texts = ["fn a_b() { c }", "résumé c", "", "struct AB;\nimpl AB {}", "c c c"];
         let mut counter = Counter::default();
         for text in texts.iter().chain(&texts) {
-            assert_eq!(counter.count("x.rs", text.as_bytes()), record("x.rs", text));
+            let counted = counter.count("x.rs", text.as_bytes(), || false);
+            assert_eq!(counted, Some(record("x.rs", text)));
         }
     }
 
     #[test]
-    fn too_many_terms_are_cut() {
-        let text: String = (0..MAX_TERMS + 10).map(|n| format!("a{n}b ")).collect();
-        let record = record("", &text);
-        assert!(record.is_cut);
-        assert_eq!(record.entries.len(), MAX_TERMS);
-        assert!(record.entries.is_sorted_by_key(|entry| entry.key));
+    fn a_text_with_too_many_names_has_no_record() {
+        let text: String = (0..MAX_FORMS / 2).map(|n| format!("a{n}b ")).collect();
+        let mut counter = Counter::default();
+        assert_eq!(counter.count("", text.as_bytes(), || false), None);
+        let keys = [forms::whole(b"a77b")];
+        let record = count_keys(&keys, "", text.as_bytes(), || false).unwrap();
+        assert_eq!(record.get(keys[0]).map(|entry| entry.count), Some(1));
+        assert_eq!(record.entries.len(), 1);
+    }
+
+    #[test]
+    fn counting_ends_when_it_is_told_to() {
+        let text = "x ".repeat(STOP_INTERVAL);
+        let stop = || true;
+        assert_eq!(Counter::default().count("", text.as_bytes(), stop), None);
+        assert_eq!(count_keys(&[], "", text.as_bytes(), stop), None);
+        let text = "\n".repeat(STOP_INTERVAL);
+        assert_eq!(Counter::default().count("", text.as_bytes(), stop), None);
+    }
+
+    proptest! {
+        #[test]
+        fn both_ways_of_counting_agree(
+            words in prop::collection::vec("(fn |struct )?[a-cA-C_ß]{1,4}[({]?|é|über|und|nicht|ist|wird|重试|\\n", 0..40),
+        ) {
+            let text = words.join(" ");
+            let all = record("a/b_c.rs", &text);
+            let keys: Vec<u32> = all.entries.iter().map(|entry| entry.key).collect();
+            for keys in [&keys[..], &keys[..keys.len() / 2], &[]] {
+                let some = count_keys(keys, "a/b_c.rs", text.as_bytes(), || false).unwrap();
+                let expected = all.entries.iter().filter(|entry| keys.contains(&entry.key));
+                prop_assert_eq!(some.entries, expected.copied().collect::<Vec<_>>());
+                prop_assert_eq!((some.words, some.lines), (all.words, all.lines));
+            }
+        }
     }
 }

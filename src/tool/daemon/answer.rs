@@ -227,10 +227,6 @@ impl Answering<'_> {
             let message = format!("{files} hits in binary data, which are not shown");
             remarks.warn("binary", message, retrieved.binary.only());
         }
-        for name in &retrieved.cut.names {
-            let most = crate::exec::rank::MAX_FILE_TERMS as u64;
-            remarks.limit("max_terms_per_file", most, None, Some(name));
-        }
         let documents = retrieved.candidates.iter().map(|one| &one.document);
         let scorer = Scorer::new(&terms, &retrieved.corpus, documents, profile.weights());
         let chosen = self.pool.install(|| {

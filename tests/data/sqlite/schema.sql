@@ -184,7 +184,9 @@ CREATE TABLE fs_side (
 
 CREATE TABLE fs_groups (
   group_no INTEGER PRIMARY KEY,
-  direct BLOB NOT NULL
+  direct BLOB NOT NULL,
+  word_files BLOB NOT NULL,
+  word_list BLOB NOT NULL
 );
 
 CREATE TABLE fs_blocks (

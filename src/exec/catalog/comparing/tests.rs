@@ -30,6 +30,7 @@ fn scope(tree: &Changing, path: &Path, recursive: bool) -> Scope {
         path: path.to_path_buf(),
         recursive,
         max_depth: None,
+        words: None,
         max_file_size: u64::MAX,
         withholds: false,
         sets: RuleSets::ALL,

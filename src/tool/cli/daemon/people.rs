@@ -160,7 +160,6 @@ pub(super) fn remark(success: &Success) {
         let limit = match hit.code.as_str() {
             "max_results" => "--limit",
             "per_file" => "--per-file",
-            "max_terms_per_file" => "the most different words of a file",
             "max_query_terms" => "the most words of a question",
             key => key,
         };
