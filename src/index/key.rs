@@ -14,15 +14,16 @@ use crate::index::casefold::Casefold;
 use crate::index::gram::NGRAM_CHARS;
 use crate::index::names::{name_bytes, name_from_bytes};
 use crate::index::walk::{Follow, TraversalOptions};
+use crate::index::words;
 
 /// The version of the content of an index (FR-LSI-ROLL-02).
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// The version of the build. Raise it when the same files would give a different index.
-pub const IMPLEMENTATION_VERSION: u32 = 4;
+pub const IMPLEMENTATION_VERSION: u32 = 5;
 
-/// The name of the tokenizer. A key appends the bits and hashes of the logical filter and the
-/// version of Unicode, on which the order of paths depends too.
+/// The name of the tokenizer. A key appends the bits and hashes of the logical filter, the version of
+/// Unicode, on which the order of paths depends too, and the rules of words.
 const TOKENIZER: &str = "utf8-lossy/nfc/lf/3";
 
 /// The key of an index.
@@ -72,10 +73,11 @@ impl IndexKey {
                 unicode_normalization: "NFC".to_string(),
                 casefold: inputs.casefold.as_str().to_string(),
                 tokenizer_id: format!(
-                    "{TOKENIZER}/{}x{}/unicode-{}",
+                    "{TOKENIZER}/{}x{}/unicode-{}/{}",
                     inputs.bloom.bits,
                     inputs.bloom.hashes,
-                    unicode_version()
+                    unicode_version(),
+                    words::rules(),
                 ),
                 ngram_chars: NGRAM_CHARS as u32,
                 max_tokenized_bytes: inputs.max_tokenized_bytes,

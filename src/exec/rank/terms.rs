@@ -496,12 +496,13 @@ fn add_name(name: &[u8], without_stop_words: bool, terms: &mut Vec<Term>) {
     let mut is_stop_word = Vec::new();
     let text = normal(name);
     each_part(&text, |part| {
-        let part = String::from_utf8_lossy(&text[part]).to_lowercase();
-        is_stop_word.push(STOP_WORDS.split_whitespace().any(|word| word == part));
+        let part = letters(&text[part]);
+        if let Some(term) = all.get_mut(is_stop_word.len()) {
+            // A word of the question may be several parts of a name.
+            term.others.push(forms::joined(&part));
+        }
+        is_stop_word.push(STOP_WORDS.split_whitespace().any(|word| word.as_bytes() == part));
     });
-    for own in &mut all {
-        own.others.push(forms::joined(own.text.as_bytes()));
-    }
     if let Some(mut whole) = whole {
         whole.others.push(forms::part(&whole.text));
         add(whole, terms);

@@ -16,3 +16,14 @@ pub mod names;
 pub mod postings;
 pub mod record;
 pub mod stem;
+
+/// The version of the rules by which a text becomes terms. Raise it when the same text would have
+/// other terms.
+const RULES: u32 = 1;
+
+/// Returns the version of the rules of words, with the version of Unicode that tells letters, digits
+/// and case apart.
+pub fn rules() -> String {
+    let (major, minor, update) = char::UNICODE_VERSION;
+    format!("words-{RULES}-unicode-{major}.{minor}.{update}")
+}
