@@ -426,7 +426,7 @@ tables! {
         /// Maximum duration of a query including its wait, in milliseconds. A query can set a lower
         /// limit.
         query_timeout_ms: u64 = caps::QUERY_TIMEOUT_MS.default; up_to(caps::QUERY_TIMEOUT_MS);
-        /// Minimum duration of a query that counts as slow, in milliseconds.
+        /// Queries that take longer than this count as slow, in milliseconds.
         slow_query_ms: u64 = caps::SLOW_QUERY_MS.default; up_to(caps::SLOW_QUERY_MS);
         /// Maximum size of a request, in bytes. A longer request is not read, and its connection is
         /// closed.
