@@ -56,23 +56,23 @@ impl From<Case> for CaseMode {
 #[serde(deny_unknown_fields)]
 #[schemars(description = "Search file contents. Omitted fields have their defaults.")]
 pub struct SearchRequest {
-    /// The pattern to search for: a regular expression, or literal text with `fixed_strings`.
+    /// A regular expression, or literal text with `fixed_strings`.
     #[schemars(length(min = 1))]
     pub pattern: String,
-    /// The file or directory to search; by default the working directory.
+    /// A file or directory; by default the working directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub path: Option<String>,
-    /// Whether case matters; `smart`: only if the pattern has an uppercase ASCII letter.
+    /// Case sensitivity.
     #[serde(default)]
     pub case: Case,
-    /// Treat the pattern as literal text.
+    /// Take the pattern as literal text.
     #[serde(default)]
     pub fixed_strings: bool,
-    /// Only find matches between word boundaries.
+    /// Match only whole words.
     #[serde(default)]
     pub word_regexp: bool,
-    /// Only search files that match one of these globs.
+    /// Search only files that match one of these globs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<String>")]
     pub include_glob: Option<Vec<String>>,
@@ -80,43 +80,43 @@ pub struct SearchRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<String>")]
     pub exclude_glob: Option<Vec<String>>,
-    /// Old name of `include_glob`; ignored if both are given.
+    /// Old name of `include_glob`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<String>")]
     pub glob: Option<Vec<String>>,
     /// Search subdirectories.
     #[serde(default = "yes")]
     pub recursive: bool,
-    /// Search files and directories whose names start with a dot.
+    /// Search hidden files and directories.
     #[serde(default)]
     pub hidden: bool,
     /// Follow symbolic links.
     #[serde(default)]
     pub follow: bool,
-    /// Search files that ignore files exclude.
+    /// Search ignored files.
     #[serde(default)]
     pub no_ignore: bool,
-    /// Number of context lines before and after each match.
+    /// Context lines before and after each match.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub context: u64,
-    /// Maximum number of events in the response: matches and context lines.
+    /// Maximum events: matches and context lines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1), extend("default" = 200))]
     pub max_results: Option<u64>,
-    /// Maximum number of matching lines per file; a note says if there are more.
+    /// Maximum matching lines per file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub max_matches_per_file: Option<u64>,
-    /// Maximum number of files to search.
+    /// Maximum files to search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub max_files: Option<u64>,
-    /// Maximum size of a file in bytes; larger files are skipped and counted in a note.
+    /// Larger files are skipped, and counted in a note.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub max_file_size_bytes: Option<u64>,
-    /// Time limit in milliseconds; the response then has the results found so far.
+    /// Time limit; the response then has the results so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1), extend("default" = 20000))]
     pub timeout_ms: Option<u64>,

@@ -179,14 +179,15 @@ tables! {
         default_timeout_ms: u64 = 20_000; TIMEOUT;
         /// Default number of events in a response.
         default_max_results: u64 = 200; Kind::POSITIVE;
-        /// Maximum number of matches from one file. It is also the default; a request for more
-        /// fails.
+        /// Maximum and default number of matches from one file in a tool call. A call for more
+        /// fails. If its response is text, as with MCP, the number is lowered instead.
         max_matches_per_file: u64 = 50, command_line 100_000; Kind::POSITIVE;
-        /// Maximum number of files that a request searches. It is also the default; a request for
-        /// more fails.
+        /// Maximum and default number of files that a tool call searches. A call for more fails. If
+        /// its response is text, as with MCP, the number is lowered instead.
         max_files: u64 = 10_000, command_line 5_000_000; Kind::POSITIVE;
-        /// Maximum size of a searched file, in bytes. Larger files are skipped. It is also the
-        /// default; a request for more fails.
+        /// Maximum and default size of a searched file in a tool call, in bytes. Larger files are
+        /// skipped. A call for more fails. If its response is text, as with MCP, the number is
+        /// lowered instead.
         max_file_size_bytes: u64 = 2_000_000, command_line 64 * MIB; Kind::POSITIVE;
         /// Number of search threads. 0 means one thread for each processor core.
         threads: usize = 0; Kind::Integer { min: 0, max: 256 };
@@ -196,11 +197,11 @@ tables! {
         index_mode: IndexMode = IndexMode::Off, command_line IndexMode::Auto;
             Kind::choice(IndexMode::WORDS);
         /// Where an index is stored: in memory, in mapped files, or in an SQLite database. `sqlite`
-        /// requires a build with the feature `sqlite`.
+        /// requires a build with that feature.
         index_storage: IndexStorage = IndexStorage::Mmap; STORAGE;
-        /// Whether index files are mapped into memory; applies to `index_storage = "mmap"`. If
-        /// false, they are read on demand. That is a little slower, but a program that truncates an
-        /// index file can't crash the process.
+        /// Whether index files are mapped into memory; applies to storage in `mmap`. If false, they
+        /// are read on demand. That is a little slower, but a program that truncates an index file
+        /// can't crash the process.
         index_map: bool = true, command_line false; Kind::Boolean;
         /// The directory of stored indexes. If empty, the user's cache directory. It must not be
         /// inside a searched tree.
@@ -239,15 +240,15 @@ tables! {
         /// After this many milliseconds without a search, a background build stops pausing and uses
         /// all processors.
         index_idle_boost_ms: u64 = 1_000; DELAY;
-        /// Whether a first build that failed is retried. Rebuilds of an existing index are always
-        /// retried. A build that exceeded a limit is not.
+        /// Whether a first build that failed is retried, unless it exceeded a limit. Failed
+        /// rebuilds are always retried.
         index_retry_on_failure: bool = false; Kind::Boolean;
         /// How long indexing stays disabled after it exceeded `index_max_memory_bytes`, in
         /// milliseconds. 0 means until the process ends.
         index_cooldown_ms: u64 = 3_600_000; Kind::COUNT;
         /// Whether the progress of a first background build is saved if the build is stopped or
-        /// exceeds its time limit. The next build continues from there. Requires `index_storage =
-        /// "mmap"`.
+        /// exceeds its time limit. The next build continues from there. Applies to storage in
+        /// `mmap`.
         index_checkpoint_on_shutdown: bool = true; Kind::Boolean;
         /// How long a shutdown waits for the indexer, in milliseconds.
         index_shutdown_timeout_ms: u64 = 5_000; DELAY;
@@ -286,7 +287,7 @@ tables! {
         /// Has no effect.
         bloom_ngram_k: u64 = 3; Kind::Integer { min: 3, max: 3 };
         /// Target rate of false positives, from which the parameters of an index's filter are
-        /// computed. The stored filter has a lower rate.
+        /// computed. The stored filter has its own density, with fewer false positives.
         bloom_target_fp_rate: f64 = 0.01; Kind::Number { min: 0.0, max: 1.0, inclusive: false };
         /// The regular expressions that can use the index. `required_literal`: those with a literal
         /// that every match contains. `boolean`: also those whose matches must contain some
@@ -320,8 +321,8 @@ tables! {
 
         /// Whether a literal search without matches is repeated as a fuzzy search.
         fuzzy_fallback: bool = false; Kind::Boolean;
-        /// The numbers of edits to try in a fuzzy fallback, in this order. The first level with
-        /// matches ends it.
+        /// The numbers of edits to try in a fuzzy fallback, in this order. It ends at the first
+        /// level with matches.
         fuzzy_fallback_levels: Vec<u8> = vec![1, 2, 3]; Kind::Integers { min: 1, max: 4 };
         /// Minimum length of a pattern for fuzzy fallback, in characters.
         fuzzy_min_pattern_len: usize = 4; Kind::POSITIVE;
@@ -348,18 +349,18 @@ tables! {
         /// Default of `follow_symlinks`: whether symbolic links to files are followed. Requests
         /// that follow links don't use an index.
         follow_symlinks: bool = false; Kind::Boolean;
-        /// Maximum number of matches in a response, and its default.
+        /// Maximum and default number of matches in a response.
         max_results: u64 = 200; Kind::POSITIVE;
-        /// Maximum number of matches from one file, and its default.
+        /// Maximum and default number of matches from one file.
         max_matches_per_file: u64 = 20; Kind::POSITIVE;
-        /// Maximum size of a searched file in bytes, and its default. Larger files are reported as
+        /// Maximum and default size of a searched file, in bytes. Larger files are reported as
         /// errors.
         max_file_size_bytes: u64 = 2_000_000, command_line 64 * MIB;
             Kind::Integer { min: 1, max: 256 * MIB };
-        /// Maximum number of files that a request searches, and its default.
+        /// Maximum and default number of files that a request searches.
         max_files: u64 = 5_000, command_line 5_000_000; Kind::POSITIVE;
-        /// Maximum depth of searched files, and its default. Files directly in the searched
-        /// directory have depth 1.
+        /// Maximum and default depth of searched files. Files directly in the searched directory
+        /// have depth 1.
         max_depth: u64 = 12, command_line 100; Kind::POSITIVE;
         /// Time limit of a call, in milliseconds, unless the host sets one.
         default_timeout_ms: u64 = 20_000; TIMEOUT;
@@ -369,7 +370,7 @@ tables! {
         index_mode: IndexMode = IndexMode::Off, command_line IndexMode::Auto;
             Kind::choice(IndexMode::WORDS);
         /// Where an index is stored: in memory, in mapped files, or in an SQLite database. `sqlite`
-        /// requires a build with the feature `sqlite`.
+        /// requires a build with that feature.
         index_storage: IndexStorage = IndexStorage::Mmap; STORAGE;
         /// The directory of stored indexes. If empty, the user's cache directory. It must not be
         /// inside a searched tree.
@@ -392,7 +393,7 @@ tables! {
 
         /// Whether an exact search without matches is repeated as a fuzzy search.
         fuzzy_fallback: bool = false; Kind::Boolean;
-        /// Maximum number of passes of a fuzzy fallback. The first pass with matches ends it.
+        /// Maximum number of passes of a fuzzy fallback. It ends at the first pass with matches.
         fuzzy_passes: u64 = 3; Kind::Integer { min: 1, max: 100 };
         /// How much each pass of a fuzzy fallback lowers the minimum score. The first pass uses
         /// `fuzzy_threshold`; the score is never below 0.
@@ -476,9 +477,9 @@ tables! {
         denied_patterns: Vec<String> = Vec::new(); Kind::Globs;
         /// Whether a call may use absolute paths. They must still be inside an allowed root.
         allow_absolute: bool = false, command_line true; Kind::Boolean;
-        /// Whether paths of keys and certificates are denied as well: `**/.ssh/**`, `**/.gnupg/**`,
-        /// `**/id_rsa*`, `**/*.pem`, `**/*.key`. If the key is not set, they are denied to agents,
-        /// but not to a person's search at the command line.
+        /// Whether the patterns of private keys and certificates are denied too: `**/.ssh/**`,
+        /// `**/.gnupg/**`, `**/id_rsa*`, `**/*.pem`, `**/*.key`. If the configuration doesn't set
+        /// this, they are denied to agents, but not to a person's search at the command line.
         include_default_denies: bool = true; Kind::Boolean;
     }
 }

@@ -53,7 +53,7 @@ pub struct FindRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1))]
     pub name: Option<String>,
-    /// Globs such as `*.rs` or `!tests/`; the last one that matches a file decides.
+    /// Globs such as `*.rs` or `!tests/`; the last one that matches decides.
     #[serde(default)]
     pub globs: Vec<String>,
     /// File types, such as `rust`.
@@ -63,11 +63,11 @@ pub struct FindRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("default" = "."))]
     pub path: Option<String>,
-    /// Order of the files; by default `score` with `name`, else `path`.
+    /// Default: `score` with `name`, else `path`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Sort")]
     pub sort: Option<Sort>,
-    /// Maximum number of files in the response.
+    /// Maximum files in the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1), extend("default" = 100))]
     pub max_results: Option<u64>,
@@ -81,7 +81,7 @@ pub struct FindRequest {
     /// Include ignored files.
     #[serde(default)]
     pub no_ignore: bool,
-    /// Time limit in milliseconds.
+    /// Time limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub timeout_ms: Option<u64>,

@@ -37,15 +37,14 @@ pub(super) const MAX_CONTEXT_LINES: u64 = 1_000;
 pub struct FilesRequest {
     /// The directory to search; if empty, the working directory.
     pub path: String,
-    /// The text or regular expression to search for.
+    /// The text or regular expression.
     #[schemars(length(min = 1))]
     pub query: String,
-    /// How to search: `exact` for literal text, `regex` for a regular expression, `fuzzy` also for
-    /// similar text.
+    /// `exact`: literal text; `regex`: regular expression; `fuzzy`: also similar text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Mode", extend("default" = "exact"))]
     pub mode: Option<Mode>,
-    /// Whether case matters; `smart`: only if the query has an uppercase ASCII letter.
+    /// `smart`: sensitive if the query has an uppercase ASCII letter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Case", extend("default" = "smart"))]
     pub case: Option<Case>,
@@ -56,27 +55,27 @@ pub struct FilesRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub max_depth: Option<u64>,
-    /// Maximum number of matches in the response.
+    /// Maximum matches in the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub max_results: Option<u64>,
-    /// Maximum number of matches per file.
+    /// Maximum matches per file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub max_matches_per_file: Option<u64>,
-    /// Maximum size of a file in bytes; larger files are skipped and listed in `errors`.
+    /// Larger files are skipped and listed in `errors`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub max_file_size_bytes: Option<u64>,
-    /// Maximum number of files to search.
+    /// Maximum files to search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub max_files: Option<u64>,
-    /// Number of lines shown before and after each match.
+    /// Context lines before and after each match.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub context_lines: u64,
-    /// Search files and directories whose names start with a dot.
+    /// Search hidden files and directories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool", extend("default" = false))]
     pub include_hidden: Option<bool>,
@@ -88,7 +87,7 @@ pub struct FilesRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool", extend("default" = true))]
     pub respect_gitignore: Option<bool>,
-    /// Only search files that match one of these globs.
+    /// Search only files that match one of these globs.
     #[serde(default)]
     pub include_globs: Vec<String>,
     /// Skip files that match one of these globs.
