@@ -331,7 +331,7 @@ fn check(name: &str, scope: &ScopeConfig) -> Result<(), String> {
     let (dataset, sqlite) = (scope.kind.is_dataset(), scope.kind == ScopeKind::Sqlite);
     match (&scope.table, &scope.primary_key) {
         (_, None) if dataset => {
-            Err("needs primary_key, the column or field that tells records apart".to_string())
+            Err("needs primary_key, the column or field that identifies a record".to_string())
         }
         (None, _) if sqlite => Err("needs table, the table of the database".to_string()),
         (Some(_), _) if !sqlite => {

@@ -55,29 +55,29 @@ const RESOURCES: [(&str, &str, &str); 3] = [
     (
         "forge-search://status",
         "status",
-        "The index and whoever keeps it up to date: state, snapshot, sizes, budgets, latencies",
+        "The state of the index and of the process that updates it: snapshot, sizes, budgets, latencies",
     ),
     (
         "forge-search://health",
         "health",
-        "Checks of the index, its budgets and its surroundings, each with what to do",
+        "Checks of the index, its budgets and its environment, each with a remedy",
     ),
     (
         "forge-search://explain/last",
         "explain-last",
-        "What the index did for the last call of Search: the plan, how many files were left out, and why not more",
+        "How the last call of Search used the index: the plan, how many files were excluded, and why not more",
     ),
 ];
 
 /// The instructions that agents get at the start of a session.
 const INSTRUCTIONS: &str = "\
-Exact, ordered search of this source tree that sees every edit made before the call. Lines are \
-grouped by file: the path, then `12:a matching line` and `13-a line of context`. Paths are relative \
-to the first root, which is searched by default; other roots have absolute paths. Anything that is \
-missing is said in a last line in brackets, such as `[truncated: ...]` or `[timed out ...]`: narrow \
-the search, or raise the limit that it names. Without such a line the answer is complete for the \
-files that are searched: those that are not hidden, ignored, binary, denied or too large. Errors \
-have a stable code before the colon.";
+Exact search of this source tree, in a fixed order. It sees every edit made before the call. Lines \
+are grouped by file: the path, then `12:a matching line` and `13-a line of context`. Paths are \
+relative to the first root, which is searched by default; paths in other roots are absolute. If \
+something is missing, a last line in brackets says so, such as `[truncated: ...]` or \
+`[timed out ...]`: narrow the search, or raise the limit that it names. Without such a line, the \
+answer is complete, except for hidden, ignored, binary, denied and too large files. Errors start \
+with a stable code and a colon.";
 
 /// An MCP server over the trees that a client's roots select.
 pub struct Server {
