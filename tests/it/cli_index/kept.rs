@@ -376,7 +376,7 @@ fn verify_finds_an_index_that_is_in_the_place_of_another() {
     let ran = world.run(&["index", "verify", "--all"]);
     assert_eq!(ran.status, 2);
     assert!(
-        ran.out.contains("belongs into another directory"),
+        ran.out.contains("belongs to another directory"),
         "{}",
         ran.out
     );
@@ -599,7 +599,7 @@ fn what_is_in_the_place_of_an_index_is_named_with_what_to_do() {
     let ran = world.run(&["index", "build", "--set", &format!("index_path={mine:?}")]);
     assert_eq!(ran.status, 2);
     for part in [
-        "not a directory; choose another one",
+        "not a directory; choose another path",
         "index_path in [tools.search]",
     ] {
         assert!(ran.err.contains(part), "{part}: {}", ran.err);

@@ -395,7 +395,7 @@ fn ggrep_a_build_that_is_refused_is_told() {
     );
     let (severity_of, message) = severity(&found, "disk_store");
     assert!(
-        severity_of == "warn" && message.contains("raise that"),
+        severity_of == "warn" && message.contains("raise the limit"),
         "{found}"
     );
     let kept: Vec<_> = walk(&cache.path().join("index"))
