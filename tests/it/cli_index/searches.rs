@@ -345,7 +345,7 @@ fn explain_shows_the_plan_and_what_it_leaves() {
         (&["greet", "--index", "off"], "indexing is off"),
         (&["greet", "notes.txt"], "is a file"),
         (&["greet", "/etc/hostname"], "is a file"),
-        (&["pub", "-g", "other.rs"], "no file could be left out"),
+        (&["pub", "-g", "other.rs"], "no file could be skipped"),
     ] {
         let report = explained(args);
         let reason = report["reason"]
