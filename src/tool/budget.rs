@@ -206,7 +206,8 @@ fn too_small<D: Draft>(draft: &D, budget: usize) -> ToolError {
     let results = D::RESULTS;
     DenialReason::LimitsExceeded {
         message: format!(
-            "not even a response without {results} fits {budget} bytes; it needs {room}. Allow more output"
+            "a response without {results} needs {room} bytes already, but only {budget} are \
+             allowed. Allow more output"
         ),
     }
     .into()

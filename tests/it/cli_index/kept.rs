@@ -84,7 +84,7 @@ fn what_can_not_be_listed_is_said_and_no_search_leaves_files_out() {
     let ran = with(&["index", "build"]);
     assert_eq!(ran.status, 2);
     assert!(ran.out.contains("5 indexed"), "{}", ran.out);
-    for part in ["dangling: ", "no search leaves files out"] {
+    for part in ["dangling: ", "no search skips files"] {
         assert!(ran.err.contains(part), "{part}: {}", ran.err);
     }
     let report = with(&["index", "build", "--json"]).json();
@@ -169,7 +169,7 @@ fn an_index_that_would_not_be_kept_is_not_built() {
     for (setting, parts) in [
         (
             "index_storage=memory",
-            ["would end with this command", "index_storage"],
+            ["would not outlive this command", "index_storage"],
         ),
         (
             inside.as_str(),
@@ -491,7 +491,7 @@ fn clear_removes_what_an_unfinished_build_left() {
         );
         let ran = world.run(args).ok();
         assert!(
-            ran.out.contains("what an unfinished build left"),
+            ran.out.contains("the remains of an unfinished build"),
             "{}",
             ran.out
         );

@@ -552,8 +552,12 @@ fn mcp_what_can_not_be_served_is_said_at_once() {
     let home = place.dir().join("home");
     fs::create_dir_all(&home).unwrap();
     for (dir, args, said) in [
-        (PathBuf::from("/"), &["mcp"][..], "name it with --root"),
-        (home, &["mcp"], "name it with --root"),
+        (
+            PathBuf::from("/"),
+            &["mcp"][..],
+            "name the tree with --root",
+        ),
+        (home, &["mcp"], "name the tree with --root"),
         (place.root(), &["mcp", "--root", "nowhere"], "nowhere"),
         (
             place.root(),

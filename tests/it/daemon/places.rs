@@ -164,7 +164,7 @@ fn ggrep_stop_says_whose_the_daemon_is_that_it_does_not_end() {
     let said = text(&refused.stderr);
     assert!(!said.contains("leave out"), "{said}");
     assert!(
-        said.contains("--set that it was started with") && said.contains(socket),
+        said.contains("--set with which it was started") && said.contains(socket),
         "{said}"
     );
     ok(&place.ggrep(&["stop", "--socket", socket, "--set", "threads=1"]));
