@@ -235,7 +235,7 @@ pub fn exposition(counts: &Counts, running: usize, waiting: usize) -> String {
     metric(
         "queries_total",
         "counter",
-        "Queries by how they ended.",
+        "Queries by outcome.",
         &by_outcome,
     );
     metric(
@@ -247,13 +247,13 @@ pub fn exposition(counts: &Counts, running: usize, waiting: usize) -> String {
     metric(
         "queries_in_flight",
         "gauge",
-        "Queries that run.",
+        "Running queries.",
         &plain(running as u64),
     );
     metric(
         "query_queue_depth",
         "gauge",
-        "Queries that wait.",
+        "Waiting queries.",
         &plain(waiting as u64),
     );
     let seconds = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
@@ -262,7 +262,7 @@ pub fn exposition(counts: &Counts, running: usize, waiting: usize) -> String {
     metric(
         "slow_query_threshold_seconds",
         "gauge",
-        "From how long on a query is a slow one.",
+        "Time from which a query counts as slow.",
         &sums(after),
     );
     let stages = counts
@@ -278,7 +278,7 @@ pub fn exposition(counts: &Counts, running: usize, waiting: usize) -> String {
     metric(
         "query_seconds_total",
         "counter",
-        "Time that queries have taken, waiting included.",
+        "Time that queries have taken, including waiting.",
         &sums(counts.took_us),
     );
     let quantiles = [("0.5", counts.p50_us), ("0.95", counts.p95_us)];
@@ -289,7 +289,7 @@ pub fn exposition(counts: &Counts, running: usize, waiting: usize) -> String {
     metric(
         "query_seconds",
         "gauge",
-        "What the last queries took.",
+        "Time of the last queries, as quantiles.",
         &known,
     );
     out

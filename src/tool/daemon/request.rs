@@ -342,7 +342,7 @@ impl Request {
         let asked = Asked::from_fields(fields).map_err(refused)?;
         if asked == Asked::Cancel && id.is_none() {
             return Err(Refused::new(
-                "cancel lacks request_id, the id of the request that is to end",
+                "cancel lacks request_id, the id of the request to cancel",
             ));
         }
         Ok(Request { id, asked })

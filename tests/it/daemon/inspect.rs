@@ -283,7 +283,7 @@ fn ggrep_health_counts_tombstones_and_files_that_git_does_not_know() {
             "{message}"
         );
         assert!(
-            message.ends_with("those that are not hidden is found"),
+            message.ends_with("find text in those that are not hidden"),
             "{message}"
         );
     }

@@ -358,7 +358,7 @@ fn mcp_roots_that_are_none_of_this_machine_and_a_client_that_is_gone() {
     let answer = wire.answer(1);
     assert_eq!(answer["result"]["isError"], true, "{answer}");
     let said = answer["result"]["content"][0]["text"].as_str().unwrap();
-    assert!(said.contains("it is gone"), "{said}");
+    assert!(said.contains("the client has disconnected"), "{said}");
     assert_eq!(wire.end().0, Some(0));
 }
 

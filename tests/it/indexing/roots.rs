@@ -46,10 +46,10 @@ fn fr_lsi_idx_root_01_what_can_be_no_root_is_rejected_with_a_diagnostic() {
     let rejected = opened.indexes().rejected();
     for (path, why) in [
         ("missing", "No such file"),
-        ("nine.txt", "no directory"),
+        ("nine.txt", "not a directory"),
         (".hidden", "denied by the pattern **/.hidden/**"),
-        ("/:", "outside of the allowed roots"),
-        ("..", "outside of the allowed roots"),
+        ("/:", "outside the allowed roots"),
+        ("..", "outside the allowed roots"),
     ] {
         let named = rejected
             .iter()
