@@ -151,8 +151,8 @@ fn too_short(shortest: usize, level: u32) -> String {
         ),
     };
     format!(
-        "fuzzy level {level} allows as many edits as the shortest match of the pattern has characters ({shortest}), so that every line would \
-         match; {most}"
+        "fuzzy level {level} allows as many edits as the shortest match of the pattern has \
+         characters ({shortest}), so every line would match; {most}"
     )
 }
 

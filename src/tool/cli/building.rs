@@ -90,7 +90,7 @@ pub(super) fn before_search(
         Err(BuildError::Stopped) => Err(setup.signals.failure(ToolError::Cancelled)),
         Err(error) => {
             complain(&format!(
-                "{} could not be indexed, so everything is searched: {error}",
+                "{} could not be indexed, so the search reads the whole tree: {error}",
                 root.display()
             ));
             Ok(())

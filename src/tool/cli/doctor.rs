@@ -124,8 +124,8 @@ fn examine(args: &DoctorArgs, environment: &Environment, setup: &Setup) -> Repor
         problems.push(Problem {
             place: "engines".to_string(),
             message:
-                "no engine can be used under this configuration; install one of the above, or set \
-                      backend = \"embedded\" in [tools.search]"
+                "no engine can be used with this configuration; install one of the above, or set \
+                 backend = \"embedded\" in [tools.search]"
                     .to_string(),
         });
     }

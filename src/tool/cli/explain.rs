@@ -230,7 +230,7 @@ impl Explained {
         if let Some(plan) = &explanation.plan {
             match &plan.requires {
                 Some(requires) => {
-                    let heading = format!("a file must hold {requires}");
+                    let heading = format!("a file must contain {requires}");
                     line(out, "plan", &heading)?;
                     literals(requires, out)?;
                     let different = count(plan.ngrams as u64);
@@ -250,7 +250,7 @@ impl Explained {
             line(
                 out,
                 "output",
-                "a file, which is not searched unless it is named",
+                "a file, which is searched only if its path is given",
             )?;
         }
         if stats.files_too_large > 0 {
@@ -264,7 +264,7 @@ impl Explained {
         line(out, "searched", &self.searched())?;
         let mut confirmed = format!("{} with a match", things(self.confirmed(), "file"));
         if !self.is_complete() {
-            confirmed.push_str("; the search ended before it had looked everywhere");
+            confirmed.push_str("; the search ended before it had searched everything");
         }
         line(out, "confirmed", &confirmed)?;
         if let Some(reason) = self.reason() {

@@ -518,7 +518,7 @@ fn print_status(status: &RootStatus, out: &mut dyn Write) -> io::Result<()> {
     living.try_for_each(|living| print_living(living, &index, out))?;
     match &status.dir {
         Some(dir) => row(out, "in", &show::path(dir))?,
-        None => row(out, "in", "memory of each process")?,
+        None => row(out, "in", "the memory of each process")?,
     }
     let key = &status.key;
     let options = format!(
@@ -551,7 +551,9 @@ fn print_contents(contents: &Contents, out: &mut dyn Write) -> io::Result<()> {
     }
     if contents.changed_files > 0 {
         let changed = show::count(contents.changed_files);
-        files.push_str(&format!("; {changed} changed since, and searched"));
+        files.push_str(&format!(
+            "; {changed} changed since the build, and searched"
+        ));
     }
     row(out, "files", &files)?;
     row(

@@ -89,8 +89,8 @@ fn lines_of(file: &Path, environment: &Environment) -> Result<Vec<String>, ToolE
     read.map_err(|error| wrong(&error.to_string()))?;
     if bytes.len() as u64 > MOST_PATTERN_BYTES {
         return Err(wrong(&format!(
-            "the file has more than {MOST_PATTERN_BYTES} bytes, the most that the patterns of a search may have; \
-             search for a part of them at a time"
+            "the file has more than {MOST_PATTERN_BYTES} bytes, the limit for the patterns of a \
+             search; search for some of them at a time"
         )));
     }
     let text = String::from_utf8(bytes).map_err(|_| wrong("the file is not valid UTF-8"))?;

@@ -74,9 +74,9 @@ const RESOURCES: [(&str, &str, &str); 3] = [
 const INSTRUCTIONS: &str = "\
 Exact, ordered search of this source tree that sees every edit made before the call. Lines are \
 grouped by file: the path, then `12:a matching line` and `13-a line of context`. Paths are relative \
-to the first root, which is searched by default; other roots have absolute paths. Anything that is \
-missing is said in a last line in brackets, such as `[truncated: ...]` or `[timed out ...]`: narrow \
-the search, or raise the limit that it names. Without such a line the answer is complete for the \
+to the first root, which is searched by default; other roots have absolute paths. If results are \
+missing, a last line in brackets says so, such as `[truncated: ...]` or `[timed out ...]`: narrow \
+the search, or raise the limit that it names. Without such a line, the answer is complete for the \
 files that are searched: those that are not hidden, ignored, binary, denied or too large. Errors \
 have a stable code before the colon.";
 

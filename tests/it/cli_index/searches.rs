@@ -287,7 +287,7 @@ fn explain_shows_the_plan_and_what_it_leaves() {
         "insensitive (smart case)",
         world.shown(),
         "COMPLETE",
-        "a file must hold \"fn greet\"",
+        "a file must contain \"fn greet\"",
         "\"fn \"",
         "5 files",
         "4 (80.0 %)",
@@ -390,7 +390,7 @@ fn explain_shows_what_edits_leave_of_the_plan() {
     world.run(&["index", "build"]).ok();
     let ran = world.run(&["explain", "--fuzzy", "1", "fn grete"]).ok();
     for part in [
-        "a file must hold /fn grete/ within 1 edit",
+        "a file must contain /fn grete/ within 1 edit",
         "6 n-grams, of which one edit changes at most three in a row",
         "4 (80.0 %)",
         "1 file with a match",
