@@ -491,7 +491,7 @@ mod tests {
                 FormatErrorKind::Io { .. } | FormatErrorKind::Refused { .. }
             );
             assert!(system || text.contains(';'), "no remedy: {text}");
-            assert!(!text.contains("searches go on"), "{text}");
+            assert!(!text.contains("searches run without"), "{text}");
             let remedy = "`forge-search index clear`";
             assert!(!corrupt || text.contains(remedy), "{text}");
         }

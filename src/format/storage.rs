@@ -320,7 +320,8 @@ fn check_file(meta: &std::fs::Metadata, privacy: Privacy) -> Result<(), FormatEr
     let (owner, user) = (meta.uid(), rustix::process::geteuid().as_raw());
     if owner != user {
         return Err(FormatError::insecure(format!(
-            "belongs to user {owner}, not to user {user} who runs this program; delete it or choose another directory"
+            "belongs to user {owner}, but user {user} runs this program; delete it or choose \
+             another directory"
         )));
     }
     let mode = meta.mode() & 0o7777;

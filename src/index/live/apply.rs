@@ -164,7 +164,10 @@ impl Shared {
         self.check_mounts(&watching);
         if !watching.watcher.is_in_place() {
             let root = self.ground.root().display();
-            let why = format!("{root} was replaced by another directory, which is not watched");
+            let why = format!(
+                "{root} is no longer the watched directory: it was moved, removed or \
+                 replaced"
+            );
             let mut status = self.status();
             status.unwatched.get_or_insert(why);
             status.away = true;

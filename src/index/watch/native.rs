@@ -127,8 +127,8 @@ impl Watcher for NativeWatcher {
         if let Some(mount) = self.mounts.seen_twice(&path) {
             let mount = mount.display();
             return Err(WatchError::Other(format!(
-                "the filesystem mounted at {mount} is also visible elsewhere in the tree, and its \
-                 changes are reported at one place only"
+                "the filesystem mounted at {mount} is also visible elsewhere in the tree, but \
+                 changes are reported at only one place"
             )));
         }
         // Held throughout: one directory at a time.
@@ -184,7 +184,10 @@ impl Watcher for NativeWatcher {
             let root = self.root.display();
             return Err(io::Error::new(
                 io::ErrorKind::NotFound,
-                format!("{root} was replaced by another directory, which is not watched"),
+                format!(
+                    "{root} is no longer the watched directory: it was moved, removed or \
+                     replaced"
+                ),
             ));
         }
         self.cookies.touch(n)

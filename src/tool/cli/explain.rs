@@ -236,7 +236,7 @@ impl Explained {
                     let different = count(plan.ngrams as u64);
                     line(out, "n-grams", &format!("{different} different in total"))?;
                 }
-                None => line(out, "plan", "every file is kept")?,
+                None => line(out, "plan", "every file may match")?,
             }
             for unused in unused(plan) {
                 line(out, "not used", &unused)?;

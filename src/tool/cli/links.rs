@@ -44,7 +44,7 @@ impl FromStr for HyperlinkFormat {
             None => {
                 let names = NAMED.map(|(name, _)| name).join(", ");
                 return Err(format!(
-                    "there is no format of that name; the names are {names}, and anything else is a URL such as {}",
+                    "this is not a known format; give one of {names}, or a URL such as {}",
                     NAMED[1].1
                 ));
             }

@@ -68,7 +68,7 @@ fn patterns(args: &QueryArgs, environment: &Environment) -> Result<Vec<String>, 
     }
     if all.is_empty() && args.file.is_empty() {
         return Err(ToolError::bad_args(
-            "a PATTERN is missing: give one, or one with -e, or a file of patterns with -f; -h has examples",
+            "a PATTERN is missing: give PATTERN, -e PATTERN or -f FILE; -h has examples",
         ));
     }
     Ok(all)
@@ -234,7 +234,7 @@ pub(super) fn query_question(
     let takes_back = |glob: &&String| glob.starts_with("!!");
     if let Some(glob) = args.glob.iter().find(takes_back) {
         return Err(ToolError::bad_args(format!(
-            "-g {glob}: a glob has at most one leading !, which excludes; leave one out"
+            "-g {glob}: a glob has at most one leading !, which excludes files; remove the others"
         )));
     }
     let unrestricted = args.unrestricted;

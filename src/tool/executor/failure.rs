@@ -87,7 +87,7 @@ reasons! {
     /// The manifest has an unknown field.
     FieldUnknown = InvalidQuery, "the manifest has a field other than task_id, capability_id, target_scope, query and max_results";
     /// The query is missing or is no text.
-    QueryNotText = InvalidQuery, "query is missing, is no string, or is not valid UTF-8";
+    QueryNotText = InvalidQuery, "query is missing, is not a string, or is not valid UTF-8";
     /// The query is empty or too long.
     QueryLength = InvalidQuery, "query must have 1 to 4096 code points, without the whitespace \
          around it";

@@ -265,7 +265,7 @@ fn reasons_for_which_an_index_elsewhere_is_not_used_are_shown() {
     let process = Living::start_with(&world, &[], &world.tree);
     let one = until(&world, &process, "UNCERTAIN", Some("WATCHER_DOWN"));
     assert_eq!(one["tracking"], false);
-    assert!(one["why"].as_str().unwrap().contains("cookies"), "{one}");
+    assert!(one["why"].as_str().unwrap().contains("cookie"), "{one}");
     let text = world.run(&["index", "status"]).out;
     assert!(
         text.contains(": UNCERTAIN (WATCHER_DOWN), as of "),

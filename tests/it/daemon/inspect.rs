@@ -567,9 +567,9 @@ fn ggrep_doctor_says_how_the_daemon_is_and_starts_none() {
             .unwrap())
     };
     let shown = below();
-    let around = format!("that of {} runs", place.root().display());
+    let around = format!("the daemon of {} runs", place.root().display());
     assert!(
-        shown.contains("none runs") && shown.contains(&around),
+        shown.contains("not running") && shown.contains(&around),
         "{shown}"
     );
     // A daemon that hangs is a problem, for which `doctor` names a remedy.

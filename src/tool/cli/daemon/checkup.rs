@@ -130,7 +130,7 @@ impl DaemonReport {
         writeln!(out, "\ndaemon")?;
         let socket = escape_controls(&self.socket);
         if !self.running {
-            writeln!(out, "  none runs          (its socket would be {socket})")?;
+            writeln!(out, "  not running        (its socket would be {socket})")?;
             if let Some(around) = &self.around {
                 let around = escape_controls(around);
                 writeln!(

@@ -145,7 +145,7 @@ impl Row {
         let daemon = status.daemon;
         let state = match (daemon.running, daemon.stale) {
             (false, _) => "no daemon runs".to_string(),
-            (true, true) => "the configuration has changed since it began".to_string(),
+            (true, true) => "the configuration has changed since the daemon started".to_string(),
             (true, false) => status.sync.state,
         };
         Some(Row {
