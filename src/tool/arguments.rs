@@ -59,7 +59,7 @@ pub(super) fn parse<T: DeserializeOwned>(tool: ToolName, value: Value) -> Result
     serde_path_to_error::deserialize(Value::Object(fields)).map_err(|error| {
         // The types match the schema, which is generated from this request type.
         let field = error.path();
-        tool.wrong(format!("`{field}` has an invalid value"), &[])
+        tool.wrong(format!("`{field}` has a value that is not allowed"), &[])
     })
 }
 
