@@ -562,7 +562,8 @@ impl Parts {
 pub(super) fn gap_error(gaps: &Gaps, is_named: bool, is_shown: bool) -> Option<String> {
     if let Some(size) = gaps.too_large.filter(|_| is_named) {
         return Some(format!(
-            "the file has {size} bytes, more than max_file_size_bytes, and was not searched; raise that limit"
+            "the file has {size} bytes, more than max_file_size_bytes, and was not searched; raise \
+             the limit"
         ));
     }
     let binary = gaps.binary?;

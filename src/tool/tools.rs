@@ -181,7 +181,7 @@ impl ToolName {
                     false => tool,
                 },
                 message: match message.ends_with(ABSENT) {
-                    true => format!("{message}; name one that does, such as `.`"),
+                    true => format!("{message}; name a path that exists, such as `.`"),
                     false => message,
                 },
             },

@@ -344,7 +344,7 @@ impl Request {
         let asked = Asked::from_fields(fields).map_err(refused)?;
         if asked == Asked::Cancel && id.is_none() {
             return Err(Refused::new(
-                "cancel lacks request_id, the id of the request that is to end",
+                "cancel lacks request_id, the id of the request to cancel",
             ));
         }
         Ok(Request { id, asked })
@@ -384,7 +384,7 @@ impl Asked {
         let bare = |asked: Asked| match fields.keys().next() {
             None => Ok(asked),
             Some(field) => Err(Refused::new(format!(
-                "unknown field `{}`; {kind} takes none",
+                "unknown field `{}`; {kind} takes no fields",
                 shown(field)
             ))),
         };
@@ -441,7 +441,7 @@ impl<'de> Deserialize<'de> for Once {
                 let mut seen = BTreeSet::new();
                 while let Some((name, IgnoredAny)) = map.next_entry::<String, IgnoredAny>()? {
                     if let Some(name) = seen.replace(name) {
-                        let message = format!("the field `{}` is there twice", shown(&name));
+                        let message = format!("the field `{}` occurs twice", shown(&name));
                         return Err(A::Error::custom(message));
                     }
                 }
@@ -607,13 +607,13 @@ mod tests {
             r#"{"type":"search","query":"x","qu\u0065ry":"y"}"#,
         ] {
             let refused = Request::parse(text.as_bytes()).unwrap_err();
-            assert!(refused.message.contains("is there twice"), "{refused}");
+            assert!(refused.message.contains("occurs twice"), "{refused}");
         }
         let hello =
             r#"{"protocol_version":1,"store_id":"a","config_fingerprint":"c","store_id":"b"}"#;
         let refused = Hello::parse(hello.as_bytes()).unwrap_err();
         assert!(
-            refused.message.contains("`store_id` is there twice"),
+            refused.message.contains("`store_id` occurs twice"),
             "{refused}"
         );
         let long = "x".repeat(100_000);

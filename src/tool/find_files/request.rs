@@ -134,8 +134,8 @@ impl FindRequest {
             _ => {}
         }
         if self.name.is_none() && self.sort == Some(Sort::Score) {
-            let message = "`sort` is \"score\" without `name`, by which paths are rated; give one, or \
-                           sort by \"path\" or \"modified\"";
+            let message = "`sort` is \"score\", which rates paths by `name`, but `name` is \
+                 missing; give it, or sort by \"path\" or \"modified\"";
             return Err(TOOL.wrong(message, &[("sort", "score".into())]));
         }
         arguments::check_globs(TOOL, "globs", &self.globs)

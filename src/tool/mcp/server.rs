@@ -173,7 +173,7 @@ impl Server {
         let mut ended = self.client.ended.subscribe();
         let mut roots = tokio::select! {
             roots = self.roots.lock() => roots,
-            _ = ended.wait_for(|ended| *ended) => return Err(unlisted("it is gone")),
+            _ = ended.wait_for(|ended| *ended) => return Err(unlisted("the client has disconnected")),
             () = context.ct.cancelled() => return Err(ToolError::Cancelled),
         };
         // A request that waited for the same question fails with it.
@@ -188,7 +188,7 @@ impl Server {
         }
         let listed = tokio::select! {
             listed = timeout(PATIENCE, context.peer.list_roots()) => listed,
-            _ = ended.wait_for(|ended| *ended) => return Err(unlisted("it is gone")),
+            _ = ended.wait_for(|ended| *ended) => return Err(unlisted("the client has disconnected")),
             () = context.ct.cancelled() => return Err(ToolError::Cancelled),
         };
         let why = match listed {
@@ -198,7 +198,7 @@ impl Server {
                 return Ok(named);
             }
             Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("it did not answer within {PATIENCE:?}"),
+            Err(_) => format!("the client did not answer within {PATIENCE:?}"),
         };
         *self.unlisted() = Some((Instant::now(), why.clone()));
         Err(unlisted(&why))
@@ -270,9 +270,7 @@ impl Server {
             "forge-search://health" => blocking(move || tree.health()).await?,
             _ => {
                 let Some(last) = self.last().clone() else {
-                    return Ok(
-                        json!({"pattern": null, "reason": "nothing was searched for with Search yet"}),
-                    );
+                    return Ok(json!({"pattern": null, "reason": "Search was not called yet"}));
                 };
                 blocking(move || tree.explain(&last)).await?
             }
@@ -465,7 +463,7 @@ fn unlisted(why: &str) -> ToolError {
     ToolError::ExecutionFailed {
         tool: "roots/list".to_string(),
         message: format!(
-            "the client has roots and did not say which, so nothing was searched: {why}"
+            "the client has roots but did not list them, so nothing was searched: {why}"
         ),
     }
 }
@@ -477,7 +475,7 @@ async fn blocking<T: Send + 'static>(
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|_| ToolError::ExecutionFailed {
         tool: "mcp".to_string(),
-        message: "the call ended in an unexpected way; please report how to repeat it".to_string(),
+        message: "the call ended unexpectedly; please report how to reproduce it".to_string(),
     })
 }
 

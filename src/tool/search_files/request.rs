@@ -155,8 +155,8 @@ impl FilesRequest {
         arguments::check_positive(TOOL, &positive)?;
         if let (false, Some(depth @ 2..)) = (self.recursive, self.max_depth) {
             let message = format!(
-                "`recursive` is false and `max_depth` is {depth}: without subdirectories the depth is 1; \
-                 leave one of them out"
+                "`recursive` is false and `max_depth` is {depth}, but without subdirectories the \
+                 depth is 1; leave out one of the two fields"
             );
             return Err(TOOL.wrong(message, &[("max_depth", depth.into())]));
         }

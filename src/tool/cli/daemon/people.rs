@@ -160,8 +160,8 @@ pub(super) fn remark(success: &Success) {
         let limit = match hit.code.as_str() {
             "max_results" => "--limit",
             "per_file" => "--per-file",
-            "max_hits_per_file" => "the most hits of a file",
-            "max_query_terms" => "the most words of a question",
+            "max_hits_per_file" => "the limit of hits per file",
+            "max_query_terms" => "the limit of words per question",
             key => key,
         };
         let message = format!("limited by {limit} ({}{seen})", hit.limit);
