@@ -77,7 +77,7 @@ pub(crate) fn for_ripgrep(pattern: &Pattern) -> Result<Asked, String> {
     match depth {
         Ok(_) => Ok(Asked::Expression(text)),
         Err(error) => Err(format!(
-            "the expression can't be handed over: {}",
+            "the expression can't be passed to the program: {}",
             error.kind()
         )),
     }
@@ -95,7 +95,7 @@ pub(crate) fn for_ugrep(pattern: &Pattern) -> Result<Asked, String> {
         Required::Nothing => Ok(Asked::Nothing),
         Required::Literals(literals) => Ok(Asked::Expression(required::write(&literals))),
         Required::Unknown => Err(format!(
-            "no literal of at least {} bytes was found that every match of it holds",
+            "no literal of at least {} bytes was found in every match",
             required::SHORTEST
         )),
     }
@@ -104,8 +104,8 @@ pub(crate) fn for_ugrep(pattern: &Pattern) -> Result<Asked, String> {
 fn check_length(text: &str) -> Result<(), String> {
     if text.len() > ARGUMENT_LIMIT {
         return Err(format!(
-            "it is {} bytes long when written out and only {ARGUMENT_LIMIT} can be handed over; shorten \
-             it, or search for its parts one after the other",
+            "it is {} bytes long when written out, more than the {ARGUMENT_LIMIT} that a program \
+             can be passed; shorten it, or search for its parts one after the other",
             text.len()
         ));
     }

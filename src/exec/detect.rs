@@ -153,7 +153,8 @@ pub enum Unusable {
         path: PathBuf,
     },
     /// The program could not be run, or `--version` failed.
-    #[error("{} did not say its version: {reason}; reinstall {tool}, or configure the path of another one", path.display())]
+    #[error("{} did not print its version: {reason}; reinstall {tool}, or configure the path of \
+         another program", path.display())]
     Broken {
         /// The program that is looked for.
         tool: Tool,
@@ -163,7 +164,7 @@ pub enum Unusable {
         reason: String,
     },
     /// The output of `--version` is not that of this program.
-    #[error("{} is not {tool}: it says {said:?}; configure the path of {tool}'s program", path.display())]
+    #[error("{} is not {tool}: it printed {said:?}; configure the path of {tool}'s program", path.display())]
     NotRecognised {
         /// The program that is looked for.
         tool: Tool,
@@ -183,7 +184,8 @@ pub enum Unusable {
         found: Version,
     },
     /// The program did not end within [`VERSION_TIMEOUT`].
-    #[error("{} did not say its version within {} s; check that it starts by itself, or configure another one", path.display(), VERSION_TIMEOUT.as_secs())]
+    #[error("{} did not print its version within {} s; check that the program starts, or configure \
+         another program", path.display(), VERSION_TIMEOUT.as_secs())]
     TimedOut {
         /// The program that is looked for.
         tool: Tool,
@@ -331,7 +333,7 @@ fn first_line(tool: Tool, path: &Path, deadline: &Deadline) -> Result<(String, E
         });
     }
     let Some(exit) = ended.exit else {
-        return Err(broken("it could not be waited for".to_string()));
+        return Err(broken("waiting for it failed".to_string()));
     };
     let answer = String::from_utf8_lossy(&answer);
     Ok((answer.lines().next().unwrap_or_default().to_string(), exit))

@@ -419,21 +419,19 @@ fn compile(field: &'static str, globs: &[String]) -> Result<Option<Gitignore>, G
     let refuse = |message: String| Err(GlobError { field, message });
     if field == INCLUDE && globs.iter().all(|glob| glob.starts_with('!')) {
         return refuse(format!(
-            "{} only takes back, so the list matches nothing; a leading ! undoes an earlier glob of the same \
-             list. Give globs without !, in the list of those to be left out if that is meant",
+            "{} starts with !, which undoes an earlier glob of the same list, so the list matches \
+             nothing; give globs without !, in the list of excluded globs to leave files out",
             globs.join(", ")
         ));
     }
     let mut all = GitignoreBuilder::new("");
     for glob in globs {
         if glob.trim().is_empty() {
-            return refuse(
-                "a glob is empty; leave it out or write what to match, such as *.rs".into(),
-            );
+            return refuse("a glob is empty; remove it or write a pattern, such as *.rs".into());
         }
         if glob.contains('\n') {
             return refuse(format!(
-                "the glob {glob:?} holds a line feed; give each glob as an entry of its own"
+                "the glob {glob:?} contains a line feed; give each glob as a separate entry"
             ));
         }
         // The gitignore parser accepts an unclosed class as a name. In a request it is a mistake.
@@ -663,7 +661,7 @@ mod tests {
             ("  ", "empty"),
             ("#x", "comment"),
             ("a[", "invalid"),
-            ("!a", "only takes back"),
+            ("!a", "undoes an earlier glob"),
         ] {
             let error = globs(&[include], &[]).unwrap_err();
             assert_eq!(error.field, "include_glob");

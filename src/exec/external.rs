@@ -225,7 +225,7 @@ impl ExternalWorker {
                     break;
                 }
                 if path.len() > ARGUMENT_LIMIT {
-                    plan = self.instead("the path is too long to be handed over");
+                    plan = self.instead("the path is too long to be passed to the program");
                 } else {
                     chunk.asked.push((chunk.plans.len(), path));
                 }
@@ -417,8 +417,7 @@ impl Run<'_> {
             }
             (Format::Noted | Format::Plain, Ordered::Unknown) => self.searcher.search_file(file),
             (..) => {
-                let what =
-                    "it left out lines of a file, and those that it reported were in no order";
+                let what = "it reported only a part of the lines of a file, and out of order";
                 return Err(self.external.failed(what, None));
             }
         })
@@ -464,14 +463,14 @@ impl Run<'_> {
             Completion::BackendError => {
                 let what = match (garbled, ended.exit) {
                     (Some(Garbled(what)), _) => {
-                        format!("it wrote something else than reports ({what})")
+                        format!("its output is not in the expected format ({what})")
                     }
                     (None, Some(Exit::Code(0))) => {
-                        "it ended with exit code 0 without reporting a line, or although it gave up"
+                        "it ended with exit code 0 without reporting a line, or after an error"
                             .to_string()
                     }
                     (None, Some(exit)) => format!("it ended with {exit}"),
-                    (None, None) => "it could not be waited for".to_string(),
+                    (None, None) => "waiting for it failed".to_string(),
                 };
                 Err(self.external.failed(&what, Some(stderr.into_owned())))
             }

@@ -139,7 +139,11 @@ impl Git<'_> {
         }
         match self.any_unfiltered(&found.perhaps, &harmless, &deadline)? {
             true => Ok(true),
-            false => Err("files differ to which filters belong, and these are not run".to_string()),
+            false => Err(
+                "files with git filters seem changed, and filters are not run to compare \
+                 them"
+                    .to_string(),
+            ),
         }
     }
 
@@ -219,7 +223,7 @@ impl Git<'_> {
         // With an empty or broken `.git`, git would use another repository, for example that of a
         // parent directory.
         if real(Path::new(&dir))? != real(self.dir)? {
-            return Err("git takes another repository for that of the tree".to_string());
+            return Err("git uses another repository than the tree's".to_string());
         }
         let names = self.read(&["config", "--list", "--name-only", "-z"], deadline)?;
         let mut harmless = Harmless::default();
@@ -233,7 +237,7 @@ impl Git<'_> {
             // Git splits a `-c` argument at the first `=`, so a filter with `=` in its name could
             // not be turned off.
             if name.contains(&b'=') {
-                return Err("a filter in git's settings has a name with `=`".into());
+                return Err("git's settings have a filter with `=` in its name".into());
             }
             let setting = os(&[name, b"=", value].concat());
             harmless.settings.extend(["-c".into(), setting]);
@@ -302,13 +306,13 @@ impl Git<'_> {
     fn succeeded(&self, ended: &Ended) -> Result<(), String> {
         match (ended.interrupted, ended.exit) {
             (Some(_), _) => Err(format!(
-                "it took longer than {:?}, or said too much",
+                "git took longer than {:?}, or printed too much",
                 self.time
             )),
             (None, Some(Exit::Code(0))) => Ok(()),
             (None, _) => {
                 let said = String::from_utf8_lossy(&ended.stderr);
-                Err(said.lines().next().unwrap_or("it failed").to_string())
+                Err(said.lines().next().unwrap_or("git failed").to_string())
             }
         }
     }

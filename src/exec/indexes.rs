@@ -209,8 +209,8 @@ impl Indexes {
     pub fn unwritable(&self) -> Option<String> {
         let error = self.store()?.check_writable().err()?;
         Some(format!(
-            "{error}; so no index there can be built or brought up to date. Make it writable, or set index_path in \
-             [tools.search] to a directory that is"
+            "{error}; so indexes there can't be built or updated. Make the directory writable, or \
+             set index_path in [tools.search] to a writable directory"
         ))
     }
 

@@ -53,8 +53,8 @@ impl LiteralSet {
         let bytes: usize = literals.iter().map(String::len).sum();
         if bytes > SET_LIMIT {
             return Err(PatternError::new(format!(
-                "the patterns have {bytes} bytes together, more than the {SET_LIMIT} that a search may have; \
-                 search for a part of them at a time"
+                "the patterns have {bytes} bytes together, more than the {SET_LIMIT} allowed in a \
+                 search; search for some of them at a time"
             )));
         }
         if let Some(nth) = literals.iter().position(|one| one.contains('\n')) {
@@ -79,7 +79,7 @@ impl LiteralSet {
             .ascii_case_insensitive(fold != Fold::Sensitive)
             .build(shown)
             .map_err(|error| {
-                PatternError::new(format!("the patterns are too many together: {error}"))
+                PatternError::new(format!("the patterns are too large together: {error}"))
             })?;
         let of_line = |text: &Vec<u8>| match fold {
             Fold::Sensitive => text.clone(),

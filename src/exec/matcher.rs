@@ -75,7 +75,7 @@ impl LineMatcher {
     pub fn of(query: &Query) -> Result<LineMatcher, PatternError> {
         if query.fuzzy.is_some() && query.pattern.literals().is_some() {
             return Err(PatternError::new(
-                "so many patterns can't be searched for approximately; search for fewer at a time"
+                "these are too many patterns for a fuzzy search; search for fewer at a time"
                     .to_string(),
             ));
         }

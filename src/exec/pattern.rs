@@ -184,8 +184,8 @@ impl Pattern {
     ) -> Result<Pattern, PatternError> {
         if text.len() > PATTERN_LIMIT {
             return Err(PatternError::new(format!(
-                "the pattern is {} bytes long, more than the {PATTERN_LIMIT} that are allowed; search for a part of \
-                 it that is rare",
+                "the pattern is {} bytes long, more than the allowed {PATTERN_LIMIT}; search for a \
+                 rare part of it",
                 text.len()
             )));
         }
@@ -212,8 +212,8 @@ impl Pattern {
             .map_err(|error| explain_translation_error(text, &expression, &error))?;
         if has_line_feed(&hir) {
             return Err(PatternError::new(
-                "the pattern contains a line feed, but a match lies within one line; search for a part \
-                 that stands on one line, or search for each line on its own"
+                "the pattern contains a line feed, but a match lies within one line; search for a \
+                 part on one line, or for each line separately"
                     .to_string(),
             ));
         }
@@ -409,8 +409,9 @@ fn explain_parse_error(text: &str, error: &ast::Error) -> PatternError {
 
 fn no_backreferences(construct: &str, at: usize) -> String {
     format!(
-        "backreferences (`{construct}`, at byte {at}) are not supported: expressions are matched in linear \
-         time; write the alternatives out, as in (aa|bb), or search for the repeated part and filter"
+        "backreferences (`{construct}`, at byte {at}) are not supported: expressions are matched \
+         in linear time; write out the alternatives, as in (aa|bb), or search for the repeated \
+         part and filter"
     )
 }
 

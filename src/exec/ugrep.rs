@@ -89,13 +89,15 @@ impl Ugrep {
         }
         let Some(text) = literal(&query.pattern) else {
             return lacking(
-                "ugrep matches only literals approximately; search for the pattern as a text, leave fuzzy search out, or configure the engine embedded",
+                "ugrep supports fuzzy search only for literals; search for the pattern as a text, \
+                 search exactly, or configure the engine embedded",
             );
         };
         // ugrep takes a carriage return as the end of the pattern.
         if text.contains(['\0', '\r']) || text.len() > asked::ARGUMENT_LIMIT {
             return lacking(
-                "the pattern can't be handed over to ugrep; leave NUL and carriage return out, or shorten it",
+                "the pattern can't be passed to ugrep; remove NUL and carriage return, or shorten \
+                 it",
             );
         }
         if text.chars().count() <= usize::from(level) {
@@ -153,7 +155,7 @@ impl Engine for Ugrep {
             Some(Fuzziness::Edits(level)) => self.approximate(&query, level)?,
             Some(Fuzziness::Score(_)) => {
                 return Err(EngineError::NotCapable(
-                    "ugrep can't look for what is similar enough; configure the engine embedded"
+                    "ugrep does not support search by similarity; configure the engine embedded"
                         .to_string(),
                 ));
             }

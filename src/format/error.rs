@@ -27,10 +27,10 @@ struct Inner {
 #[non_exhaustive]
 pub enum FormatErrorKind {
     /// The file does not start with the magic bytes.
-    #[error("not a file of an index: it does not start with the expected bytes")]
+    #[error("not an index file: it does not start with the expected bytes")]
     NotOurs,
     /// A file of an index, but of another kind than expected.
-    #[error("a file of kind {found} where kind {expected} belongs")]
+    #[error("an index file of kind {found}, but kind {expected} was expected")]
     WrongKind {
         /// The code of the expected kind.
         expected: u32,
@@ -289,20 +289,18 @@ impl FormatError {
                 "; use the newer program, or delete the index with `forge-search index clear`"
             }
             FormatErrorKind::OverLimit { .. } => {
-                "; leave a part of the tree out, by ignore files or denied patterns"
+                "; exclude a part of the tree with ignore files or denied patterns"
             }
             FormatErrorKind::Io { ref source, .. } if is_in_the_way(source.kind()) => {
-                "; what is there is not of an index: move it out of the way"
+                "; this path does not belong to an index: move it out of the way"
             }
             FormatErrorKind::Io { ref source, .. } => remedy_of(source),
             // A bug of this program; the user can do nothing.
             FormatErrorKind::Refused { .. } => "",
-            FormatErrorKind::Locked { .. } => "; try again when it has finished",
+            FormatErrorKind::Locked { .. } => "; try again when that process has finished",
             // The problem includes the remedy.
             FormatErrorKind::Insecure { .. } => "",
-            _ => {
-                "; the index is built anew at the next opportunity, `forge-search index clear` deletes it"
-            }
+            _ => "; the next build replaces the index, `forge-search index clear` deletes it",
         }
     }
 }
@@ -313,7 +311,7 @@ fn remedy_of(error: &io::Error) -> &'static str {
 
     match error.kind() {
         K::StorageFull | K::QuotaExceeded => "; free some space there, or choose another directory",
-        K::FileTooLarge => "; raise the limit of the size of files (`ulimit -f`)",
+        K::FileTooLarge => "; raise the limit on file size (`ulimit -f`)",
         K::ReadOnlyFilesystem | K::PermissionDenied => {
             "; allow this user to write there, or choose another directory"
         }
@@ -493,7 +491,7 @@ mod tests {
                 FormatErrorKind::Io { .. } | FormatErrorKind::Refused { .. }
             );
             assert!(system || text.contains(';'), "no remedy: {text}");
-            assert!(!text.contains("searches go on"), "{text}");
+            assert!(!text.contains("searches run without"), "{text}");
             let remedy = "`forge-search index clear`";
             assert!(!corrupt || text.contains(remedy), "{text}");
         }

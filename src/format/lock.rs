@@ -151,14 +151,14 @@ fn check_dir(dir: &Path, privacy: Privacy) -> Result<(), FormatError> {
     const SHARED: u32 = 0o077;
 
     let user = rustix::process::geteuid().as_raw();
-    let look = |e| FormatError::io("look at the directory", e);
+    let look = |e| FormatError::io("read the metadata of the directory", e);
     let own = |meta: &fs::Metadata, what: &str| {
         if privacy == Privacy::Waived || meta.uid() == user {
             return Ok(());
         }
         let owner = meta.uid();
         Err(FormatError::insecure(format!(
-            "{what} of user {owner}, not of user {user} who runs this program; choose another directory"
+            "{what} of user {owner}, but user {user} runs this program; choose another directory"
         )))
     };
     // A trailing separator would make the system follow a link here.
@@ -166,13 +166,13 @@ fn check_dir(dir: &Path, privacy: Privacy) -> Result<(), FormatError> {
     let link = fs::symlink_metadata(named).map_err(look)?;
     if link.is_symlink() && privacy == Privacy::Required {
         return Err(FormatError::insecure(
-            "a symbolic link; choose another directory, such as the one that it leads to",
+            "a symbolic link; choose another directory, such as the target of the link",
         ));
     }
     let meta = fs::metadata(dir).map_err(look)?;
     if !meta.is_dir() {
         return Err(FormatError::insecure(
-            "not a directory; choose another one, or move what is there out of the way",
+            "not a directory; choose another path, or move the file there out of the way",
         ));
     }
     own(&meta, "a directory")?;
@@ -188,12 +188,13 @@ fn check_dir(dir: &Path, privacy: Privacy) -> Result<(), FormatError> {
 /// Access control lists are not checked.
 #[cfg(not(unix))]
 fn check_dir(dir: &Path, _privacy: Privacy) -> Result<(), FormatError> {
-    let meta = fs::metadata(dir).map_err(|e| FormatError::io("look at the directory", e))?;
+    let meta =
+        fs::metadata(dir).map_err(|e| FormatError::io("read the metadata of the directory", e))?;
     if meta.is_dir() {
         return Ok(());
     }
     Err(FormatError::insecure(
-        "not a directory; choose another one, or move what is there out of the way",
+        "not a directory; choose another path, or move the file there out of the way",
     ))
 }
 

@@ -61,7 +61,7 @@ impl Paged {
                 let now = self.file.metadata().map_or(0, |meta| meta.len());
                 Err(missing(now.min((start + len).saturating_sub(1) as u64)))
             }
-            Err(error) => Err(FormatError::io("read it", error)),
+            Err(error) => Err(FormatError::io("read the file", error)),
         }
     }
 

@@ -150,7 +150,7 @@ fn remove_companions(disk: &dyn Disk, path: &Path) -> Result<(), FormatError> {
         let companion = with_end(path, end);
         match disk.remove(&companion) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                let fail = FormatError::io("remove what belongs to a replaced file", error);
+                let fail = FormatError::io("remove a companion of the replaced file", error);
                 return Err(fail.in_file(&companion));
             }
             _ => {}
@@ -186,7 +186,9 @@ pub fn remove_leftovers(disk: &dyn Disk, lock: &DirLock) -> Result<usize, Format
             Ok(()) => removed += 1,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
-                return Err(FormatError::io("remove what was left behind", error).in_file(&path));
+                return Err(
+                    FormatError::io("remove a file of an interrupted write", error).in_file(&path),
+                );
             }
         }
     }
@@ -214,7 +216,7 @@ fn check_use(lock: &DirLock, name: &str) -> Result<(), FormatError> {
     if is_plain_name(name) {
         return Ok(());
     }
-    let problem = "no file of an index can have this name";
+    let problem = "this is not a valid name of an index file";
     Err(FormatError::new(FormatErrorKind::Refused { problem }).in_file(&lock.dir().join(name)))
 }
 
@@ -222,7 +224,7 @@ fn check_lock(lock: &DirLock) -> Result<(), FormatError> {
     if lock.is_writer() {
         return Ok(());
     }
-    let problem = "the lock held on the directory does not allow to write";
+    let problem = "the lock held on the directory does not permit writing";
     Err(FormatError::new(FormatErrorKind::Refused { problem }).in_file(lock.dir()))
 }
 

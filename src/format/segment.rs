@@ -73,7 +73,7 @@ pub trait Record: Sized {
 fn read_sets(reader: &mut Reader<'_>) -> Result<RuleSets, FormatError> {
     let number = reader.u8()?;
     RuleSets::from_number(number)
-        .ok_or_else(|| reader.inconsistent("an entry is eligible by no known rules"))
+        .ok_or_else(|| reader.inconsistent("the ignore rules of an entry are unknown"))
 }
 
 /// The metadata that identifies one state of a file or directory.
@@ -497,7 +497,7 @@ impl Table {
             return Err(FormatError::inconsistent(
                 R::NAME,
                 range.start() as u64,
-                "the section does not hold as many as the segment has",
+                "the section and the segment have different numbers of records",
             ));
         }
         Ok(Table { range, count })
@@ -554,7 +554,7 @@ impl Numbers {
             return Err(FormatError::inconsistent(
                 "a list of numbers",
                 range.start() as u64,
-                "its length is no multiple of four",
+                "its length is not a multiple of four",
             ));
         }
         Ok(Numbers { range })

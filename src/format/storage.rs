@@ -79,7 +79,8 @@ impl Storage {
             return Err(in_file(FormatError::new(kind)));
         }
         address_space(len).map_err(in_file)?;
-        let mapping = Mapping::new(file).map_err(|e| in_file(FormatError::io("map it", e)))?;
+        let mapping =
+            Mapping::new(file).map_err(|e| in_file(FormatError::io("map the file", e)))?;
         let place = Place::Mapped(Arc::new(mapping));
         Ok(Self { place })
     }
@@ -96,7 +97,8 @@ impl Storage {
         let (file, len) = open(disk, path, Privacy::Required).map_err(in_file)?;
         let len = address_space(len).map_err(in_file)?;
         let paged = Paged::new(file, len);
-        let paged = paged.map_err(|e| in_file(FormatError::io("look at it", e)))?;
+        let paged =
+            paged.map_err(|e| in_file(FormatError::io("read the metadata of the file", e)))?;
         let place = Place::Paged(Arc::new(paged));
         Ok(Self { place })
     }
@@ -140,7 +142,7 @@ impl Storage {
         // The file may grow while it is read, although it should not.
         file.take((max_len as u64).saturating_add(1))
             .read_to_end(&mut bytes)
-            .map_err(|e| in_file(FormatError::io("read it", e)))?;
+            .map_err(|e| in_file(FormatError::io("read the file", e)))?;
         if bytes.len() > max_len {
             return Err(too_large(bytes.len()));
         }
@@ -252,7 +254,13 @@ impl From<Vec<u8>> for Storage {
 /// Those of [`Storage::read`].
 pub fn check_private(path: &Path, privacy: Privacy) -> Result<u64, FormatError> {
     let look = || {
-        let meta = std::fs::symlink_metadata(path).map_err(|e| FormatError::io("look at it", e))?;
+        let meta = std::fs::symlink_metadata(path).map_err(|e| {
+            FormatError::io(
+                "read the metadata \
+             of the file",
+                e,
+            )
+        })?;
         if meta.is_symlink() {
             return Err(FormatError::insecure("a symbolic link; delete it"));
         }
@@ -275,11 +283,11 @@ fn address_space(len: u64) -> Result<usize, FormatError> {
 fn open(disk: &dyn Disk, path: &Path, privacy: Privacy) -> Result<(File, u64), FormatError> {
     let file = disk.open(path).map_err(|error| match is_link(&error) {
         true => FormatError::insecure("a symbolic link; delete it"),
-        false => FormatError::io("open it", error),
+        false => FormatError::io("open the file", error),
     })?;
     let meta = file
         .metadata()
-        .map_err(|e| FormatError::io("look at it", e))?;
+        .map_err(|e| FormatError::io("read the metadata of the file", e))?;
     check_file(&meta, privacy)?;
     Ok((file, meta.len()))
 }
@@ -312,7 +320,8 @@ fn check_file(meta: &std::fs::Metadata, privacy: Privacy) -> Result<(), FormatEr
     let (owner, user) = (meta.uid(), rustix::process::geteuid().as_raw());
     if owner != user {
         return Err(FormatError::insecure(format!(
-            "belongs to user {owner}, not to user {user} who runs this program; delete it or choose another directory"
+            "belongs to user {owner}, but user {user} runs this program; delete it or choose \
+             another directory"
         )));
     }
     let mode = meta.mode() & 0o7777;

@@ -190,7 +190,7 @@ pub(super) fn is_component(name: &OsStr) -> bool {
 fn not_a_component() -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidInput,
-        "the name is not that of an entry",
+        "the name is not a valid name of a directory entry",
     )
 }
 

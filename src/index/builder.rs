@@ -174,7 +174,7 @@ pub enum BuildError {
     #[error("the build was stopped")]
     Stopped,
     /// The build exceeds its budget.
-    #[error("the build was given up: {0}")]
+    #[error("the build was aborted: {0}")]
     BudgetExceeded(#[from] Exceeded),
     /// The output could not be written.
     #[error("the index could not be written: {0}")]
@@ -184,8 +184,8 @@ pub enum BuildError {
     Format(#[from] FormatError),
     /// The segment exceeds the limit of one index, or of all indexes together.
     #[error(
-        "the index would take more than the {limit} bytes that {key} of [tools.search] allows; raise that, or index a \
-         smaller tree. What was there before stays"
+        "the index would exceed the {limit} bytes that {key} of [tools.search] allows; raise the \
+         limit, or index a smaller tree. An existing index is unchanged"
     )]
     OverLimit {
         /// The limit, in bytes.
@@ -194,12 +194,13 @@ pub enum BuildError {
         key: &'static str,
     },
     /// Opening the segment would exceed the limit on open segments.
-    #[error("the index was not built: {0}. What was there before stays")]
+    #[error("the index was not built: {0}. An existing index is unchanged")]
     TooManyOpen(#[from] TooMany),
     /// The index is kept in memory and exceeds the memory limit.
     #[error(
-        "the index takes {bytes} bytes of memory, more than the {limit} that index_max_memory_bytes of [tools.search] \
-         allows; raise that, or set index_storage = \"mmap\""
+        "the index takes {bytes} bytes of memory, more than the {limit} that \
+         index_max_memory_bytes of [tools.search] allows; raise the limit, or set index_storage = \
+         \"mmap\""
     )]
     OverMemory {
         /// The limit, in bytes.
@@ -211,7 +212,7 @@ pub enum BuildError {
     #[error("{0}")]
     NoPlace(String),
     /// The directory is not an index root.
-    #[error("{} is no index root; name it in index_roots of [tools.search], or as the root", .0.display())]
+    #[error("{} is not an index root; add it to index_roots of [tools.search], or make it the root", .0.display())]
     NotARoot(std::path::PathBuf),
     /// The index was set up with other eligibility rules.
     #[error(
@@ -667,8 +668,9 @@ impl<W: Write> Build<'_, W> {
             bytes_done: 0,
             bytes_total: 0,
         });
-        let too_long =
-            |_| BuildError::TooLarge("names of more than 4 GiB, or one of more than 64 KiB");
+        let too_long = |_| {
+            BuildError::TooLarge("the names take more than 4 GiB, or one name more than 64 KiB")
+        };
         // `push_dir`, `push_file` and `push_side` fill in the name.
         let name = NameRecord::default();
         for dir in &tree.dirs {

@@ -268,8 +268,8 @@ fn normalize(pattern: &str) -> Result<String, String> {
     };
     if slashed.split('/').any(|part| part == "..") {
         return Err(
-            "contains a `..` component, which no resolved path has, so it would deny \
-                    nothing; write the path it means"
+            "contains a `..` component, which no resolved path has, so it would deny nothing; \
+             write the resolved path"
                 .into(),
         );
     }

@@ -337,7 +337,7 @@ impl Listing {
             match entry {
                 Entry::File(file, _) if !can_be_kept(&file.name) => errors.push((
                     file.logical(),
-                    "its name can't be kept in an index on this system".to_string(),
+                    "an index can't store its name on this system".to_string(),
                 )),
                 Entry::File(file, sets) => items.push(Found::File {
                     member: places

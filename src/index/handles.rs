@@ -23,8 +23,8 @@ pub struct Handle(Arc<Count>);
 /// The error for reaching the limit of open segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{most} segments are open, and no more may be (max_open_segments_global of [tools.daemon]); it is tried again when searches \
-     that use older ones have ended"
+    "{most} segments are open, the most that max_open_segments_global of [tools.daemon] allows; \
+     another attempt follows when searches that use older segments have ended"
 )]
 pub struct TooMany {
     /// The limit.

@@ -99,25 +99,27 @@ impl Reason {
     pub fn of_part(self) -> &'static str {
         match self {
             Reason::InvalidUtf8 => {
-                "what can match invalid UTF-8 is not tested, since the index knows nothing about it"
+                "parts that can match invalid UTF-8 are not tested, because the index does not \
+                 cover it"
             }
             Reason::Strategy => {
-                "what is no literal is not tested; index_regex_strategy = \"boolean\" would test more"
+                "only literals are tested; index_regex_strategy = \"boolean\" would test more"
             }
             Reason::LineBreak => "no n-gram with a carriage return or line feed is tested",
             Reason::Normalization => {
-                "a literal that Unicode normalization (NFC) changes is not tested; in composed form it would be"
+                "a literal that Unicode normalization (NFC) changes is not tested; write it in \
+                 composed form"
             }
             Reason::ReplacementCharacter => {
-                "no n-gram with U+FFFD is tested, which also stands for invalid bytes"
+                "no n-gram with U+FFFD is tested, because U+FFFD also stands for invalid bytes"
             }
             Reason::Alternatives => {
                 "alternatives and optional parts that require no three characters in a row are not tested"
             }
             Reason::TooManyNgrams => "some parts stand for too many n-grams to be worth testing",
             Reason::TooShort => "parts of fewer than three characters are not tested",
-            Reason::NoLiteral => "parts of which no character is certain are not tested",
-            Reason::Edits => "what so many edits can change is not tested",
+            Reason::NoLiteral => "parts without a fixed character are not tested",
+            Reason::Edits => "parts that the allowed edits can change are not tested",
         }
     }
 
@@ -142,7 +144,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Reason::InvalidUtf8 => {
-                "the expression can match invalid UTF-8, about which the index knows nothing"
+                "the expression can match invalid UTF-8, which the index does not cover"
             }
             Reason::Strategy => {
                 "no literal is part of every match; with index_regex_strategy = \"boolean\" its alternatives \
@@ -158,7 +160,8 @@ impl fmt::Display for Reason {
                 "U+FFFD, which also stands for invalid bytes, cuts the literal"
             }
             Reason::Alternatives => {
-                "one of the alternatives, or leaving out what is optional, requires no three characters in a row"
+                "an alternative, or the expression without an optional part, requires no three \
+                 characters in a row"
             }
             Reason::TooManyNgrams => {
                 "its character classes or alternatives stand for too many n-grams to exclude anything"
@@ -168,7 +171,8 @@ impl fmt::Display for Reason {
             }
             Reason::NoLiteral => "no character is certain to be part of a match",
             Reason::Edits => {
-                "so many edits can change all n-grams of a match; allow fewer of them, or search for something longer"
+                "the allowed edits can change all n-grams of a match; allow fewer edits, or search \
+                 for something longer"
             }
         })
     }

@@ -130,14 +130,12 @@ impl Segment {
             || meta.bloom_bits == 0
             || meta.bloom_hashes == 0
         {
-            return Err(wrong(
-                "its n-grams are not stored as this program stores them",
-            ));
+            return Err(wrong("its n-grams are stored in an unknown way"));
         }
         let casefold = Casefold::from_number(meta.casefold)
-            .ok_or_else(|| wrong("its n-grams are folded in no known way"))?;
+            .ok_or_else(|| wrong("the case folding of its n-grams is unknown"))?;
         if meta.as_root > meta.files {
-            return Err(wrong("it has fewer files than it says are eligible"));
+            return Err(wrong("it has fewer files than eligible files"));
         }
         if meta.dirs == 0 {
             return Err(wrong("it has no root"));
@@ -145,7 +143,7 @@ impl Segment {
         let always = container.section(id::ALWAYS)?.range();
         if always.len() != (meta.files as usize).div_ceil(8) {
             return Err(wrong(
-                "its list of files that are never left out has another length",
+                "its list of files that are always searched has a wrong length",
             ));
         }
         let slots = Numbers::find(&container, id::SLOTS)?;
@@ -242,15 +240,15 @@ impl Segment {
         let dir: DirRecord = self.dirs.get(self.container.view(), number)?;
         let is_root = number == 0 && dir.parent == 0;
         if !is_root && dir.parent >= number {
-            return Err(inconsistent(
-                "a directory stands before the one that holds it",
-            ));
+            return Err(inconsistent("a directory is listed before its parent"));
         }
         if !is_root {
             check_named(dir.name)?;
         }
         if dir.first_rank > dir.end_rank || dir.end_rank > self.meta.files {
-            return Err(inconsistent("a directory has files that do not exist"));
+            return Err(inconsistent(
+                "a directory refers to files that do not exist",
+            ));
         }
         Ok(dir)
     }
@@ -266,7 +264,9 @@ impl Segment {
         check_named(side.name)?;
         // A merge with the catalog would never reach such a file.
         if side.before_rank > self.meta.files {
-            return Err(inconsistent("a file stands before one that does not exist"));
+            return Err(inconsistent(
+                "a file is listed before a file that does not exist",
+            ));
         }
         Ok(side)
     }
@@ -284,7 +284,7 @@ impl Segment {
                 .bytes_in(self.names, name.offset as usize, name.len.into())?;
         name_from_bytes(bytes)
             .filter(|name| name.is_empty() || is_component(name))
-            .ok_or_else(|| inconsistent("a name is none on this system"))
+            .ok_or_else(|| inconsistent("a name is not valid on this system"))
     }
 
     /// Reads the ordering key of a name.
@@ -396,9 +396,9 @@ impl Segment {
                 None => PathBuf::new(),
                 Some(parent) => {
                     let len = parent.as_os_str().len() + 1 + usize::from(dir.name.len);
-                    bytes_left = bytes_left
-                        .checked_sub(len)
-                        .ok_or_else(|| inconsistent("directories have paths that none can have"))?;
+                    bytes_left = bytes_left.checked_sub(len).ok_or_else(|| {
+                        inconsistent("the paths of directories are impossibly long")
+                    })?;
                     let mut path = PathBuf::with_capacity(len);
                     path.push(parent);
                     path.push(self.name(dir.name)?);
@@ -433,7 +433,7 @@ impl Segment {
             }
             repeated += usize::from(seen.contains(rank));
             if !seen.insert(rank) {
-                return Err(inconsistent("a slot has a file that does not exist"));
+                return Err(inconsistent("a slot refers to a file that does not exist"));
             }
         }
         self.verify_parts(repeated)?;
@@ -442,7 +442,10 @@ impl Segment {
             let file = self.file(rank)?;
             self.check_name(file.name)?;
             if file.excludable != seen.contains(rank) {
-                return Err(inconsistent("a file without a slot may not be left out"));
+                return Err(inconsistent(
+                    "a file has a slot but is not excludable, or the other way \
+                     round",
+                ));
             }
         }
         let always = self
@@ -525,7 +528,9 @@ fn read_groups(
         let record: GroupRecord = group_table.get(view, n)?;
         let direct_end = first_direct + record.direct as usize;
         if direct_end > direct.len() || record.blocks > meta.blocks - next_block {
-            return Err(wrong("a group has more than there is"));
+            return Err(wrong(
+                "a group refers to blocks or n-grams that do not exist",
+            ));
         }
         let words_at = usize::try_from(record.words_at).unwrap_or(usize::MAX);
         let words_len = usize::try_from(record.words_len).unwrap_or(usize::MAX);
@@ -556,7 +561,7 @@ fn read_groups(
                 || block.hashed_rows == 0
                 || !block.rows_at.is_multiple_of(64)
             {
-                return Err(wrong("a block has a shape that none can have"));
+                return Err(wrong("a block has an impossible shape"));
             }
             let at = usize::try_from(block.rows_at).unwrap_or(usize::MAX);
             let len = usize::try_from(shape.bytes()).unwrap_or(usize::MAX);

@@ -445,7 +445,7 @@ fn empty(disk: &dyn Disk, lock: &DirLock) -> Result<(), FormatError> {
         let path = dir.join(name);
         match disk.remove(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(FormatError::io("remove it", error).in_file(&path))
+                Err(FormatError::io("remove the file", error).in_file(&path))
             }
             _ => Ok(()),
         }
@@ -457,7 +457,7 @@ fn empty(disk: &dyn Disk, lock: &DirLock) -> Result<(), FormatError> {
     // Otherwise a power failure might restore these files without the rest, a damaged index.
     let synced = disk.sync_dir(dir);
     synced.map_err(|error| {
-        FormatError::io("sync the directory of what is removed", error).in_file(dir)
+        FormatError::io("sync the directory of the removed index", error).in_file(dir)
     })?;
     remove_leftovers(disk, lock)?;
     for name in disk.names(dir).map_err(fail)? {
@@ -524,7 +524,7 @@ fn manifest_of(
 }
 
 fn refused(dir: &Path) -> FormatError {
-    let problem = "no index of this store";
+    let problem = "not an index of this store";
     FormatError::new(FormatErrorKind::Refused { problem }).in_file(dir)
 }
 

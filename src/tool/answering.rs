@@ -343,7 +343,7 @@ fn kind_of(resolved: &Resolved) -> TargetKind {
             Err(error) => TargetKind::Missing(missing(&error)),
         },
         EntryKind::Symlink => TargetKind::Missing(
-            "it is a symbolic link whose target does not exist or is itself".to_string(),
+            "it is a symbolic link whose target does not exist, or a loop of links".to_string(),
         ),
         EntryKind::Other => {
             TargetKind::Missing("it is neither a regular file nor a directory".to_string())

@@ -59,7 +59,7 @@ pub(super) fn parse<T: DeserializeOwned>(tool: ToolName, value: Value) -> Result
     serde_path_to_error::deserialize(Value::Object(fields)).map_err(|error| {
         // The types match the schema, which is generated from this request type.
         let field = error.path();
-        tool.wrong(format!("`{field}` has a value that it does not take"), &[])
+        tool.wrong(format!("`{field}` has a value that is not allowed"), &[])
     })
 }
 
@@ -107,7 +107,8 @@ pub(super) fn check_globs(tool: ToolName, name: &str, globs: &[String]) -> Resul
     if globs.len() > MAX_GLOBS || bytes > MAX_GLOB_BYTES {
         let message = format!(
             "`{name}` has {} globs of {bytes} bytes together; at most {MAX_GLOBS} globs and \
-             {MAX_GLOB_BYTES} bytes are allowed. Write fewer and wider ones, or search a narrower `path`",
+             {MAX_GLOB_BYTES} bytes are allowed. Write fewer, wider globs, or search a narrower \
+             `path`",
             globs.len()
         );
         return Err(tool.wrong_field(name, message));

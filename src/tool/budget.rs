@@ -206,7 +206,8 @@ fn too_small<D: Draft>(draft: &D, budget: usize) -> ToolError {
     let results = D::RESULTS;
     DenialReason::LimitsExceeded {
         message: format!(
-            "not even a response without {results} fits {budget} bytes; it needs {room}. Allow more output"
+            "even a response without {results} does not fit into {budget} bytes; it needs {room}. \
+             Allow more output"
         ),
     }
     .into()

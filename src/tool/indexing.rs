@@ -356,12 +356,14 @@ fn validate(root: &Path, sandbox: &Sandbox) -> Result<PathBuf, String> {
         format!("{error}; name a directory that exists in index_roots of [tools.search]")
     })?;
     if !canonical.is_dir() {
-        return Err("it is no directory; name one in index_roots of [tools.search]".to_string());
+        return Err(
+            "it is not a directory; name a directory in index_roots of [tools.search]".to_string(),
+        );
     }
     let Some((_, relative)) = sandbox.reach().locate(&canonical) else {
         return Err(
-            "it lies outside of the allowed roots; add it to allowed_roots of [tools.sandbox], or remove \
-             it from index_roots of [tools.search]"
+            "it is outside the allowed roots; add it to allowed_roots of [tools.sandbox], or \
+             remove it from index_roots of [tools.search]"
                 .to_string(),
         );
     };

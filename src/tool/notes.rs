@@ -122,11 +122,12 @@ impl Note {
         let name = |program, person| reader.pick(program, person);
         match self {
             Note::Approximate(level) => format!(
-                "no line has the text as it is; these are the lines within {level} {}, as with {}{level}",
+                "no line contains the exact text; these lines match within {level} {}, as with \
+                 {}{level}",
                 if *level == 1 { "edit" } else { "edits" },
                 name("fuzzy = ", "--fuzzy ")
             ),
-            Note::Similar => "no line has the text as it is; these lines are similar".to_string(),
+            Note::Similar => "no line contains the exact text; these lines are similar".to_string(),
             Note::MaxResults(limit) => format!(
                 "truncated: more than {}{limit} results exist; further files were not searched. {}",
                 name("max_results = ", "--max-results "),
@@ -141,7 +142,7 @@ impl Note {
                 Note::advice(reader, "Narrow name, globs or path", "max_results")
             ),
             Note::MaxFiles(limit) => format!(
-                "truncated: {}{limit} files were searched and further eligible files were not. {}",
+                "truncated: {}{limit} files were searched, and further eligible files were not. {}",
                 name("max_files = ", "--max-files "),
                 Note::advice(
                     reader,

@@ -37,7 +37,7 @@ impl From<Case> for CaseMode {
     }
 }
 
-/// A request of the `Search` tool (FR-LS-02). Fields that are left out take their default.
+/// A request of the `Search` tool (FR-LS-02). Omitted fields have their defaults.
 ///
 /// # Examples
 ///
@@ -54,73 +54,73 @@ impl From<Case> for CaseMode {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(description = "Search file contents. Fields that are left out take their default.")]
+#[schemars(description = "Search file contents. Omitted fields have their defaults.")]
 pub struct SearchRequest {
-    /// What to search for: a regular expression, or a literal with `fixed_strings`.
+    /// A regular expression, or literal text with `fixed_strings`.
     #[schemars(length(min = 1))]
     pub pattern: String,
-    /// Where to search: a file or directory; the working directory if left out.
+    /// A file or directory; by default the working directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub path: Option<String>,
-    /// How letters compare.
+    /// Case sensitivity.
     #[serde(default)]
     pub case: Case,
-    /// The pattern is a literal.
+    /// Take the pattern as literal text.
     #[serde(default)]
     pub fixed_strings: bool,
-    /// Matches stand between word boundaries.
+    /// Match only whole words.
     #[serde(default)]
     pub word_regexp: bool,
-    /// Only files that match one of these globs.
+    /// Search only files that match one of these globs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<String>")]
     pub include_glob: Option<Vec<String>>,
-    /// No files that match one of these globs.
+    /// Skip files that match one of these globs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<String>")]
     pub exclude_glob: Option<Vec<String>>,
-    /// Older name of `include_glob`.
+    /// Old name of `include_glob`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<String>")]
     pub glob: Option<Vec<String>>,
-    /// Enter subdirectories.
+    /// Search subdirectories.
     #[serde(default = "yes")]
     pub recursive: bool,
-    /// Search files and directories whose names start with a dot.
+    /// Search hidden files and directories.
     #[serde(default)]
     pub hidden: bool,
     /// Follow symbolic links.
     #[serde(default)]
     pub follow: bool,
-    /// Disregard ignore files.
+    /// Search ignored files.
     #[serde(default)]
     pub no_ignore: bool,
-    /// Lines of context around each match.
+    /// Context lines before and after each match.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub context: u64,
-    /// Events in the response, matches and context together.
+    /// Maximum events: matches and context lines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1), extend("default" = 200))]
     pub max_results: Option<u64>,
-    /// Matching lines of one file; a note says where there are more.
+    /// Maximum matching lines per file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub max_matches_per_file: Option<u64>,
-    /// Files that are searched.
+    /// Maximum files to search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub max_files: Option<u64>,
-    /// Larger files are skipped, and counted in a note; in bytes.
+    /// Larger files are skipped, and counted in a note.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub max_file_size_bytes: Option<u64>,
-    /// Milliseconds after which the call returns what it has.
+    /// Time limit; the response then has the results so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1), extend("default" = 20000))]
     pub timeout_ms: Option<u64>,
-    /// Approximate matching: the most edits of a match, 1 to 4.
+    /// Match approximately, with at most this many edits (1 to 4).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1, max = 4))]
     pub fuzzy: Option<u64>,

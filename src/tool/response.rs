@@ -18,32 +18,33 @@ pub use crate::exec::indexes::IndexUse;
 /// A response of the `Search` tool (FR-LS-05).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SearchResponse {
-    /// The pattern as requested.
+    /// The requested pattern.
     pub pattern: String,
     /// The search root: canonical, absolute, with forward slashes (FR-LS-05b).
     pub path: String,
     /// The number of events in `matches` (FR-LS-05a).
     pub count: usize,
-    /// The events, in emission order.
+    /// The events, in emission order: matches and context lines.
     pub matches: Vec<Record>,
-    /// Whether something is missing because of a limit: events beyond `max_results`, files beyond
-    /// `max_files`, or events that did not fit the byte budget.
+    /// Whether a limit cut the response: `max_results`, `max_files`, `max_matches_per_file` or the
+    /// byte budget.
     pub truncated: bool,
-    /// Whether the deadline came first; `matches` is then a prefix of the full answer.
+    /// Whether the time limit was reached; `matches` is then a prefix of the full answer.
     pub timed_out: bool,
-    /// Eligible files up to and including the one in which the search ended (FR-LS-05e).
+    /// The number of eligible files up to and including the one in which the search ended
+    /// (FR-LS-05e).
     pub files_scanned: u64,
     /// Files and directories that could not be read, in emission order (FR-LS-ERR-06).
     pub errors: Vec<ErrorEntry>,
-    /// 0 with matches, 1 without, 2 after an error of the engine.
+    /// The exit status: 0 with matches, 1 without, 2 if the engine failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// What an engine that failed wrote to its standard error.
+    /// The standard error of an engine that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr: Option<String>,
-    /// The events as text for people, with a closing note when something is missing (FR-LS-05c).
+    /// The events as text for people, with a final note if something is missing (FR-LS-05c).
     pub content: String,
-    /// Diagnostics, when configured (FR-LSI-STAT-01). Optional and forward-compatible; not read back.
+    /// Diagnostics, if configured (FR-LSI-STAT-01). Optional and forward-compatible; not read back.
     #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
     pub stats: Option<Stats>,
 }
@@ -56,7 +57,7 @@ pub struct Record {
     pub kind: RecordKind,
     /// The line.
     pub data: RecordData,
-    /// How much of the line is not shown, where it is longer than `max_line_bytes`.
+    /// The size of the parts that are not shown, if the line is longer than `max_line_bytes`.
     #[serde(skip)]
     pub left_out: Option<LeftOut>,
 }
@@ -74,9 +75,9 @@ pub struct LeftOut {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RecordKind {
-    /// The line matches.
+    /// A line that matches.
     Match,
-    /// The line is near one that does.
+    /// A line near a match.
     Context,
 }
 
@@ -85,99 +86,100 @@ pub enum RecordKind {
 pub struct RecordData {
     /// The file.
     pub path: Text,
-    /// The 1-based number of the line.
+    /// The line number, starting at 1.
     pub line_number: u64,
-    /// The 1-based byte offset of the first match; matches only (FR-LS-04b).
+    /// The byte column of the first match, starting at 1; only in matches (FR-LS-04b).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<u64>,
-    /// The line without its terminator (FR-LS-04a).
+    /// The line without its line terminator (FR-LS-04a).
     pub lines: Text,
-    /// The first match; matches only (FR-LS-04c).
+    /// The text of the first match; only in matches (FR-LS-04c).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub match_text: Option<String>,
 }
 
-/// A text in the shape that ripgrep's JSON has made customary.
+/// A text, in the form of ripgrep's JSON output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Text {
-    /// The text; what was no UTF-8 is U+FFFD.
+    /// The text. U+FFFD replaces invalid UTF-8.
     pub text: String,
 }
 
 /// A file or directory that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorEntry {
-    /// Its path, in the form that events have.
+    /// The path, in the same form as in events.
     pub path: String,
-    /// What went wrong.
+    /// The reason.
     pub error: String,
 }
 
-/// Diagnostics about how an answer came about (FR-LSI-STAT-02). Consumers must tolerate further fields.
+/// Diagnostics of a response (FR-LSI-STAT-02). Consumers must tolerate further fields.
 ///
-/// Times and the fields of [`BuildStats`] are best effort (FR-LSI-STAT-03). So are the fields about
-/// the index in a process in which it lives, and where the maintenance budget ends early: its state
-/// depends on the work that was done before the call. These are `index_safety_state`,
-/// `index_uncertain_reason`, `index_exclusion_used`, `storage_mode`, `storage_fallback_reason`,
-/// `candidates_excluded` and `candidates_scanned`. All others are deterministic, and in other
-/// processes these are too.
+/// Times and the fields of [`BuildStats`] are best effort (FR-LSI-STAT-03). So are the index fields
+/// in a process with a live index, or if the maintenance budget was used up: the state of the index
+/// depends on earlier work. These are `index_safety_state`, `index_uncertain_reason`,
+/// `index_exclusion_used`, `storage_mode`, `storage_fallback_reason`, `candidates_excluded` and
+/// `candidates_scanned`. All other fields are deterministic. In other processes, so are these.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Stats {
     /// The version of this object: 1.
     pub stats_version: u32,
-    /// The state of the index.
+    /// The state of the index, such as `COMPLETE`, `ABSENT` or `BUILDING`.
     pub index_safety_state: String,
     /// Why the index is uncertain or disabled.
     pub index_uncertain_reason: Option<String>,
-    /// Whether the index was used to leave files out, even if in the end there were none.
+    /// Whether the index was used to exclude files, even if it excluded none.
     pub index_exclusion_used: bool,
-    /// Where the index is kept: `none`, `memory`, `mmap` or `sqlite`.
+    /// Where the index is stored: `none`, `memory`, `mmap` or `sqlite`.
     pub storage_mode: String,
-    /// Why the index is kept elsewhere than configured.
+    /// Why the index is not stored as configured.
     pub storage_fallback_reason: Option<String>,
-    /// Whether fuzzy fallback was attempted.
+    /// Whether fuzzy fallback ran.
     pub fallback_used: bool,
-    /// Why it was.
+    /// Why fuzzy fallback ran.
     pub fallback_reason: Option<String>,
-    /// The levels it tried.
+    /// The levels that fuzzy fallback tried.
     pub fuzzy_levels_tried: Vec<u8>,
-    /// Why it was not, or not at all its levels, where it would otherwise have been: `PATTERN_TOO_SHORT` or `CAPABILITY_MISSING`
+    /// Why fuzzy fallback skipped some or all levels: `PATTERN_TOO_SHORT` or `CAPABILITY_MISSING`
     /// (FR-LSI-FUZ-G-01).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback_skipped_reason: Option<String>,
-    /// How many of its levels were not tried since no time was left (FR-LSI-FUZ-G-03); best effort, as all that depends on time.
+    /// The number of levels that fuzzy fallback skipped because the time ran out (FR-LSI-FUZ-G-03);
+    /// best effort.
     #[serde(skip_serializing_if = "is_zero")]
     pub fallback_passes_skipped: u64,
     /// Wall-clock time of the call in milliseconds; best effort (FR-LSI-STAT-04).
     pub elapsed_ms: u64,
-    /// Eligible files up to where the search ended: the `files_scanned` of the response.
+    /// The number of eligible files up to where the search ended: the `files_scanned` of the
+    /// response.
     pub candidates_total: u64,
-    /// Of these, left out because of the index.
+    /// How many of these files the index excluded.
     pub candidates_excluded: u64,
-    /// Of these, searched.
+    /// How many of these files were not excluded.
     pub candidates_scanned: u64,
-    /// Of these, larger than `max_file_size_bytes` and so not looked into.
+    /// How many of these files were skipped because they are larger than `max_file_size_bytes`.
     #[serde(skip_serializing_if = "is_zero")]
     pub files_too_large: u64,
-    /// Lines of the response that are shown in part.
+    /// The number of lines in the response that are shown in part.
     #[serde(skip_serializing_if = "is_zero")]
     pub lines_shortened: u64,
-    /// How far the build of the index is; all its fields are absent while none runs (`FR-LSI-BG-21`).
+    /// The progress of an index build; its fields are absent if none is running (`FR-LSI-BG-21`).
     #[serde(flatten)]
     pub build: Option<BuildStats>,
 }
 
-/// How far the build of an index that lives was when it was asked about a search (`FR-LSI-BG-21`). All of it is
-/// best effort (FR-LSI-STAT-03): nobody waits for a build, so each call meets it elsewhere.
+/// The progress of a live index's build at the time of a search (`FR-LSI-BG-21`). All fields are
+/// best effort (FR-LSI-STAT-03): no search waits for a build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BuildStats {
     /// The phase: `ENUMERATE`, `TOKENIZE`, `PERSIST` or `ACTIVATE`.
     pub build_phase: String,
-    /// Files to be read; zero during `ENUMERATE`, while that is not known.
+    /// The number of files to read; 0 during `ENUMERATE`, when it is not known yet.
     pub build_files_total: u64,
-    /// Files among them that are done.
+    /// How many of these files are done.
     pub build_files_done: u64,
-    /// The time since the build began, in milliseconds.
+    /// The time since the start of the build, in milliseconds.
     pub build_elapsed_ms: u64,
 }
 

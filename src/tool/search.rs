@@ -155,8 +155,8 @@ impl SearchTool {
 
     /// Returns a description of the tool for a model that selects tools.
     pub fn description(&self) -> &'static str {
-        "Search file contents for a regular expression or literal. Results come in a fixed order with line \
-         numbers and columns; `truncated` and `timed_out` say when something is missing."
+        "Search file contents for a regular expression or literal text. Results have line numbers and \
+         columns, in a fixed order. `truncated` and `timed_out` are true if results are missing."
     }
 
     /// Returns the JSON schema of the request (draft 2020-12).
@@ -562,7 +562,8 @@ impl Parts {
 pub(super) fn gap_error(gaps: &Gaps, is_named: bool, is_shown: bool) -> Option<String> {
     if let Some(size) = gaps.too_large.filter(|_| is_named) {
         return Some(format!(
-            "the file has {size} bytes, more than max_file_size_bytes, and was not searched; raise that limit"
+            "the file has {size} bytes, more than max_file_size_bytes, and was not searched; raise \
+             the limit"
         ));
     }
     let binary = gaps.binary?;

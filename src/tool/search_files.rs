@@ -359,7 +359,7 @@ impl FilesTool {
         let why = match target.root.metadata(&target.relative) {
             Ok(meta) if meta.kind == EntryKind::Dir => return Ok(()),
             Ok(_) => {
-                "it is no directory; name the one that it is in, and the file in include_globs"
+                "it is not a directory; name its directory as `path`, and the file in include_globs"
                     .to_string()
             }
             Err(error) => missing(&error),

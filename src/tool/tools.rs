@@ -68,8 +68,8 @@ impl ToolName {
     pub(crate) fn title(self) -> &'static str {
         match self {
             ToolName::Search => "Search a source tree",
-            ToolName::SearchFiles => "Search the files of a directory",
-            ToolName::FindFiles => "Find files of a source tree",
+            ToolName::SearchFiles => "Search the files in a directory",
+            ToolName::FindFiles => "Find files in a source tree",
         }
     }
 
@@ -78,15 +78,15 @@ impl ToolName {
     pub(crate) fn about(self) -> &'static str {
         match self {
             ToolName::Search => {
-                "Search file contents for a regular expression or literal text. A last line in \
-                 brackets says when something is missing."
+                "Search file contents for a regular expression or literal text. If results are \
+                 missing, a last line in brackets says so."
             }
             ToolName::SearchFiles => {
-                "Search file contents below a directory for a text, an expression, or similar text \
-                 (mode `fuzzy`)."
+                "Search file contents below a directory for literal text, a regular expression, or \
+                 similar text (mode `fuzzy`)."
             }
             ToolName::FindFiles => {
-                "Find files by name, glob or type; sorted by match, path or time of change."
+                "Find files by name, glob or type, sorted by similarity, path or time of modification."
             }
         }
     }
@@ -181,7 +181,7 @@ impl ToolName {
                     false => tool,
                 },
                 message: match message.ends_with(ABSENT) {
-                    true => format!("{message}; name one that does, such as `.`"),
+                    true => format!("{message}; name a path that exists, such as `.`"),
                     false => message,
                 },
             },

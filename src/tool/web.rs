@@ -89,7 +89,7 @@ impl Page {
         if !address.ip().is_loopback() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "others could reach it; give an address of this machine alone, 127.0.0.1 or [::1]",
+                "other machines could reach it; give a loopback address, 127.0.0.1 or [::1]",
             ));
         }
         let listener = TcpListener::bind(address)?;
@@ -262,7 +262,10 @@ async fn asked(
     ask: impl FnOnce(&Shared) -> Value + Send + 'static,
 ) -> Response {
     let Ok(_turn) = shared.questions.acquire().await else {
-        return refusal(StatusCode::SERVICE_UNAVAILABLE, "this is about to end");
+        return refusal(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the server is shutting down",
+        );
     };
     let shared = shared.clone();
     let asked = tokio::task::spawn_blocking(move || ask(&shared)).await;
@@ -270,7 +273,7 @@ async fn asked(
         Ok(value) => answer(&value),
         Err(_) => refusal(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "no answer; see what `forge-search serve` has printed",
+            "there is no answer; see the messages of `forge-search serve`",
         ),
     }
 }
@@ -284,7 +287,7 @@ async fn search(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bod
     if !is_json {
         return refusal(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "a request is application/json",
+            "a request must have the Content-Type application/json",
         );
     }
     let body: Bytes = match timeout(PATIENCE, to_bytes(body, MAX_REQUEST_BYTES)).await {
@@ -298,7 +301,7 @@ async fn search(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bod
         Err(_) => {
             return refusal(
                 StatusCode::REQUEST_TIMEOUT,
-                "the request took too long to come",
+                "the request took too long to arrive",
             );
         }
     };
@@ -306,7 +309,7 @@ async fn search(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bod
         Ok(Value::Object(request)) => request,
         Ok(_) => {
             return answer(
-                &ToolError::bad_args("a request is a JSON object".to_string()).to_json(),
+                &ToolError::bad_args("a request must be a JSON object".to_string()).to_json(),
             );
         }
         Err(error) => return answer(&ToolError::bad_args(error.to_string()).to_json()),

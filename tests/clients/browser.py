@@ -129,7 +129,7 @@ def use(browser):
 
     # A truncated result is reported as truncated.
     browser.type("#pattern", "one of many")
-    said = browser.noted("there is more")
+    said = browser.noted("more exist")
     assert said.startswith("200 lines in 200 files"), said
     assert browser.run("return document.getElementById('note').className") == "warn"
     print("a cut answer says so")

@@ -495,7 +495,7 @@ fn what_flags_can_not_mean_is_said() {
         (&["-nU", "needle"], "within one line"),
         (&["-uuu", "needle"], "binary"),
         (&["-o", "-C2", "needle"], "lines around"),
-        (&["--files", "-e", "needle"], "looks for nothing"),
+        (&["--files", "-e", "needle"], "searches for no pattern"),
         (&["-g", "!!*.rs", "needle"], "at most one leading !"),
         (&["--max-filesize", "99999999999G", "needle"], "too large"),
         (&["-x", "-e", "a)", "-e", "(b"], "\n  a)\n   ^"),

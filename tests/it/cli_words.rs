@@ -234,7 +234,7 @@ fn an_unknown_flag_is_answered_by_none_that_means_another_thing() {
         (&["--jsno", "x"], "'--json'"),
         (&["--sorr=path", "x"], "'--sort', '--sortr'"),
         (&["index", "build", "--jsno"], "'--json'"),
-        (&["--case-insensitive", "x"], "-i compares"),
+        (&["--case-insensitive", "x"], "-i ignores case"),
     ] {
         let said = said(unknown);
         assert!(said.contains(meant), "{unknown:?}: {said}");

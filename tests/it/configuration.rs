@@ -9,34 +9,34 @@ use forge_search::tool::config::{KEYS, Profile};
 const BEGINNING: &str = "\
 # Configuration
 
-The configuration is a TOML file: the one that `--config` or `$FORGE_SEARCH_CONFIG` names, else `forge-search/config.toml` in `$XDG_CONFIG_HOME` or `~/.config`.
-`--set KEY=VALUE` sets one key for one call, as in `--set max_files=5000` (of `[tools.search]`) or `--set tools.sandbox.allow_absolute=false`. `forge-search doctor` prints
-what is in effect, and where each value that is not a default comes from. A key that is not known, and a value that is not allowed, is an error that names the line.
+The configuration is a TOML file. `--config` or `$FORGE_SEARCH_CONFIG` names it; the default is `forge-search/config.toml` in `$XDG_CONFIG_HOME` or `~/.config`.
+`--set KEY=VALUE` sets one key for one call, for example `--set max_files=5000` (of `[tools.search]`) or `--set tools.sandbox.allow_absolute=false`.
+`forge-search doctor` prints the configuration in effect, and the source of each value that is not a default. An unknown key or a value that is not allowed is an error that names the line.
 
-Defaults are those of the programs; in brackets those of a program that links the library, where they differ. A time is in milliseconds, a size in bytes, if nothing else is said.
+The first default is that of the programs `forge-search` and `ggrep`. A default in parentheses is that of programs that link the library. Durations are in milliseconds and sizes in bytes, unless stated otherwise.
 ";
 
 /// The section about `[executor]`, which is not in the table of keys.
 const END: &str = "
 ## `[executor]`
 
-For `forge-search execute`; `--set` does not reach it.
+The configuration of `forge-search execute`. `--set` can't set these keys.
 
-| key | default | what it is for |
+| key | default | purpose |
 | --- | --- | --- |
-| `keys` | `[]` | The public keys that leases are checked with, as `lease keygen` prints them. |
-| `store` | `forge-search/results.db` in `$XDG_STATE_HOME` or `~/.local/state` | The database that results are kept in. |
+| `keys` | `[]` | The public keys that verify leases, as `lease keygen` prints them. |
+| `store` | `forge-search/results.db` in `$XDG_STATE_HOME` or `~/.local/state` | The database of results. |
 | `retention_days` | `30` | How long results are kept, in days; at least 1. |
-| `require_confinement` | `true` | Whether a task fails (`EXECUTION_FAILED`) where the system lacks Landlock or seccomp. With `false` it is searched unconfined, with a warning on standard error. |
+| `require_confinement` | `true` | Whether a task fails (`EXECUTION_FAILED`) if the system lacks Landlock or seccomp. If false, the task runs unconfined, with a warning on standard error. |
 
-`[executor.scopes.NAME]`, for each scope that tasks may search:
+`[executor.scopes.NAME]` configures a scope: data that tasks may search.
 
-| key | what it is for |
+| key | purpose |
 | --- | --- |
 | `kind` | `\"files\"`, `\"maildir\"`, `\"mbox\"`, `\"sqlite\"`, `\"csv\"` or `\"jsonl\"`. |
 | `location` | The file or directory; a relative path starts at the directory of the configuration file. |
-| `table` | With `sqlite`: the table. |
-| `primary_key` | With `sqlite`, `csv` and `jsonl`: the column or field that tells records apart. |
+| `table` | The table of the database. Only for `sqlite`. |
+| `primary_key` | The column or field that identifies a record. Only for `sqlite`, `csv` and `jsonl`. |
 ";
 
 /// Returns the introduction of a table's section.
@@ -44,12 +44,12 @@ fn about(table: &str) -> &'static str {
     match table {
         "search" => "The tool `Search`, the command line, and indexes.",
         "search_files" => {
-            "The tool `search_files`. What is not here about engines and indexes is as in `[tools.search]`."
+            "The tool `search_files`. Settings of engines and indexes that are missing here are those of `[tools.search]`."
         }
         "daemon" => {
-            "The daemon, which `serve` runs. No value can be above the bound that the program was built with."
+            "The daemon, which `serve` runs. The upper bounds of the limits are fixed at compile time."
         }
-        "sandbox" => "Where both tools may search.",
+        "sandbox" => "The files that the tools may search.",
         other => panic!("the table {other} needs a description"),
     }
 }
@@ -61,9 +61,7 @@ fn written() -> String {
         if key.table != table {
             table = key.table;
             write!(text, "\n## `[tools.{table}]`\n\n{}\n\n", about(table)).unwrap();
-            text.push_str(
-                "| key | default | allowed | what it is for |\n| --- | --- | --- | --- |\n",
-            );
+            text.push_str("| key | default | allowed | purpose |\n| --- | --- | --- | --- |\n");
         }
         let default = key.default(Profile::CommandLine);
         let library = key.default(Profile::Library);

@@ -264,5 +264,5 @@ fn a_search_that_is_soon_full_does_not_ask_a_large_index() {
     let few = SearchRequest::from_value(json!({"pattern": "needle", "max_results": 5})).unwrap();
     let explained = setup.tool().explain(&few, &setup.context()).unwrap();
     let reason = explained.reason.unwrap();
-    assert!(reason.contains("few results are wanted"), "{reason}");
+    assert!(reason.contains("stops after few results"), "{reason}");
 }

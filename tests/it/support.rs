@@ -431,7 +431,7 @@ pub(crate) fn check_response(request: &SearchRequest, response: &SearchResponse)
                 || note.contains(" larger than max_file_size_bytes")
                 || note.starts_with("[no file was searched")
                 || note.starts_with("[the glob `")
-                || may_be_near && note.starts_with("[no line has the text")
+                || may_be_near && note.starts_with("[no line contains the exact text")
         };
         let notes = notes.filter(|note| is_said(note)).count();
         assert_eq!(

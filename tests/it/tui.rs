@@ -200,9 +200,7 @@ fn tui_names_files_from_where_the_shell_is() {
 fn tui_shows_what_is_found_while_it_is_typed_and_opens_the_editor() {
     let place = place();
     let mut session = Session::start(tui(place.path(), &[]), 130, 30);
-    session.until("the beginning", |shown| {
-        shown.contains("type what you look for")
-    });
+    session.until("the beginning", |shown| shown.contains("type a pattern"));
     session.type_in("retry_del");
     let shown = session.until("what is found", |shown| shown.contains("2 lines,"));
     assert!(

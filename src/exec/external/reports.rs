@@ -88,7 +88,7 @@ impl<'a> Reports<'a> {
         match self.sorted.binary_search_by(|&at| name(at).cmp(path)) {
             Ok(found) => Ok(self.sorted[found]),
             Err(_) => Err(Garbled(format!(
-                "a report about {:?}, which was not asked for",
+                "a report about {:?}, which was not to be searched",
                 String::from_utf8_lossy(path)
             ))),
         }

@@ -131,11 +131,13 @@ impl FuzzyMatcher {
 
 fn refused(why: Refused) -> PatternError {
     PatternError::new(match why {
-        Refused::Bytes => "a fuzzy search counts edits of characters, and the pattern matches bytes that are none; take (?-u:…) out of it"
+        Refused::Bytes => "a fuzzy search counts edits of characters, but the pattern matches \
+             bytes that are not characters; remove (?-u:…) from it"
             .to_string(),
         Refused::TooLarge => format!(
-            "the pattern is too large for a fuzzy search: more than {NODE_LIMIT} characters with its repetitions written out, or too many \
-             ways through them; use smaller counted repetitions, or a part of it"
+            "the pattern is too large for a fuzzy search: it has more than {NODE_LIMIT} characters \
+             with its repetitions written out, or too many alternatives; use smaller counted \
+             repetitions, or a part of it"
         ),
     })
 }
@@ -149,8 +151,8 @@ fn too_short(shortest: usize, level: u32) -> String {
         ),
     };
     format!(
-        "fuzzy level {level} allows as many edits as the shortest match of the pattern has characters ({shortest}), so that every line would \
-         match; {most}"
+        "fuzzy level {level} allows as many edits as the shortest match of the pattern has \
+         characters ({shortest}), so every line would match; {most}"
     )
 }
 

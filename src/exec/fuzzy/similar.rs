@@ -138,7 +138,7 @@ impl SimilarMatcher {
     pub fn new(pattern: &Pattern, threshold: Threshold) -> Result<SimilarMatcher, PatternError> {
         if !pattern.is_fixed() || pattern.word() {
             return Err(PatternError::new(
-                "only literal text is looked for by similarity".to_string(),
+                "a search by similarity takes only literal text".to_string(),
             ));
         }
         let folds = pattern.fold() != Fold::Sensitive;
@@ -150,7 +150,8 @@ impl SimilarMatcher {
         let chars = literal.len();
         if chars == 0 || chars > LITERAL_LIMIT {
             return Err(PatternError::new(format!(
-                "the text has {chars} characters, and of 1 to {LITERAL_LIMIT} what is similar can be looked for; search for a part of it"
+                "the text has {chars} characters, but a search by similarity takes 1 to \
+                 {LITERAL_LIMIT}; search for a part of it"
             )));
         }
         let sieve = match threshold.halves(chars) {

@@ -127,4 +127,4 @@ impl Choice {
 
 /// The reason if the plan was applied but excluded no file.
 const EVERY_FILE: &str =
-    "no file could be left out: each holds what the plan requires, or is never left out";
+    "no file could be skipped: each may contain what the plan requires, or is always searched";

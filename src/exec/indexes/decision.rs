@@ -40,7 +40,7 @@ const MANY_FILES: u32 = 8_192;
 /// The share of files from which on a text counts as frequent.
 const FREQUENT: f64 = 0.25;
 
-const SOON_FULL: &str = "many files have the text, and few results are wanted";
+const SOON_FULL: &str = "many files contain the text, and the search stops after few results";
 
 /// When the directories of a tree without a watcher are compared with the index.
 #[derive(Clone, Debug)]
@@ -241,12 +241,14 @@ impl Indexes {
         if !root.is_under(reach, asked.rules, question.global_excludes.as_deref()) {
             return Err(Condition::NotUsed {
                 standing: Standing::Uncertain(UncertainReason::PolicyChanged),
-                why: "the sandbox or the global excludes are not those of the index".to_string(),
+                why: "the index was built with another sandbox or other global excludes"
+                    .to_string(),
             });
         }
         if let Some(engine) = &self.listless {
             let why = format!(
-                "the engine {engine} can't be given lists of files; set backend in [tools.search] to another one"
+                "the engine {engine} does not accept lists of files; set backend in [tools.search] \
+                 to another engine"
             );
             return Err(self.unlooked(root, asked, waits, &why));
         }
@@ -494,7 +496,7 @@ fn is_soon_full(question: &Question, snapshot: &Snapshot, share: f64) -> bool {
 fn not_entered() -> Condition {
     Condition::Stale {
         reason: UncertainReason::OpenRequiresValidation,
-        why: "the directory is none that the index covers: it is hidden, ignored or new".into(),
+        why: "the index does not cover the directory: it is hidden, ignored or new".into(),
     }
 }
 
@@ -502,12 +504,13 @@ fn not_entered() -> Condition {
 const UNDECIDED: &str = "the index could not be opened and compared with the tree";
 
 /// Why no index of a parent directory serves a search below a directory with a denied name.
-const BELOW_WITHHELD: &str = "the directory lies below one that the default denied patterns name, so an index of a directory \
-     above has none of its text";
+const BELOW_WITHHELD: &str = "the directory is inside a directory that the default denied patterns \
+     name, so no index of a parent directory has its text";
 
 /// Why an index is not used for a single file.
-const A_FILE: &str = "the path is a file, which is searched whatever an index says";
+const A_FILE: &str = "the path is a file, which is always searched, with or without an index";
 
 /// Why the index of a root does not serve requests with other traversal options.
-const OTHER_OPTIONS: &str = "an index is for one set of the options hidden, follow and no_ignore, and these are not \
-     those of index_default_hidden, index_default_follow and index_default_no_ignore in [tools.search]";
+const OTHER_OPTIONS: &str = "the options hidden, follow and no_ignore differ from those of the \
+     index, which are index_default_hidden, index_default_follow and index_default_no_ignore in \
+     [tools.search]";

@@ -86,8 +86,9 @@ impl Keeping {
     pub(super) fn exposed(&self) -> Option<String> {
         let error = self.store()?.exposure()?;
         Some(format!(
-            "{error}; indexes are kept there all the same, since index_allow_insecure_persistence is true in \
-             [tools.search]: other users may learn the names of files from them, and parts of what they hold"
+            "{error}; indexes are stored there anyway, because index_allow_insecure_persistence is \
+             true in [tools.search]: other users may learn names of files and parts of their \
+             contents"
         ))
     }
 

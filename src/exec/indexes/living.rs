@@ -245,14 +245,17 @@ impl Indexes {
         }
         if let Reliability::Unreliable(kind) = reliability(&root.path) {
             return Some(format!(
-                "it is on a filesystem ({kind}) on which files can be changed without a sign of it, so each search compares \
-                 the index with the tree"
+                "it is on a filesystem ({kind}) that does not report every change, so each search \
+                 compares the index with the tree"
             ));
         }
         // As nothing is built here, nothing is created in the cache directory.
         let Some(cookies) = self.temporary_dir("cookies") else {
-            return Some("there is no directory outside of the tree for the files that prove that all changes were heard; set \
-                 index_path in [tools.search]".to_string());
+            return Some(
+                "there is no directory outside of the tree for the cookie files, which \
+                 prove that all changes were reported; set index_path in [tools.search]"
+                    .to_string(),
+            );
         };
         let barrier = Arc::new(Barrier::new());
         let ear = Arc::new(Cookies(barrier.clone()));
@@ -265,7 +268,9 @@ impl Indexes {
         match watched {
             Err(error) => Some(format!("it can't be watched: {error}")),
             Ok(watcher) if !watcher.is_ordered() => Some(
-                "this system tells of changes in no order, so each search compares the index with the tree".to_string(),
+                "this system reports changes in no fixed order, so each search compares the index \
+                 with the tree"
+                    .to_string(),
             ),
             Ok(watcher) => match barrier.pass(&*watcher, PROOF) {
                 Err(error) => Some(error.to_string()),

@@ -22,7 +22,7 @@ impl Fallback {
     pub(crate) fn denied(error: &FormatError) -> Fallback {
         Fallback {
             code: "PERMISSION_DENIED",
-            message: format!("{error}; index_path in [tools.search] says where indexes are kept"),
+            message: format!("{error}; index_path in [tools.search] sets the directory of indexes"),
         }
     }
 
@@ -32,9 +32,9 @@ impl Fallback {
         Fallback {
             code: "RIGHTS_UNKNOWN",
             message: format!(
-                "the system does not tell what this process may read ({error}), so that indexes can't be shared with \
-                 others; allow the system calls getgroups and capget, or set index_storage in [tools.search] to \
-                 \"memory\""
+                "the system does not report the rights of this process ({error}), so indexes can't \
+                 be shared safely; allow the system calls getgroups and capget, or set \
+                 index_storage in [tools.search] to \"memory\""
             ),
         }
     }

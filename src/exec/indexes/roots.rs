@@ -336,10 +336,12 @@ impl IndexRoot {
 }
 
 /// Why there is no index although the root had one under other denied patterns.
-const UNDER_MORE_PATTERNS: &str = "the index was built under other denied patterns; `forge-search index build` makes one for those of now";
-const UNDER_FEWER_PATTERNS: &str = "the index was built under other denied patterns, and has entries for files that \
-     are denied now; `forge-search index build` makes one for the patterns of now, and removes the other one";
+const UNDER_MORE_PATTERNS: &str = "the index was built with other denied patterns; `forge-search \
+     index build` builds one with the current patterns";
+const UNDER_FEWER_PATTERNS: &str = "the index was built with other denied patterns, and has \
+     entries for files that are denied now; `forge-search index build` builds one with the current \
+     patterns, and removes the old one";
 
 /// Why an index was not opened in time.
-const IS_OPENED: &str = "another call opens the index";
+const IS_OPENED: &str = "another call is opening the index";
 const IS_LOCKED: &str = "the index is locked by another process";

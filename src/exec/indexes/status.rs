@@ -82,8 +82,8 @@ impl Condition {
         Condition::NotUsed {
             standing: Standing::Uncertain(UncertainReason::OpenRequiresValidation),
             why: format!(
-                "{why}; so the index was not compared with the tree, which is all that its state says: that is no reason \
-                 to build it again"
+                "{why}; so the index was not compared with the tree. The state says only that: \
+                 there is no need to build the index again"
             ),
         }
     }
@@ -133,15 +133,15 @@ impl Condition {
         match self {
             Condition::Usable => None,
             Condition::Absent => Some(
-                "there is no index; `forge-search index build` makes one, or index_mode = \"on\""
+                "there is no index; run `forge-search index build`, or set index_mode = \"on\""
                     .to_string(),
             ),
             Condition::Unkept(why) => Some(format!(
-                "there is no index, and `forge-search index build` makes none that would not be kept: {why}. With \
-                 index_mode = \"on\" a search builds one in memory for itself"
+                "there is no index, and `forge-search index build` builds none because it could \
+                 not store it: {why}. With index_mode = \"on\", a search builds its own in memory"
             )),
             Condition::Unavailable(why) => Some(format!(
-                "the index can't be opened, and searches go on without it: {why}"
+                "the index can't be opened, so searches run without it: {why}"
             )),
             Condition::Damaged(why) => {
                 Some(format!("the index is damaged ({why}); build it again"))
@@ -167,7 +167,7 @@ impl Condition {
                 Some(unwatched),
             ) => Condition::Stale {
                 reason: UncertainReason::WatcherDown,
-                why: format!("{why}, or let it be followed: {unwatched}"),
+                why: format!("{why}. The tree is not watched: {unwatched}"),
             },
             (condition, _) => condition,
         }
@@ -179,8 +179,8 @@ impl Condition {
         Condition::Stale {
             reason: UncertainReason::MaintBudgetExceeded,
             why: format!(
-                "{why}; a call spends no more on its index than the share index_maint_budget_fraction of its \
-                 timeout_ms, and searches without it then"
+                "{why}; a call spends at most the share index_maint_budget_fraction of its \
+                 timeout_ms on its index, then it searches without the index"
             ),
         }
     }
@@ -196,35 +196,36 @@ impl Condition {
 const LOCKED: &str = "LOCKED";
 
 /// Why no search uses an index of a tree in which links are followed.
-pub(super) const UNTRACKED: &str = "index_default_follow = true: what lies behind symbolic links is not tracked, so no \
-     search leaves files out by such an index; set index_default_follow = false in [tools.search], build the index \
-     again, and let only those requests follow links that need it";
+pub(super) const UNTRACKED: &str = "index_default_follow = true: the targets of symbolic links are \
+     not tracked, so no search skips files by such an index; set index_default_follow = false in \
+     [tools.search], build the index again, and follow links only in requests that need it";
 
 /// The part of a message about a time of last change that an index can't represent.
-pub const OUT_OF_RANGE: &str = "before 1677 or after 2262, which an index can't hold";
+pub const OUT_OF_RANGE: &str = "before 1677 or after 2262, which an index can't store";
 
 impl From<Stale> for Condition {
     fn from(stale: Stale) -> Condition {
-        let again = "changed since the index was built, so searches list what changed anew; building it again makes \
-                     them faster";
+        let again = "changed since the index was built, so each search lists the changed parts of \
+             the tree again; building the index again makes searches faster";
         match stale {
             Stale::EnumerationErrors(count) => Condition::Stale {
                 reason: UncertainReason::EnumerationError,
                 why: format!(
-                    "{count} files or directories could not be listed when the index was built, and more may be \
-                     hidden behind them; make them readable, or deny them, and build it again"
+                    "{count} files or directories could not be listed when the index was built, \
+                     and may hide further files; make them readable, or deny them, and build the \
+                     index again"
                 ),
             },
             Stale::Input(path) => Condition::Stale {
                 reason: UncertainReason::EligibilityChanged,
                 why: format!(
-                    "{}, which decides about what is searched, {again}",
+                    "{}, which decides which files are searched, {again}",
                     path.display()
                 ),
             },
             Stale::Untimed(path) => Condition::Untimed(format!(
-                "{} has a time of last change {OUT_OF_RANGE}, so that files that come or go in it can't be noticed; \
-                 `touch` it and build the index again",
+                "{} has a time of last change {OUT_OF_RANGE}, so new and deleted files in it can't \
+                 be noticed; `touch` it and build the index again",
                 match path.as_os_str().is_empty() {
                     true => "the index root".to_string(),
                     false => format!("the directory {}", path.display()),

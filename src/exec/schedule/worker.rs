@@ -162,9 +162,8 @@ fn search<S: FileSource>(
 /// Returns the error for an engine that skips a file although nothing stopped it.
 fn unanswered() -> EngineError {
     EngineError::Failed {
-        message:
-            "the search engine gave no answer for some of its files; please report the request"
-                .to_string(),
+        message: "the search engine reported no result for some files; please report the request"
+            .to_string(),
         stderr: None,
     }
 }

@@ -69,10 +69,10 @@ fn distinct_names(segments: &[SegmentRef]) -> Result<(), &'static str> {
         .flat_map(|segment| [Some(&segment.file), segment.tombstones.as_ref()]);
     for file in files.flatten() {
         if !is_plain_name(&file.name) {
-            return Err("no file of an index can have the name of a segment");
+            return Err("an index file has an invalid name");
         }
         if !seen.insert(file.name.as_str()) {
-            return Err("two files of an index have one name");
+            return Err("two index files have the same name");
         }
     }
     Ok(())
@@ -80,7 +80,7 @@ fn distinct_names(segments: &[SegmentRef]) -> Result<(), &'static str> {
 
 fn rules(input: &mut Reader<'_>) -> Result<IgnoreRules, FormatError> {
     let rules = IgnoreRules::from_number(input.u8()?);
-    rules.ok_or_else(|| input.inconsistent("there are no such ignore rules"))
+    rules.ok_or_else(|| input.inconsistent("the set of ignore rules is unknown"))
 }
 
 impl KeyParts {
@@ -332,7 +332,7 @@ pub(super) fn decode_inputs(bytes: &[u8]) -> Result<Vec<EligibilityInput>, Forma
             2 => InputKind::Directory,
             3 => InputKind::Symlink,
             NOTHING | 4 => InputKind::Other,
-            _ => return Err(input.inconsistent("an input has a kind that is not known")),
+            _ => return Err(input.inconsistent("an input has an unknown kind")),
         };
         let read = InputStat {
             kind,
@@ -344,7 +344,7 @@ pub(super) fn decode_inputs(bytes: &[u8]) -> Result<Vec<EligibilityInput>, Forma
         };
         let stat = (code != NOTHING).then_some(read);
         if stat.is_none() && read != ABSENT {
-            return Err(input.inconsistent("an input that was not there has a size or a time"));
+            return Err(input.inconsistent("a missing input has a size or a time"));
         }
         inputs.push(EligibilityInput { path, stat });
     }

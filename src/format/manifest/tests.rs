@@ -231,18 +231,18 @@ fn each_field_is_checked() {
     check(section::KEY, root + 3 + 8, 0xff, "not UTF-8");
     check(section::KEY, root + 3 + 1, 0xff, "length of an identifier");
     // The names of the first segment and of its tombstones.
-    check(section::SEGMENTS, 16, b'/', "can have the name");
-    check(section::SEGMENTS, 16, b'.', "can have the name");
+    check(section::SEGMENTS, 16, b'/', "invalid name");
+    check(section::SEGMENTS, 16, b'.', "invalid name");
     check(section::SEGMENTS, 16 + 13 + 16 + 8, 7, "a flag is neither");
     check(
         section::SEGMENTS,
         16 + 13 + 16 + 8 + 9,
         b'.',
-        "can have the name",
+        "invalid name",
     );
     // The kind of the first input, which is absent.
     let kind = 16 + b"/home/.git".len();
-    check(section::INPUTS, kind, 5, "kind that is not known");
+    check(section::INPUTS, kind, 5, "unknown kind");
     check(section::INPUTS, kind + 1, 1, "has a size or a time");
     assert!(changed(section::INPUTS, kind, 4).is_ok());
     check(section::INPUTS, 15, 0x80, "length of a path");
@@ -271,7 +271,7 @@ fn two_files_of_one_name_are_refused() {
     assert!(matches!(kind, FormatErrorKind::Refused { .. }), "{kind:?}");
     let content = codec::encode_segments(&manifest.segments);
     let error = decode(forge(section::SEGMENTS, &content)).unwrap_err();
-    assert!(error.is_corrupt() && error.to_string().contains("one name"));
+    assert!(error.is_corrupt() && error.to_string().contains("same name"));
 }
 
 // Takes minutes under Miri, and only compares lengths.

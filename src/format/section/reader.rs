@@ -537,7 +537,7 @@ impl<'a> Parts<'a> {
             || align(trailer.list_offset) != Some(trailer.list_offset)
         {
             return Err(wrong(
-                "the list of page checksums does not start where it may",
+                "the list of page checksums starts at an invalid offset",
             ));
         }
         let cut = |from: u64, to: u64| {
@@ -561,7 +561,9 @@ impl<'a> Parts<'a> {
         };
         let page_count = pages_end.div_ceil(PAGE_SIZE);
         if page_count.checked_mul(4) != Some(list.1) {
-            return Err(wrong("there is not one checksum for each page"));
+            return Err(wrong(
+                "the number of checksums differs from the number of pages",
+            ));
         }
         Ok(Self {
             pages_end,

@@ -383,13 +383,9 @@ fn foreign_files_are_told_apart() {
     check(
         error_of(open(b"SQLite format 3\0".to_vec())),
         true,
-        "not a file of an index",
+        "not an index file",
     );
-    check(
-        error_of(open(vec![0; 4096])),
-        true,
-        "not a file of an index",
-    );
+    check(error_of(open(vec![0; 4096])), true, "not an index file");
     check(error_of(open(Vec::new())), true, "cut short");
     check(with_header((8, &[4, 3, 2, 1])), true, "another byte order");
     check(with_header((8, &[9, 2, 3, 4])), true, "checksum");
@@ -399,11 +395,11 @@ fn foreign_files_are_told_apart() {
         "the container has version 2",
     );
     check(with_header((12, &[0])), true, "the container has version 0");
-    check(with_header((16, &[2])), true, "kind 2 where kind 1");
+    check(with_header((16, &[2])), true, "kind 2, but kind 1");
     check(with_header((20, &[2])), false, "the content has version 2");
     check(with_header((20, &[0])), true, "the content has version 0");
     check(with_header((30, &[1])), true, "reserved");
-    check(with_header((0, b"x")), true, "not a file of an index");
+    check(with_header((0, b"x")), true, "not an index file");
 }
 
 #[test]

@@ -164,7 +164,10 @@ impl Shared {
         self.check_mounts(&watching);
         if !watching.watcher.is_in_place() {
             let root = self.ground.root().display();
-            let why = format!("{root} is not the directory any more that was watched");
+            let why = format!(
+                "{root} is no longer the watched directory: it was moved, removed or \
+                 replaced"
+            );
             let mut status = self.status();
             status.unwatched.get_or_insert(why);
             status.away = true;
@@ -183,8 +186,8 @@ impl Shared {
             let mut status = self.status();
             status.unwatched.get_or_insert_with(|| {
                 format!(
-                    "{} is on a filesystem ({kind}) on which files can be changed without a sign of it; searches compare \
-                     the index with the tree instead",
+                    "{} is on a filesystem ({kind}) that does not report every change; searches \
+                     compare the index with the tree instead",
                     join(root, dir).display()
                 )
             });

@@ -205,7 +205,8 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
         shared.status().build_wanted = false;
         shared.fire_because(
             Trigger::BelowThreshold,
-            "the tree is below index_auto_threshold_files and index_auto_threshold_bytes, and is searched without an index",
+            "the tree is below index_auto_threshold_files and index_auto_threshold_bytes, so it is \
+             searched without an index",
         );
         return;
     }

@@ -29,7 +29,7 @@ impl Ear for Listener {
             Heard::Overflow => {
                 let mut status = lock(&self.status);
                 status.mark(Path::new(""), Extent::Subtree, self.ground.now_ms());
-                let why = "changes came faster than they could be heard";
+                let why = "changes arrived faster than the watcher could process them";
                 status.fire_because(Trigger::WatcherOverflow, why);
             }
             Heard::Moved => {

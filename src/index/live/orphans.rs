@@ -157,7 +157,7 @@ impl Shared {
         for work in nowhere {
             if status.dirty.is_written(&work.path) && status.orphans.note(&work.path) {
                 why = Some(format!(
-                    "{} was removed and is still written to; it may have another name",
+                    "{} was removed but is still written to; the file may have another name",
                     work.path.display()
                 ));
             }

@@ -108,7 +108,7 @@ impl Shared {
         match barrier.pass(&*watcher, left()) {
             Ok(()) => {}
             Err(BarrierError::Late) => {
-                let why = "what happened until this call could not be heard in time";
+                let why = "the watcher did not report all changes before this call in time";
                 return Err(self.lost(Trigger::MaintBudgetExceeded, why));
             }
             Err(error) => return Err(self.lost(Trigger::WatcherDown, &error.to_string())),
@@ -136,7 +136,7 @@ impl Shared {
             return Err(self.lost(Trigger::EligibilityChanged, &decisive(&path)));
         }
         if snapshot.incomplete().is_some() {
-            let why = "something could not be listed, and may hide files";
+            let why = "a file or directory could not be listed, and may hide files";
             return Err(self.lost(Trigger::EnumerationErrors, why));
         }
         Ok(snapshot)
@@ -242,6 +242,6 @@ impl Shared {
     }
 }
 
-pub(super) const MOUNTED: &str = "something was mounted or unmounted in or above the tree";
+pub(super) const MOUNTED: &str = "a filesystem was mounted or unmounted in or above the tree";
 
-const TOO_MANY: &str = "more has changed than could be looked at within this call";
+const TOO_MANY: &str = "too many files changed to process them within this call";

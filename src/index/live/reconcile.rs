@@ -75,12 +75,13 @@ fn start(
         match shared.watchers.start(root, &dir, listener.clone()) {
             Ok(watcher) if watcher.is_ordered() => return Ok(watcher),
             Ok(_) => {
-                let why = "this system tells of changes in no order, so that nothing proves that all were heard";
+                let why = "this system reports changes in no fixed order, so the watcher can't \
+                     tell when it has seen all of them";
                 return Err((why.to_string(), LATER));
             }
             Err(WatchError::Gone) => {
                 let root = root.display();
-                return Err((format!("{root} is gone, or away for a moment"), RETRY));
+                return Err((format!("{root} does not exist at the moment"), RETRY));
             }
             Err(error) => {
                 first.get_or_insert(error);
@@ -89,7 +90,8 @@ fn start(
     }
     let why = match first {
         Some(error) => error.to_string(),
-        None => "there is no directory for the cookies that prove that all changes were heard"
+        None => "there is no directory for the cookie files, which prove that all changes were \
+             reported"
             .to_string(),
     };
     Err((why, LATER))

@@ -326,7 +326,7 @@ impl Status {
 /// Returns the message for a changed file that decides about eligibility (FR-LSI-TRK-07).
 pub(super) fn decisive(path: &Path) -> String {
     format!(
-        "{}, which decides about what is searched, changed",
+        "{}, which decides which files are searched, changed",
         path.display()
     )
 }

@@ -439,7 +439,8 @@ fn look(shared: &Shared) -> bool {
         let mut status = shared.status();
         // A stored index that comes back has to be confirmed first.
         (status.evicted, status.calls) = (true, 0);
-        let why = "what was kept of the index was removed, to make room for others (index_max_indexes, index_max_db_bytes) or by index clear";
+        let why = "the stored index was removed, by `index clear` or to make room for others \
+             (index_max_indexes, index_max_db_bytes)";
         status.fire_because(Trigger::Evicted, why);
     }
     close(shared);
@@ -461,7 +462,7 @@ fn close(shared: &Shared) {
 /// Returns the message for files or directories that could not be listed.
 pub(super) fn unlisted(errors: usize) -> String {
     format!(
-        "{errors} files or directories could not be listed, and more may be hidden behind them; make them readable, or \
-         deny them"
+        "{errors} files or directories could not be listed, and may hide further files; make them \
+         readable, or deny them"
     )
 }

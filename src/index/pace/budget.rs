@@ -17,7 +17,8 @@ pub struct BuildBudget {
 pub enum Exceeded {
     /// The time limit, in milliseconds.
     #[error(
-        "it takes longer than index_build_timeout_ms = {limit} of [tools.search] allows; raise that, or index a smaller tree"
+        "it takes longer than index_build_timeout_ms = {limit} of [tools.search] allows; raise the \
+         limit, or index a smaller tree"
     )]
     Time {
         /// The configured limit.
@@ -27,7 +28,8 @@ pub enum Exceeded {
     },
     /// The limit of files.
     #[error(
-        "the tree has {found} files, more than index_build_max_files = {limit} of [tools.search] allows; raise that, set it to 0, or index a smaller tree"
+        "the tree has {found} files, more than index_build_max_files = {limit} of [tools.search] \
+         allows; raise the limit, set it to 0, or index a smaller tree"
     )]
     Files {
         /// The configured limit.
@@ -37,7 +39,8 @@ pub enum Exceeded {
     },
     /// The limit of bytes of files.
     #[error(
-        "the tree has {found} bytes to be indexed, more than index_build_max_bytes = {limit} of [tools.search] allows; raise that, set it to 0, or index a smaller tree"
+        "the tree has {found} bytes to index, more than index_build_max_bytes = {limit} of \
+         [tools.search] allows; raise the limit, set it to 0, or index a smaller tree"
     )]
     Bytes {
         /// The configured limit.

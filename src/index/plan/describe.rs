@@ -147,7 +147,7 @@ impl fmt::Display for PlanDescription {
         match (&self.requires, self.reason) {
             (Some(requires), _) => write!(f, "{requires}"),
             (None, Some(reason)) => write!(f, "{reason}"),
-            (None, None) => f.write_str("every file is kept"),
+            (None, None) => f.write_str("every file may match"),
         }
     }
 }

@@ -109,7 +109,9 @@ impl Segment {
                         bits &= bits - 1;
                         let rank = self.slots.get(view, slot)?;
                         if rank != VACANT && !files.insert(rank) {
-                            return Err(inconsistent("a slot has a file that does not exist"));
+                            return Err(inconsistent(
+                                "a slot refers to a file that does not exist",
+                            ));
                         }
                     }
                 }
@@ -262,7 +264,9 @@ impl Segment {
         }
         match self.parts.len() as usize == files + repeated {
             true => Ok(()),
-            false => Err(inconsistent("a file has not as many parts as slots")),
+            false => Err(inconsistent(
+                "a file has different numbers of parts and slots",
+            )),
         }
     }
 

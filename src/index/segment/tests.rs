@@ -94,12 +94,12 @@ fn names_lead_nowhere_else() {
     assert_eq!(sound.find_dir(Path::new("a/b")).unwrap(), Some(2));
     for name in ["/", "..", ".", "a/b", "a\0b", "/etc"] {
         let dirs = opened(written(&[("", 0), (name, 0)], ("x\n", 0)));
-        refused(dirs.dir_path(1), "a name is none");
-        refused(dirs.find_dir(Path::new(name)), "a name is none");
-        refused(dirs.verify(), "a name is none");
+        refused(dirs.dir_path(1), "a name is not valid");
+        refused(dirs.find_dir(Path::new(name)), "a name is not valid");
+        refused(dirs.verify(), "a name is not valid");
         let side = opened(written(&[("", 0)], (name, 0)));
-        refused(side.name(side.side(0).unwrap().name), "a name is none");
-        refused(side.verify(), "a name is none");
+        refused(side.name(side.side(0).unwrap().name), "a name is not valid");
+        refused(side.verify(), "a name is not valid");
     }
     let dirs = opened(written(&[("", 0), ("", 0)], ("x\n", 0)));
     refused(dirs.dir(1), "no name");
@@ -111,8 +111,8 @@ fn names_lead_nowhere_else() {
 #[test]
 fn files_of_the_side_list_stand_before_some_file_or_last() {
     let segment = opened(written(&[("", 0)], ("x\n", 1)));
-    refused(segment.side(0), "one that does not exist");
-    refused(segment.verify(), "one that does not exist");
+    refused(segment.side(0), "a file that does not exist");
+    refused(segment.verify(), "a file that does not exist");
 }
 
 #[test]
@@ -153,8 +153,8 @@ fn a_few_records_do_not_stand_for_gigabytes_of_paths() {
     // Each directory is in the previous one.
     dirs.extend((0..100).map(|parent| (long.as_str(), parent)));
     let segment = opened(written(&dirs, ("x\n", 0)));
-    refused(segment.dir_path(0), "paths that none can have");
-    refused(segment.verify(), "paths that none can have");
+    refused(segment.dir_path(0), "impossibly long");
+    refused(segment.verify(), "impossibly long");
     // The deepest possible path on Linux.
     let mut dirs = vec![("", 0)];
     dirs.extend((0..2_048).map(|parent| ("x", parent)));
@@ -168,7 +168,10 @@ fn no_more_files_are_eligible_as_the_root_than_there_are() {
     let file = changed(written(&[("", 0)], ("x\n", 0)), id::META, |meta| {
         meta[12] = 1
     });
-    refused(Segment::open(Storage::from(file)), "are eligible");
+    refused(
+        Segment::open(Storage::from(file)),
+        "fewer files than eligible",
+    );
 }
 
 #[test]

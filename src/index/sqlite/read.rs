@@ -136,7 +136,9 @@ impl Reader<'_> {
         }
         match schema::is_ours(self.db)? {
             true => Ok(()),
-            false => Err(Problem::damaged("its tables are not those of an index")),
+            false => Err(Problem::damaged(
+                "its tables are not the tables of an index",
+            )),
         }
     }
 
@@ -175,7 +177,7 @@ impl Reader<'_> {
         match found == noted {
             true => Ok(manifest),
             false => Err(Problem::damaged(
-                "what it says about the index is not what was written",
+                "the stored description of the index does not match its checksum",
             )),
         }
     }
@@ -190,7 +192,7 @@ impl Reader<'_> {
         }
         let root = bytes_of(row.get_ref("root_path_canon")?);
         let Some(rules) = IgnoreRules::from_number(row.get("signature_no_ignore")?) else {
-            return Ok(Err(Problem::damaged("there are no such ignore rules")));
+            return Ok(Err(Problem::damaged("the set of ignore rules is unknown")));
         };
         let key = KeyParts {
             root: root.unwrap_or_default().to_vec(),
@@ -344,13 +346,15 @@ impl Reader<'_> {
                 sections.direct.extend_from_slice(&group.direct);
             }
             if rows.next()?.is_some() {
-                return Err(Problem::damaged("it has a filter of a file without a slot"));
+                return Err(Problem::damaged(
+                    "a filter belongs to a file without a slot",
+                ));
             }
         }
         writer.end().map_err(failed)?;
         let bloom = &manifest.bloom;
         let casefold = Casefold::from_name(&manifest.key.casefold)
-            .ok_or_else(|| Problem::damaged("its n-grams are folded in no known way"))?;
+            .ok_or_else(|| Problem::damaged("the case folding of its n-grams is unknown"))?;
         let sql = "SELECT stored_hashes, text_bytes, ngrams FROM fs_index";
         let (stored_hashes, text_bytes, ngrams) = self.db.query_row(sql, [], |row| {
             Ok((row.get(0)?, number(row, 1)?, number(row, 2)?))
@@ -372,7 +376,9 @@ impl Reader<'_> {
             ngrams,
         };
         if sections.write(writer, meta).map_err(failed)? != expected {
-            return Err(Problem::damaged("what it holds is not what was written"));
+            return Err(Problem::damaged(
+                "the stored segment does not match its checksum",
+            ));
         }
         Ok(Segment::open_own(Storage::from(out))?)
     }
@@ -387,7 +393,7 @@ impl Reader<'_> {
         usize::try_from(noted)
             .ok()
             .filter(|_| rows <= noted + 64 && noted <= most)
-            .ok_or_else(|| Problem::damaged("it does not hold as much as it says"))
+            .ok_or_else(|| Problem::damaged("its size differs from the stored size"))
     }
 
     /// Reads the word list of a group.
@@ -398,7 +404,7 @@ impl Reader<'_> {
 
     /// Reads the tables of groups and blocks.
     fn groups(&self) -> Result<Vec<KeptGroup>, Problem> {
-        let wrong = |problem: &str| Problem::damaged(format!("in the table of blocks {problem}"));
+        let wrong = |problem: &str| Problem::damaged(format!("in the table of blocks, {problem}"));
         let mut statement = self
             .db
             .prepare("SELECT group_no, direct, word_files FROM fs_groups ORDER BY group_no")?;
@@ -424,7 +430,7 @@ impl Reader<'_> {
             let group = usize::try_from(number).ok().and_then(|n| groups.get_mut(n));
             let Some(group) = group.filter(|_| row.get(0) == Ok(block_no) && number >= group_no)
             else {
-                return Err(wrong("a block is missing or in no group"));
+                return Err(wrong("a block is missing or belongs to no group"));
             };
             (block_no, group_no) = (block_no + 1, number);
             let shape = Shape {
@@ -441,7 +447,7 @@ impl Reader<'_> {
                 || shape.hashed_rows == 0
                 || (ranks.len(), starts.len()) != (files, files)
             {
-                return Err(wrong("a block has a shape that none can have"));
+                return Err(wrong("a block has an impossible shape"));
             }
             bits += column_bytes(shape) * u64::from(shape.files);
             // All columns are stored in this file, so they can't be longer.
@@ -459,8 +465,8 @@ impl Reader<'_> {
 
     /// Reads directories, files and the side list. Returns the number of each.
     fn catalog(&self, sections: &mut Sections) -> Result<(u32, u32, u32), Problem> {
-        let wrong = |problem: &str| Problem::damaged(format!("in the catalog {problem}"));
-        let no_name = || wrong("a name is none on this system");
+        let wrong = |problem: &str| Problem::damaged(format!("in the catalog, {problem}"));
+        let no_name = || wrong("a name is not valid on this system");
         let too_long = |NamesTooLong| wrong("a name is too long");
         let blank = NameRecord::default();
         let mut counts = [0u32; 3];
@@ -470,7 +476,7 @@ impl Reader<'_> {
             }
             *count = count
                 .checked_add(1)
-                .ok_or_else(|| wrong("there is too much"))?;
+                .ok_or_else(|| wrong("there are too many entries"))?;
             Ok(())
         };
 
@@ -564,12 +570,12 @@ fn sets(row: &Row<'_>, column: usize) -> Result<RuleSets, Problem> {
     let number = u8::try_from(row.get::<_, i64>(column)?).ok();
     number
         .and_then(RuleSets::from_number)
-        .ok_or_else(|| Problem::damaged("in the catalog an entry is eligible by no known rules"))
+        .ok_or_else(|| Problem::damaged("in the catalog, the ignore rules of an entry are unknown"))
 }
 
 /// Reads the bitsets of a group of blocks. Returns the columns of each block.
 fn read_columns(rows: &mut Rows<'_>, blocks: &[KeptBlock]) -> Result<Vec<Vec<u8>>, Problem> {
-    let wrong = || Problem::damaged("the filters are not those of the files in the blocks");
+    let wrong = || Problem::damaged("the filters do not match the files in the blocks");
     let mut slots: Vec<(u32, usize, usize)> = Vec::new();
     let mut columns = Vec::new();
     for (n, block) in blocks.iter().enumerate() {

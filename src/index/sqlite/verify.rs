@@ -25,7 +25,7 @@ pub(crate) fn verify(path: &Path, access: Access) -> Result<Manifest, FormatErro
         check_none(
             reader,
             "PRAGMA foreign_key_check",
-            "a row refers to one that does not exist",
+            "a row refers to a row that does not exist",
         )?;
         check_none(
             reader,

@@ -247,7 +247,7 @@ impl io::Write for Bounded<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if bytes.len() as u64 > self.left {
             self.exceeded = true;
-            return Err(io::Error::other("more than an index may take"));
+            return Err(io::Error::other("the index exceeds its size limit"));
         }
         let written = self.out.write(bytes)?;
         self.left -= written as u64;

@@ -178,7 +178,7 @@ fn open_segment(terms: &Terms, dir: &Path, manifest: &Manifest) -> Result<Segmen
         return Err(in_file(FormatError::inconsistent(
             "the segment",
             0,
-            "it is not the one that the manifest names",
+            "it is not the segment that the manifest names",
         )));
     }
     Ok(opened)

@@ -197,6 +197,6 @@ pub(super) fn snapshot_of(form: &dyn Keep, manifest: Manifest, segment: Segment)
 }
 
 fn misplaced(path: &Path) -> FormatError {
-    let problem = "its key belongs into another directory";
+    let problem = "its key belongs to another directory";
     FormatError::inconsistent("the manifest", 0, problem).in_file(path)
 }

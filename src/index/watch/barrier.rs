@@ -44,7 +44,10 @@ pub enum BarrierError {
     #[error("the watcher is down")]
     Down,
     /// The watcher's events have no common order.
-    #[error("events of this system's watchers arrive in no order, so nothing proves that all have")]
+    #[error(
+        "this system reports changes in no fixed order, so the watcher can't tell when it has \
+         seen all of them"
+    )]
     Unordered,
     /// The cookie could not be touched.
     #[error("cannot touch the cookie: {0}")]

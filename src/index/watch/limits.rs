@@ -54,7 +54,7 @@ pub fn too_many(root: &Path, dirs: u64) -> Option<String> {
     let watches = dirs.saturating_add(others);
     let lowest = lowest(WATCHES).filter(|lowest| lowest.value < watches)?;
     Some(format!(
-        "it has {dirs} directories, so that {watches} watches are needed; {}",
+        "it has {dirs} directories, which need {watches} watches; {}",
         remedy(WATCHES, Some(&lowest)).replace(" is reached", " is lower")
     ))
 }

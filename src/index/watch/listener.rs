@@ -52,7 +52,7 @@ impl EventHandler for Listener {
             Err(error) => {
                 self.failures += 1;
                 if self.failures >= MAX_FAILURES {
-                    self.down(format!("watching fails again and again: {error}"));
+                    self.down(format!("watching fails repeatedly: {error}"));
                 } else {
                     self.tell(Heard::Overflow);
                 }
@@ -65,7 +65,7 @@ impl Drop for Listener {
     fn drop(&mut self) {
         self.shared.has_ended.store(true, Ordering::Release);
         if !self.shared.is_down.load(Ordering::Acquire) {
-            self.down("the thread that watches has ended".to_owned());
+            self.down("the thread of the watcher has ended".to_owned());
         }
     }
 }
@@ -95,7 +95,7 @@ impl Listener {
             return;
         }
         if self.attempt(heard).is_err() {
-            self.down("whoever hears of changes has panicked".to_owned());
+            self.down("the event handler panicked".to_owned());
         }
     }
 
@@ -184,7 +184,7 @@ impl Listener {
         let is_self = name.as_os_str().is_empty();
         match kind {
             EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)) if is_self => {
-                self.down("the directory of the cookies was removed or renamed".to_owned());
+                self.down("the directory of the cookie files was removed or renamed".to_owned());
             }
             EventKind::Create(_)
             | EventKind::Modify(ModifyKind::Name(

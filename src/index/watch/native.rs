@@ -67,12 +67,15 @@ impl NativeWatcher {
         if cookies.path().starts_with(&root) {
             let (inside, root) = (cookie_dir.display(), root.display());
             return Err(WatchError::Other(format!(
-                "the directory of the cookies, {inside}, is inside the tree {root}; choose one outside"
+                "the directory of the cookie files, {inside}, is inside the tree {root}; choose a \
+                 directory outside of it"
             )));
         }
         // Creating a directory may work although there is no room for a file.
         let first = cookies.touch(0);
-        first.map_err(|error| WatchError::Other(format!("no cookie could be made: {error}")))?;
+        first.map_err(|error| {
+            WatchError::Other(format!("no cookie file could be created: {error}"))
+        })?;
         let shared = Arc::new(Shared::default());
         let listener = Listener {
             root: root.clone(),
@@ -97,7 +100,7 @@ impl NativeWatcher {
         // A failure before `is_open` was not reported.
         if watcher.is_down() {
             return Err(WatchError::Other(
-                "the watcher went down at once".to_owned(),
+                "the watcher stopped immediately".to_owned(),
             ));
         }
         Ok(watcher)
@@ -113,7 +116,9 @@ impl Watcher for NativeWatcher {
         let is_name = |part| matches!(part, Component::Normal(_));
         if !dir.components().all(is_name) {
             let dir = dir.display();
-            return Err(WatchError::Other(format!("{dir} is no path below a root")));
+            return Err(WatchError::Other(format!(
+                "{dir} is not a path below the root"
+            )));
         }
         let path = match dir.as_os_str().is_empty() {
             true => self.root.clone(),
@@ -122,7 +127,8 @@ impl Watcher for NativeWatcher {
         if let Some(mount) = self.mounts.seen_twice(&path) {
             let mount = mount.display();
             return Err(WatchError::Other(format!(
-                "what is mounted at {mount} can be seen elsewhere in the tree too, and changes are heard of one place only"
+                "the filesystem mounted at {mount} is also visible elsewhere in the tree, but \
+                 changes are reported at only one place"
             )));
         }
         // Held throughout: one directory at a time.
@@ -178,7 +184,10 @@ impl Watcher for NativeWatcher {
             let root = self.root.display();
             return Err(io::Error::new(
                 io::ErrorKind::NotFound,
-                format!("{root} is not the directory any more that is watched"),
+                format!(
+                    "{root} is no longer the watched directory: it was moved, removed or \
+                     replaced"
+                ),
             ));
         }
         self.cookies.touch(n)

@@ -313,7 +313,7 @@ impl Reader {
         if let Err(errno) = self.begin_anew() {
             let why = io::Error::from(errno);
             self.listener.down(format!(
-                "events were lost, and watching can't begin anew: {why}"
+                "events were lost, and the watcher can't be restarted: {why}"
             ));
             return;
         }

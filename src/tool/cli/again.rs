@@ -53,7 +53,7 @@ impl Roots {
         let Some((root, rel)) = all.filter_map(within).next() else {
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
-                "leads out of where was searched by now",
+                "now leads out of the searched directories",
             ));
         };
         RootDir::open(&root)?.open_file(&rel)
@@ -106,7 +106,7 @@ fn name(root: &Path, path: &str) -> io::Result<PathBuf> {
             }
             if meant.is_some() {
                 return Err(io::Error::other(
-                    "its name is not UTF-8, and another one is shown in the same way",
+                    "its name is not UTF-8, and another file's name is displayed the same way",
                 ));
             }
             meant = Some(entry.file_name());

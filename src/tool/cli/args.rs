@@ -18,22 +18,23 @@ use crate::tool::config::DaemonUse;
 
 const EXAMPLES: &str = "\
 Examples:
-  forge-search 'fn \\w+_test'                 search the working directory for an expression
-  forge-search -F 'a[0].x' src               search src for a text
-  forge-search -w -g '*.rs' -g '!gen/' name  whole words, only in Rust files, not in gen
-  forge-search -C2 --max-results 50 TODO     two lines around each match, at most 50 lines
-  forge-search -l -t rust unsafe             the Rust files that hold it
-  forge-search index build                   index the working directory, so that later searches read less
-  forge-search call '{\"pattern\":\"TODO\"}'     one JSON request, one JSON response
-  forge-search doctor                        what is in effect here, and what needs doing
+  forge-search 'fn \\w+_test'                 search for a regular expression
+  forge-search -F 'a[0].x' src               search src for a literal text
+  forge-search -w -g '*.rs' -g '!gen/' name  search for a whole word in Rust files, except in gen
+  forge-search -C2 --max-results 50 TODO     show two lines around each match, at most 50 lines
+  forge-search -l -t rust unsafe             list the Rust files with a match
+  forge-search index build                   build an index, which makes later searches faster
+  forge-search call '{\"pattern\":\"TODO\"}'     answer one JSON request
+  forge-search doctor                        show the settings in effect and problems to fix
 
-Exit status: 0 if a line matched, 1 if none did, 2 if something went wrong or the search ended before
-it had looked everywhere and found nothing.";
+Exit status: 0 if a line matched, 1 if no line matched, 2 after an error, or if the search stopped
+early without a match.";
 
 /// Exact, ordered, bounded search over a live source tree.
 ///
-/// Finds the lines that match a regular expression (or, with -F, a text), always in the same order, and says so
-/// when an answer is incomplete. Ignore files count as in ripgrep.
+/// Prints the lines that match a regular expression (or, with -F, a literal text), always in the
+/// same order. Reports when an answer is incomplete. Ignore files have the same effect as in
+/// ripgrep.
 #[derive(Debug, Parser)]
 #[command(
     name = "forge-search",
@@ -45,19 +46,18 @@ it had looked everywhere and found nothing.";
     max_term_width = 100
 )]
 pub(super) struct Cli {
-    /// What to do other than search.
+    /// The command, if it is not a search.
     #[command(subcommand)]
     pub(super) command: Option<Command>,
 
-    /// Print to standard error what the program does: the configuration it reads, who answers, and
-    /// how an index is used.
+    /// Print debug messages to standard error [default: warnings only]
     ///
-    /// RUST_LOG chooses more closely, as in RUST_LOG=forge_search::index=debug. By default only
-    /// warnings are printed.
+    /// The messages name the configuration file, the process that answers and the index that is
+    /// used. RUST_LOG selects other messages, for example RUST_LOG=forge_search::index=debug.
     #[arg(long, global = true)]
     pub(super) debug: bool,
 
-    /// The search, when no command is named.
+    /// The search, if no command is named.
     #[command(flatten)]
     pub(super) search: SearchArgs,
 }
@@ -85,13 +85,14 @@ impl Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Search for people (the default when no command is named).
+    /// Search files for a pattern (the default command).
     #[command(after_help = EXAMPLES, args_override_self = true)]
     Search(SearchArgs),
-    /// Answer JSON requests, for programs.
+    /// Answer JSON requests from programs.
     ///
-    /// Takes one request as an argument or from standard input and prints one response. With --jsonl, each
-    /// line of standard input is a request and is answered by one line, in order.
+    /// Reads one request from the argument or standard input, and prints one response. With
+    /// --jsonl, each line of standard input is a request, and the responses are printed one per
+    /// line, in the same order.
     #[command(after_help = "\
 Examples:
   forge-search call '{\"pattern\": \"main\", \"include_glob\": [\"*.c\"]}'
@@ -102,216 +103,250 @@ Examples:
 
 A failed call prints {\"error\": {\"code\": …, \"message\": …}} and, without --jsonl, exits with 2.")]
     Call(CallArgs),
-    /// Build, look at and remove indexes.
+    /// Build, inspect and remove indexes.
     ///
-    /// An index is kept in a cache directory (doctor says which). It never changes an answer: what changed since it
-    /// was built is searched as if there were no index.
+    /// An index makes searches faster and never changes an answer: files that changed since the
+    /// build are searched without the index. Indexes are stored in a cache directory, which
+    /// `doctor` shows.
     ///
-    /// An index is of one root: the working directory, or --root. A search uses the index of the deepest directory
-    /// that contains what it searches and has one, or the deepest of index_roots, where the configuration has any.
+    /// An index covers one root: the working directory, or --root. A search uses the index of the
+    /// deepest indexed root that contains the searched path. If the configuration sets index_roots,
+    /// only those roots have indexes.
     #[command(after_help = INDEX_EXAMPLES)]
     Index {
-        /// What to do.
+        /// The command for indexes.
         #[command(subcommand)]
         command: IndexCommand,
     },
-    /// Say what an index does for a search, and why where it does nothing.
+    /// Show how an index narrows a search, or why it does not.
     ///
-    /// Shows what a file must hold to be searched, how many files that leaves, and in how many of them there is
-    /// a match.
+    /// Shows the text that a file must contain to be searched, the number of files left to search,
+    /// and the number of files with a match. Takes at most one path. Runs in this process, so
+    /// --daemon has no effect.
     #[command(
         args_override_self = true,
         after_help = "\
 Examples:
-  forge-search explain kmalloc_array         the plan, and how many files are left out
-  forge-search explain -i 'foo|bar[0-9]' src below src, without case
-  forge-search explain --json -F 'a[0].x'    the same for programs"
+  forge-search explain kmalloc_array         show the plan and the number of skipped files
+  forge-search explain -i 'foo|bar' src      explain a search below src that ignores case
+  forge-search explain --json -F 'a[0].x'    print one JSON object, for programs"
     )]
     Explain(ExplainArgs),
-    /// Ask the tree's daemon a question: the same program as `ggrep`, where that is the name of another one.
+    /// Ask a question and get ranked results; same as `ggrep`.
     ///
-    /// Finds the files and the lines in them that answer best what is asked in words, identifiers or a piece of code. `forge-search ask status`,
-    /// `health` and `stop` are about the daemon.
+    /// Finds the files and lines that best answer a question. A question consists of words,
+    /// identifiers or a piece of code. `forge-search ask status`, `health` and `stop` manage the
+    /// daemon. Use this command if `ggrep` is another program on your system.
     #[cfg(unix)]
     Ask(Box<Ggrep>),
-    /// Start the query daemon of a tree, which answers `ggrep` and, where the configuration is the same, this program's searches.
+    /// Run the daemon of a tree, which answers `ggrep` and makes searches faster.
     ///
-    /// It follows the tree, so that an answer is there within milliseconds and knows every edit made before it was asked for. It ends
-    /// on SIGINT and SIGTERM, by `ggrep stop`, and, with --detach, when nobody has asked for long (idle_exit_ms of [tools.daemon]).
+    /// The daemon follows the tree, so its answers include every edit made before the request. It
+    /// also answers searches of this program that have the same configuration. It ends on SIGINT,
+    /// SIGTERM or `ggrep stop`. With --detach, it also ends after idle_exit_ms of [tools.daemon]
+    /// without a request (default: 4 hours).
     #[cfg(unix)]
     #[command(after_help = "\
 Examples:
-  forge-search serve                         the tree around the working directory, in the foreground
-  forge-search serve --detach /srv/tree      in the background; prints the socket
-  forge-search serve --http 127.0.0.1:8080   with a page for a browser; prints its address
+  forge-search serve                         serve the tree around the working directory
+  forge-search serve --detach /srv/tree      serve in the background; prints the socket
+  forge-search serve --http 127.0.0.1:8080   also serve a web page; prints its URL
   forge-search serve --set tools.daemon.max_concurrent_queries=4")]
     Serve(ServeArgs),
-    /// Say how the daemon of a tree is: what it follows, how its index is, since when it runs.
+    /// Show the daemon of a tree: process, socket, index state and start time.
     ///
-    /// The same as `ggrep status`.
+    /// Same as `ggrep status`. If no daemon is running, the state says so.
     #[cfg(unix)]
     Status(StatusArgs),
-    /// End the daemon of a tree, if one runs.
+    /// Stop the daemon of a tree, if one is running.
     ///
-    /// The same as `ggrep stop`. Those who were asking it ask another daemon, or answer by themselves.
+    /// Same as `ggrep stop`. Running queries are cancelled. Their clients ask another daemon, or
+    /// search by themselves.
     #[cfg(unix)]
     Stop(DaemonArgs),
-    /// Search interactively: results as you type, the lines around them, and your editor at the one you choose.
+    /// Search interactively, with results as you type.
     ///
-    /// Shows what `forge-search PATTERN` prints, from the tree's daemon, which is started if need be and has every edit that was made before.
+    /// Shows the results of `forge-search PATTERN` with the lines around them. Enter opens a result
+    /// in your editor. The daemon of the tree answers, and is started if it is not running.
     #[cfg(unix)]
     #[command(after_help = "\
 Examples:
-  forge-search tui                           in the working directory
+  forge-search tui                           search the working directory
   forge-search tui --root /srv/tree 'fn main'
-  EDITOR='code -w' forge-search tui          Enter opens the line in that editor; VISUAL comes before EDITOR
+  EDITOR='code -w' forge-search tui          choose the editor; VISUAL overrides EDITOR
 
-Keys: Up and Down choose, Enter edits, F2 text or expression, F3 whole words, F4 case, F5 edits, Ctrl-R again, Esc quits.")]
+Keys:
+  Up, Down  select a result                  F3      whole words only
+  Enter     open it in the editor            F4      case
+  F2        literal text or expression       F5      number of edits, as --fuzzy
+  Ctrl-R    search again                     Esc     quit")]
     Tui(TuiArgs),
-    /// Serve agents that speak the Model Context Protocol, on standard input and output.
+    /// Serve agents over the Model Context Protocol, on standard input and output.
     ///
-    /// Offers the tools Search, search_files and find_files, and resources that say how the index is. The tree is the working directory, or --root; of that,
-    /// a client that has roots gets what lies in them. The tree's daemon answers, and is started if need be; with --no-daemon, and where none can
-    /// be started, this process does.
+    /// Offers the tools Search, search_files and find_files, and resources with the state of the
+    /// index. Serves the working directory, or --root. A client that names roots can search only
+    /// inside of them. The daemon of the tree answers, and is started if it is not running. With
+    /// --no-daemon, or if no daemon can be started, this process answers.
     #[cfg(unix)]
     #[command(after_help = "\
 Examples:
-  forge-search mcp                           what an agent is configured to start in the tree that it works in
-  forge-search mcp --root /srv/tree          the same for a tree elsewhere
+  forge-search mcp                           serve the working directory; an agent starts this
+  forge-search mcp --root /srv/tree          serve another tree
   claude mcp add forge-search -- forge-search mcp
 
-How agents are configured, and what they should know, is in docs/guide/agents.md.")]
+docs/guide/agents.md describes how to configure and instruct agents.")]
     Mcp(McpArgs),
-    /// Execute one search task that a scheduler has handed out with a signed lease.
+    /// Execute one search task of a scheduler, which permits it with a signed lease.
     ///
-    /// Checks the lease, searches the configured scope in a process of its own with limits (30 s, 256 MB), and prints one JSON object: the result, or a
-    /// failure with its code. A task that was executed already is answered with the same bytes. Scopes and keys are in [executor] of the configuration.
+    /// Checks the lease, and searches the scope in a separate process (limits: 30 s, 256 MB).
+    /// Prints one JSON object: the result, or a failure with its code. A task that was executed
+    /// before gets the same bytes again. The table [executor] of the configuration defines scopes
+    /// and keys.
     #[cfg(unix)]
     #[command(after_help = "\
 Examples:
   forge-search execute --lease-file task.lease task.json
   scheduler next | forge-search execute --lease-file task.lease -
 
-Exit status: 0 after a result, 1 after a failure that was printed, 2 if something else went wrong.")]
+Exit status: 0 after a result, 1 after a failure in JSON, 2 after any other error.")]
     Execute(ExecuteArgs),
-    /// The worker of execute.
+    /// Run the worker process of execute.
     #[cfg(unix)]
     #[command(hide = true)]
     ExecuteWorker,
-    /// Make keys for leases, issue leases and look at them.
+    /// Create keys for leases, issue leases and inspect leases.
     #[cfg(unix)]
     #[command(after_help = "\
 Examples:
-  forge-search lease keygen scheduler.key           writes a secret key; prints the public one, for keys of [executor]
-  forge-search lease issue --key scheduler.key --task t1 --capability SEARCH_FILES --scope docs --for 300
-  forge-search lease inspect v4.public.…            what a lease says, and whether its signature holds")]
+  forge-search lease keygen scheduler.key   write a secret key; print the public key
+  forge-search lease issue --key scheduler.key --task t1 --capability SEARCH_FILES --scope docs
+  forge-search lease inspect v4.public.…    print the claims and check the signature
+
+Add the public key to keys of [executor] in the configuration.")]
     Lease {
-        /// What to do.
+        /// The command for leases.
         #[command(subcommand)]
         command: LeaseCommand,
     },
     /// Print the JSON schema of a tool's request.
     Schema(ToolArgs),
-    /// Say what is in effect here (engines, sandbox, configuration) and what needs doing.
+    /// Show the settings in effect (engines, sandbox, index, configuration) and problems to fix.
+    ///
+    /// Shows where each setting that is not a default comes from. Exits with 2 if there are
+    /// problems.
     Doctor(DoctorArgs),
     /// Print a completion script for a shell.
     #[command(after_help = "\
 Example:
   forge-search completions bash > ~/.local/share/bash-completion/completions/forge-search")]
     Completions {
-        /// The shell.
+        /// Shell to print the script for.
         shell: Shell,
     },
-    /// Print the manual page (roff) of the program, or of one of its commands; or write all of them.
+    /// Print a manual page (roff), or write all of them.
     #[command(after_help = "\
 Examples:
   forge-search man | man -l -
   forge-search man index build | man -l -
-  forge-search man --dir ~/.local/share/man/man1   then: man forge-search, man ggrep")]
+  forge-search man --dir ~/.local/share/man/man1
+
+After the last example, `man forge-search` and `man ggrep` show the pages.")]
     Man {
-        /// Write the pages of the program, of each command and of ggrep into this directory.
+        /// Write the pages of the program, of each command and of ggrep to DIR.
         #[arg(long, value_name = "DIR", conflicts_with = "command")]
         dir: Option<PathBuf>,
-        /// The command whose page to print, as in `index build`.
+        /// Command whose page to print, for example `index build` [default: the program].
         command: Vec<String>,
     },
 }
 
 const INDEX_EXAMPLES: &str = "\
 Examples:
-  forge-search index build                   index the working directory
-  forge-search index status /srv/tree        is it still that of the tree, and if not, what changed
-  forge-search index verify --all            read all of every index and check it
-  forge-search index list                    every index, with its tree, size and age
-  forge-search index clear /srv/tree         remove the index of that tree
+  forge-search index build                   build the index of the working directory
+  forge-search index status /srv/tree        show whether the index can be used
+  forge-search index verify --all            read and check all stored indexes
+  forge-search index list                    list all stored indexes with tree, size and age
+  forge-search index clear /srv/tree         remove the indexes of a tree
 
-Exit status: 0 if all is well, 1 if status finds no index that can be used, 2 if something went
-wrong, is damaged, or could not be checked (which need not mean damage).";
+Exit status: 0 after success, 1 if status finds no usable index, 2 after an error, or if an index is
+damaged or could not be checked.";
 
-/// What to do with indexes.
+/// The commands for indexes.
 #[derive(Debug, Subcommand)]
 pub(super) enum IndexCommand {
-    /// Build the index of a tree, or build it again.
+    /// Build or rebuild the index of a tree.
     ///
-    /// Until the new index is complete, searches use the old one.
+    /// Searches use the old index until the new one is complete.
     Build(IndexArgs),
-    /// Say whether the index of a tree can be used, what is in it, and what changed since.
+    /// Show whether the index of a tree can be used, its contents, and later changes.
+    ///
+    /// Exits with 1 if no index can be used.
     Status(IndexArgs),
-    /// Read all of the indexes of a tree and check every page and every number.
+    /// Read the indexes of a tree completely and check them for damage.
+    ///
+    /// Exits with 2 if an index is damaged or could not be checked.
     Verify(IndexAllArgs),
-    /// List every index that is kept.
+    /// List all stored indexes.
     List(IndexListArgs),
     /// Remove the indexes of a tree.
     Clear(IndexAllArgs),
 }
 
-/// Which tree, and with which configuration.
+/// A tree and its configuration.
 #[derive(Clone, Debug, Args)]
 pub(super) struct IndexArgs {
-    /// Directory to which the command refers, as with --root [default: the working directory].
+    /// Root of the tree; same as --root [default: the working directory].
     #[arg(value_name = "ROOT", conflicts_with = "root")]
     pub(super) tree: Option<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]
     pub(super) json: bool,
-    /// Where and how.
+    /// The root and the configuration.
     #[command(flatten)]
     pub(super) setup: SetupArgs,
 }
 
-/// How a list is printed, and of which store.
+/// The arguments of `index list`.
 #[derive(Clone, Debug, Args)]
 pub(super) struct IndexListArgs {
     /// Print one JSON object.
     #[arg(long)]
     pub(super) json: bool,
-    /// Where and how.
+    /// The root and the configuration.
     #[command(flatten)]
     pub(super) setup: SetupArgs,
 }
 
-/// Which tree, or all.
+/// One tree, or all trees.
 #[derive(Clone, Debug, Args)]
 pub(super) struct IndexAllArgs {
-    /// All indexes that are kept, of whatever tree.
+    /// Verify or remove the stored indexes of all trees.
     #[arg(long, conflicts_with = "tree")]
     pub(super) all: bool,
-    /// Which tree.
+    /// The tree.
     #[command(flatten)]
     pub(super) index: IndexArgs,
 }
 
-/// Where to search and with which configuration.
+/// The root and the configuration.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct SetupArgs {
-    /// Directory beneath which everything is searched; relative paths start there.
+    /// Use the tree at DIR; relative paths start there [default: the working directory]
+    ///
+    /// For `ggrep`, `ask`, `serve`, `status` and `stop` the default is the git working tree around
+    /// the working directory.
     #[arg(long, value_name = "DIR", help_heading = HOW)]
     pub(super) root: Option<PathBuf>,
-    /// Configuration file (TOML; docs/configuration.md has all keys) [default: $FORGE_SEARCH_CONFIG, else
-    /// forge-search/config.toml in $XDG_CONFIG_HOME or ~/.config].
+    /// Read the configuration from FILE, in TOML [default: $FORGE_SEARCH_CONFIG, else
+    /// forge-search/config.toml in $XDG_CONFIG_HOME or ~/.config]
+    ///
+    /// docs/configuration.md lists all keys.
     #[arg(long, value_name = "FILE", help_heading = HOW)]
     pub(super) config: Option<PathBuf>,
-    /// Set a configuration key of [tools], as in max_files=5000 (of [tools.search]) or tools.sandbox.allow_absolute=true; repeatable.
+    /// Set one configuration key, for example max_files=5000; repeatable.
+    ///
+    /// Keys of other tables than [tools.search] need a full name, for example
+    /// tools.sandbox.allow_absolute=true.
     #[arg(long = "set", value_name = "KEY=VALUE", help_heading = HOW)]
     pub(super) set: Vec<String>,
 }
@@ -344,52 +379,62 @@ fn size(text: &str) -> Result<u64, String> {
 /// The patterns, and the files to search.
 #[derive(Debug, Args)]
 pub(super) struct QueryArgs {
-    /// The regular expression to search for. Where -e, -f or --files is given, this is the first path.
+    /// Regular expression to search for; with -e, -f or --files, the first path instead.
     pub(super) pattern: Option<OsString>,
-    /// Files or directories to search [default: the working directory]; - is standard input.
+    /// Files and directories to search; - is standard input [default: the working directory]
+    ///
+    /// Without a path and --root, a search reads standard input if it is a file or a pipe that the
+    /// shell made.
     pub(super) paths: Vec<PathBuf>,
 
-    /// Search for PATTERN, also for one that starts with a dash; repeatable: a line matches if one pattern does.
+    /// Search for PATTERN, which may start with a dash; repeatable.
+    ///
+    /// A line matches if at least one pattern matches.
     #[arg(short = 'e', long, value_name = "PATTERN", allow_hyphen_values = true, help_heading = PATTERNS)]
     pub(super) regexp: Vec<String>,
-    /// Search for the patterns in FILE, one a line (- is standard input); repeatable.
+    /// Search for the patterns in FILE, one per line; - is standard input; repeatable.
     #[arg(short = 'f', long, value_name = "FILE", help_heading = PATTERNS)]
     pub(super) file: Vec<PathBuf>,
-    /// Search for PATTERN as a text, not as an expression.
+    /// Treat each PATTERN as a literal text, not as a regular expression.
     #[arg(short = 'F', long, overrides_with = "no_fixed_strings", help_heading = PATTERNS)]
     pub(super) fixed_strings: bool,
     /// Undo -F.
     #[arg(long, hide = true, overrides_with = "fixed_strings")]
     pub(super) no_fixed_strings: bool,
-    /// Match only between word boundaries.
+    /// Match whole words only.
     #[arg(short = 'w', long, overrides_with = "line_regexp", help_heading = PATTERNS)]
     pub(super) word_regexp: bool,
-    /// Match only whole lines.
+    /// Match whole lines only.
     #[arg(short = 'x', long, overrides_with = "word_regexp", help_heading = PATTERNS)]
     pub(super) line_regexp: bool,
-    /// Compare letters without case, by Unicode's simple case folding.
+    /// Ignore case, by Unicode's simple case folding.
     #[arg(short = 'i', long, overrides_with_all = ["case_sensitive", "smart_case"], help_heading = PATTERNS)]
     pub(super) ignore_case: bool,
-    /// Compare letters with case.
+    /// Distinguish uppercase and lowercase letters.
     #[arg(short = 's', long, overrides_with_all = ["ignore_case", "smart_case"], help_heading = PATTERNS)]
     pub(super) case_sensitive: bool,
-    /// Compare with case only if PATTERN has an uppercase letter [default].
+    /// Ignore case unless PATTERN has an uppercase letter [default].
     #[arg(short = 'S', long, overrides_with_all = ["ignore_case", "case_sensitive"], help_heading = PATTERNS)]
     pub(super) smart_case: bool,
-    /// Match texts within LEVEL edits of the pattern, 1 to 4: characters inserted, left out or changed.
+    /// Match approximately, with at most LEVEL edits (1 to 4).
+    ///
+    /// An edit inserts, deletes or changes one character.
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u64).range(1..=4), help_heading = PATTERNS)]
     pub(super) fuzzy: Option<u64>,
 
-    /// Search only files that match GLOB, or with a leading ! no such files. The last glob that matches decides.
+    /// Search only files that match GLOB; with a leading !, skip them; repeatable.
     ///
-    /// Globs have the syntax of .gitignore and are relative to the working directory. A glob that
-    /// matches a directory is for all files in it. Files that are named as paths are exempt.
+    /// If several globs match a file, the last one decides. Globs have the syntax of .gitignore and
+    /// start at the working directory, or at --root. A glob that matches a directory covers all
+    /// files in it. Files that are named as paths are always searched.
     #[arg(short = 'g', long, value_name = "GLOB", help_heading = FILES)]
     pub(super) glob: Vec<String>,
-    /// Search only files of TYPE, such as rust or py; repeatable, and the last -t or -T for a file decides.
+    /// Search only files of TYPE, for example rust or py; repeatable.
+    ///
+    /// If several -t and -T match a file, the last one decides. --type-list prints all types.
     #[arg(short = 't', long = "type", value_name = "TYPE", help_heading = FILES)]
     pub(super) types: Vec<String>,
-    /// Search no files of TYPE; repeatable.
+    /// Skip files of TYPE; repeatable.
     #[arg(short = 'T', long = "type-not", value_name = "TYPE", help_heading = FILES)]
     pub(super) types_not: Vec<String>,
     /// The values of -t and -T in the order given.
@@ -401,40 +446,38 @@ pub(super) struct QueryArgs {
     /// Undo --hidden.
     #[arg(long, hide = true, overrides_with = "hidden")]
     pub(super) no_hidden: bool,
-    /// Follow symbolic links, within the root.
+    /// Follow symbolic links that stay inside the root.
     #[arg(short = 'L', long, overrides_with = "no_follow", help_heading = FILES)]
     pub(super) follow: bool,
     /// Undo -L.
     #[arg(long, hide = true, overrides_with = "follow")]
     pub(super) no_follow: bool,
-    /// Disregard ignore files.
+    /// Disregard ignore files such as .gitignore.
     #[arg(long, overrides_with = "ignore", help_heading = FILES)]
     pub(super) no_ignore: bool,
     /// Undo --no-ignore.
     #[arg(long, hide = true, overrides_with = "no_ignore")]
     pub(super) ignore: bool,
-    /// Like --no-ignore; twice, like --no-ignore --hidden.
+    /// Same as --no-ignore; -uu is the same as --no-ignore --hidden.
     #[arg(short = 'u', long, action = ArgAction::Count, help_heading = FILES)]
     pub(super) unrestricted: u8,
-    /// Search no deeper than NUM directories; 1 is the directory itself.
+    /// Descend at most NUM levels of directories; 1 searches only the directory itself.
     #[arg(short = 'd', long, value_name = "NUM", value_parser = at_least_one(), help_heading = FILES)]
     pub(super) max_depth: Option<u64>,
-    /// Search only the directory itself, like -d 1.
+    /// Search only the directory itself; same as -d 1.
     #[arg(long, help_heading = FILES)]
     pub(super) no_recursive: bool,
-    /// Skip files larger than NUM bytes; with K, M or G behind it, KiB, MiB or GiB.
+    /// Skip files larger than NUM bytes; suffixes K, M and G mean KiB, MiB and GiB.
     #[arg(long, value_name = "NUM", value_parser = size, help_heading = FILES)]
     pub(super) max_filesize: Option<u64>,
 
-    /// Whether to use an index: never, if there is one, or always, building it first where none can be used
-    /// [default: auto, or index_mode of the configuration].
+    /// Choose whether to use an index [default: auto, or tools.search.index_mode].
     #[arg(long, value_name = "MODE", help_heading = HOW)]
     pub(super) index: Option<IndexUsage>,
-    /// Whether the daemon of the tree answers: never, if it runs, or so that one is started in the background
-    /// where none runs and the tree is large [default: use, or searches of the configuration].
+    /// Choose whether the daemon of the tree answers [default: use, or tools.daemon.searches].
     #[arg(long, value_name = "WHEN", help_heading = HOW)]
     pub(super) daemon: Option<DaemonWhen>,
-    /// Search with NUM threads; 0 chooses.
+    /// Search with NUM threads; 0 means one per processor core, at most 32 [default: 0].
     #[arg(short = 'j', long, value_name = "NUM", help_heading = HOW)]
     pub(super) threads: Option<u64>,
 }
@@ -462,11 +505,11 @@ const MODES: [&str; 8] = [
 /// `--daemon`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum DaemonWhen {
-    /// Never.
+    /// Do not ask the daemon.
     Off,
-    /// If it runs.
+    /// Ask the daemon if it is running.
     Use,
-    /// If it runs; where none does, one is started for the searches that follow.
+    /// Same as use; a search of a large tree also starts a missing daemon, without waiting for it.
     Start,
 }
 
@@ -485,11 +528,11 @@ impl DaemonWhen {
 /// `--index`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum IndexUsage {
-    /// Never.
+    /// Use no index.
     Off,
-    /// If there is one.
+    /// Use the index if one exists.
     Auto,
-    /// Always; built first where that is needed.
+    /// Use the index; build it first if no usable one exists.
     On,
 }
 
@@ -517,7 +560,7 @@ impl QueryArgs {
     }
 }
 
-/// An explanation.
+/// The arguments of `explain`.
 #[derive(Debug, Args)]
 pub(super) struct ExplainArgs {
     /// The search.
@@ -526,12 +569,12 @@ pub(super) struct ExplainArgs {
     /// Print one JSON object.
     #[arg(long)]
     pub(super) json: bool,
-    /// Where and how.
+    /// The root and the configuration.
     #[command(flatten)]
     pub(super) setup: SetupArgs,
 }
 
-/// A search for people.
+/// The arguments of a search.
 #[derive(Debug, Args)]
 pub(super) struct SearchArgs {
     /// The patterns, and the files to search.
@@ -547,122 +590,132 @@ pub(super) struct SearchArgs {
     /// Show NUM lines around each match.
     #[arg(short = 'C', long, value_name = "NUM", help_heading = OUTPUT)]
     pub(super) context: Option<u64>,
-    /// Print only the path of each file with a match.
+    /// Print only the paths of files with a match.
     #[arg(short = 'l', long, overrides_with_all = MODES, help_heading = OUTPUT)]
     pub(super) files_with_matches: bool,
-    /// Print how many lines match in each file with a match.
+    /// Print the number of matching lines of each file with a match.
     #[arg(short = 'c', long, overrides_with_all = MODES, help_heading = OUTPUT)]
     pub(super) count: bool,
-    /// Print how many matches there are in each file with a match.
+    /// Print the number of matches in each file with a match.
     #[arg(long, overrides_with_all = MODES, help_heading = OUTPUT)]
     pub(super) count_matches: bool,
-    /// Print each match by itself, on a line of its own.
+    /// Print only the matches, each on its own line.
     #[arg(short = 'o', long, overrides_with = "lines", help_heading = OUTPUT)]
     pub(super) only_matching: bool,
-    /// Print the path of each file that would be searched, and search none.
+    /// Print the paths of the files that would be searched, without searching.
     #[arg(long, overrides_with_all = MODES, help_heading = OUTPUT)]
     pub(super) files: bool,
-    /// Print the types that -t and -T know, with their globs.
+    /// Print the types for -t and -T, with their globs.
     #[arg(long, overrides_with_all = MODES, help_heading = OUTPUT)]
     pub(super) type_list: bool,
-    /// Print a line for each match, for editors: path:line:column:text.
+    /// Print one line per match, for editors: path:line:column:text.
     #[arg(long, overrides_with = "lines", help_heading = OUTPUT)]
     pub(super) vimgrep: bool,
-    /// Print results as JSON, one object a line, then a summary.
+    /// Print results as JSON, one object per line, and a summary at the end.
     #[arg(long, overrides_with_all = MODES, help_heading = OUTPUT)]
     pub(super) json: bool,
-    /// Print the JSON that ripgrep prints with --json.
+    /// Print results in the format of ripgrep's --json.
     #[arg(long, overrides_with_all = MODES, help_heading = OUTPUT)]
     pub(super) rg_json: bool,
-    /// Print nothing, whatever else is asked for; the exit status says whether a line matches.
+    /// Print no results; the exit status tells whether a line matches.
     #[arg(short = 'q', long, help_heading = OUTPUT)]
     pub(super) quiet: bool,
-    /// Print lines, which is the default.
+    /// Print lines (the default).
     #[arg(long, hide = true, overrides_with_all = MODES)]
     #[arg(overrides_with_all = ["only_matching", "vimgrep"])]
     pub(super) lines: bool,
 
-    /// Print line numbers, which is the default.
+    /// Print line numbers (the default).
     #[arg(short = 'n', long, hide = true, overrides_with = "no_line_number")]
     pub(super) line_number: bool,
-    /// Print neither line numbers nor columns.
+    /// Omit line numbers and columns.
     #[arg(short = 'N', long, overrides_with = "line_number", help_heading = OUTPUT)]
     pub(super) no_line_number: bool,
-    /// Print paths, which is the default.
+    /// Print paths (the default).
     #[arg(short = 'H', long, hide = true, overrides_with = "no_filename")]
     pub(super) with_filename: bool,
-    /// Print no paths.
+    /// Omit paths.
     #[arg(short = 'I', long, overrides_with = "with_filename", help_heading = OUTPUT)]
     pub(super) no_filename: bool,
-    /// Print columns, which is the default where lines have no heading.
+    /// Print columns (the default for lines without a heading).
     #[arg(long, hide = true, overrides_with = "no_column")]
     pub(super) column: bool,
-    /// Print no columns.
+    /// Omit columns.
     #[arg(long, overrides_with = "column", help_heading = OUTPUT)]
     pub(super) no_column: bool,
-    /// Print the path above the lines of a file, as on a terminal.
+    /// Print the path once, above the lines of a file [default on a terminal].
     #[arg(long, overrides_with = "no_heading", help_heading = OUTPUT)]
     pub(super) heading: bool,
-    /// Print the path in each line, as in a pipe.
+    /// Print the path in each line [default in a pipe].
     #[arg(long, overrides_with = "heading", help_heading = OUTPUT)]
     pub(super) no_heading: bool,
-    /// End each path with a zero byte, for xargs -0.
+    /// Print a zero byte after each path, for xargs -0.
     #[arg(short = '0', long, help_heading = OUTPUT)]
     pub(super) null: bool,
-    /// Show at most NUM bytes of a line, around its match, in plain lines and --json; 0 shows all.
+    /// Show at most NUM bytes of each line, around its match; 0 shows all [default: 0]
+    ///
+    /// Has an effect on plain lines and --json. tools.search.max_line_bytes sets another default.
     #[arg(short = 'M', long, value_name = "NUM", help_heading = OUTPUT)]
     pub(super) max_columns: Option<usize>,
-    /// Leave out the white space at the start of each line.
+    /// Omit white space at the start of each line.
     #[arg(long, overrides_with = "no_trim", help_heading = OUTPUT)]
     pub(super) trim: bool,
     /// Undo --trim.
     #[arg(long, hide = true, overrides_with = "trim")]
     pub(super) no_trim: bool,
-    /// Show files by path, or by time of modification, the oldest first; the latter searches all files first.
+    /// Sort files by path or by modification time, oldest first [default: path]
+    ///
+    /// `modified` prints nothing until all files are searched.
     #[arg(long, value_name = "BY", overrides_with = "sortr", help_heading = OUTPUT)]
     pub(super) sort: Option<SortBy>,
-    /// Show files in the reverse order: the last path, or the file modified last, first.
+    /// Sort files in reverse: the last path, or the newest file, comes first.
+    ///
+    /// Prints nothing until all files are searched.
     #[arg(long, value_name = "BY", overrides_with = "sort", help_heading = OUTPUT)]
     pub(super) sortr: Option<SortBy>,
-    /// When to use colours and hyperlinks.
+    /// Choose when to use colours; hyperlinks also need a terminal.
     #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = OUTPUT)]
     pub(super) color: When,
-    /// Print as on a terminal: --color always --heading --line-number.
+    /// Print as on a terminal; same as --color always --heading --line-number.
     #[arg(short = 'p', long, help_heading = OUTPUT)]
     pub(super) pretty: bool,
-    /// The target of hyperlinks: none, file, vscode, vscodium, cursor, zed, idea or macvim; or a URL with {path} and,
-    /// if you like, {host}, {line} and {column}.
+    /// Link paths to FORMAT: none, file, vscode, vscodium, cursor, zed, idea, macvim, or a URL.
+    ///
+    /// A URL must contain {path}, and may contain {host}, {line} and {column}.
     #[arg(long, value_name = "FORMAT", default_value = "file", help_heading = OUTPUT)]
     pub(super) hyperlink_format: HyperlinkFormat,
-    /// Print control characters as they are instead of escaping them.
+    /// Print control characters as they are, instead of escaped.
     #[arg(long, help_heading = OUTPUT)]
     pub(super) raw: bool,
-    /// Print to standard error how the answer came about and what an index had to do with it; with --json as part of
-    /// the summary.
+    /// Print statistics about the search and its index to standard error.
+    ///
+    /// --json also adds them to its summary.
     #[arg(long, help_heading = OUTPUT)]
     pub(super) stats: bool,
-    /// Print no messages about files that could not be read.
+    /// Suppress messages about files that could not be read.
     #[arg(long, overrides_with = "messages", help_heading = OUTPUT)]
     pub(super) no_messages: bool,
-    /// Print messages about files that could not be read, which is the default.
+    /// Print messages about files that could not be read (the default).
     #[arg(long, hide = true, overrides_with = "no_messages")]
     pub(super) messages: bool,
 
-    /// Show at most NUM matching lines of a file; --json says where there are more.
+    /// Show at most NUM matching lines of each file; only --json reports that there are more.
     #[arg(short = 'm', long, value_name = "NUM", value_parser = at_least_one(), help_heading = LIMITS)]
     pub(super) max_count: Option<u64>,
-    /// Show at most NUM lines, context included; with -l, -c and --files NUM files; 0 shows all
-    /// [default: 200 lines on a terminal, else all].
+    /// Show at most NUM lines, including context; 0 shows all [default: 200 on a terminal, else 0]
+    ///
+    /// The default of 200 applies to plain lines only. With -l, -c, --count-matches and --files,
+    /// NUM counts files.
     #[arg(long, value_name = "NUM", help_heading = LIMITS)]
     pub(super) max_results: Option<u64>,
-    /// Search at most NUM files.
+    /// Search at most NUM files [default: no limit].
     #[arg(long, value_name = "NUM", value_parser = at_least_one(), help_heading = LIMITS)]
     pub(super) max_files: Option<u64>,
-    /// Stop after MS milliseconds [default: never].
+    /// Stop the search after MS milliseconds [default: no limit].
     #[arg(long, value_name = "MS", value_parser = at_least_one(), help_heading = LIMITS)]
     pub(super) timeout_ms: Option<u64>,
 
-    /// Where and how.
+    /// The root and the configuration.
     #[command(flatten)]
     pub(super) setup: SetupArgs,
 }
@@ -670,16 +723,16 @@ pub(super) struct SearchArgs {
 /// `--sort`, `--sortr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum SortBy {
-    /// By path.
+    /// Sort by path.
     Path,
-    /// By the time of the last modification, and by path where that is the same.
+    /// Sort by modification time; files with the same time by path.
     Modified,
 }
 
-/// When to do something for terminals.
+/// `--color`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum When {
-    /// On a terminal.
+    /// On a terminal, unless NO_COLOR is set or TERM is dumb.
     #[default]
     Auto,
     /// Always.
@@ -688,36 +741,38 @@ pub(super) enum When {
     Never,
 }
 
-/// Which tool is meant.
+/// The name of a tool.
 #[derive(Debug, Args)]
 pub(super) struct ToolArgs {
-    /// The tool: Search, search_files or find_files.
+    /// Use the tool NAME: Search, search_files or find_files.
     #[arg(long, value_name = "NAME", default_value = "Search")]
     pub(super) tool: String,
 }
 
-/// Requests as JSON.
+/// The arguments of `call`.
 #[derive(Debug, Args)]
 pub(super) struct CallArgs {
-    /// The request as JSON [default: standard input].
+    /// Request in JSON [default: standard input].
     #[arg(conflicts_with = "jsonl")]
     pub(super) request: Option<String>,
     /// The tool.
     #[command(flatten)]
     pub(super) tool: ToolArgs,
-    /// One request a line of standard input, one answer a line.
+    /// Read one request per line of standard input; print one response per line.
     #[arg(long)]
     pub(super) jsonl: bool,
-    /// Build the index, or wait for it, until it can be used, before the first request is answered.
+    /// Build the index, or wait for its build, before answering the first request.
     #[arg(long)]
     pub(super) wait_index: bool,
-    /// Bytes that a response may have at most.
+    /// Limit each response to BYTES bytes [default: max_output_bytes of the configuration].
     #[arg(long, value_name = "BYTES")]
     pub(super) max_output_bytes: Option<usize>,
-    /// Whether the daemon of the tree answers [default: use, or searches of the configuration].
+    /// Choose whether the daemon of the tree answers [default: use, or tools.daemon.searches]
+    ///
+    /// Has no effect with --jsonl and --wait-index. `start` starts no daemon here.
     #[arg(long, value_name = "WHEN")]
     pub(super) daemon: Option<DaemonWhen>,
-    /// Where and how.
+    /// The root and the configuration.
     #[command(flatten)]
     pub(super) setup: SetupArgs,
 }
@@ -731,140 +786,148 @@ impl CallArgs {
     }
 }
 
-/// A task.
+/// The arguments of `execute`.
 #[cfg(unix)]
 #[derive(Clone, Debug, Args)]
 pub(super) struct ExecuteArgs {
-    /// The manifest, a file with one JSON object; - is standard input.
+    /// Manifest of the task: a file with one JSON object; - is standard input.
     #[arg(default_value = "-")]
     pub(super) manifest: PathBuf,
-    /// The lease, a token (others on this machine may see arguments; a file is better).
+    /// Use the lease TOKEN; prefer --lease-file, because other users may see arguments.
     #[arg(long, value_name = "TOKEN", required_unless_present = "lease_file")]
     pub(super) lease: Option<String>,
-    /// A file with the lease.
+    /// Read the lease from FILE; - is standard input.
     #[arg(long, value_name = "FILE", conflicts_with = "lease")]
     pub(super) lease_file: Option<PathBuf>,
-    /// Configuration file with the table [executor] [default: $FORGE_SEARCH_CONFIG, else forge-search/config.toml in $XDG_CONFIG_HOME or ~/.config].
+    /// Read the table [executor] from FILE [default: $FORGE_SEARCH_CONFIG, else
+    /// forge-search/config.toml in $XDG_CONFIG_HOME or ~/.config].
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
-    /// Print to standard error what was passed over, and what the search took.
+    /// Print the number of skipped records and the peak memory to standard error.
     #[arg(long)]
     pub(super) stats: bool,
 }
 
-/// What to do with leases.
+/// The commands for leases.
 #[cfg(unix)]
 #[derive(Debug, Subcommand)]
 pub(super) enum LeaseCommand {
-    /// Make a key: the secret one goes to a new file that only you can read, the public one is printed.
+    /// Create a key pair: write the secret key to a new file, and print the public key.
+    ///
+    /// Only you can read the file.
     Keygen {
-        /// The file; must not be there yet.
+        /// File for the secret key; must not exist.
         file: PathBuf,
     },
-    /// Issue a lease for one task, and print it.
+    /// Issue and print a lease for one task.
     Issue(IssueArgs),
-    /// Print what a lease says, and whether its signature holds with a configured key.
+    /// Print the claims of a lease, and check its signature with the configured keys.
+    ///
+    /// Exits with 1 if no configured key verifies the signature.
     Inspect {
-        /// The lease; - is standard input.
+        /// Lease to inspect; - is standard input.
         token: String,
-        /// Configuration file with the table [executor].
+        /// Read the table [executor] from FILE [default: as for execute].
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
     },
 }
 
-/// A lease.
+/// The arguments of `lease issue`.
 #[cfg(unix)]
 #[derive(Debug, Args)]
 pub(super) struct IssueArgs {
-    /// The file with the secret key.
+    /// Read the secret key from FILE; - is standard input.
     #[arg(long, value_name = "FILE")]
     pub(super) key: PathBuf,
-    /// The task_id.
+    /// Issue the lease for the task with this task_id.
     #[arg(long, value_name = "ID")]
     pub(super) task: String,
-    /// The capability_id: SEARCH_FILES, SEARCH_EMAILS or SEARCH_DATASETS.
+    /// Permit this capability_id: SEARCH_FILES, SEARCH_EMAILS or SEARCH_DATASETS.
     #[arg(long, value_name = "NAME")]
     pub(super) capability: String,
-    /// The target_scope.
+    /// Permit this target_scope, a scope of the executor's configuration.
     #[arg(long, value_name = "NAME")]
     pub(super) scope: String,
-    /// How many seconds from now it is valid.
+    /// End the lease SECONDS seconds from now.
     #[arg(long = "for", value_name = "SECONDS", default_value = "300", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) seconds: u32,
-    /// Until when it is valid, in place of --for: RFC 3339, such as 2026-01-01T12:00:00Z.
+    /// End the lease at TIME (RFC 3339, for example 2026-01-01T12:00:00Z), instead of --for.
     #[arg(long, value_name = "TIME", conflicts_with = "seconds")]
     pub(super) until: Option<jiff::Timestamp>,
 }
 
-/// A daemon.
+/// The arguments of `serve`.
 #[cfg(unix)]
 #[derive(Clone, Debug, Args)]
 pub(super) struct ServeArgs {
-    /// The tree [default: the git working tree around the working directory, or that directory].
+    /// Root of the tree [default: the git working tree around the working directory, or the
+    /// working directory].
     #[arg(value_name = "ROOT", conflicts_with = "root")]
     pub(super) tree: Option<PathBuf>,
-    /// Listen here instead of where clients look by themselves.
+    /// Listen at PATH instead of the default socket of this tree and configuration.
     #[arg(long, value_name = "PATH")]
     pub(super) socket: Option<PathBuf>,
-    /// Log queries here, one JSON object a line, without what they are about [default: a file in forge-search in $XDG_STATE_HOME or
-    /// ~/.local/state].
+    /// Log queries to FILE, one JSON object per line, without their text [default: a file in
+    /// forge-search in $XDG_STATE_HOME or ~/.local/state].
     #[arg(long, value_name = "FILE")]
     pub(super) log: Option<PathBuf>,
-    /// Go on in the background, and return as soon as clients are answered.
+    /// Run in the background; return once the daemon accepts clients.
     #[arg(long)]
     pub(super) detach: bool,
-    /// Serve a page for a browser as well, at an address of this machine alone, such as 127.0.0.1:8080; with port 0, any that is free. Prints
-    /// the address to open, which has a token. Where a daemon answers already, the page is served beside it.
+    /// Also serve a web page at ADDRESS, for example 127.0.0.1:8080, and print its URL.
+    ///
+    /// ADDRESS must be a loopback address. Port 0 selects a free port. The URL contains a secret
+    /// token. If a daemon is already running, this process serves only the page.
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["detach", "background"])]
     pub(super) http: Option<std::net::SocketAddr>,
-    /// Give up the terminal once clients are answered; what --detach runs.
+    /// Detach from the terminal once the daemon accepts clients; --detach runs this.
     #[arg(long, hide = true, conflicts_with = "detach")]
     pub(super) background: bool,
-    /// Where and how.
+    /// The root and the configuration.
     #[command(flatten)]
     pub(super) setup: SetupArgs,
 }
 
-/// A server for agents.
+/// The arguments of `mcp`.
 #[cfg(unix)]
 #[derive(Clone, Debug, Args)]
 pub(super) struct McpArgs {
-    /// Answer in this process instead of by the tree's daemon.
+    /// Answer in this process; ask and start no daemon.
     #[arg(long)]
     pub(super) no_daemon: bool,
-    /// Bytes that the answer to a call may have; three make about a token.
+    /// Limit each answer to BYTES bytes; three bytes are about one token.
     #[arg(long, value_name = "BYTES", default_value_t = crate::tool::mcp::server::MAX_OUTPUT_BYTES)]
     pub(super) max_output_bytes: usize,
-    /// Add structured content to each answer, for clients that need it; text alone costs a third.
+    /// Add structured content to each answer; costs about three times as many tokens.
     #[arg(long)]
     pub(super) structured: bool,
-    /// Where and how.
+    /// The root and the configuration.
     #[command(flatten)]
     pub(super) setup: SetupArgs,
 }
 
-/// An interactive search.
+/// The arguments of `tui`.
 #[cfg(unix)]
 #[derive(Clone, Debug, Args)]
 pub(super) struct TuiArgs {
-    /// What to begin with.
+    /// Initial pattern.
     pub(super) pattern: Option<String>,
-    /// Answer in this process instead of by the tree's daemon.
+    /// Answer in this process; ask and start no daemon.
     #[arg(long)]
     pub(super) no_daemon: bool,
-    /// Where and how.
+    /// The root and the configuration.
     #[command(flatten)]
     pub(super) setup: SetupArgs,
 }
 
-/// A check-up.
+/// The arguments of `doctor`.
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
     /// Print the report as JSON.
     #[arg(long)]
     pub(super) json: bool,
-    /// Where and how.
+    /// The root and the configuration.
     #[command(flatten)]
     pub(super) setup: SetupArgs,
 }

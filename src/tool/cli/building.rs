@@ -90,7 +90,7 @@ pub(super) fn before_search(
         Err(BuildError::Stopped) => Err(setup.signals.failure(ToolError::Cancelled)),
         Err(error) => {
             complain(&format!(
-                "{} could not be indexed, so everything is searched: {error}",
+                "{} could not be indexed, so the search reads the whole tree: {error}",
                 root.display()
             ));
             Ok(())
@@ -118,7 +118,8 @@ pub(super) fn refuse_wide(
     }
     let root = show::path(root);
     Err(ToolError::bad_args(format!(
-        "the index would be of everything below {root}; go to the tree that you mean, or name this one with --root {root}"
+        "the index would cover everything below {root}; change to the tree to index, or confirm \
+         this one with --root {root}"
     )))
 }
 
@@ -131,8 +132,8 @@ pub(super) fn report_eviction(eviction: &Eviction) {
     };
     for one in &eviction.evicted {
         complain(&format!(
-            "the index of {}, {}, last used {}, made room for this one: index_max_db_bytes and index_max_indexes of \
-             [tools.search] say how much is kept",
+            "the index of {}, {}, last used {}, was removed to make room for this one: \
+             index_max_db_bytes and index_max_indexes of [tools.search] set the limits",
             tree(&one.root),
             bytes(one.bytes),
             one.accessed_ms
@@ -141,7 +142,7 @@ pub(super) fn report_eviction(eviction: &Eviction) {
     }
     for one in &eviction.spared {
         complain(&format!(
-            "the index of {} in {} should make room for this one, but {}",
+            "the index of {} in {} should be removed to make room for this one, but {}",
             tree(&one.root),
             show::path(&one.dir),
             one.problem.as_deref().unwrap_or("is in use"),
@@ -149,16 +150,16 @@ pub(super) fn report_eviction(eviction: &Eviction) {
     }
     for one in &eviction.purged {
         complain(&format!(
-            "an index of {}, {}, was removed: it was built under fewer denied patterns, and had entries for files that \
-             are denied now",
+            "an index of {}, {}, was removed: it was built with fewer denied patterns, and had \
+             entries for files that are denied now",
             tree(&one.root),
             bytes(one.bytes),
         ));
     }
     for one in &eviction.unpurged {
         complain(&format!(
-            "the index of {} in {} was built under fewer denied patterns, and has entries for files that are denied \
-             now, but {}; the next build tries again to remove it",
+            "the index of {} in {} was built with fewer denied patterns, and has entries for files \
+             that are denied now, but {}; the next build tries again to remove it",
             tree(&one.root),
             show::path(&one.dir),
             one.problem.as_deref().unwrap_or("is in use"),
@@ -166,8 +167,8 @@ pub(super) fn report_eviction(eviction: &Eviction) {
     }
     if eviction.over_limits {
         complain(
-            "more is kept than index_max_db_bytes and index_max_indexes of [tools.search] allow; `forge-search index \
-             list` shows it, and the next build tries again to make room",
+            "the stored indexes exceed index_max_db_bytes or index_max_indexes of [tools.search]; \
+             `forge-search index list` shows them, and the next build tries again to make room",
         );
     }
 }
@@ -182,7 +183,8 @@ pub(super) fn report_eviction(eviction: &Eviction) {
 pub(super) fn wait(setup: &Setup, environment: &Environment) -> Result<(), ToolError> {
     let Some(indexes) = setup.indexes() else {
         return Err(ToolError::bad_args(
-            "--wait-index waits for ever where index_mode is off; set index_mode to auto or on, or leave it out",
+            "--wait-index needs an index, but index_mode is off; set index_mode to auto or on, or \
+             leave out --wait-index",
         ));
     };
     let roots = roots(indexes)?;
@@ -223,7 +225,7 @@ pub(super) fn live(setup: &Setup, wait: bool) {
     });
     if let Err(error) = lingers {
         complain(&format!(
-            "a signal will end a build without keeping what it did: {error}"
+            "a signal will end a build without storing its progress: {error}"
         ));
     }
     if !wait {
@@ -241,7 +243,8 @@ pub(super) fn live(setup: &Setup, wait: bool) {
                     // Not an error: answers don't depend on the index.
                     let why = indexes.live_report(root).and_then(|report| report.why);
                     complain(&format!(
-                        "the index of {} is not there after {most:?} (index_build_timeout_ms), and is not waited for: {}",
+                        "the index of {} is not ready after {most:?} (index_build_timeout_ms); \
+                         searches start without it: {}",
                         root.display(),
                         why.as_deref().unwrap_or("it is still being built")
                     ));
@@ -302,7 +305,7 @@ fn wait_for(
             Err(error) => {
                 // Not an error: answers don't depend on the index.
                 complain(&format!(
-                    "the index of {} could not be built, and is not waited for: {error}",
+                    "the index of {} could not be built; searches start without it: {error}",
                     root.display()
                 ));
                 return Ok(());

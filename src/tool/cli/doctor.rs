@@ -124,8 +124,8 @@ fn examine(args: &DoctorArgs, environment: &Environment, setup: &Setup) -> Repor
         problems.push(Problem {
             place: "engines".to_string(),
             message:
-                "no engine can be used under this configuration; install one of the above, or set \
-                      backend = \"embedded\" in [tools.search]"
+                "no engine can be used with this configuration; install one of the above, or set \
+                 backend = \"embedded\" in [tools.search]"
                     .to_string(),
         });
     }
@@ -267,7 +267,7 @@ fn unwatched(living: &[LivingIndex]) -> impl Iterator<Item = String> {
     down.filter_map(|living| {
         let why = living.why.as_deref()?;
         Some(format!(
-            "process {} compares instead of following it: {why}",
+            "process {} does not watch the tree, but compares it in each search: {why}",
             living.process
         ))
     })
@@ -316,8 +316,8 @@ fn ignore_problems(setup: &Setup) -> Vec<Problem> {
             problems.push(Problem {
                 place: setup.root.display().to_string(),
                 message: format!(
-                    "only the first {DIRECTORY_LIMIT} directories were looked at for ignore files; give \
-                     --root to look at another part"
+                    "only the first {DIRECTORY_LIMIT} directories were checked for ignore files; \
+                     give --root to check another part"
                 ),
             });
             break;

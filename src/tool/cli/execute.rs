@@ -59,10 +59,10 @@ pub(super) fn run(args: &ExecuteArgs, environment: &Environment) -> Result<u8, F
         let peak = execution.peak_kib;
         let peak = peak.map_or("-".to_string(), |kib| format!("{kib} KiB"));
         complain(&format!(
-            "{} passed over, {peak} of memory at most{}",
+            "{} skipped, peak memory {peak}{}",
             execution.passed_over,
             if execution.repeated {
-                ", answered as before"
+                ", stored result"
             } else {
                 ""
             }
@@ -77,13 +77,13 @@ fn executor(config: &Config, environment: &Environment) -> Result<Executor, Fail
         (None, Some(state)) => state.join("results.db"),
         (None, None) => {
             return Err(wrong(
-                "there is no place for results: neither the state directory nor a private one in TMPDIR can be \
-                 used; set store in [executor]",
+                "there is no directory for results: neither the state directory nor a private \
+                 directory in TMPDIR can be used; set store in [executor]",
             ));
         }
     };
     Executor::new(&config.executor, store, worker()?)
-        .map_err(|error| wrong(&format!("keys of [executor]: one {error}")))
+        .map_err(|error| wrong(&format!("keys of [executor]: an entry {error}")))
 }
 
 /// The report about the executor in `doctor`.
@@ -108,7 +108,7 @@ pub(super) fn examine(config: &Config) -> Option<(ExecutorReport, Vec<String>)> 
     for key in &executor.keys {
         match PublicKey::parse(key) {
             Ok(key) => keys.push(key.id().to_string()),
-            Err(error) => problems.push(format!("keys of [executor]: one {error}")),
+            Err(error) => problems.push(format!("keys of [executor]: an entry {error}")),
         }
     }
     if executor.keys.is_empty() {
@@ -141,7 +141,10 @@ pub(super) fn examine(config: &Config) -> Option<(ExecutorReport, Vec<String>)> 
                 ("seccomp", confined.seccomp),
             ] {
                 if held == Held::Not {
-                    problems.push(format!("workers are not confined by {name}, which this system does not have; use a newer kernel, or allow it in this container"));
+                    problems.push(format!(
+                        "workers are not confined by {name}, because this system \
+                         lacks it; use a newer kernel, or allow it in this container"
+                    ));
                 }
             }
         }
@@ -193,8 +196,11 @@ impl ExecutorReport {
 
 /// Returns the worker command, which is this program.
 fn worker() -> Result<Worker, Failure> {
-    let program = std::env::current_exe()
-        .map_err(|error| wrong(&format!("this program can't find itself: {error}")))?;
+    let program = std::env::current_exe().map_err(|error| {
+        wrong(&format!(
+            "the path of this program can't be determined: {error}"
+        ))
+    })?;
     Ok(Worker::new(program, vec!["execute-worker".into()]))
 }
 
@@ -255,7 +261,7 @@ fn issue(args: &IssueArgs, environment: &Environment) -> Result<u8, Failure> {
             .map_err(|error| wrong(&error.to_string()))?,
     };
     if expires_at <= now {
-        return Err(wrong("--until is over already"));
+        return Err(wrong("--until is in the past"));
     }
     let lease = Lease {
         task_id: args.task.clone(),
@@ -272,7 +278,10 @@ fn issue(args: &IssueArgs, environment: &Environment) -> Result<u8, Failure> {
     // Reject a lease that no executor would accept.
     let public = key.public().map_err(|error| wrong(&error.to_string()))?;
     KeyRing::new(vec![public]).verify(&token).map_err(|_| {
-        wrong("no executor would accept this lease: --task and --scope have to be of 1 to 1,024 bytes, and the time before the end of the year 9999")
+        wrong(
+            "no executor would accept this lease: --task and --scope must have 1 to 1,024 bytes, \
+             and the lease must end before the year 10000",
+        )
     })?;
     writeln!(io::stdout(), "{token}")?;
     Ok(0)
@@ -297,7 +306,7 @@ fn inspect(token: &str, config: &Config) -> Result<u8, Failure> {
         .iter()
         .map(|key| PublicKey::parse(key))
         .collect();
-    let keys = keys.map_err(|error| wrong(&format!("keys of [executor]: one {error}")))?;
+    let keys = keys.map_err(|error| wrong(&format!("keys of [executor]: an entry {error}")))?;
     let verified = KeyRing::new(keys).verify(token);
     let expired = verified
         .as_ref()
@@ -348,14 +357,15 @@ fn key_text(path: &Path, environment: &Environment) -> Result<String, Failure> {
         read.map_err(|error| wrong_at(&error))?;
     }
     if bytes.len() as u64 > MOST {
-        return Err(wrong_at(&format_args!("more than {MOST} bytes are no key")));
+        return Err(wrong_at(&format_args!(
+            "more than {MOST} bytes, so it is not a key"
+        )));
     }
     utf8(bytes, path)
 }
 
 fn utf8(bytes: Vec<u8>, path: &Path) -> Result<String, Failure> {
-    String::from_utf8(bytes)
-        .map_err(|_| wrong(&format!("{} is not a text in UTF-8", path.display())))
+    String::from_utf8(bytes).map_err(|_| wrong(&format!("{} is not valid UTF-8", path.display())))
 }
 
 /// Reads a file, or standard input for `-`.

@@ -31,8 +31,7 @@ const SHOWN_NGRAMS: usize = 12;
 pub(super) fn run(args: &ExplainArgs, environment: &Environment) -> Result<u8, Failure> {
     let paths = searched_paths(&args.query, false, &args.setup, environment)?;
     let Some(paths) = paths.filter(|paths| paths.len() == 1) else {
-        let message =
-            "an explanation is of one directory or file; leave out the other paths, and -";
+        let message = "explain takes one directory or file; leave out the other paths, and -";
         return Err(ToolError::bad_args(message).into());
     };
     let setup_args = args.query.setup(&args.setup);
@@ -231,17 +230,13 @@ impl Explained {
         if let Some(plan) = &explanation.plan {
             match &plan.requires {
                 Some(requires) => {
-                    let heading = format!("a file must hold {requires}");
+                    let heading = format!("a file must contain {requires}");
                     line(out, "plan", &heading)?;
                     literals(requires, out)?;
                     let different = count(plan.ngrams as u64);
-                    line(
-                        out,
-                        "n-grams",
-                        &format!("{different} different ones in all"),
-                    )?;
+                    line(out, "n-grams", &format!("{different} different in total"))?;
                 }
-                None => line(out, "plan", "every file is kept")?,
+                None => line(out, "plan", "every file may match")?,
             }
             for unused in unused(plan) {
                 line(out, "not used", &unused)?;
@@ -255,7 +250,7 @@ impl Explained {
             line(
                 out,
                 "output",
-                "a file, which is not searched unless it is named",
+                "a file, which is searched only if its path is given",
             )?;
         }
         if stats.files_too_large > 0 {
@@ -269,7 +264,7 @@ impl Explained {
         line(out, "searched", &self.searched())?;
         let mut confirmed = format!("{} with a match", things(self.confirmed(), "file"));
         if !self.is_complete() {
-            confirmed.push_str("; the search ended before it had looked everywhere");
+            confirmed.push_str("; the search ended before it had searched everything");
         }
         line(out, "confirmed", &confirmed)?;
         if let Some(reason) = self.reason() {
@@ -299,7 +294,8 @@ impl Explained {
         match searched.checked_sub(candidates) {
             None | Some(0) => by_index,
             Some(more) => format!(
-                "{by_index}, and {} because they changed since it was built, or have a line break in the name",
+                "{by_index}, and {} because they changed since the index was built, or have a line \
+                 break in the name",
                 count(more)
             ),
         }
@@ -307,8 +303,8 @@ impl Explained {
 }
 
 /// The reason if the index had files to exclude, but excluded none.
-const NONE_LEFT: &str = "the files that the index could leave out changed since it was built, or the search ended \
-     before it came to them";
+const NONE_LEFT: &str = "the files that the index could exclude changed since it was built, or the \
+     search ended before it reached them";
 
 /// Returns the parts of an expression that the plan does not use.
 fn unused(plan: &PlanDescription) -> Vec<String> {
@@ -353,8 +349,8 @@ fn literals(requirement: &Requirement, out: &mut dyn Write) -> io::Result<()> {
         ),
         Requirement::Nearly { edits, ngrams, .. } => {
             let changed = match edits {
-                1 => "one edit changes at most three that follow each other".to_string(),
-                _ => format!("{edits} edits change at most three each that follow each other"),
+                1 => "one edit changes at most three in a row".to_string(),
+                _ => format!("{edits} edits change at most three in a row each"),
             };
             let ngrams = count(*ngrams as u64);
             line(

@@ -53,7 +53,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     ),
     (
         &["-a", "--text", "--no-text", "--binary", "--no-binary"],
-        "a file with a zero byte is binary; where it is named and matches, that is said",
+        "a file with a zero byte is binary; if its path is given and it matches, a message says so",
     ),
     (
         &["--passthru"],
@@ -93,7 +93,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
             "--no-sort-files",
             "--no-sort-accessed",
         ],
-        "it is not needed: neither answers nor their order depend on it",
+        "it is not needed: answers and their order do not depend on it",
     ),
     (
         &[
@@ -101,7 +101,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
             "--glob-case-insensitive",
             "--no-glob-case-insensitive",
         ],
-        "globs compare with case; -g '*.[jJ][pP][gG]' does without",
+        "globs are case-sensitive; -g '*.[jJ][pP][gG]' matches both cases",
     ),
     (
         &["--include", "--exclude", "--exclude-dir"],
@@ -137,7 +137,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
             "--no-ignore-messages",
             "--ignore-messages",
         ],
-        "ignore files count together: --no-ignore disregards all of them",
+        "ignore files can't be turned off one by one; --no-ignore turns off all of them",
     ),
     (
         &["--type-add", "--type-clear"],
@@ -155,7 +155,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
             "--crlf",
             "--no-crlf",
         ],
-        "the form of lines is fixed; --json and --rg-json are for programs that read them",
+        "the format of lines is fixed; --json and --rg-json are for programs",
     ),
     (
         &["--unicode", "--no-unicode"],
@@ -171,10 +171,11 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     ),
     (
         &["--generate"],
-        "`forge-search man` prints the manual, `forge-search completions SHELL` what a shell completes",
+        "`forge-search man` prints the manual, `forge-search completions SHELL` the completions of \
+         a shell",
     ),
     (&["--trace"], "--debug prints what the program does"),
-    (&["--case-insensitive"], "-i compares letters without case"),
+    (&["--case-insensitive"], "-i ignores case"),
     (
         &["--no-stats", "--no-json", "--no-max-columns"],
         "it is the default; leave it out",

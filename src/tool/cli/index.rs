@@ -96,8 +96,8 @@ fn build(args: &IndexArgs, environment: &Environment) -> Result<u8, Failure> {
     indexes.make_place();
     if let Some(why) = indexes.unkept() {
         let message = format!(
-            "the index would end with this command, so it is not built: {why}. A search with --index on builds one \
-             in memory for itself"
+            "the index would not outlive this command, so it is not built: {why}. A search with \
+             --index on builds its own in memory"
         );
         return Err(ToolError::bad_args(message).into());
     }
@@ -195,7 +195,7 @@ impl Unread {
         match self {
             Unread::Refused => "could not be read; it is always searched".to_string(),
             Unread::Changing => {
-                "changed while it was read, or was too large for the memory; it is always searched"
+                "changed while it was read, or did not fit into memory; it is always searched"
                     .to_string()
             }
             Unread::Untimed => format!(
@@ -306,7 +306,7 @@ impl BuiltRoot {
         // n-grams of others.
         let other = full.saturating_sub(built.excludable);
         if other > 0 {
-            let what = "short, not normalized, with too many n-grams or only just changed";
+            let what = "short, not normalized, with too many n-grams or just changed";
             always.push(format!("{} {what}", show::count(other)));
         }
         for why in Unread::ALL {
@@ -377,8 +377,8 @@ impl BuiltRoot {
         );
         if !self.built.errors.is_empty() {
             complain(
-                "what could not be listed may hide files, so no search leaves files out: make it readable, or deny \
-                 it in [tools.sandbox], and build the index again",
+                "these paths may hide files, so no search skips files by this index: make them \
+                 readable, or deny them in [tools.sandbox], and build the index again",
             );
         }
     }
@@ -504,9 +504,7 @@ fn print_status(status: &RootStatus, out: &mut dyn Write) -> io::Result<()> {
             row(
                 out,
                 "",
-                &format!(
-                    "which only concerns others than process {process}: it knows of all changes"
-                ),
+                &format!("process {process} is not affected: it knows all changes"),
             )?;
         }
     }
@@ -520,7 +518,7 @@ fn print_status(status: &RootStatus, out: &mut dyn Write) -> io::Result<()> {
     living.try_for_each(|living| print_living(living, &index, out))?;
     match &status.dir {
         Some(dir) => row(out, "in", &show::path(dir))?,
-        None => row(out, "in", "memory of each process")?,
+        None => row(out, "in", "the memory of each process")?,
     }
     let key = &status.key;
     let options = format!(
@@ -553,7 +551,9 @@ fn print_contents(contents: &Contents, out: &mut dyn Write) -> io::Result<()> {
     }
     if contents.changed_files > 0 {
         let changed = show::count(contents.changed_files);
-        files.push_str(&format!("; {changed} changed since, and searched"));
+        files.push_str(&format!(
+            "; {changed} changed since the build, and searched"
+        ));
     }
     row(out, "files", &files)?;
     row(
@@ -567,6 +567,6 @@ fn print_contents(contents: &Contents, out: &mut dyn Write) -> io::Result<()> {
         ),
     )?;
     let inputs = show::count(contents.inputs);
-    let inputs = format!("{inputs} places looked at for ignore files, repositories and the like");
+    let inputs = format!("{inputs} ignore files, repositories and similar inputs");
     row(out, "inputs", &inputs)
 }

@@ -44,7 +44,7 @@ impl FromStr for HyperlinkFormat {
             None => {
                 let names = NAMED.map(|(name, _)| name).join(", ");
                 return Err(format!(
-                    "there is no format of that name; the names are {names}, and anything else is a URL such as {}",
+                    "this is not a known format; give one of {names}, or a URL such as {}",
                     NAMED[1].1
                 ));
             }
@@ -65,12 +65,12 @@ impl FromStr for HyperlinkFormat {
         let has_path = parts.iter().any(|(_, field)| *field == Some(0));
         if !has_path && !format.is_empty() {
             return Err(
-                "there is no {path}, so that all links would lead to the same place".to_string(),
+                "the format lacks {path}, so all links would lead to the same place".to_string(),
             );
         }
         let is_plain = |(text, _): &(String, _)| text.chars().all(|c| c.is_ascii_graphic());
         if !parts.iter().all(is_plain) {
-            return Err("a URL has visible ASCII characters only".to_string());
+            return Err("a URL may contain only visible ASCII characters".to_string());
         }
         Ok(HyperlinkFormat { parts })
     }

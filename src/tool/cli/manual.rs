@@ -15,34 +15,35 @@ use crate::tool::error::ToolError;
 pub(super) const SCREEN: &str = "\
 forge-search: exact, ordered, bounded search over a live source tree
 
-  forge-search [FLAGS] PATTERN [PATH]...   lines that match, in a fixed order
+  forge-search [FLAGS] PATTERN [PATH]...   matching lines, in a fixed order
   forge-search [FLAGS] -e PATTERN -e PATTERN [PATH]...
-  forge-search [FLAGS] --files [PATH]...   the files that would be searched
-  command | forge-search PATTERN           lines of standard input
+  forge-search [FLAGS] --files [PATH]...   files that would be searched
+  command | forge-search PATTERN           matching lines of standard input
 
-Pattern  -F text, not an expression        -e PATTERN, -f FILE  several of them
-         -w whole words  -x whole lines    -i any case, -s exact, -S by pattern
-         --fuzzy 1  with one typing error
-Files    -t TYPE, -T TYPE  (not) a type    -g GLOB, -g '!GLOB'  (not) a glob
+Pattern  -F literal text                   -e PATTERN, -f FILE  several patterns
+         -w whole words  -x whole lines    -i ignore, -s match, -S smart case
+         --fuzzy 1  allow one typing error
+Files    -t TYPE only, -T TYPE not         -g GLOB only, -g '!GLOB' not
          -. hidden  --no-ignore  -u, -uu   -L follow links  -d NUM  depth
-         --max-filesize 1M                 --type-list  names of types
-Output   -l files  -c counts               --count-matches  -q status only
-         -o matches  --vimgrep             -A, -B, -C NUM  lines around
+         --max-filesize 1M                 --type-list  list the types
+Output   -l files  -c lines per file       --count-matches  -q status only
+         -o matches  --vimgrep             -A, -B, -C NUM  lines of context
          --json  --rg-json  -0             --sort, --sortr path|modified
          -N -I --no-column --no-heading    -M NUM, --trim  -p, --color WHEN
-Limits   -m NUM a file  --max-files NUM    --max-results NUM, 0 for all
-         --timeout-ms MS                   --stats  how the answer came about
+Limits   -m NUM  lines per file            --max-results NUM, 0 for all
+         --max-files NUM  --timeout-ms MS  --stats  statistics of the search
 
-Commands index build    make later searches of this tree fast
-         serve          have a daemon follow the tree; see also ggrep
-         explain        what an index does for a search
+Commands index build    build an index, which makes later searches faster
+         serve          run a daemon for this tree; see also ggrep
+         explain        show how an index narrows a search
          tui            search as you type
-         mcp            serve coding agents     call   JSON in, JSON out
-         doctor         what is in effect here, and what needs doing
+         mcp            serve coding agents     call   answer JSON requests
+         doctor         show the settings in effect and problems to fix
 
-A search that is cut off says so on its last line. Exit status: 0 a match,
-1 none, 2 an error. `forge-search --help` explains every flag, `forge-search
-COMMAND --help` a command, and `forge-search man --dir DIR` writes the manual.
+If a limit stops a search, the output says so. Exit status: 0 a line matched,
+1 no line matched, 2 an error. `forge-search --help` explains all flags,
+`forge-search COMMAND --help` a command, and `forge-search man --dir DIR`
+writes manual pages.
 ";
 
 /// Returns whether the user asked for the short help of the program itself, which [`SCREEN`]

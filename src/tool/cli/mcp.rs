@@ -40,7 +40,8 @@ pub(super) fn run(args: &McpArgs, environment: &Environment) -> Result<u8, Failu
     let server = Server::new(forest.clone(), args.max_output_bytes, args.structured);
     if io::stdin().is_terminal() {
         complain(
-            "this is for agents: it speaks the Model Context Protocol on standard input and output; end with Ctrl-D",
+            "this command is for agents: it speaks the Model Context Protocol on standard input \
+             and output; end it with Ctrl-D",
         );
     }
     let failed = |why: String| {
@@ -74,7 +75,7 @@ pub(super) fn run(args: &McpArgs, environment: &Environment) -> Result<u8, Failu
                 };
                 tokio::select! {
                     ended = running.waiting() => ended.map(|_| ()).map_err(|error| {
-                        failed(format!("the server ended in an unexpected way: {error}"))
+                        failed(format!("the server ended unexpectedly: {error}"))
                     }),
                     // The client may keep its output pipe open without reading it.
                     () = gone => Ok(()),
@@ -115,8 +116,8 @@ impl Forest {
         let home = environment.home.as_deref();
         if named.is_none() && (root.parent().is_none() || home == Some(root.as_path())) {
             return Err(ToolError::bad_args(format!(
-                "this was started in {}, which is hardly the tree that is to be searched; name it with --root, or have the agent start \
-                 this in the tree",
+                "the server was started in {}, which is hardly the tree to search; name the tree \
+                 with --root, or have the agent start the server in it",
                 root.display()
             )));
         }
@@ -212,7 +213,8 @@ impl Trees for Forest {
                 if left.is_empty() {
                     let Some(attempted) = client_roots.and_then(<[PathBuf]>::first).cloned() else {
                         return Err(ToolError::bad_args(
-                            "none of the client's roots is a directory of this machine, which has a file: URI",
+                            "no root of the client is a directory of this machine; roots need \
+                             file: URIs",
                         ));
                     };
                     return Err(DenialReason::PathOutsideSandbox {

@@ -122,8 +122,8 @@ pub fn main() -> u8 {
         && input::is_piped()
     {
         complain(&format!(
-            "`{name}` is a command, which does not read the pipe that is its standard input; {}; to run the command: \
-             forge-search {name} </dev/null",
+            "`{name}` is a command that does not read standard input, but standard input is a \
+             pipe; {}; to run the command: forge-search {name} </dev/null",
             as_pattern(&name)
         ));
         return FAILED;

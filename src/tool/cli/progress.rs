@@ -74,7 +74,7 @@ impl Bar {
 }
 
 /// The message while another process has the index locked.
-pub(super) const WAITING: &str = "waiting for another process that has the index locked";
+pub(super) const WAITING: &str = "waiting for another process that holds the lock of the index";
 
 /// Returns a description of the current phase.
 fn what(progress: Progress) -> String {

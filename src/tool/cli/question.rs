@@ -68,7 +68,7 @@ fn patterns(args: &QueryArgs, environment: &Environment) -> Result<Vec<String>, 
     }
     if all.is_empty() && args.file.is_empty() {
         return Err(ToolError::bad_args(
-            "a PATTERN is missing: give one, or one with -e, or a file of patterns with -f; -h has examples",
+            "a PATTERN is missing: give PATTERN, -e PATTERN or -f FILE; -h has examples",
         ));
     }
     Ok(all)
@@ -89,8 +89,8 @@ fn lines_of(file: &Path, environment: &Environment) -> Result<Vec<String>, ToolE
     read.map_err(|error| wrong(&error.to_string()))?;
     if bytes.len() as u64 > MOST_PATTERN_BYTES {
         return Err(wrong(&format!(
-            "the file has more than {MOST_PATTERN_BYTES} bytes, the most that the patterns of a search may have; \
-             search for a part of them at a time"
+            "the file has more than {MOST_PATTERN_BYTES} bytes, the limit for the patterns of a \
+             search; search for some of them at a time"
         )));
     }
     let text = String::from_utf8(bytes).map_err(|_| wrong("the file is not valid UTF-8"))?;
@@ -128,8 +128,8 @@ pub(super) fn searched_paths(
     if typed.contains(&Path::new("-")) {
         if typed.len() > 1 || lists {
             return Err(ToolError::bad_args(
-                "- is standard input and is searched by itself; leave out the other paths and --files, or write ./- for \
-                 a file of that name",
+                "- is standard input, which is searched alone; leave out the other paths and \
+                 --files, or write ./- for a file of that name",
             ));
         }
         return Ok(None);
@@ -234,13 +234,13 @@ pub(super) fn query_question(
     let takes_back = |glob: &&String| glob.starts_with("!!");
     if let Some(glob) = args.glob.iter().find(takes_back) {
         return Err(ToolError::bad_args(format!(
-            "-g {glob}: a glob has at most one leading !, which excludes; leave one out"
+            "-g {glob}: a glob has at most one leading !, which excludes files; remove the others"
         )));
     }
     let unrestricted = args.unrestricted;
     if unrestricted > 2 {
         return Err(ToolError::bad_args(
-            "-uuu would search binary files too, which are never searched line by line; -uu is the most there is",
+            "-uuu would search binary files too, which is not supported; -uu is the maximum",
         ));
     }
     let depth = args
@@ -444,19 +444,21 @@ fn check(args: &SearchArgs) -> Result<(), ToolError> {
     let prints_matches = report_of(args) == Report::Lines && (args.only_matching || args.vimgrep);
     if prints_matches && has_context.iter().flatten().any(|lines| *lines > 0) {
         return Err(ToolError::bad_args(
-            "-o and --vimgrep print matches only, so there are no lines around them; leave out -A, -B and -C, or use --json",
+            "-o and --vimgrep print only matches, without lines around them; leave out -A, -B and \
+             -C, or use --json",
         ));
     }
     let looks =
         !args.query.regexp.is_empty() || !args.query.file.is_empty() || args.query.fuzzy.is_some();
     if args.files && (looks || args.max_count.is_some()) {
         return Err(ToolError::bad_args(
-            "--files looks for nothing, so -e, -f, --fuzzy and -m mean nothing with it; -l prints files with a match",
+            "--files searches for no pattern, so -e, -f, --fuzzy and -m have no effect; -l prints \
+             files with a match",
         ));
     }
     if args.rg_json && args.query.fuzzy.is_some() {
         return Err(ToolError::bad_args(
-            "--rg-json has no words for approximate matches; leave out --fuzzy, or use --json",
+            "--rg-json can't represent approximate matches; leave out --fuzzy, or use --json",
         ));
     }
     Ok(())

@@ -83,8 +83,8 @@ impl Environment {
     pub(super) fn read() -> Environment {
         let working_dir = std::env::current_dir().map_err(|error| {
             ToolError::bad_args(format!(
-                "the working directory can't be determined: {error}; change to one that exists, or give --root \
-                 an absolute path"
+                "the working directory can't be determined: {error}; change to an existing \
+                 directory, or give --root an absolute path"
             ))
         });
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());

@@ -88,14 +88,15 @@ pub(super) fn argument(path: &Path) -> String {
 pub(super) fn elsewhere(found: &Elsewhere) -> String {
     let (root, argument) = (path(&found.root), argument(&found.root));
     let how = match (found.contains, found.as_root) {
-        (true, _) if found.used => "contains it, has one, which searches use".to_string(),
-        (true, false) => format!("contains it, has one: search with `--root {argument}`"),
+        (true, _) if found.used => "contains it, has an index, which searches use".to_string(),
+        (true, false) => format!("contains it, has an index: search with `--root {argument}`"),
         (true, true) => format!(
-            "contains it, has one: search with `--root {argument}`, or with index_roots = [{:?}] in [tools.search]",
+            "contains it, has an index: search with `--root {argument}`, or with index_roots = \
+             [{:?}] in [tools.search]",
             found.root.to_string_lossy()
         ),
         (false, _) => {
-            format!("lies below, has one: search that alone with `--root {argument}`")
+            format!("lies below, has an index: search only that directory with `--root {argument}`")
         }
     };
     format!("{root}, which {how}")

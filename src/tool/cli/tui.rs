@@ -46,7 +46,7 @@ const AT_ONCE: usize = 256;
 pub(super) fn run(args: &TuiArgs, environment: &Environment) -> Result<u8, Failure> {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         return Err(ToolError::bad_args(
-            "this needs a terminal; `forge-search PATTERN` prints to pipes and files".to_string(),
+            "tui needs a terminal; `forge-search PATTERN` prints to pipes and files".to_string(),
         )
         .into());
     }
@@ -91,7 +91,7 @@ pub(super) fn run(args: &TuiArgs, environment: &Environment) -> Result<u8, Failu
     tree.shut_down();
     if tree.has_started() {
         complain(&format!(
-            "a daemon was started, which goes on; `ggrep stop --root {}` ends it",
+            "a daemon was started and keeps running; `ggrep stop --root {}` ends it",
             root.display()
         ));
     }

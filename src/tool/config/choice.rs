@@ -79,31 +79,31 @@ choices! {
         Ugrep = "ugrep",
     }
 
-    /// How a query is looked for by `search_files` (`mode`).
+    /// How `search_files` searches for a query (`mode`).
     #[derive(Default, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "lowercase")]
     #[schemars(inline)]
     Mode {
-        /// As it is.
+        /// For the literal text.
         #[default]
         Exact = "exact",
         /// As a regular expression.
         Regex = "regex",
-        /// As it is, or something similar.
+        /// For the literal text or similar text.
         Fuzzy = "fuzzy",
     }
 
-    /// How letters compare (`case`).
+    /// Whether letters match case-sensitively (`case`).
     #[derive(Default, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "lowercase")]
     #[schemars(inline)]
     Case {
-        /// Sensitive if the pattern holds an ASCII uppercase letter.
+        /// Case-sensitive if the pattern has an ASCII uppercase letter, else case-insensitive.
         #[default]
         Smart = "smart",
-        /// Always sensitive.
+        /// Always case-sensitive.
         Sensitive = "sensitive",
-        /// ASCII letters compare without case.
+        /// ASCII letters match in either case.
         Insensitive = "insensitive",
     }
 

@@ -325,19 +325,23 @@ fn check(name: &str, scope: &ScopeConfig) -> Result<(), String> {
     }
     if scope.location.to_str().is_none() {
         return Err(
-            "has a location that is not UTF-8, which can't be handed to a worker".to_string(),
+            "has a location that is not UTF-8, which can't be passed to a worker".to_string(),
         );
     }
     let (dataset, sqlite) = (scope.kind.is_dataset(), scope.kind == ScopeKind::Sqlite);
     match (&scope.table, &scope.primary_key) {
         (_, None) if dataset => {
-            Err("needs primary_key, the column or field that tells records apart".to_string())
+            Err("needs primary_key, the column or field that identifies a record".to_string())
         }
-        (None, _) if sqlite => Err("needs table, the table of the database".to_string()),
+        (None, _) if sqlite => {
+            Err("needs table, the name of the table in the database".to_string())
+        }
         (Some(_), _) if !sqlite => {
-            Err("has a table, which only a scope of the kind \"sqlite\" has".to_string())
+            Err("has a table, but only scopes of the kind \"sqlite\" take one".to_string())
         }
-        (_, Some(_)) if !dataset => Err("has a primary_key, which only datasets have".to_string()),
+        (_, Some(_)) if !dataset => {
+            Err("has a primary_key, but only datasets take one".to_string())
+        }
         _ => Ok(()),
     }
 }

@@ -165,314 +165,321 @@ macro_rules! tables {
 tables! {
     /// The configuration of `[tools.search]`.
     search: SearchConfig, search_defaults {
-        /// Whether the tool answers at all; a call to a disabled tool is refused.
+        /// Whether the tool is enabled. A call of a disabled tool fails.
         enabled: bool = false, command_line true; Kind::Boolean;
-        /// Which engine looks into the files: the built-in one, a named program, or (`auto`) the
-        /// first of `binary` and `fallback_binary` that can answer.
+        /// The engine that searches the files. `embedded` is the built-in engine. `ugrep` and `rg`
+        /// run that program. `auto` runs the first of `binary` and `fallback_binary` that supports
+        /// the request.
         backend: Backend = Backend::Embedded; Kind::choice(Backend::WORDS);
-        /// The ugrep program: a name to be found on `PATH`, or a path.
+        /// The ugrep program: a path, or a name that is looked up in `PATH`.
         binary: String = "ugrep".into(); Kind::Program;
-        /// The ripgrep program: a name to be found on `PATH`, or a path.
+        /// The ripgrep program: a path, or a name that is looked up in `PATH`.
         fallback_binary: String = "rg".into(); Kind::Program;
-        /// The time limit of a request that names none, in milliseconds.
+        /// Default time limit of a request, in milliseconds.
         default_timeout_ms: u64 = 20_000; TIMEOUT;
-        /// The number of events returned to a request that names none.
+        /// Default number of events in a response.
         default_max_results: u64 = 200; Kind::POSITIVE;
-        /// Hard cap on the matches taken from one file, and the limit of a request that names
-        /// none; a request for more is refused.
+        /// Maximum and default number of matches from one file in a tool call. A call for more
+        /// fails. If its response is text, as with MCP, the number is lowered instead.
         max_matches_per_file: u64 = 50, command_line 100_000; Kind::POSITIVE;
-        /// Hard cap on the files searched by one request, and the limit of a request that names
-        /// none; a request for more is refused.
+        /// Maximum and default number of files that a tool call searches. A call for more fails. If
+        /// its response is text, as with MCP, the number is lowered instead.
         max_files: u64 = 10_000, command_line 5_000_000; Kind::POSITIVE;
-        /// Hard cap on the size of a searched file in bytes, and the limit of a request that names
-        /// none; larger files are skipped, a request for more is refused.
+        /// Maximum and default size of a searched file in a tool call, in bytes. Larger files are
+        /// skipped. A call for more fails. If its response is text, as with MCP, the number is
+        /// lowered instead.
         max_file_size_bytes: u64 = 2_000_000, command_line 64 * MIB; Kind::POSITIVE;
-        /// The number of threads that search; 0 means one for each processor core.
+        /// Number of search threads. 0 means one thread for each processor core.
         threads: usize = 0; Kind::Integer { min: 0, max: 256 };
 
-        /// Whether an index is built and used: never, for trees above the thresholds, or always.
+        /// When an index is built and used. `off`: never. `auto`: for trees above
+        /// `index_auto_threshold_files` or `index_auto_threshold_bytes`. `on`: always.
         index_mode: IndexMode = IndexMode::Off, command_line IndexMode::Auto;
             Kind::choice(IndexMode::WORDS);
-        /// Where an index lives. `sqlite` needs a build with the feature of that name.
+        /// Where an index is stored: in memory, in mapped files, or in an SQLite database. `sqlite`
+        /// requires a build with that feature.
         index_storage: IndexStorage = IndexStorage::Mmap; STORAGE;
-        /// With `index_storage = "mmap"`, whether files are really mapped. Else they are read as
-        /// they are looked at: a little slower, but a program that cuts off such a file can't end
-        /// the process.
+        /// Whether index files are mapped into memory; applies to storage in `mmap`. If false, they
+        /// are read on demand. That is a little slower, but a program that truncates an index file
+        /// can't crash the process.
         index_map: bool = true, command_line false; Kind::Boolean;
-        /// The directory of stored indexes; empty for the user's cache directory. It must not lie
+        /// The directory of stored indexes. If empty, the user's cache directory. It must not be
         /// inside a searched tree.
         index_path: Option<PathBuf> = None; Kind::OptionalPath;
-        /// The directories to be indexed; where there are none, the working directory.
+        /// The directories to index. If empty, the working directory.
         index_roots: Vec<PathBuf> = Vec::new(); Kind::Paths;
-        /// Whether the index covers hidden files. Only requests with the same `hidden`, `follow`
-        /// and `no_ignore` as the index can use it.
+        /// Whether the index covers hidden files. An index serves only requests with the same
+        /// `hidden`, `follow` and `no_ignore`.
         index_default_hidden: bool = false; Kind::Boolean;
-        /// Whether the index follows symbolic links. Such an index is built but leaves out no file:
-        /// changes behind a link are not noticed.
+        /// Whether the index follows symbolic links. Such an index is built but excludes no file,
+        /// because changes behind a link are not detected.
         index_default_follow: bool = false; Kind::Boolean;
-        /// Whether the index covers files that ignore files leave out.
+        /// Whether the index covers files that ignore files exclude.
         index_default_no_ignore: bool = false; Kind::Boolean;
-        /// With `index_mode = "auto"`, a tree with more files than this is indexed.
+        /// With `index_mode = "auto"`, trees with more files than this are indexed.
         index_auto_threshold_files: u64 = 2_000; Kind::COUNT;
-        /// With `index_mode = "auto"`, a tree with more bytes than this is indexed.
+        /// With `index_mode = "auto"`, trees with more bytes than this are indexed.
         index_auto_threshold_bytes: u64 = 500_000_000; Kind::COUNT;
-        /// With `index_mode = "auto"`, a tree below the thresholds is measured again after this
-        /// many searches.
+        /// With `index_mode = "auto"`, the number of searches after which a tree below the
+        /// thresholds is measured again.
         index_auto_reeval_calls: u64 = 100; Kind::POSITIVE;
-        /// The time limit of a build in the background, in milliseconds. `index build`, `--index
-        /// on` and `call --wait-index` build for as long as it takes; the last one waits no longer
-        /// than this for a build of another process.
+        /// Time limit of a background build, in milliseconds. Builds by `index build`, `--index on`
+        /// and `call --wait-index` have no time limit. `call --wait-index` also waits at most this
+        /// long for a build by another process.
         index_build_timeout_ms: u64 = 300_000; TIMEOUT;
-        /// The number of files that a build in the background may index; it stops where there are
-        /// more. 0 means unlimited. A build that somebody waits for has no such limit.
+        /// Maximum number of files in a background build. The build stops if the tree has more. 0
+        /// means no limit. Builds that a caller waits for have no such limit.
         index_build_max_files: u64 = 0; Kind::COUNT;
-        /// The number of bytes that a build in the background may read; it stops where there are
-        /// more. 0 means unlimited. A build that somebody waits for has no such limit.
+        /// Maximum number of bytes that a background build reads. The build stops if the tree has
+        /// more. 0 means no limit. Builds that a caller waits for have no such limit.
         index_build_max_bytes: u64 = 0; Kind::COUNT;
-        /// The share of all processors that building in the background takes at most, in percent.
+        /// Maximum share of all processors that a background build uses, in percent.
         index_build_max_cpu_percent: u8 = 50; Kind::Integer { min: 1, max: 100 };
-        /// The pause between batches of files while an index is built in the background, in
-        /// milliseconds.
+        /// Pause between batches of files during a background build, in milliseconds.
         index_build_throttle_ms: u64 = 10; PAUSE;
-        /// After this long without a search building in the background makes no pauses and takes
-        /// all processors, in milliseconds.
+        /// After this many milliseconds without a search, a background build stops pausing and uses
+        /// all processors.
         index_idle_boost_ms: u64 = 1_000; DELAY;
-        /// Whether a build that failed for a passing reason is tried again by itself.
+        /// Whether a first build that failed is retried, unless it exceeded a limit. Failed
+        /// rebuilds are always retried.
         index_retry_on_failure: bool = false; Kind::Boolean;
-        /// How long indexing stays disabled after it took more memory than
-        /// `index_max_memory_bytes`, until it is tried again, in milliseconds. 0 means as long as
-        /// the process lives.
+        /// How long indexing stays disabled after it exceeded `index_max_memory_bytes`, in
+        /// milliseconds. 0 means until the process ends.
         index_cooldown_ms: u64 = 3_600_000; Kind::COUNT;
-        /// Whether what a build in the background has done is kept when it is ended or runs out of
-        /// its time, for the next one to go on from; with `index_storage = "mmap"`.
+        /// Whether the progress of a first background build is saved if the build is stopped or
+        /// exceeds its time limit. The next build continues from there. Applies to storage in
+        /// `mmap`.
         index_checkpoint_on_shutdown: bool = true; Kind::Boolean;
-        /// How long shutdown waits for the indexer, in milliseconds.
+        /// How long a shutdown waits for the indexer, in milliseconds.
         index_shutdown_timeout_ms: u64 = 5_000; DELAY;
         /// Whether indexed trees are watched for changes.
         index_watch: bool = true; Kind::Boolean;
-        /// How long changes are collected before they are indexed, in milliseconds. A changed file
-        /// is searched at once all the same.
+        /// How long changes are collected before they are indexed, in milliseconds. Searches see a
+        /// changed file at once.
         index_watch_debounce_ms: u64 = 250; PAUSE;
-        /// The space that stored indexes may take together, in bytes. Those that were not used for
-        /// longest make room for a new one; one that takes more by itself is not kept.
+        /// Maximum size of all stored indexes together, in bytes. The least recently used indexes
+        /// are evicted. An index that is larger by itself is not stored.
         index_max_db_bytes: u64 = 1024 * MIB; Kind::POSITIVE;
-        /// The space that one stored index may take, in bytes. A larger one is not kept; what was
-        /// there before stays.
+        /// Maximum size of one stored index, in bytes. A larger index is not stored; the previous
+        /// one is kept.
         index_max_store_bytes: u64 = 1024 * MIB; Kind::POSITIVE;
-        /// The memory that indexing may take, in bytes. Files of more than a quarter of it are
-        /// always searched, and such that would take more than half of it together with their
-        /// n-grams.
+        /// Maximum memory for indexing, in bytes. A file larger than a quarter of it is always
+        /// searched. So is a file that needs more than half of it together with its n-grams.
         index_max_memory_bytes: u64 = 512 * MIB; Kind::POSITIVE;
-        /// The number of indexes that are kept. Those that were not used for longest make room for
-        /// a new one.
+        /// Maximum number of stored indexes. The least recently used indexes are evicted.
         index_max_indexes: u64 = 10; Kind::POSITIVE;
-        /// How long an index that another process has locked is waited for, in milliseconds. A
-        /// search waits no longer than `index_maint_budget_fraction` allows; then it goes on
-        /// without.
+        /// How long to wait for an index that another process has locked, in milliseconds. A search
+        /// waits at most as long as `index_maint_budget_fraction` allows, and then continues
+        /// without the index.
         index_lock_timeout_ms: u64 = 250; DELAY;
-        /// When a stored index is checked for damage as a whole: `off`, `on_open` for one in an
-        /// SQLite database (that of mapped files is checked page by page when it is read, whatever
-        /// this says), or `periodic`: also after some searches of a process that follows the tree.
+        /// When a whole stored index is checked for damage. `off`: never. `on_open`: when an SQLite
+        /// database is opened. `periodic`: also after every `index_integrity_period_calls` searches
+        /// of a long-running process. Mapped files are always checked page by page as they are
+        /// read.
         index_integrity_check: IntegrityCheck = IntegrityCheck::OnOpen;
             Kind::choice(IntegrityCheck::WORDS);
         /// With `index_integrity_check = "periodic"`, the number of searches between two checks.
         index_integrity_period_calls: u64 = 200; Kind::POSITIVE;
-        /// The size up to which a file is indexed, in bytes; larger ones are always searched, since
-        /// a line of more than 256 MiB is an error whether or not anything matches.
+        /// Maximum size of an indexed file, in bytes. Larger files are always searched.
         index_max_tokenized_bytes: u64 = MIB, command_line 64 * MIB;
             Kind::Integer { min: 2, max: 256 * MIB };
-        /// The number of characters of an n-gram; no other one is supported.
+        /// The number of characters of an n-gram. Only 3 is supported.
         /// Has no effect.
         bloom_ngram_k: u64 = 3; Kind::Integer { min: 3, max: 3 };
-        /// The rate of needless candidates from which the parameters of an index's logical filter
-        /// follow. What is stored has a density of its own, and keeps fewer files in vain.
+        /// Target rate of false positives, from which the parameters of an index's filter are
+        /// computed. The stored filter has its own density, with fewer false positives.
         bloom_target_fp_rate: f64 = 0.01; Kind::Number { min: 0.0, max: 1.0, inclusive: false };
-        /// Which regular expressions may exclude files by the index: those with a literal that
-        /// every match contains, or all from which a combination of n-grams follows.
+        /// The regular expressions that can use the index. `required_literal`: those with a literal
+        /// that every match contains. `boolean`: also those whose matches must contain some
+        /// combination of n-grams.
         index_regex_strategy: RegexStrategy = RegexStrategy::RequiredLiteral,
             command_line RegexStrategy::Boolean;
             Kind::choice(RegexStrategy::WORDS);
         /// Whether an index may be stored where other users could read it.
         index_allow_insecure_persistence: bool = false; Kind::Boolean;
-        /// Vouches that indexed trees never change (read-only mounts, corpora): they are not
-        /// checked for changes, and a tree that does change is searched wrongly.
+        /// Declares that indexed trees never change, such as read-only mounts. They are not checked
+        /// for changes. If a tree does change, its search results are wrong.
         index_frozen: bool = false; Kind::Boolean;
-        /// The number of files that one slice of comparing an index with the disk looks at.
+        /// Maximum number of files that one step of reconciling an index with the tree checks.
         reconcile_max_files: u64 = 50_000; Kind::POSITIVE;
-        /// The time that one slice of comparing an index with the disk takes, in milliseconds.
+        /// Maximum duration of one step of reconciling an index with the tree, in milliseconds.
         reconcile_max_ms: u64 = 2_000; TIMEOUT;
-        /// The share of a request's time limit that may go into its index: waiting for others that
-        /// lock or open it, bringing it up to date, and comparing it with the tree. When that time
-        /// is over, the request is answered without the index.
+        /// The fraction of a request's time limit that it may spend on its index: on waiting for
+        /// locks, opening, updating and reconciling. After that, the request continues without the
+        /// index.
         index_maint_budget_fraction: f64 = 0.25;
             Kind::Number { min: 0.0, max: 1.0, inclusive: true };
 
-        /// The bytes of JSON that a response has at most, zero for any number. The ends of long
-        /// lines go first, then events at the end. Callers can ask for less.
+        /// Maximum size of a response as JSON, in bytes. 0 means no limit. Long lines are shortened
+        /// first, then events at the end are omitted. A caller can set a lower limit.
         max_output_bytes: u64 = 0; Kind::COUNT;
-        /// The bytes of a line that a response shows at most, zero for all of them. A longer one is
-        /// shown in part, around its match.
+        /// Maximum number of bytes shown of a line. 0 means no limit. Of a longer line, the part
+        /// around its match is shown.
         max_line_bytes: u64 = 0, command_line 2_000; Kind::COUNT;
-        /// Whether responses carry a `stats` block.
+        /// Whether responses have a `stats` block.
         emit_stats: bool = false; Kind::Boolean;
 
-        /// Whether a literal search without matches is repeated as a fuzzy one.
+        /// Whether a literal search without matches is repeated as a fuzzy search.
         fuzzy_fallback: bool = false; Kind::Boolean;
-        /// The fuzzy levels that such a search tries in this order, up to the first with matches.
+        /// The numbers of edits to try in a fuzzy fallback, in this order. It ends at the first
+        /// level with matches.
         fuzzy_fallback_levels: Vec<u8> = vec![1, 2, 3]; Kind::Integers { min: 1, max: 4 };
-        /// Patterns shorter than this, in characters, are not repeated as fuzzy ones.
+        /// Minimum length of a pattern for fuzzy fallback, in characters.
         fuzzy_min_pattern_len: usize = 4; Kind::POSITIVE;
     }
 
     /// The configuration of `[tools.search_files]`. `[tools.search]` provides all settings of
     /// engines and indexes that are missing here.
     search_files: FilesConfig, files_defaults {
-        /// Whether the tool answers at all; a call to a disabled tool is refused.
+        /// Whether the tool is enabled. A call of a disabled tool fails.
         enabled: bool = false, command_line true; Kind::Boolean;
-        /// Which engine looks into the files: the built-in one, or a named program, which is found
-        /// as `[tools.search]` says. What is similar is always looked for by the built-in one: no
-        /// program finds all of it.
+        /// The engine that searches the files: `native` is the built-in engine; `rg` and `ugrep`
+        /// run the program that `[tools.search]` names. Fuzzy searches always use the built-in
+        /// engine, because the programs don't find all similar text.
         backend: FilesBackend = FilesBackend::Native; Kind::choice(FilesBackend::WORDS);
-        /// How a request that does not say it looks for its query: as it is, as an expression, or
-        /// for what is similar.
+        /// Default of `mode`: search for the query as literal text (`exact`), as a regular
+        /// expression (`regex`) or for similar text (`fuzzy`).
         mode: Mode = Mode::Exact; Kind::choice(Mode::WORDS);
-        /// How letters compare for a request that does not say it.
+        /// Default of `case`. `smart`: case-sensitive if the query has an ASCII uppercase letter.
         case: Case = Case::Smart; Kind::choice(Case::WORDS);
-        /// Whether ignore files of git count for a request that does not say it, and for the index.
+        /// Default of `respect_gitignore`, and whether the index excludes files that git ignores.
         respect_gitignore: bool = true; Kind::Boolean;
-        /// Whether hidden files are searched for a request that does not say it, and are in the
-        /// index.
+        /// Default of `include_hidden`, and whether the index covers hidden files.
         include_hidden: bool = false; Kind::Boolean;
-        /// Whether symbolic links to files are followed for a request that does not say it. No
-        /// index serves requests that do.
+        /// Default of `follow_symlinks`: whether symbolic links to files are followed. Requests
+        /// that follow links don't use an index.
         follow_symlinks: bool = false; Kind::Boolean;
-        /// Hard cap on the matches of a response, and the limit of a request that names none.
+        /// Maximum and default number of matches in a response.
         max_results: u64 = 200; Kind::POSITIVE;
-        /// Hard cap on the matches taken from one file, and the limit of a request that names none.
+        /// Maximum and default number of matches from one file.
         max_matches_per_file: u64 = 20; Kind::POSITIVE;
-        /// Hard cap on the size of a searched file in bytes, and the limit of a request that names
-        /// none; larger files are reported as errors.
+        /// Maximum and default size of a searched file, in bytes. Larger files are reported as
+        /// errors.
         max_file_size_bytes: u64 = 2_000_000, command_line 64 * MIB;
             Kind::Integer { min: 1, max: 256 * MIB };
-        /// Hard cap on the files searched by one request, and the limit of a request that names
-        /// none.
+        /// Maximum and default number of files that a request searches.
         max_files: u64 = 5_000, command_line 5_000_000; Kind::POSITIVE;
-        /// Hard cap on the depth of searched files, and the limit of a request that names none;
-        /// files directly in the searched directory have a depth of 1.
+        /// Maximum and default depth of searched files. Files directly in the searched directory
+        /// have depth 1.
         max_depth: u64 = 12, command_line 100; Kind::POSITIVE;
-        /// The time limit of a call to which the host gives none, in milliseconds.
+        /// Time limit of a call, in milliseconds, unless the host sets one.
         default_timeout_ms: u64 = 20_000; TIMEOUT;
 
-        /// Whether an index is built and used: never, for trees above the thresholds, or always.
+        /// When an index is built and used. `off`: never. `auto`: for trees above
+        /// `index_auto_threshold_files` or `index_auto_threshold_bytes`. `on`: always.
         index_mode: IndexMode = IndexMode::Off, command_line IndexMode::Auto;
             Kind::choice(IndexMode::WORDS);
-        /// Where an index lives. `sqlite` needs a build with the feature of that name.
+        /// Where an index is stored: in memory, in mapped files, or in an SQLite database. `sqlite`
+        /// requires a build with that feature.
         index_storage: IndexStorage = IndexStorage::Mmap; STORAGE;
-        /// The directory of stored indexes; empty for the user's cache directory. It must not lie
+        /// The directory of stored indexes. If empty, the user's cache directory. It must not be
         /// inside a searched tree.
         index_path: Option<PathBuf> = None; Kind::OptionalPath;
-        /// With `index_mode = "auto"`, a tree with more files than this is indexed.
+        /// With `index_mode = "auto"`, trees with more files than this are indexed.
         index_auto_threshold_files: u64 = 2_000; Kind::COUNT;
-        /// With `index_mode = "auto"`, a tree with more bytes than this is indexed.
+        /// With `index_mode = "auto"`, trees with more bytes than this are indexed.
         index_auto_threshold_bytes: u64 = 500_000_000; Kind::COUNT;
-        /// Whether indexed trees are watched for changes. Of an index that both tools use,
-        /// `[tools.search]` says so.
+        /// Whether indexed trees are watched for changes. For an index that both tools share, the
+        /// value of `[tools.search]` applies.
         index_watch: bool = true; Kind::Boolean;
-        /// How long changes are collected before they are indexed, in milliseconds. A changed file
-        /// is searched at once all the same. Of an index that both tools use, `[tools.search]` says
-        /// so.
+        /// How long changes are collected before they are indexed, in milliseconds. Searches see a
+        /// changed file at once. For an index that both tools share, the value of `[tools.search]`
+        /// applies.
         index_watch_debounce_ms: u64 = 250; PAUSE;
-        /// Whether git may be asked which files there are. The tree is always listed, because git
-        /// does not know of new files before they are added.
+        /// Whether git may list the files of a tree. The tree is always walked instead, because git
+        /// doesn't list new files before they are added.
         /// Has no effect.
         index_use_git: bool = true; Kind::Boolean;
 
-        /// Whether an exact search without matches is repeated as a fuzzy one.
+        /// Whether an exact search without matches is repeated as a fuzzy search.
         fuzzy_fallback: bool = false; Kind::Boolean;
-        /// How often it is repeated, up to the first time with matches.
+        /// Maximum number of passes of a fuzzy fallback. It ends at the first pass with matches.
         fuzzy_passes: u64 = 3; Kind::Integer { min: 1, max: 100 };
-        /// How much lower the least score is each time, never below 0.
+        /// How much each pass of a fuzzy fallback lowers the minimum score. The first pass uses
+        /// `fuzzy_threshold`; the score is never below 0.
         fuzzy_threshold_step: f64 = 0.1; Kind::Number { min: 0.0, max: 1.0, inclusive: true };
-        /// The least score of a match of a fuzzy search: the share of its characters, or of the
-        /// query's if those are more, that need no edit.
+        /// Minimum score of a match of a fuzzy search. The score is 1 minus the number of edits
+        /// divided by the number of characters of the match or the query, whichever is longer.
         fuzzy_threshold: f64 = 0.8; Kind::Number { min: 0.0, max: 1.0, inclusive: true };
 
-        /// The bytes of JSON that a response has at most, zero for any number. The ends of long
-        /// lines go first, then matches at the end. Callers can ask for less.
+        /// Maximum size of a response as JSON, in bytes. 0 means no limit. Long lines are shortened
+        /// first, then matches at the end are omitted. A caller can set a lower limit.
         max_output_bytes: u64 = 0; Kind::COUNT;
-        /// The bytes of a line that a response shows at most, zero for all of them. A longer one is
-        /// shown in part, around its match.
+        /// Maximum number of bytes shown of a line. 0 means no limit. Of a longer line, the part
+        /// around its match is shown.
         max_line_bytes: u64 = 0, command_line 2_000; Kind::COUNT;
-        /// Whether `stats` say what an index had to do with a response.
+        /// Whether `stats` has fields about the index.
         emit_stats: bool = false; Kind::Boolean;
     }
 
     /// The configuration of `[tools.daemon]`: the query daemon, which `serve` starts. Each limit
     /// has an upper bound that is fixed at compile time.
     daemon: DaemonConfig, daemon_defaults {
-        /// Whether the searches and calls of the command line are answered by the daemon of their
-        /// tree: never, if it runs, or so that one is started where none runs and the tree has more
-        /// than index_auto_threshold_files files.
+        /// Whether the daemon of a tree answers searches and calls of the command line. `off`:
+        /// never. `use`: if it is running. `start`: also, a search that reads more than
+        /// `index_auto_threshold_files` files starts a daemon for later searches.
         searches: DaemonUse = DaemonUse::Use;
             Kind::choice(DaemonUse::WORDS);
-        /// The queries that run at once.
+        /// Maximum number of queries that run at once.
         max_concurrent_queries: u64 = caps::MAX_CONCURRENT_QUERIES.default; up_to(caps::MAX_CONCURRENT_QUERIES);
-        /// The queries that wait to be run; where there are more, they are refused as `busy`.
+        /// Maximum number of queries that wait. Further queries fail with `busy`.
         max_query_queue_depth: u64 = caps::MAX_QUERY_QUEUE_DEPTH.default; up_to(caps::MAX_QUERY_QUEUE_DEPTH);
-        /// How long a query may take, the wait included, in milliseconds. Queries can ask for less.
+        /// Maximum duration of a query including its wait, in milliseconds. A query can set a lower
+        /// limit.
         query_timeout_ms: u64 = caps::QUERY_TIMEOUT_MS.default; up_to(caps::QUERY_TIMEOUT_MS);
-        /// From how many milliseconds on a query is counted as a slow one.
+        /// Queries that take longer than this count as slow, in milliseconds.
         slow_query_ms: u64 = caps::SLOW_QUERY_MS.default; up_to(caps::SLOW_QUERY_MS);
-        /// The bytes of a request; a longer one is not read, and ends its connection.
+        /// Maximum size of a request, in bytes. A longer request is not read, and its connection is
+        /// closed.
         max_request_bytes: u64 = caps::MAX_REQUEST_BYTES.default; no_less(4096, caps::MAX_REQUEST_BYTES);
-        /// The bytes of a response, which is cut to that length and says so.
+        /// Maximum size of a response, in bytes. A longer response is shortened, and says so.
         max_response_bytes: u64 = caps::MAX_RESPONSE_BYTES.default; no_less(4096, caps::MAX_RESPONSE_BYTES);
-        /// The files that a question ranks; where more hold its words, those that hold most of them
-        /// count.
+        /// Maximum number of files that a question ranks. If more files match, the most promising
+        /// ones are ranked: chiefly those with the most words of the question.
         max_candidates: u64 = caps::MAX_CANDIDATES.default; up_to(caps::MAX_CANDIDATES);
-        /// The bytes of all snippets of an answer.
+        /// Maximum size of all snippets of a response together, in bytes.
         max_total_snippet_bytes: u64 = caps::MAX_TOTAL_SNIPPET_BYTES.default; up_to(caps::MAX_TOTAL_SNIPPET_BYTES);
-        /// The bytes of one snippet.
+        /// Maximum size of one snippet, in bytes.
         max_snippet_bytes_per_result: u64 = caps::MAX_SNIPPET_BYTES_PER_RESULT.default;
             up_to(caps::MAX_SNIPPET_BYTES_PER_RESULT);
-        /// The segments of indexes that a query may have open. It needs one, so every value is
-        /// enough.
+        /// Maximum number of index segments that a query opens. A query opens only one, so every
+        /// value is sufficient.
         max_open_segments_per_query: u64 = caps::MAX_OPEN_SEGMENTS_PER_QUERY.default;
             up_to(caps::MAX_OPEN_SEGMENTS_PER_QUERY);
-        /// The segments that a daemon has open. One that would be more is not opened, so that
-        /// searches go on with the last one, or without.
+        /// Maximum number of index segments that a daemon has open. Beyond it, a new segment is not
+        /// opened, and searches use the previous one or no index.
         max_open_segments_global: u64 = caps::MAX_OPEN_SEGMENTS_GLOBAL.default; up_to(caps::MAX_OPEN_SEGMENTS_GLOBAL);
-        /// The bytes of the log of a daemon, the one before included.
+        /// Maximum size of a daemon's log files together, in bytes: the current one and the
+        /// previous one.
         max_log_bytes: u64 = caps::MAX_LOG_BYTES.default; no_less(65_536, caps::MAX_LOG_BYTES);
-        /// How long a daemon that was started by a client may be without requests until it ends, in
-        /// milliseconds. 0 means for ever.
+        /// How long a daemon that a client started runs without requests before it exits, in
+        /// milliseconds. 0 means that it never exits by itself.
         idle_exit_ms: u64 = 4 * 60 * MINUTE_MS; DELAY;
-        /// Whether a daemon takes less of the machine: a quarter of the queries at once, building
-        /// with at most a fifth of the processors and never faster, and changes read after a second
-        /// at the earliest.
+        /// Whether the daemon uses fewer resources. It runs a quarter of the queries at once.
+        /// Builds use at most 20 percent of the processors, even without searches. Changes are
+        /// indexed after at least one second.
         low_impact: bool = false; Kind::Boolean;
-        /// Whether users of the group that the directory of the socket has can use a daemon. That
-        /// directory then has the mode 0770; give it with --socket.
+        /// Whether members of a group can use the daemon: the group that owns the socket's
+        /// directory. That directory must have mode 0770; name the socket with `--socket`.
         group_access: bool = false; Kind::Boolean;
-        /// How long changes of the configuration are collected before a daemon takes note of them,
-        /// in milliseconds.
+        /// Interval at which a daemon checks its configuration for changes, in milliseconds. A
+        /// change counts once two checks in a row see it.
         config_debounce_ms: u64 = 2_000; PAUSE;
     }
 
     /// The configuration of `[tools.sandbox]`.
     sandbox: SandboxConfig, sandbox_defaults {
-        /// The directories that calls may search, with everything in them; relative ones start at
-        /// the working directory. Where there are none, the working directory is the only one.
+        /// The directories that calls may search, including their subdirectories. Relative paths
+        /// start at the working directory. If empty, only the working directory is allowed.
         allowed_roots: Vec<PathBuf> = Vec::new(); Kind::Paths;
-        /// Globs of paths that are never opened, relative to a root or absolute; `**/` in front
-        /// makes one apply at any depth.
+        /// Globs of paths that are never opened. They are relative to a root, or absolute. A
+        /// leading `**/` matches at any depth.
         denied_patterns: Vec<String> = Vec::new(); Kind::Globs;
-        /// Whether a call may name an absolute path; it must lie inside an allowed root all the
-        /// same.
+        /// Whether a call may use absolute paths. They must still be inside an allowed root.
         allow_absolute: bool = false, command_line true; Kind::Boolean;
-        /// Whether the patterns that protect keys and certificates (`**/.ssh/**`, `**/.gnupg/**`,
-        /// `**/id_rsa*`, `**/*.pem`, `**/*.key`) are denied as well. Unless it is set, they are
-        /// denied to agents, and not to a person's own search at the command line.
+        /// Whether the patterns of private keys and certificates are denied too: `**/.ssh/**`,
+        /// `**/.gnupg/**`, `**/id_rsa*`, `**/*.pem`, `**/*.key`. If the configuration doesn't set
+        /// this, they are denied to agents, but not to a person's search at the command line.
         include_default_denies: bool = true; Kind::Boolean;
     }
 }

@@ -278,8 +278,7 @@ fn find_setting(name: &str) -> Result<&'static Key, Problem> {
                 Some((table, key))
             });
             if let Some((table, key)) = of_table {
-                let message =
-                    format!("is in no table of this program; write `tools.{table}.{key}`");
+                let message = format!("is not in a known table; write `tools.{table}.{key}`");
                 return Err(Problem::new(Some(name), message));
             }
             let nearest = nearest(KEYS.iter().map(|key| key.full), name);
@@ -367,7 +366,7 @@ fn misspelt(name: &str, value: &DeValue<'_>) -> Option<Problem> {
 }
 
 fn no_table(name: &str, meant: &str) -> Problem {
-    let message = format!("is not a table of this program; write {meant}");
+    let message = format!("is not a known table; write {meant}");
     Problem::new(Some(name), message)
 }
 
@@ -431,7 +430,7 @@ fn loose(name: &str, value: &DeValue<'_>) -> Option<Problem> {
         None if EXECUTOR_KEYS.contains(&name) => "executor".to_string(),
         None => return None,
     };
-    let message = format!("stands outside of its table; write it below `[{table}]`");
+    let message = format!("is outside its table; write it below `[{table}]`");
     Some(Problem::new(Some(name), message))
 }
 

@@ -65,7 +65,7 @@ pub enum Kind {
     Program,
     /// A path, or an empty string for no path.
     OptionalPath,
-    /// A list of distinct whole numbers in a range, with at least one.
+    /// A non-empty list of distinct whole numbers in a range.
     Integers {
         /// The smallest value allowed.
         min: u64,
@@ -112,7 +112,7 @@ impl Kind {
                 max,
                 inclusive: false,
             } => {
-                format!("a number between {min:?} and {max:?}, neither of them included")
+                format!("a number between {min:?} and {max:?}, both excluded")
             }
             Self::Choice { words, .. } => {
                 let quoted: Vec<String> =
@@ -120,7 +120,7 @@ impl Kind {
                 format!("one of {}", quoted.join(", "))
             }
             Self::Program => "a string with the name or path of a program, not empty".into(),
-            Self::OptionalPath => "a string with a path, empty for none".into(),
+            Self::OptionalPath => "a string with a path, or an empty string".into(),
             Self::Integers { min, max } => format!(
                 "a list of different integers from {min} to {max}, with at least one, such as \
                  `[{min}, {}]`",

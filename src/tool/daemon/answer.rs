@@ -153,7 +153,8 @@ impl Answering<'_> {
         }
 
         if self.stale {
-            let message = "the configuration has changed since the daemon began; ask again, which starts another one";
+            let message = "the configuration has changed since the daemon started; ask again to \
+                 start another daemon";
             remarks.warn("stale_config", message, None);
         }
 
@@ -200,7 +201,8 @@ impl Answering<'_> {
         if retrieved.changed.count > named {
             let count = retrieved.changed.count;
             let message = format!(
-                "{count} files have changed since the snapshot and are left out; ask again"
+                "{count} files have changed since the snapshot and are missing from the answer; \
+                 ask again"
             );
             remarks.warn("changed_since_snapshot", message, None);
         }
@@ -224,7 +226,7 @@ impl Answering<'_> {
                 1 => "1 file has".to_string(),
                 count => format!("{count} files have"),
             };
-            let message = format!("{files} hits in binary data, which are not shown");
+            let message = format!("{files} hits in binary data, which is not shown");
             remarks.warn("binary", message, retrieved.binary.only());
         }
         let documents = retrieved.candidates.iter().map(|one| &one.document);
@@ -385,7 +387,7 @@ impl Answering<'_> {
             })?;
         if !target.canonical.starts_with(self.root) {
             // A link may lead to an allowed place outside of this tree.
-            return Err(invalid("path: it leads out of the root of this daemon"));
+            return Err(invalid("path: it leads out of the daemon's root"));
         }
         let options = QueryOptions {
             case: CaseMode::Insensitive,
@@ -496,7 +498,7 @@ impl Answering<'_> {
         for Ranked { score, item, .. } in chosen {
             let item = if raw { item } else { item.escaped() };
             if item.lossy {
-                let message = "some bytes are no UTF-8 and are shown as U+FFFD";
+                let message = "some bytes are not valid UTF-8 and are shown as U+FFFD";
                 remarks.warn("invalid_utf8", message, Some(&item.path));
             }
             let whole = item.text.len();
@@ -582,7 +584,7 @@ fn scope(canonical: &Path, root: &Path) -> std::path::PathBuf {
 pub(super) fn inside(path: &Path, root: &Path) -> Result<String, Failure> {
     let refused = || {
         invalid(format!(
-            "path must be absolute, without `..`, and inside of {}",
+            "path must be absolute, without `..`, and inside {}",
             root.display()
         ))
     };
@@ -663,7 +665,8 @@ fn told_of(retrievers: &[&dyn Retriever]) -> Value {
 }
 
 fn warn_changed(remarks: &mut Remarks, path: &str) {
-    let message = "the file has changed since the snapshot and is left out; ask again";
+    let message = "the file has changed since the snapshot and is missing from the answer; ask \
+         again";
     remarks.warn("changed_since_snapshot", message, Some(path));
 }
 

@@ -167,7 +167,7 @@ fn check_peer(stream: &UnixStream, access: Access) -> Result<(), ClientError> {
         let peer = rustix::net::sockopt::socket_peercred(stream)
             .map_err(|error| ClientError::Broken(error.into()))?;
         if peer.uid != rustix::process::geteuid() {
-            let message = "another user's daemon listens at the socket";
+            let message = "the daemon that listens at the socket belongs to another user";
             let failure = Failure::new(ErrorCode::InvalidRequest, message);
             return Err(ClientError::Refused(failure));
         }

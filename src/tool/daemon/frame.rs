@@ -15,7 +15,7 @@ const STEP: usize = 64 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// The announced length is above the cap.
-    #[error("a message of {announced} bytes was announced; at most {cap} are taken")]
+    #[error("a message of {announced} bytes was announced, but at most {cap} are accepted")]
     TooLong {
         /// The announced length, or the length of the message.
         announced: u64,
@@ -23,7 +23,7 @@ pub enum FrameError {
         cap: usize,
     },
     /// The stream ended within a frame.
-    #[error("the connection ended in the midst of a message, after {0} bytes of it")]
+    #[error("the connection ended within a message, after {0} of its bytes")]
     Truncated(usize),
 }
 

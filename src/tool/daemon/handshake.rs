@@ -76,7 +76,8 @@ fn highest_common(offered: &[i64], versions: &[i64]) -> Result<i64, Failure> {
     let common = versions.iter().filter(|version| offered.contains(version));
     common.max().copied().ok_or_else(|| {
         let message = format!(
-            "no common protocol version: this daemon speaks {versions:?}; use a client and a daemon of one release"
+            "no common protocol version: this daemon speaks {versions:?}; use a client and a \
+             daemon of the same release"
         );
         Failure::new(ErrorCode::Incompatible, message)
     })
@@ -87,7 +88,7 @@ fn negotiate(hello: &Hello, own: &Store, versions: &[i64]) -> Result<Welcome, Fa
     let version = highest_common(&hello.versions(), versions)?;
     match own.differs_from(&hello.store_id, &hello.config_fingerprint) {
         Some((name, ours, _)) => {
-            let message = format!("{name} is not that of this daemon, which is {ours}");
+            let message = format!("{name} differs from the daemon's {name}, {ours}");
             Err(Failure::new(ErrorCode::InvalidRequest, message))
         }
         None => Ok(Welcome::new(version, versions, own)),
@@ -104,14 +105,15 @@ fn negotiate(hello: &Hello, own: &Store, versions: &[i64]) -> Result<Welcome, Fa
 pub fn check(welcome: &Welcome, meant: &Store) -> Result<(), Failure> {
     if !PROTOCOL_VERSIONS.contains(&welcome.protocol_version) {
         let message = format!(
-            "the daemon speaks version {} of the protocol, and this client {PROTOCOL_VERSIONS:?}; use a client and a daemon of one release",
+            "the daemon speaks version {} of the protocol, but this client {PROTOCOL_VERSIONS:?}; \
+             use a client and a daemon of the same release",
             welcome.protocol_version
         );
         return Err(Failure::new(ErrorCode::Incompatible, message));
     }
     match meant.differs_from(&welcome.store_id, &welcome.config_fingerprint) {
         Some((name, _, theirs)) => {
-            let message = format!("the daemon answers for another {name}, {theirs}");
+            let message = format!("the daemon serves another {name}, {theirs}");
             Err(Failure::new(ErrorCode::InvalidRequest, message))
         }
         None => Ok(()),

@@ -10,33 +10,33 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::tool::config::caps::*;
 
-/// A cap that changed an answer.
+/// A limit that changed a response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct LimitHit {
-    /// Which one.
+    /// The name of the limit.
     pub code: String,
-    /// Its value.
+    /// The value of the limit.
     pub limit: u64,
-    /// What there would have been, where that is known.
+    /// The value without the limit, if known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(with = "u64")]
     pub observed: Option<u64>,
-    /// The file in which it was met, if it is one of a file.
+    /// The file to which the limit was applied, if it is a limit per file.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(with = "String")]
     pub path_key: Option<String>,
 }
 
-/// Something that a reader of an answer has to know. Never text of a file.
+/// A warning about a response. It never contains text of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Warning {
-    /// What it is, for programs.
+    /// The name of the warning, for programs.
     pub code: String,
-    /// What it is, for people.
+    /// The warning in words, for people.
     pub message: String,
-    /// The file that it is about, if it is about one.
+    /// The file that the warning is about, if any.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(with = "String")]
     pub path_key: Option<String>,

@@ -161,7 +161,7 @@ fn is_log(file: &File) -> io::Result<bool> {
 
 fn no_log(path: &Path) -> io::Error {
     let why = format!(
-        "{} is there and is no log of a daemon's; name another file, or move it away",
+        "{} exists and is not the log of a daemon; name another file, or move this file away",
         path.display()
     );
     io::Error::new(io::ErrorKind::AlreadyExists, why)
@@ -178,7 +178,7 @@ fn open(path: &Path) -> io::Result<File> {
     match file.try_lock_exclusive() {
         Err(error) if error.kind() == fs2::lock_contended_error().kind() => Err(io::Error::new(
             io::ErrorKind::ResourceBusy,
-            "another daemon logs to this file; name another one",
+            "another daemon logs to this file; name another file",
         )),
         // File systems without locks can't detect a second writer.
         _ => Ok(file),
@@ -273,7 +273,10 @@ mod tests {
             let file = dir.path().join(name);
             std::fs::write(&file, text).unwrap();
             let error = LogFile::open(&path, 1_000).unwrap_err().to_string();
-            assert!(error.contains(name) && error.contains("no log"), "{error}");
+            assert!(
+                error.contains(name) && error.contains("not the log of a daemon"),
+                "{error}"
+            );
             assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
             std::fs::remove_file(&file).unwrap();
             let left = std::fs::read_dir(dir.path()).unwrap().count();
@@ -321,7 +324,7 @@ mod tests {
         std::os::unix::fs::symlink(&elsewhere, &link).unwrap();
         for path in [fifo.as_path(), &link, dir.path(), Path::new("/dev/null")] {
             let error = LogFile::open(path, 1_000).unwrap_err().to_string();
-            assert!(error.contains("no log"), "{error}");
+            assert!(error.contains("not the log of a daemon"), "{error}");
         }
         assert!(!elsewhere.exists());
         // Nor may the previous log be a pipe.

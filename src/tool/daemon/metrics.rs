@@ -235,25 +235,25 @@ pub fn exposition(counts: &Counts, running: usize, waiting: usize) -> String {
     metric(
         "queries_total",
         "counter",
-        "Queries by how they ended.",
+        "Number of ended queries by outcome.",
         &by_outcome,
     );
     metric(
         "slow_queries_total",
         "counter",
-        "Queries that took longer than slow_query_ms.",
+        "Number of queries that took longer than slow_query_ms.",
         &plain(counts.slow),
     );
     metric(
         "queries_in_flight",
         "gauge",
-        "Queries that run.",
+        "Number of running queries.",
         &plain(running as u64),
     );
     metric(
         "query_queue_depth",
         "gauge",
-        "Queries that wait.",
+        "Number of waiting queries.",
         &plain(waiting as u64),
     );
     let seconds = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
@@ -262,7 +262,7 @@ pub fn exposition(counts: &Counts, running: usize, waiting: usize) -> String {
     metric(
         "slow_query_threshold_seconds",
         "gauge",
-        "From how long on a query is a slow one.",
+        "Duration above which a query counts as slow.",
         &sums(after),
     );
     let stages = counts
@@ -272,13 +272,13 @@ pub fn exposition(counts: &Counts, running: usize, waiting: usize) -> String {
     metric(
         "query_stage_seconds_total",
         "counter",
-        "Time that queries have spent in each stage.",
+        "Total time that queries spent in each stage.",
         &stages,
     );
     metric(
         "query_seconds_total",
         "counter",
-        "Time that queries have taken, waiting included.",
+        "Total duration of queries, including their wait.",
         &sums(counts.took_us),
     );
     let quantiles = [("0.5", counts.p50_us), ("0.95", counts.p95_us)];
@@ -289,7 +289,7 @@ pub fn exposition(counts: &Counts, running: usize, waiting: usize) -> String {
     metric(
         "query_seconds",
         "gauge",
-        "What the last queries took.",
+        "Duration of the last queries.",
         &known,
     );
     out

@@ -195,7 +195,7 @@ pub(super) fn answer(
     // A `Break` can be ignored here: the client has disconnected and does not read the end.
     let _ = parts.send();
     if parts.is_too_large {
-        let message = "a line does not fit one message; search without a daemon";
+        let message = "a line is too long for one message; search without a daemon";
         return Err(DenialReason::LimitsExceeded {
             message: message.to_string(),
         }

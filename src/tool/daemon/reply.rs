@@ -18,22 +18,22 @@ use crate::tool::render::escape_lines;
 /// The version of all schemas.
 pub const SCHEMA_VERSION: u64 = 1;
 
-/// What went wrong, for programs.
+/// The reason for a failed request, for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum ErrorCode {
-    /// Too many queries are waiting.
+    /// Too many queries are waiting. Retry later.
     Busy,
-    /// The deadline passed.
+    /// The time limit was reached.
     Timeout,
-    /// The daemon ends, or the client did not want the answer any more.
+    /// The client cancelled the request, or the daemon is shutting down.
     Cancelled,
     /// The request is not valid.
     InvalidRequest,
-    /// Something went wrong that should not have.
+    /// An unexpected error occurred in the daemon.
     Internal,
-    /// Client and daemon speak no common version of the protocol.
+    /// Client and daemon have no protocol version in common.
     Incompatible,
 }
 
@@ -72,31 +72,31 @@ impl ErrorCode {
     }
 }
 
-/// A request that was not answered.
+/// The response to a request that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Failure {
-    /// What went wrong.
+    /// The reason for the failure.
     pub error: FailureDetails,
 }
 
-/// What is said of a request that was not answered.
+/// The reason for a failed request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
 pub struct FailureDetails {
-    /// For programs.
+    /// The error code, for programs.
     pub code: ErrorCode,
-    /// For people.
+    /// The error message, for people.
     pub message: String,
-    /// When it is worth trying again, in milliseconds.
+    /// When to retry, in milliseconds from now.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(with = "u64")]
     pub retry_after_ms: Option<u64>,
-    /// The snapshot that was pinned, if one was.
+    /// The snapshot that the request searched, if any.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(with = "String")]
     pub snapshot_id: Option<String>,
-    /// The request, if it has an id.
+    /// The id of the request, if it has one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(with = "String")]
     pub request_id: Option<String>,
@@ -124,17 +124,17 @@ impl Failure {
     }
 }
 
-/// Which versions of each schema a daemon writes.
+/// The schema versions of the messages that a daemon sends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
 pub struct SchemaVersions {
-    /// Of answers to `search`.
+    /// Versions of responses to `search`.
     pub query_success: Vec<u64>,
-    /// Of errors.
+    /// Versions of failures.
     pub query_error: Vec<u64>,
-    /// Of answers to `status`.
+    /// Versions of responses to `status`.
     pub status: Vec<u64>,
-    /// Of answers to `health`.
+    /// Versions of responses to `health`.
     pub health: Vec<u64>,
 }
 
@@ -151,22 +151,22 @@ impl SchemaVersions {
     }
 }
 
-/// The answer to a handshake.
+/// The response to a handshake.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Welcome {
-    /// The version that is spoken from now on.
+    /// The protocol version of this connection.
     pub protocol_version: i64,
-    /// All that the daemon speaks.
+    /// All protocol versions that the daemon supports.
     #[schemars(length(min = 1))]
     pub protocol_versions: Vec<i64>,
-    /// The release of the daemon.
+    /// The release of the daemon, such as `0.1.0`.
     pub binary_version: String,
-    /// What it writes.
+    /// The schema versions of the daemon's messages.
     pub supported_schema_versions: SchemaVersions,
-    /// The store that it answers for.
+    /// The id of the daemon's store.
     pub store_id: String,
-    /// The configuration in force.
+    /// The fingerprint of the daemon's configuration.
     pub config_fingerprint: String,
 }
 
@@ -183,46 +183,46 @@ impl Welcome {
     }
 }
 
-/// What git says of the tree, as far as it was asked.
+/// The state of the git repository, as far as it was determined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
 pub struct Git {
-    /// The commit that is checked out.
+    /// The id of the commit that is checked out, if known.
     pub head_sha: Option<String>,
-    /// Whether the tree differs from it; nothing where that was not looked at.
+    /// Whether the working tree differs from that commit; `null` if not determined.
     pub dirty: Option<bool>,
-    /// Whether files count that git does not know: all that no ignore file leaves out do.
+    /// Whether untracked files are searched. They are, unless ignored.
     pub untracked_included: bool,
 }
 
-/// How large an answer may be.
+/// The limits on the size of a response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct LimitsInForce {
-    /// Results.
+    /// Maximum number of results.
     pub max_results: u64,
-    /// Results of one file.
+    /// Maximum number of results from one file.
     pub per_file: u64,
-    /// How much is shown of each: `short`, `long` or `none`.
+    /// The length of snippets: `short`, `long` or `none`.
     pub snippet: String,
-    /// The other caps, by name.
+    /// Further limits, by name.
     #[serde(flatten)]
     pub others: Map<String, Value>,
 }
 
-/// How long each stage took, in whole milliseconds.
+/// The duration of each stage of a query, in whole milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
 pub struct Timings {
-    /// Waiting to be let in.
+    /// Waiting in the queue.
     pub admission: u64,
-    /// Pinning a snapshot.
+    /// Opening a snapshot.
     pub snapshot_read: u64,
     /// Finding and reading files.
     pub retrieve: u64,
-    /// Putting them in order.
+    /// Ranking the results.
     pub rank: u64,
-    /// Writing the answer.
+    /// Writing the response.
     pub format: u64,
 }
 
@@ -246,82 +246,82 @@ impl<'de> Deserialize<'de> for Score {
     }
 }
 
-/// A place that answers a question.
+/// One result: lines of a file that match a question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
 pub struct Found {
-    /// The file, relative to the root.
+    /// The path of the file, relative to the root.
     pub path: String,
-    /// How well it answers.
+    /// The score; higher is better.
     #[schemars(with = "f64")]
     pub score: Score,
-    /// The same in percent of the best.
+    /// The score in percent of the best score.
     pub match_pct: u64,
-    /// The lines that are shown.
+    /// The snippet: the text of the lines shown.
     pub content: String,
-    /// `definition` where a name is defined, else `content`.
+    /// `definition` if a name is defined here, else `content`.
     pub chunk_type: String,
-    /// The first line that is shown, from 1.
+    /// The number of the first line shown, starting at 1.
     pub start_line: u64,
-    /// The last line that is shown.
+    /// The number of the last line shown.
     pub end_line: u64,
-    /// Whether it is the best place of its file.
+    /// Whether this is the best result of its file.
     pub is_anchor: bool,
 }
 
-/// The answer to a question.
+/// The response to a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Success {
-    /// The version of this shape.
+    /// The version of this schema.
     #[schemars(extend("const" = 1))]
     pub schema_version: u64,
-    /// The request.
+    /// The id of the request.
     pub request_id: String,
-    /// The store.
+    /// The id of the store.
     pub store_id: String,
-    /// The configuration in force.
+    /// The fingerprint of the daemon's configuration.
     pub config_fingerprint: String,
-    /// The ignore files that count.
+    /// The fingerprint of the ignore files that apply.
     pub ignore_fingerprint: String,
-    /// What was asked.
+    /// The fingerprint of the question.
     pub query_fingerprint: String,
-    /// How texts become vectors.
+    /// The fingerprint of the embedding configuration. It is constant: there are no embeddings.
     pub embed_config_fingerprint: String,
-    /// The snapshot that was searched; nothing where the tree itself was.
+    /// The snapshot that was searched; `null` if the tree itself was searched.
     pub snapshot_id: Option<String>,
-    /// Whether no snapshot was pinned: what was read is the tree as it was at that moment.
+    /// Whether no snapshot was used. The response then reflects the tree at the time of reading.
     pub degraded: bool,
-    /// What git says.
+    /// The state of the git repository.
     pub git: Option<Git>,
-    /// What the answer is for.
+    /// The purpose of the search.
     #[schemars(extend("enum" = ["balanced", "discovery", "implementation", "planning", "debug"]))]
     pub mode: String,
-    /// How large it may be.
+    /// The limits on the size of the response.
     pub limits: LimitsInForce,
-    /// Limits that changed it.
+    /// The limits that changed the response.
     pub limits_hit: Vec<LimitHit>,
-    /// What else has to be known of it.
+    /// Warnings about the response.
     pub warnings: Vec<Warning>,
-    /// How long it took; absent in deterministic mode.
+    /// The duration of each stage; absent in deterministic mode.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(with = "Timings")]
     pub timings_ms: Option<Timings>,
-    /// The places, the best first.
+    /// The results, best first.
     pub results: Vec<Found>,
-    /// How it came about, if that was asked for.
+    /// How the ranking was computed; only if requested.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(with = "Map<String, Value>")]
     pub explain: Option<Map<String, Value>>,
 }
 
-/// The answer to `cancel` and `shutdown`.
+/// The response to `cancel` and `shutdown`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Acknowledged {
-    /// Whether there was something to be done: a request to be cancelled, a daemon to be ended.
+    /// Whether the request had an effect: a request was cancelled, or the daemon shuts down.
     pub done: bool,
-    /// The request that was cancelled, or the id of this one.
+    /// The id of the cancelled request, or else of this request.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(with = "String")]
     pub request_id: Option<String>,
@@ -374,7 +374,7 @@ fn request_schema() -> Value {
         }
         properties["type"] = json!({ "const": kind });
         properties["request_id"] = json!({
-            "description": "An id that the client makes up, without control characters; of the other request for `cancel`.",
+            "description": "An id that the client chooses, without control characters. For `cancel`, the id of the request to cancel.",
             "type": "string", "minLength": 1, "maxLength": MAX_ID_CHARS,
         });
         // Fields that default to false are optional.

@@ -8,121 +8,122 @@ use serde::{Deserialize, Serialize};
 
 use super::reply::{SCHEMA_VERSION, SchemaVersions};
 
-/// The answer to `status`.
+/// The response to `status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Status {
-    /// The version of this shape.
+    /// The version of this schema.
     #[schemars(extend("const" = 1))]
     pub schema_version: u64,
-    /// The store.
+    /// The id of the store.
     pub store_id: String,
-    /// The root of its tree.
+    /// The canonical path of the root.
     pub canonical_root: String,
-    /// The configuration that the daemon has, or where there is none, the one that it would have.
+    /// The fingerprint of the daemon's configuration. If no daemon is running, of the configuration
+    /// that it would use.
     pub config_fingerprint: String,
-    /// The ignore files that count.
+    /// The fingerprint of the ignore files that apply.
     pub ignore_fingerprint: String,
-    /// The process.
+    /// The daemon process.
     pub daemon: DaemonStatus,
-    /// What new queries search.
+    /// The snapshot that new queries search.
     pub snapshot: SnapshotStatus,
-    /// How that is kept up to date.
+    /// How the index follows the tree.
     pub sync: SyncStatus,
-    /// Queries.
+    /// The queries of the daemon.
     pub queries: QueryStatus,
-    /// What is used, of what may be.
+    /// The resources in use, and their budgets.
     pub resources: Resources,
-    /// How long things take.
+    /// Measured durations, and their budgets.
     pub performance: Performance,
 }
 
-/// The process.
+/// The daemon process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
 pub struct DaemonStatus {
-    /// Whether there is one.
+    /// Whether a daemon is running.
     pub running: bool,
-    /// Its number.
+    /// The process id.
     pub pid: Option<u32>,
-    /// Since when.
+    /// The start time, as RFC 3339.
     pub started_at: Option<String>,
-    /// Its release.
+    /// The release of the daemon, such as `0.1.0`.
     pub binary_version: Option<String>,
-    /// The version of the protocol that it speaks.
+    /// The latest protocol version that the daemon supports.
     pub protocol_version: Option<i64>,
-    /// Whether the configuration has changed since.
+    /// Whether the configuration has changed since the daemon started.
     pub stale: bool,
-    /// What it writes.
+    /// The schema versions of the daemon's messages.
     pub supported_schema_versions: Option<SchemaVersions>,
 }
 
-/// What new queries search.
+/// The snapshot that new queries search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
 pub struct SnapshotStatus {
-    /// Its id; nothing where there is no index.
+    /// The id of the snapshot; `null` if there is no index.
     pub active_snapshot_id: Option<String>,
-    /// The commit that is checked out.
+    /// The id of the commit that is checked out, if known.
     pub head_sha: Option<String>,
-    /// Whether the tree differs from it; nothing where that was not looked at.
+    /// Whether the working tree differs from that commit; `null` if not determined.
     pub dirty: Option<bool>,
-    /// Whether files count that git does not know.
+    /// Whether untracked files are searched.
     pub untracked_included: Option<bool>,
-    /// Whether queries have to search the whole tree.
+    /// Whether queries search the whole tree because they can't use the index.
     pub degraded: bool,
-    /// When this process first knew it.
+    /// When the snapshot was created, as RFC 3339.
     pub created_at: Option<String>,
 }
 
-/// How the index is kept up to date.
+/// How the index follows the tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
 pub struct SyncStatus {
-    /// `idle`, `building`, `syncing`, `waiting` (something is in the way), `off` or `stale`.
+    /// The state: `idle`, `building`, `syncing`, `waiting` (blocked), `off` or `stale`.
     #[schemars(extend("enum" = ["idle", "building", "syncing", "waiting", "off", "stale"]))]
     pub state: String,
-    /// When it was last built or compared with the tree as a whole.
+    /// When the last build, merge or comparison with the whole tree ended, as RFC 3339.
     pub last_sync_at: Option<String>,
-    /// How that ended: `ok` or `failed`.
+    /// The outcome of that work: `ok` or `failed`.
     pub last_result: Option<String>,
-    /// How long it took.
+    /// The duration of that work, in milliseconds.
     pub last_duration_ms: Option<u64>,
-    /// What is being built.
+    /// The id of the running build; `null` if none is running.
     pub staging_txn_id: Option<String>,
 }
 
-/// Queries.
+/// The queries of a daemon: limits, and counts since its start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
 pub struct QueryStatus {
-    /// How many may run.
+    /// Maximum number of queries that run at once.
     pub max_concurrent: u64,
-    /// How many may wait.
+    /// Maximum number of queries that wait.
     pub max_queue_depth: u64,
-    /// How long they may take.
+    /// Maximum duration of a query, in milliseconds.
     pub timeout_ms: u64,
-    /// How many run.
+    /// Number of running queries.
     pub in_flight: u64,
-    /// How many wait.
+    /// Number of waiting queries.
     pub queue_depth: u64,
-    /// How many were refused.
+    /// Number of queries that failed with `busy`.
     pub busy_total: u64,
-    /// How many were not answered in time.
+    /// Number of queries that failed with `timeout`.
     pub timeouts_total: u64,
-    /// How many took longer than a slow one may.
+    /// Number of queries that took longer than `slow_query_ms`.
     pub slow_total: u64,
 }
 
-/// What is used, of what may be.
+/// The resources in use, and their budgets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
 pub struct Resources {
-    /// Embeddings, of which there are none.
+    /// Embeddings. There are none: every number is 0.
     pub embed_global: EmbedUse,
-    /// Space.
+    /// Disk space.
     pub disk: DiskUse,
-    /// Open segments.
+    /// Open index segments.
     pub open_handles: HandleUse,
 }
 
@@ -130,113 +131,114 @@ pub struct Resources {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
 pub struct EmbedUse {
-    /// Batches at once.
+    /// Maximum number of batches at once.
     pub max_concurrent: u64,
-    /// Batches now.
+    /// Number of running batches.
     pub in_use: u64,
-    /// Whether a lock was left behind.
+    /// Whether an abandoned lock exists.
     pub stale_lock: bool,
 }
 
-/// Space, in bytes.
+/// Disk space, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
 pub struct DiskUse {
-    /// The indexes of this tree.
+    /// Size of the indexes of this tree.
     pub store_bytes: u64,
-    /// What they may take: twice what one may, for there is one for each tool.
+    /// Budget of the indexes of this tree: twice `index_max_store_bytes`, because each tool can
+    /// have its own index.
     pub store_budget_bytes: u64,
-    /// All indexes in the same cache directory.
+    /// Size of all indexes in the same cache directory.
     pub cache_bytes: u64,
-    /// What they may take.
+    /// Budget of all these indexes: `index_max_db_bytes`.
     pub cache_budget_bytes: u64,
-    /// The log, with the one before.
+    /// Size of the current and the previous log file.
     pub log_bytes: u64,
-    /// What it may take.
+    /// Budget of the log files: `max_log_bytes`.
     pub log_budget_bytes: u64,
 }
 
-/// Open segments.
+/// Open index segments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
 pub struct HandleUse {
-    /// How many are open.
+    /// Number of open segments.
     pub segments_open: u64,
-    /// How many may be.
+    /// Maximum number of open segments: `max_open_segments_global`.
     pub segments_budget: u64,
 }
 
-/// How long things take, and how long they should.
+/// Measured durations, and their budgets. Durations are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
 pub struct Performance {
-    /// What half of the last queries took at most.
+    /// Median duration of the last queries.
     pub query_latency_p50_ms: Option<u64>,
-    /// What nineteen of twenty took at most.
+    /// 95th percentile of the duration of the last queries.
     pub query_latency_p95_ms: Option<u64>,
-    /// What half of them should take at most.
+    /// Budget of the median duration.
     pub query_latency_budget_p50_ms: u64,
-    /// What nineteen of twenty should take at most.
+    /// Budget of the 95th percentile.
     pub query_latency_budget_p95_ms: u64,
-    /// The most segments that a query has read.
+    /// Maximum number of segments that a query has read.
     pub segments_touched_max: Option<u64>,
-    /// The most that it may read.
+    /// Maximum number of segments that a query may read.
     pub segments_touched_budget: u64,
-    /// How long the last build of an index took.
+    /// Duration of the last index build.
     pub publish_time_last_ms: Option<u64>,
-    /// How long one may take.
+    /// Budget of an index build.
     pub publish_time_budget_ms: u64,
-    /// How long the last comparison with the whole tree took, which is what finds files that are gone.
+    /// Duration of the last comparison with the whole tree, which finds removed files.
     pub gc_time_last_ms: Option<u64>,
-    /// How long one should take.
+    /// Budget of such a comparison.
     pub gc_time_budget_ms: u64,
-    /// How long the last merge took.
+    /// Duration of the last merge.
     pub compaction_time_last_ms: Option<u64>,
-    /// How long one may take.
+    /// Budget of a merge.
     pub compaction_time_budget_ms: u64,
 }
 
-/// How much is wrong.
+/// The severity of a finding.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum Severity {
-    /// Nothing.
+    /// No problem.
     Ok,
-    /// Something that somebody should look at.
+    /// A problem that someone should look at.
     Warn,
-    /// Something that has to be mended.
+    /// A problem that must be fixed.
     Fail,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
 pub struct Check {
-    /// What, for programs.
+    /// The name of the check, for programs.
     pub code: String,
-    /// How much is wrong.
+    /// The severity of the finding.
     pub severity: Severity,
-    /// What was found, for people.
+    /// The finding in words, for people.
     pub message: String,
 }
 
-/// The answer to `health`.
+/// The response to `health`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Health {
-    /// The version of this shape.
+    /// The version of this schema.
     #[schemars(extend("const" = 1))]
     pub schema_version: u64,
-    /// The store.
+    /// The id of the store.
     pub store_id: String,
-    /// The snapshot that new queries get.
+    /// The id of the snapshot that new queries search; `null` if there is no index.
     pub active_snapshot_id: Option<String>,
-    /// Whether no check failed.
+    /// Whether no check has the severity `fail`.
     pub ok: bool,
-    /// What was looked at.
+    /// The checks with their results.
     pub checks: Vec<Check>,
 }
 
@@ -253,13 +255,13 @@ impl Health {
     }
 }
 
-/// The answer to `metrics`.
+/// The response to `metrics`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Exposition {
-    /// What the text is.
+    /// The media type of the text.
     pub content_type: String,
-    /// Numbers with their names, in the text format of Prometheus.
+    /// The metrics, in the text format of Prometheus.
     pub text: String,
 }
 

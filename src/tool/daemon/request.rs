@@ -45,23 +45,23 @@ impl Refused {
 #[serde(deny_unknown_fields)]
 #[schemars(transform = one_way_to_give_versions)]
 pub struct Hello {
-    /// The versions of the protocol that the client speaks.
+    /// The protocol versions that the client supports.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(with = "Vec<i64>", length(min = 1))]
     pub protocol_versions: Option<Vec<i64>>,
-    /// The one version that it speaks, in place of a list.
+    /// The protocol version that the client supports, instead of a list.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(with = "i64")]
     pub protocol_version: Option<i64>,
-    /// The store that the client means.
+    /// The id of the store that the client wants to search.
     pub store_id: String,
-    /// The configuration in force for the client.
+    /// The fingerprint of the client's configuration.
     pub config_fingerprint: String,
-    /// Who asks, for fairness between clients.
+    /// The name of the client, for fair scheduling between clients.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(with = "String")]
     pub client_id: Option<String>,
-    /// What the client can do. `batch`: it does not mind waiting for others.
+    /// The capabilities of the client. `batch`: it accepts lower priority than other clients.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(with = "Vec<String>")]
     pub client_capabilities: Option<Vec<String>>,
@@ -121,38 +121,39 @@ impl Hello {
     }
 }
 
-/// A question (`type` = `search`).
+/// A question (`type` = `search`), answered with ranked results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SearchQuery {
-    /// What is looked for, in words.
+    /// The question in words.
     pub query: String,
-    /// The most results, 1–1000; 20 if absent.
+    /// Maximum number of results, 1–1000; default 20.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub limit: Option<u64>,
-    /// The most results of one file, 1–50; what the mode says if absent.
+    /// Maximum number of results from one file, 1–50; the default depends on the mode.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub per_file: Option<u64>,
-    /// What the answer is for; `balanced` if absent.
+    /// The purpose of the search; default `balanced`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub mode: Option<Mode>,
-    /// A file or directory, absolute and inside the root; the root if absent.
+    /// The file or directory to search, as an absolute path inside the root; default the root.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub path: Option<String>,
-    /// How much is shown of each place; `short` if absent.
+    /// The length of snippets; default `short`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub snippet: Option<SnippetMode>,
-    /// Whether the response explains itself.
+    /// Whether the response has the field `explain`.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub explain: bool,
-    /// Whether equal questions to the same snapshot get equal bytes.
+    /// Whether equal questions about the same snapshot get identical bytes.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub deterministic: bool,
-    /// Whether names and text are written as they are. Otherwise control characters, line
-    /// separators and marks of direction in them are escaped, such as `\\x1b`.
+    /// Whether names and text are not escaped. Otherwise control characters, line separators and
+    /// direction marks are escaped, for example as `\x1b`.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub raw: bool,
-    /// Milliseconds until the answer must be there, 1–600000; what is configured if absent or longer.
+    /// Time limit in milliseconds, 1–600000. `query_timeout_ms` of `[tools.daemon]` is the default
+    /// and the maximum.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub timeout_ms: Option<u64>,
 }
@@ -191,21 +192,21 @@ impl SearchQuery {
     }
 }
 
-/// The words for profiles.
+/// The purpose of a search. It decides which files rank first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum Mode {
-    /// Anything.
+    /// No special purpose.
     #[default]
     Balanced,
-    /// Finding one's way.
+    /// Getting an overview: many files, each once.
     Discovery,
-    /// Writing code.
+    /// Writing code: definitions first.
     Implementation,
-    /// Planning a change.
+    /// Planning a change: documents and interfaces.
     Planning,
-    /// Finding a defect.
+    /// Finding a defect: uses, tests and configuration.
     Debug,
 }
 
@@ -221,7 +222,7 @@ impl From<Mode> for Profile {
     }
 }
 
-/// The words for how much is shown.
+/// The length of snippets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -231,7 +232,7 @@ pub enum SnippetMode {
     Short,
     /// Fifteen lines.
     Long,
-    /// None.
+    /// No text.
     None,
 }
 
@@ -245,28 +246,29 @@ impl From<SnippetMode> for Snippet {
     }
 }
 
-/// A call of a tool (`type` = `tool`), which answers as it always does.
+/// A call of a tool (`type` = `tool`). The response is the tool's own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ToolCall {
-    /// `Search` or `search_files`.
+    /// The name of the tool: `Search`, `search_files` or `find_files`.
     pub tool: String,
-    /// The tool's own request.
+    /// The request of the tool.
     pub request: Map<String, Value>,
-    /// Bytes that the response may have, if that is to be less than the daemon allows: fewer events then, and it says so.
+    /// Maximum size of the response in bytes, if less than the daemon allows. Results at the end are
+    /// omitted, and the response says so.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(with = "usize")]
     pub max_output_bytes: Option<usize>,
-    /// Answer with `text`, grouped by file, and `timed_out`, instead of the tool's own fields. The
-    /// bytes of the text count then. Limits above their cap are lowered, and the text says so.
+    /// Return `text`, grouped by file, and `timed_out` instead of the tool's own fields. The size
+    /// limit then applies to the text. Limits above their cap are lowered, and the text says so.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub text: bool,
-    /// Search as a person's own search does: the default denied patterns do not hold unless the
+    /// Search as a person's own search does: the default denied patterns apply only if the
     /// configuration sets them.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub person: bool,
-    /// Fail as `busy` rather than answer in fewer bytes than the caller gave, because the daemon allows no more: the caller can answer
-    /// by itself.
+    /// Fail with `busy` if the response is larger than the daemon allows, instead of shortening it.
+    /// The caller can then search without the daemon.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub whole: bool,
 }
@@ -342,7 +344,7 @@ impl Request {
         let asked = Asked::from_fields(fields).map_err(refused)?;
         if asked == Asked::Cancel && id.is_none() {
             return Err(Refused::new(
-                "cancel lacks request_id, the id of the request that is to end",
+                "cancel lacks request_id, the id of the request to cancel",
             ));
         }
         Ok(Request { id, asked })
@@ -382,7 +384,7 @@ impl Asked {
         let bare = |asked: Asked| match fields.keys().next() {
             None => Ok(asked),
             Some(field) => Err(Refused::new(format!(
-                "unknown field `{}`; {kind} takes none",
+                "unknown field `{}`; {kind} takes no fields",
                 shown(field)
             ))),
         };
@@ -439,7 +441,7 @@ impl<'de> Deserialize<'de> for Once {
                 let mut seen = BTreeSet::new();
                 while let Some((name, IgnoredAny)) = map.next_entry::<String, IgnoredAny>()? {
                     if let Some(name) = seen.replace(name) {
-                        let message = format!("the field `{}` is there twice", shown(&name));
+                        let message = format!("the field `{}` occurs twice", shown(&name));
                         return Err(A::Error::custom(message));
                     }
                 }
@@ -605,13 +607,13 @@ mod tests {
             r#"{"type":"search","query":"x","qu\u0065ry":"y"}"#,
         ] {
             let refused = Request::parse(text.as_bytes()).unwrap_err();
-            assert!(refused.message.contains("is there twice"), "{refused}");
+            assert!(refused.message.contains("occurs twice"), "{refused}");
         }
         let hello =
             r#"{"protocol_version":1,"store_id":"a","config_fingerprint":"c","store_id":"b"}"#;
         let refused = Hello::parse(hello.as_bytes()).unwrap_err();
         assert!(
-            refused.message.contains("`store_id` is there twice"),
+            refused.message.contains("`store_id` occurs twice"),
             "{refused}"
         );
         let long = "x".repeat(100_000);

@@ -51,7 +51,7 @@ pub(super) fn retrieve_all(
     let mut all = retrievers.iter().map(|one| one.retrieve(question, options));
     let mut hits = all
         .next()
-        .unwrap_or_else(|| Err(internal("there is no way to find anything")))?;
+        .unwrap_or_else(|| Err(internal("no retriever is configured")))?;
     for more in all {
         hits.retrieved.join(more?.retrieved, options.max_candidates);
     }
@@ -184,7 +184,7 @@ impl Retriever for Lexical<'_> {
 
 /// Builds a question for one file: its directory, restricted to the file.
 fn of_file(question: &Question, root: &Path, sandbox: &Sandbox) -> Result<Question, Failure> {
-    let unnamed = || invalid(format!("path is no file below {}", root.display()));
+    let unnamed = || invalid(format!("path is not a file below {}", root.display()));
     let canonical = &question.target.canonical;
     let (dir, name) = canonical
         .parent()

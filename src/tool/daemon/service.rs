@@ -671,7 +671,10 @@ fn closed(answered: Result<(Vec<u8>, bool), ToolError>, admitted: Admitted<'_>) 
 pub fn ended(reason: StopReason) -> Failure {
     match reason {
         StopReason::Cancelled => Failure::new(ErrorCode::Cancelled, "the query was cancelled"),
-        _ => Failure::new(ErrorCode::Timeout, "the query was not answered in its time"),
+        _ => Failure::new(
+            ErrorCode::Timeout,
+            "the query was not answered within its timeout",
+        ),
     }
 }
 

@@ -27,10 +27,12 @@ pub enum SocketError {
     #[error("another daemon already listens at {}", .0.display())]
     Taken(PathBuf),
     /// The path is too long for a socket.
-    #[error("the path of the socket, {}, has more than {LONGEST} bytes; give a shorter one with --socket", .0.display())]
+    #[error("the path of the socket, {}, has more than {LONGEST} bytes; give a shorter path with \
+         --socket", .0.display())]
     TooLong(PathBuf),
     /// Other users could reach the socket.
-    #[error("the directory {} of the socket {why}; it has to be a directory of this user's own with the mode {mode:04o}", dir.display())]
+    #[error("the directory {} of the socket {why}; it must belong to this user and have the mode \
+         {mode:04o}", dir.display())]
     Insecure {
         /// The directory of the socket.
         dir: PathBuf,
@@ -40,11 +42,13 @@ pub enum SocketError {
         mode: u32,
     },
     /// Another daemon answers for the same store at another socket.
-    #[error("another daemon answers for this tree and configuration at {}; ask it with --socket, or end it with `ggrep stop --socket`", .0.display())]
+    #[error("another daemon serves this tree and configuration at {}; use it with --socket, or end \
+         it with `ggrep stop --socket`", .0.display())]
     Elsewhere(PathBuf),
     /// Another daemon answers for the same store, but its socket is gone.
-    #[error("a daemon of this tree and configuration runs, but its socket {} is gone, or is not to be seen from here; it ends when it sees that the socket is gone. If it \
-             runs in a container or sandbox of its own, end it there, or search without it (--fallback)", .0.display())]
+    #[error("a daemon of this tree and configuration runs, but its socket {} is gone or not \
+         visible from here; the daemon ends when it notices that the socket is gone. If it runs in \
+         its own container or sandbox, end it there, or search without it (--fallback)", .0.display())]
     Lost(PathBuf),
     /// The file in place of the lock is no lock, or is not for this user.
     #[error("{} {why}", path.display())]
@@ -55,10 +59,10 @@ pub enum SocketError {
         why: String,
     },
     /// The path exists and is no socket.
-    #[error("{} is there and is no socket; remove it, or give another path with --socket", .0.display())]
+    #[error("{} exists and is not a socket; remove it, or give another path with --socket", .0.display())]
     Occupied(PathBuf),
     /// The system refuses.
-    #[error("the socket {} can't be made: {error}", path.display())]
+    #[error("the socket {} can't be created: {error}", path.display())]
     Io {
         /// The path of the socket.
         path: PathBuf,
@@ -302,9 +306,9 @@ fn private_dir(dir: &Path, access: Access) -> Result<(), SocketError> {
         .recursive(true)
         .mode(0o700)
         .create(dir)
-        .map_err(|error| insecure(&format!("can't be made ({error})")))?;
+        .map_err(|error| insecure(&format!("can't be created ({error})")))?;
     let meta = fs::symlink_metadata(dir)
-        .map_err(|error| insecure(&format!("can't be looked at ({error})")))?;
+        .map_err(|error| insecure(&format!("can't be examined ({error})")))?;
     if meta.file_type().is_symlink() {
         return Err(insecure("is a symbolic link"));
     }
@@ -412,7 +416,7 @@ mod tests {
             assert_eq!(mode(&private), 0o600);
             put("");
             fs::hard_link(&private, &lock).unwrap();
-            assert!(refused().contains("other names"));
+            assert!(refused().contains("other hard links"));
             assert_eq!(mode(&private), 0o600);
             for text in ["", "secret"] {
                 put(text);

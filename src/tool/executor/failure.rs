@@ -63,51 +63,58 @@ reasons! {
     /// The lease is no token.
     TokenMalformed = InvalidLease, "the lease is not a PASETO v4.public token";
     /// The lease's footer names no configured key.
-    KeyUnknown = InvalidLease, "the lease is not signed with a key that is configured; its footer has to name one by its PASERK id (kid)";
+    KeyUnknown = InvalidLease, "the lease is not signed with a configured key; its footer must \
+         name the key by its PASERK id (kid)";
     /// The signature is invalid.
-    SignatureInvalid = InvalidLease, "the signature of the lease does not hold";
+    SignatureInvalid = InvalidLease, "the signature of the lease is invalid";
     /// The signed bytes are no claims of a lease.
-    ClaimsMalformed = InvalidLease, "the lease does not have the claims task_id, capability_id, target_scope and expires_at (RFC 3339, UTC), or has others that would limit it";
+    ClaimsMalformed = InvalidLease, "the lease lacks one of the claims task_id, capability_id, \
+         target_scope and expires_at (RFC 3339, UTC), or has other claims that would limit it";
     /// The manifest is no JSON object, or has a field twice, or is too long.
-    ManifestMalformed = InvalidLease, "the manifest is not a JSON object with each field once, so that the lease is not for it";
+    ManifestMalformed = InvalidLease, "the manifest is not a JSON object with each field once, so \
+         the lease can't be checked against it";
     /// The lease is for another task.
-    TaskMismatch = InvalidLease, "the lease is for another task_id than the manifest";
+    TaskMismatch = InvalidLease, "the lease and the manifest have different task_ids";
     /// The lease has expired.
-    Expired = LeaseExpired, "the time of the lease is over";
+    Expired = LeaseExpired, "the lease has expired";
     /// The capability is unknown.
-    CapabilityUnsupported = UnsupportedCapability, "capability_id is none of SEARCH_FILES, SEARCH_EMAILS and SEARCH_DATASETS";
+    CapabilityUnsupported = UnsupportedCapability, "capability_id must be SEARCH_FILES, \
+         SEARCH_EMAILS or SEARCH_DATASETS";
     /// The lease is for another capability.
-    CapabilityMismatch = InvalidLease, "the lease is for another capability_id than the manifest";
+    CapabilityMismatch = InvalidLease, "the lease and the manifest have different capability_ids";
     /// The lease is for another scope.
-    ScopeMismatch = InvalidLease, "the lease is for another target_scope than the manifest";
+    ScopeMismatch = InvalidLease, "the lease and the manifest have different target_scopes";
     /// The manifest has an unknown field.
     FieldUnknown = InvalidQuery, "the manifest has a field other than task_id, capability_id, target_scope, query and max_results";
     /// The query is missing or is no text.
-    QueryNotText = InvalidQuery, "query is missing, is no string, or is not valid UTF-8";
+    QueryNotText = InvalidQuery, "query is missing, is not a string, or is not valid UTF-8";
     /// The query is empty or too long.
-    QueryLength = InvalidQuery, "query has to have 1 to 4096 code points once the space around it is taken off";
+    QueryLength = InvalidQuery, "query must have 1 to 4096 code points, without the whitespace \
+         around it";
     /// The number of results is not allowed.
-    MaxResults = InvalidQuery, "max_results has to be a whole number from 1 to 1000";
+    MaxResults = InvalidQuery, "max_results must be a whole number from 1 to 1000";
     /// The scope is not configured.
     ScopeUnknown = ScopeNotAllowed, "target_scope is not configured";
     /// The scope is of another kind than the capability searches.
-    ScopeKind = ScopeNotAllowed, "target_scope is not of the kind that the capability searches";
+    ScopeKind = ScopeNotAllowed, "the capability can't search the kind of target_scope";
     /// The task was executed with another manifest.
     TaskIdReused = ExecutionFailed, "the task_id was used with another manifest";
     /// The task was executed, and its result was deleted since.
-    ResultExpired = ExecutionFailed, "the task was executed, and its result is not kept any more; use a new task_id";
+    ResultExpired = ExecutionFailed, "the task was executed, and its result is no longer stored; \
+         use a new task_id";
     /// The store of results can't be used.
     StoreFailed = ExecutionFailed, "the store of results can't be used";
     /// The data of the scope does not exist.
-    ScopeMissing = ScopeUnavailable, "the data of target_scope is not there";
+    ScopeMissing = ScopeUnavailable, "the data of target_scope does not exist";
     /// The data of the scope, or a part of it, may not be read.
-    ScopeDenied = ScopeUnavailable, "the data of target_scope, or a part of it, may not be read";
+    ScopeDenied = ScopeUnavailable, "reading the data of target_scope, or a part of it, is not \
+         permitted";
     /// The data of the scope is no file or directory as its kind requires, or reading it fails.
     ScopeUnreadable = ScopeUnavailable, "the data of target_scope can't be read";
     /// Another program has locked the data of the scope.
     ScopeLocked = ScopeUnavailable, "the data of target_scope is locked by another program; execute the task again";
     /// The data does not have the format of the scope's kind.
-    SourceMalformed = ExecutionFailed, "the data of target_scope is not of the kind that is configured";
+    SourceMalformed = ExecutionFailed, "the data of target_scope is not of the configured kind";
     /// The data changed while it was read.
     SourceChanged = ExecutionFailed, "the data of target_scope has changed while it was read; execute the task again";
     /// The worker could not be started.
@@ -115,7 +122,9 @@ reasons! {
     /// The worker ended without an answer.
     WorkerFailed = ExecutionFailed, "the worker ended without an answer";
     /// The system can't confine the worker.
-    NotConfined = ExecutionFailed, "this system lacks Landlock or seccomp, so that the search would not be confined; use a newer kernel, allow both in this container, or set require_confinement = false in [executor]";
+    NotConfined = ExecutionFailed, "this system lacks Landlock or seccomp, so the search would not \
+         be confined; use a newer kernel, allow both in this container, or set require_confinement \
+         = false in [executor]";
     /// The search exceeded its time limit.
     Time = ResourceExhausted, "the search took longer than 30 seconds";
     /// The search exceeded its memory limit.

@@ -159,7 +159,7 @@ fn said(ended: &Ended) -> String {
             let line: String = line.chars().take(SAID).collect();
             format!("{how}: {line}")
         }
-        None => format!("{how} and said nothing"),
+        None => format!("{how} without a message"),
     }
 }
 

@@ -79,7 +79,7 @@ pub enum KeyError {
     )]
     Malformed,
     /// The system has no random numbers.
-    #[error("no key can be made: the system gives no random numbers")]
+    #[error("no key can be generated: the system provides no random numbers")]
     NoRandom,
 }
 

@@ -57,7 +57,7 @@ impl Store {
             // SQLite would create the target of the link with a mode that lets others read it.
             Ok(meta) if meta.is_symlink() && !path.exists() => {
                 return Err(failed(
-                    &"is a link that leads nowhere; name the file itself, or make it",
+                    &"is a symbolic link without a target; name the file itself, or create it",
                 ));
             }
             Ok(_) => {
@@ -175,7 +175,7 @@ impl Store {
             )
             .map_err(|error| self.failed(&error))?;
         let kept = self.find(task_id, manifest)?;
-        kept.ok_or_else(|| failed(&self.path, &"what was kept is gone"))
+        kept.ok_or_else(|| failed(&self.path, &"the stored result is gone"))
     }
 
     /// Deletes results that were stored before a time. Their tasks stay known.

@@ -94,10 +94,10 @@ pub fn main() -> u8 {
     let read = io::stdin().lock().take(1 << 20).read_to_end(&mut told);
     let Message { host, told } = match (read, serde_json::from_slice(&told)) {
         (Ok(_), Ok(message)) => message,
-        _ => return cannot(&"what it is to do can't be read"),
+        _ => return cannot(&"its instructions can't be read"),
     };
     if !is_child_of(host) {
-        return cannot(&"whoever has started it has ended, or is not its parent");
+        return cannot(&"its parent process has ended, or another process started it");
     }
     // Opened before the confinement forbids it.
     let mut status = File::open("/proc/self/status").ok();

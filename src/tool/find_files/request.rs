@@ -27,9 +27,9 @@ const MAX_NAME: usize = 1_000;
 pub enum Sort {
     /// By path.
     Path,
-    /// The file that was modified last comes first.
+    /// By time of modification, newest first.
     Modified,
-    /// The path that matches `name` best comes first.
+    /// By similarity to `name`, best first.
     Score,
 }
 
@@ -49,39 +49,39 @@ pub enum Sort {
 #[serde(deny_unknown_fields)]
 #[schemars(description = "Find files by name.")]
 pub struct FindRequest {
-    /// A path typed in part: `srlib` finds `src/lib.rs`.
+    /// Part of a path, matched fuzzily: `srlib` finds `src/lib.rs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1))]
     pub name: Option<String>,
     /// Globs such as `*.rs` or `!tests/`; the last one that matches decides.
     #[serde(default)]
     pub globs: Vec<String>,
-    /// Types of files, such as `rust`.
+    /// File types, such as `rust`.
     #[serde(default)]
     pub types: Vec<String>,
-    /// The directory to look in.
+    /// The directory to search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("default" = "."))]
     pub path: Option<String>,
-    /// The order: `score` with `name`, else `path`.
+    /// Default: `score` with `name`, else `path`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Sort")]
     pub sort: Option<Sort>,
-    /// Files in the response.
+    /// Maximum files in the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1), extend("default" = 100))]
     pub max_results: Option<u64>,
-    /// How deep; files directly in `path` have a depth of 1.
+    /// Maximum depth; files directly in `path` have depth 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub max_depth: Option<u64>,
-    /// Find hidden files.
+    /// Include hidden files.
     #[serde(default)]
     pub hidden: bool,
-    /// Find ignored files.
+    /// Include ignored files.
     #[serde(default)]
     pub no_ignore: bool,
-    /// Milliseconds that the call may take.
+    /// Time limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub timeout_ms: Option<u64>,
@@ -134,8 +134,8 @@ impl FindRequest {
             _ => {}
         }
         if self.name.is_none() && self.sort == Some(Sort::Score) {
-            let message = "`sort` is \"score\" without `name`, by which paths are rated; give one, or \
-                           sort by \"path\" or \"modified\"";
+            let message = "`sort` is \"score\", which rates paths by `name`, but `name` is \
+                 missing; give it, or sort by \"path\" or \"modified\"";
             return Err(TOOL.wrong(message, &[("sort", "score".into())]));
         }
         arguments::check_globs(TOOL, "globs", &self.globs)

@@ -15,33 +15,33 @@ const NOTHING: &str = "[no file was found]\n";
 /// The response of the `find_files` tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FindResponse {
-    /// The searched directory, as the request names it.
+    /// The searched directory, as in the request.
     pub path: String,
-    /// The files, in the order that was asked for.
+    /// The files, in the requested order.
     pub files: Vec<FoundPath>,
-    /// How many there are in the response.
+    /// The number of files in the response.
     pub returned: u64,
-    /// How many were found, those that are not in the response included.
+    /// The number of files found, including those omitted from the response.
     pub total: u64,
     /// Whether files are missing because of a limit.
     pub truncated: bool,
-    /// Whether the time ended before all files were seen.
+    /// Whether the time limit was reached before all files were seen.
     pub timed_out: bool,
     /// Directories that could not be read.
     pub errors: Vec<ErrorEntry>,
-    /// What is missing and why, in words.
+    /// Notes in words: what is missing from the response, and why.
     pub notes: Vec<String>,
 }
 
 /// A file that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FoundPath {
-    /// Its path, relative to the working directory where it lies there.
+    /// The path, relative to the working directory if the file is inside it.
     pub path: String,
-    /// How well the path matches the name that was given; higher is better.
+    /// How well the path matches the requested `name`; higher is better.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<u32>,
-    /// When it was last modified, in milliseconds since 1970, where the order is by that.
+    /// The time of last modification in milliseconds since 1970, if the files are sorted by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modified_ms: Option<i64>,
 }

@@ -206,7 +206,7 @@ fn what_is_missing_is_said() {
 fn wrong_requests_name_the_field() {
     let world = World::new();
     for (request, said) in [
-        (json!({"sort": "score"}), "without `name`"),
+        (json!({"sort": "score"}), "`name` is missing"),
         (json!({"name": "  "}), "`name` is empty"),
         (
             json!({"max_results": 0}),

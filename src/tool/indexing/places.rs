@@ -107,8 +107,8 @@ pub(super) fn choose<'a>(
         return fall_back(
             "DENIED",
             format!(
-                "the index directory {shown} is denied by the pattern {pattern}; set index_path in [tools.search] \
-                 to another one"
+                "the index directory {shown} is denied by the pattern {pattern}; set index_path in \
+                 [tools.search] to another directory"
             ),
         );
     }

@@ -196,7 +196,7 @@ pub(super) fn wrong_params(method: &str) -> String {
         "resources/read" => r#"{"uri": "forge-search://status"}"#,
         _ => "{}",
     };
-    format!("the parameters of `{method}` are not as they have to be: an object such as {example}")
+    format!("the parameters of `{method}` must be an object such as {example}")
 }
 
 fn fields(text: &str) -> Result<Fields<'_>, Refusal> {

@@ -49,10 +49,12 @@ impl Reporting {
         let (done, total) = (build.files_done, build.files_total);
         let message = match total {
             0 => format!(
-                "an index is being built ({phase}); until it is complete, everything is searched"
+                "an index is being built ({phase}); until it is complete, searches read the whole \
+                 tree"
             ),
             total => format!(
-                "an index is being built ({phase}, {done} of {total} files); until it is complete, everything is searched"
+                "an index is being built ({phase}, {done} of {total} files); until it is complete, \
+                 searches read the whole tree"
             ),
         };
         let report = ProgressNotificationParam::new(self.token.clone(), progress);

@@ -55,29 +55,29 @@ const RESOURCES: [(&str, &str, &str); 3] = [
     (
         "forge-search://status",
         "status",
-        "The index and whoever keeps it up to date: state, snapshot, sizes, budgets, latencies",
+        "The state of the index and of the process that updates it: snapshot, sizes, budgets, latencies",
     ),
     (
         "forge-search://health",
         "health",
-        "Checks of the index, its budgets and its surroundings, each with what to do",
+        "Checks of the index, its budgets and its environment, each with a remedy",
     ),
     (
         "forge-search://explain/last",
         "explain-last",
-        "What the index did for the last call of Search: the plan, how many files were left out, and why not more",
+        "How the last call of Search used the index: the plan, how many files were excluded, and why not more",
     ),
 ];
 
 /// The instructions that agents get at the start of a session.
 const INSTRUCTIONS: &str = "\
-Exact, ordered search of this source tree that sees every edit made before the call. Lines are \
-grouped by file: the path, then `12:a matching line` and `13-a line of context`. Paths are relative \
-to the first root, which is searched by default; other roots have absolute paths. Anything that is \
-missing is said in a last line in brackets, such as `[truncated: ...]` or `[timed out ...]`: narrow \
-the search, or raise the limit that it names. Without such a line the answer is complete for the \
-files that are searched: those that are not hidden, ignored, binary, denied or too large. Errors \
-have a stable code before the colon.";
+Exact search of this source tree, in a fixed order. It sees every edit made before the call. Lines \
+are grouped by file: the path, then `12:a matching line` and `13-a line of context`. Paths are \
+relative to the first root, which is searched by default; paths in other roots are absolute. If \
+something is missing, a last line in brackets says so, such as `[truncated: ...]` or \
+`[timed out ...]`: narrow the search, or raise the limit that it names. Without such a line, the \
+answer is complete, except for hidden, ignored, binary, denied and too large files. Errors start \
+with a stable code and a colon.";
 
 /// An MCP server over the trees that a client's roots select.
 pub struct Server {
@@ -173,7 +173,7 @@ impl Server {
         let mut ended = self.client.ended.subscribe();
         let mut roots = tokio::select! {
             roots = self.roots.lock() => roots,
-            _ = ended.wait_for(|ended| *ended) => return Err(unlisted("it is gone")),
+            _ = ended.wait_for(|ended| *ended) => return Err(unlisted("the client has disconnected")),
             () = context.ct.cancelled() => return Err(ToolError::Cancelled),
         };
         // A request that waited for the same question fails with it.
@@ -188,7 +188,7 @@ impl Server {
         }
         let listed = tokio::select! {
             listed = timeout(PATIENCE, context.peer.list_roots()) => listed,
-            _ = ended.wait_for(|ended| *ended) => return Err(unlisted("it is gone")),
+            _ = ended.wait_for(|ended| *ended) => return Err(unlisted("the client has disconnected")),
             () = context.ct.cancelled() => return Err(ToolError::Cancelled),
         };
         let why = match listed {
@@ -198,7 +198,7 @@ impl Server {
                 return Ok(named);
             }
             Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("it did not answer within {PATIENCE:?}"),
+            Err(_) => format!("the client did not answer within {PATIENCE:?}"),
         };
         *self.unlisted() = Some((Instant::now(), why.clone()));
         Err(unlisted(&why))
@@ -270,9 +270,7 @@ impl Server {
             "forge-search://health" => blocking(move || tree.health()).await?,
             _ => {
                 let Some(last) = self.last().clone() else {
-                    return Ok(
-                        json!({"pattern": null, "reason": "nothing was searched for with Search yet"}),
-                    );
+                    return Ok(json!({"pattern": null, "reason": "Search was not called yet"}));
                 };
                 blocking(move || tree.explain(&last)).await?
             }
@@ -465,7 +463,7 @@ fn unlisted(why: &str) -> ToolError {
     ToolError::ExecutionFailed {
         tool: "roots/list".to_string(),
         message: format!(
-            "the client has roots and did not say which, so nothing was searched: {why}"
+            "the client has roots but did not list them, so nothing was searched: {why}"
         ),
     }
 }
@@ -477,7 +475,7 @@ async fn blocking<T: Send + 'static>(
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|_| ToolError::ExecutionFailed {
         tool: "mcp".to_string(),
-        message: "the call ended in an unexpected way; please report how to repeat it".to_string(),
+        message: "the call ended unexpectedly; please report how to reproduce it".to_string(),
     })
 }
 

@@ -125,7 +125,8 @@ impl LineTransport {
             return refuse(ErrorCode::PARSE_ERROR, message);
         };
         if !self.outbox.batches().are_allowed {
-            let message = "the revision of the protocol in use has no batches; send each message on a line of its own";
+            let message = "this version of the protocol has no batches; send each message on its \
+                 own line";
             return refuse(ErrorCode::INVALID_REQUEST, message);
         }
         if parts.is_empty() {
@@ -160,7 +161,7 @@ impl LineTransport {
         if let Some(JsonRpcMessage::Request(request)) = &message
             && !self.outbox.open(&request.id)
         {
-            let why = "another request with this id is not answered yet";
+            let why = "another request with this id is still being answered";
             return Err(Refusal::new(ErrorCode::INVALID_REQUEST, why).of(request.id.clone()));
         }
         Ok(message)

@@ -72,14 +72,13 @@ impl Kept {
             Problem::Error(entry) => entry.clone(),
             Problem::TooLarge(path) => ErrorEntry {
                 path: path.clone(),
-                error: format!(
-                    "larger than max_file_size_bytes = {max_file_size}, and not searched"
-                ),
+                error: format!("not searched: larger than max_file_size_bytes = {max_file_size}"),
             },
             Problem::NotText(path, at) => ErrorEntry {
                 path: path.clone(),
                 error: format!(
-                    "a line matches, but the file is not text (a NUL byte or no UTF-8 at byte {at}), and was passed over"
+                    "skipped: a line matches, but the file is not text (a NUL byte or invalid \
+                     UTF-8 at byte {at})"
                 ),
             },
         };

@@ -18,7 +18,8 @@ pub const FILES_NAME: &str = "search_files";
 /// Limit on the context lines before and after each match.
 pub(super) const MAX_CONTEXT_LINES: u64 = 1_000;
 
-/// A request of the `search_files` tool. Fields that are left out take the defaults of `[tools.search_files]`.
+/// A request of the `search_files` tool. Omitted fields have the defaults of
+/// `[tools.search_files]`.
 ///
 /// # Examples
 ///
@@ -34,12 +35,12 @@ pub(super) const MAX_CONTEXT_LINES: u64 = 1_000;
 #[serde(deny_unknown_fields)]
 #[schemars(description = "Search file contents below a directory.")]
 pub struct FilesRequest {
-    /// The directory to search; the working directory if empty.
+    /// The directory to search; if empty, the working directory.
     pub path: String,
-    /// What to search for.
+    /// The text or regular expression.
     #[schemars(length(min = 1))]
     pub query: String,
-    /// How: `exact` as it is, `regex` as a regular expression, `fuzzy` also what is similar.
+    /// `exact`: literal text; `regex`: regular expression; `fuzzy`: also similar text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Mode", extend("default" = "exact"))]
     pub mode: Option<Mode>,
@@ -47,38 +48,38 @@ pub struct FilesRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Case", extend("default" = "smart"))]
     pub case: Option<Case>,
-    /// Enter subdirectories.
+    /// Search subdirectories.
     #[serde(default = "yes")]
     pub recursive: bool,
-    /// How deep; files directly in `path` have a depth of 1.
+    /// Maximum depth; files directly in `path` have depth 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub max_depth: Option<u64>,
-    /// Matches in the response.
+    /// Maximum matches in the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub max_results: Option<u64>,
-    /// Matches of one file.
+    /// Maximum matches per file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub max_matches_per_file: Option<u64>,
-    /// Larger files are not searched but reported in `errors`, in bytes.
+    /// Larger files are skipped and listed in `errors`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub max_file_size_bytes: Option<u64>,
-    /// Files that are searched.
+    /// Maximum files to search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub max_files: Option<u64>,
-    /// Lines before and after each match.
+    /// Context lines before and after each match.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub context_lines: u64,
-    /// Search files and directories whose names start with a dot.
+    /// Search hidden files and directories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool", extend("default" = false))]
     pub include_hidden: Option<bool>,
-    /// Search files behind symbolic links, but no directories.
+    /// Follow symbolic links to files, but not to directories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool", extend("default" = false))]
     pub follow_symlinks: Option<bool>,
@@ -86,10 +87,10 @@ pub struct FilesRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool", extend("default" = true))]
     pub respect_gitignore: Option<bool>,
-    /// Only files that match one of these globs.
+    /// Search only files that match one of these globs.
     #[serde(default)]
     pub include_globs: Vec<String>,
-    /// No files that match one of these globs.
+    /// Skip files that match one of these globs.
     #[serde(default)]
     pub exclude_globs: Vec<String>,
 }
@@ -154,8 +155,8 @@ impl FilesRequest {
         arguments::check_positive(TOOL, &positive)?;
         if let (false, Some(depth @ 2..)) = (self.recursive, self.max_depth) {
             let message = format!(
-                "`recursive` is false and `max_depth` is {depth}: without subdirectories the depth is 1; \
-                 leave one of them out"
+                "`recursive` is false and `max_depth` is {depth}, but without subdirectories the \
+                 depth is 1; leave out one of the two fields"
             );
             return Err(TOOL.wrong(message, &[("max_depth", depth.into())]));
         }

@@ -15,108 +15,110 @@ use crate::tool::response::{BuildStats, ErrorEntry, IndexUse, json_len_of};
 /// A response of the `search_files` tool.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FilesResponse {
-    /// The path as requested, with forward slashes.
+    /// The requested path, with forward slashes.
     pub path: String,
-    /// The query as requested.
+    /// The requested query.
     pub query: String,
-    /// How it was looked for: `fuzzy` if what was found is what fuzzy fallback has found (`FR-SFI-OUT-02`).
+    /// The mode of the search that gave these matches: `fuzzy` if fuzzy fallback found them
+    /// (`FR-SFI-OUT-02`).
     pub mode: Mode,
-    /// How letters were compared.
+    /// The case mode of the search.
     pub case: Case,
-    /// The matches, by path, line and column (`FR-SFI-PRE-04`).
+    /// The matches, sorted by path, line and column (`FR-SFI-PRE-04`).
     pub matches: Vec<FilesMatch>,
-    /// Their number.
+    /// The number of matches in the response.
     pub returned: usize,
-    /// How many there could be.
+    /// The limit on `returned`.
     pub max_results: usize,
-    /// Whether something is missing because of a limit.
+    /// Whether matches are missing because of a limit.
     pub truncated: bool,
-    /// Because of which.
+    /// The limit that cut the response.
     pub truncated_reason: Option<TruncatedReason>,
     /// Diagnostics.
     pub stats: FilesStats,
-    /// Files and directories that could not be searched, in the order of their paths.
+    /// The files and directories that could not be searched, sorted by path.
     pub errors: Vec<ErrorEntry>,
 }
 
-/// Which limit cut a response.
+/// The limit that cut a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TruncatedReason {
-    /// There are more matches than that.
+    /// There are more matches than `max_results`.
     MaxResults,
-    /// More bytes than the output may have.
+    /// The response would be larger than `max_output_bytes`.
     MaxOutputBytes,
-    /// There are more files than that.
+    /// There are more eligible files than `max_files`.
     MaxFiles,
-    /// In some file more matches exist than that.
+    /// At least one file has more matches than `max_matches_per_file`.
     MaxMatchesPerFile,
-    /// Some eligible file lies in a deeper directory than that.
+    /// At least one eligible file is deeper than `max_depth`.
     MaxDepth,
 }
 
 /// One match.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FilesMatch {
-    /// The file, relative to the requested directory, with forward slashes.
+    /// The path of the file relative to the requested directory, with forward slashes.
     pub path: String,
-    /// The 1-based number of the line.
+    /// The line number, starting at 1.
     pub line: u64,
-    /// The 1-based byte offset in the line.
+    /// The byte column, starting at 1.
     pub column: u64,
-    /// What matched.
+    /// The text that matched.
     pub match_text: String,
-    /// The line without its terminator.
+    /// The line without its line terminator.
     pub line_text: String,
-    /// The lines before it.
+    /// The context lines before the line.
     pub before: Vec<String>,
-    /// The lines after it.
+    /// The context lines after the line.
     pub after: Vec<String>,
-    /// The share of characters that need no edit, in fuzzy mode.
+    /// The similarity to the query in fuzzy mode, from 0 to 1.
     pub score: Option<f64>,
-    /// The numbers of those of its lines that are shown in part.
+    /// The numbers of the lines of this match that are shown in part.
     #[serde(skip)]
     pub shortened: Vec<u64>,
 }
 
-/// Diagnostics. Consumers must tolerate further fields.
+/// Diagnostics of a response. Consumers must tolerate further fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct FilesStats {
-    /// Eligible files up to and including the one in which the search ended.
+    /// The number of eligible files up to and including the one in which the search ended.
     pub files_scanned: u64,
-    /// Files with matches, also such as did not fit the output.
+    /// The number of files with matches, including those omitted to fit the byte limit.
     pub files_matched: u64,
-    /// Matches, also such as did not fit the output; with the reason `max_results` there are more.
+    /// The number of matches, including those omitted to fit the byte limit. With the reason
+    /// `max_results`, there are more.
     pub matches_total: u64,
     /// Wall-clock time of the call in milliseconds; best effort.
     pub elapsed_ms: u64,
-    /// Lines that are shown in part, since they are longer than `max_line_bytes`.
+    /// The number of lines shown in part because they are longer than `max_line_bytes`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lines_shortened: Option<u64>,
-    /// Entries that `errors` would have, and that did not fit the output.
+    /// The number of errors omitted from `errors` to fit the byte limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errors_left_out: Option<u64>,
-    /// Files that are larger than `max_file_size_bytes`, each with an entry in `errors`.
+    /// The number of files larger than `max_file_size_bytes`. Each has an entry in `errors`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files_too_large: Option<u64>,
-    /// What came of fuzzy fallback, where it was tried (`FR-SFI-OUT-04`).
+    /// The outcome of fuzzy fallback, if it was tried (`FR-SFI-OUT-04`).
     #[serde(flatten)]
     pub fallback: Option<FallbackStats>,
-    /// What an index had to do with it, when configured.
+    /// How the search used an index, if configured.
     #[serde(flatten)]
     pub index: Option<IndexStats>,
 }
 
-/// What came of fuzzy fallback.
+/// The outcome of fuzzy fallback.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FallbackStats {
-    /// The mode that was asked for: `exact`.
+    /// The requested mode: `exact`.
     pub initial_mode: Mode,
-    /// Whether passes were run.
+    /// Whether at least one pass ran.
     pub fallback_used: bool,
-    /// How many.
+    /// The number of passes that ran.
     pub fuzzy_passes_used: u64,
-    /// Why there were no more, where that is not because of a match or of their number.
+    /// Why fuzzy fallback ended early, unless a pass found matches or all passes ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback_ended: Option<FallbackEnd>,
 }
@@ -125,34 +127,34 @@ pub struct FallbackStats {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum FallbackEnd {
-    /// No time was left.
+    /// The time limit was reached.
     Timeout,
-    /// The query is too long for it.
+    /// The query is too long for a fuzzy search.
     QueryTooLong,
-    /// It failed.
+    /// The fuzzy search failed.
     Failed,
 }
 
-/// What an index had to do with a response; all but the fields of a build is as in the `stats` of the tool `Search`.
+/// How a search used an index. These fields are the same as in the `stats` of the tool `Search`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct IndexStats {
-    /// The state of the index.
+    /// The state of the index, such as `COMPLETE`, `ABSENT` or `BUILDING`.
     pub index_safety_state: String,
     /// Why the index is uncertain or disabled.
     pub index_uncertain_reason: Option<String>,
-    /// Whether the index was used to leave files out, even if in the end there were none.
+    /// Whether the index was used to exclude files, even if it excluded none.
     pub index_exclusion_used: bool,
-    /// Where the index is kept: `none`, `memory`, `mmap` or `sqlite`.
+    /// Where the index is stored: `none`, `memory`, `mmap` or `sqlite`.
     pub storage_mode: String,
-    /// Why the index is kept elsewhere than configured.
+    /// Why the index is not stored as configured.
     pub storage_fallback_reason: Option<String>,
-    /// Eligible files up to where the search ended.
+    /// The number of eligible files up to where the search ended.
     pub candidates_total: u64,
-    /// Of these, left out because of the index.
+    /// How many of these files the index excluded.
     pub candidates_excluded: u64,
-    /// Of these, searched.
+    /// How many of these files were not excluded.
     pub candidates_scanned: u64,
-    /// How far the build of the index is; all its fields are absent while none runs.
+    /// The progress of an index build; its fields are absent if none is running.
     #[serde(flatten)]
     pub build: Option<BuildStats>,
 }

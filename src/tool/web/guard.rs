@@ -77,14 +77,14 @@ impl Guard {
             let from = only(headers, &header::ORIGIN);
             let host = from.and_then(|origin| origin.strip_prefix("http://"));
             if !host.is_some_and(is_ours) {
-                return Some((StatusCode::FORBIDDEN, "other pages are not answered"));
+                return Some((StatusCode::FORBIDDEN, "requests of other pages are refused"));
             }
         }
         const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
         if headers.contains_key(SITE)
             && !matches!(only(headers, &SITE), Some("same-origin" | "none"))
         {
-            return Some((StatusCode::FORBIDDEN, "other pages are not answered"));
+            return Some((StatusCode::FORBIDDEN, "requests of other pages are refused"));
         }
         let path = request.uri().path();
         let given = match path {
@@ -103,7 +103,8 @@ impl Guard {
             true => None,
             false => Some((
                 StatusCode::UNAUTHORIZED,
-                "the token is missing or is another one; open the address that `forge-search serve --http` has printed",
+                "the token is missing or wrong; open the address that `forge-search serve --http` \
+                 has printed",
             )),
         }
     }

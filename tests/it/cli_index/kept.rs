@@ -84,7 +84,7 @@ fn what_can_not_be_listed_is_said_and_no_search_leaves_files_out() {
     let ran = with(&["index", "build"]);
     assert_eq!(ran.status, 2);
     assert!(ran.out.contains("5 indexed"), "{}", ran.out);
-    for part in ["dangling: ", "no search leaves files out"] {
+    for part in ["dangling: ", "no search skips files"] {
         assert!(ran.err.contains(part), "{part}: {}", ran.err);
     }
     let report = with(&["index", "build", "--json"]).json();
@@ -118,7 +118,7 @@ fn an_index_of_a_tree_whose_links_are_followed_says_that_it_is_never_used() {
     #[track_caller]
     fn check_said(text: &str) {
         // The reason, and what to do.
-        for part in ["is not tracked", "set index_default_follow = false"] {
+        for part in ["not tracked", "set index_default_follow = false"] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }
@@ -169,7 +169,7 @@ fn an_index_that_would_not_be_kept_is_not_built() {
     for (setting, parts) in [
         (
             "index_storage=memory",
-            ["would end with this command", "index_storage"],
+            ["would not outlive this command", "index_storage"],
         ),
         (
             inside.as_str(),
@@ -376,7 +376,7 @@ fn verify_finds_an_index_that_is_in_the_place_of_another() {
     let ran = world.run(&["index", "verify", "--all"]);
     assert_eq!(ran.status, 2);
     assert!(
-        ran.out.contains("belongs into another directory"),
+        ran.out.contains("belongs to another directory"),
         "{}",
         ran.out
     );
@@ -491,7 +491,7 @@ fn clear_removes_what_an_unfinished_build_left() {
         );
         let ran = world.run(args).ok();
         assert!(
-            ran.out.contains("what an unfinished build left"),
+            ran.out.contains("the remains of an unfinished build"),
             "{}",
             ran.out
         );
@@ -581,7 +581,7 @@ fn what_is_in_the_place_of_an_index_is_named_with_what_to_do() {
         for part in [path.to_str().unwrap(), "move it out of the way"] {
             assert!(ran.err.contains(part), "{name} {command}: {}", ran.err);
         }
-        assert!(!ran.err.contains("searches go on"), "{}", ran.err);
+        assert!(!ran.err.contains("searches run without"), "{}", ran.err);
     };
     fs::create_dir(dir.join("index.sqlite")).unwrap();
     check("index.sqlite", "clear");
@@ -599,7 +599,7 @@ fn what_is_in_the_place_of_an_index_is_named_with_what_to_do() {
     let ran = world.run(&["index", "build", "--set", &format!("index_path={mine:?}")]);
     assert_eq!(ran.status, 2);
     for part in [
-        "not a directory; choose another one",
+        "not a directory; choose another path",
         "index_path in [tools.search]",
     ] {
         assert!(ran.err.contains(part), "{part}: {}", ran.err);
@@ -625,7 +625,7 @@ fn status_says_what_build_would_say_of_a_place_that_will_not_do() {
         (&memory.out, "set it to \"mmap\""),
     ] {
         assert!(said.contains(why), "{said}");
-        assert!(!said.contains("index build` makes one"), "{said}");
+        assert!(!said.contains("run `forge-search index build`"), "{said}");
     }
     let report = world.run(&["explain", "--json", "greet"]).ok().json();
     assert_eq!(report["index"]["state"], "ABSENT");

@@ -105,7 +105,7 @@ fn an_index_that_lives_elsewhere_is_shown_for_as_long_as_it_lives() {
     );
     assert!(
         ran.out
-            .contains("the tree is watched; 0 changes waiting; 0 files beside generation 1")
+            .contains("the tree is watched; 0 changes pending; 0 files besides generation 1")
     );
     assert_eq!(process.ask("everyone")["count"], 1);
     // For other settings, the status says that they differ. For another tree, it does not show the
@@ -265,7 +265,7 @@ fn reasons_for_which_an_index_elsewhere_is_not_used_are_shown() {
     let process = Living::start_with(&world, &[], &world.tree);
     let one = until(&world, &process, "UNCERTAIN", Some("WATCHER_DOWN"));
     assert_eq!(one["tracking"], false);
-    assert!(one["why"].as_str().unwrap().contains("cookies"), "{one}");
+    assert!(one["why"].as_str().unwrap().contains("cookie"), "{one}");
     let text = world.run(&["index", "status"]).out;
     assert!(
         text.contains(": UNCERTAIN (WATCHER_DOWN), as of "),
@@ -346,7 +346,7 @@ fn every_reason_of_appendix_d_is_shown_by_index_status() {
             "{text}"
         );
         assert!(
-            text.contains("12 changes waiting; 34 files beside generation 56"),
+            text.contains("12 changes pending; 34 files besides generation 56"),
             "{text}"
         );
         let one = living(&world).remove(0);
@@ -368,7 +368,7 @@ fn every_reason_of_appendix_d_is_shown_by_index_status() {
     let doctor = || world.run(&["doctor"]).out;
     assert!(!doctor().contains("process 4321"));
     fs::write(own.join("state"), note.to_string()).unwrap();
-    let told = "process 4321 compares instead of following it: no more watches; raise it";
+    let told = "process 4321 does not watch the tree, but compares it in each search: no more watches; raise it";
     assert!(doctor().contains(told), "{}", doctor());
     let reasons = UncertainReason::ALL.len() + DisabledReason::ALL.len();
     let without = SafetyState::ALL.len() - 1;

@@ -119,7 +119,7 @@ fn wait_index_does_not_wait_for_ever_for_whoever_has_the_lock() {
         let answer: Value = serde_json::from_slice(&ran.stdout).unwrap();
         assert_eq!(answer["count"], 1);
         let said = String::from_utf8(ran.stderr).unwrap();
-        assert!(said.contains("not waited for"), "{form}: {said}");
+        assert!(said.contains("searches start without it"), "{form}: {said}");
         assert!(said.contains("another process"), "{form}: {said}");
     }
 }
@@ -143,7 +143,7 @@ fn a_build_beside_another_waits_until_that_has_ended() {
     let ended = child.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
     let said = String::from_utf8_lossy(&ended.stderr);
-    let waiting = "forge-search: waiting for another process that has the index locked\n";
+    let waiting = "forge-search: waiting for another process that holds the lock of the index\n";
     assert_eq!(said.matches(waiting).count(), 1, "{said}");
     // A configured timeout counts.
     let _lock = locked(&world.kept()[0], LockFile::Writers);

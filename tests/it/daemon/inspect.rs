@@ -283,7 +283,7 @@ fn ggrep_health_counts_tombstones_and_files_that_git_does_not_know() {
             "{message}"
         );
         assert!(
-            message.ends_with("those that are not hidden is found"),
+            message.ends_with("find text in those that are not hidden"),
             "{message}"
         );
     }
@@ -395,7 +395,7 @@ fn ggrep_a_build_that_is_refused_is_told() {
     );
     let (severity_of, message) = severity(&found, "disk_store");
     assert!(
-        severity_of == "warn" && message.contains("raise that"),
+        severity_of == "warn" && message.contains("raise the limit"),
         "{found}"
     );
     let kept: Vec<_> = walk(&cache.path().join("index"))
@@ -567,9 +567,9 @@ fn ggrep_doctor_says_how_the_daemon_is_and_starts_none() {
             .unwrap())
     };
     let shown = below();
-    let around = format!("that of {} runs", place.root().display());
+    let around = format!("the daemon of {} runs", place.root().display());
     assert!(
-        shown.contains("none runs") && shown.contains(&around),
+        shown.contains("not running") && shown.contains(&around),
         "{shown}"
     );
     // A daemon that hangs is a problem, for which `doctor` names a remedy.

@@ -358,7 +358,7 @@ fn mcp_roots_that_are_none_of_this_machine_and_a_client_that_is_gone() {
     let answer = wire.answer(1);
     assert_eq!(answer["result"]["isError"], true, "{answer}");
     let said = answer["result"]["content"][0]["text"].as_str().unwrap();
-    assert!(said.contains("it is gone"), "{said}");
+    assert!(said.contains("the client has disconnected"), "{said}");
     assert_eq!(wire.end().0, Some(0));
 }
 
@@ -552,8 +552,12 @@ fn mcp_what_can_not_be_served_is_said_at_once() {
     let home = place.dir().join("home");
     fs::create_dir_all(&home).unwrap();
     for (dir, args, said) in [
-        (PathBuf::from("/"), &["mcp"][..], "name it with --root"),
-        (home, &["mcp"], "name it with --root"),
+        (
+            PathBuf::from("/"),
+            &["mcp"][..],
+            "name the tree with --root",
+        ),
+        (home, &["mcp"], "name the tree with --root"),
         (place.root(), &["mcp", "--root", "nowhere"], "nowhere"),
         (
             place.root(),

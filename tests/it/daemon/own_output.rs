@@ -49,7 +49,10 @@ fn a_file_that_the_answer_is_written_to_is_not_searched() {
         &["--daemon", "use"],
     ];
     for (form, said) in [
-        (&["explain", "needle"][..], "which is not searched"),
+        (
+            &["explain", "needle"][..],
+            "which is searched only if its path is given",
+        ),
         (
             &["explain", "--json", "needle"],
             "\"leaves_out_own_output\":true",

@@ -58,7 +58,7 @@ fn ggrep_a_file_that_is_no_log_is_left_as_it_is() {
         assert_eq!(refused.status.code(), Some(2), "{refused:?}");
         let said = text(&refused.stderr);
         assert!(said.contains(log.to_str().unwrap()), "{said}");
-        assert!(said.contains("no log"), "{said}");
+        assert!(said.contains("not the log of a daemon"), "{said}");
     }
     assert_eq!(fs::read_to_string(&precious).unwrap(), written);
     assert!(!place.dir().join("precious.1").exists());
@@ -164,7 +164,7 @@ fn ggrep_stop_says_whose_the_daemon_is_that_it_does_not_end() {
     let said = text(&refused.stderr);
     assert!(!said.contains("leave out"), "{said}");
     assert!(
-        said.contains("--set that it was started with") && said.contains(socket),
+        said.contains("--set with which it was started") && said.contains(socket),
         "{said}"
     );
     ok(&place.ggrep(&["stop", "--socket", socket, "--set", "threads=1"]));
@@ -267,7 +267,7 @@ fn ggrep_what_is_in_the_place_of_the_second_lock_is_neither_written_to_nor_waite
     fs::remove_file(&lock).unwrap();
     fifo(&lock);
     let said = told();
-    assert!(said.contains("no lock"), "{said}");
+    assert!(said.contains("not a lock file"), "{said}");
     fs::remove_file(&lock).unwrap();
     ok(&place.ggrep(&["retry delay"]));
 }

@@ -214,7 +214,7 @@ fn ggrep_a_deadline_holds_from_end_to_end_and_counts_the_wait() {
     assert_eq!(
         second.ask(&query)["error"],
         json!({
-            "code": "timeout", "message": "the query was not answered in its time", "request_id": "x",
+            "code": "timeout", "message": "the query was not answered within its timeout", "request_id": "x",
         })
     );
     drop(first);

@@ -98,7 +98,7 @@ fn exec_a_scheduler_gets_from_a_key_to_a_result_by_the_command_line() {
     let value: Value = serde_json::from_str(&said(&first)).unwrap();
     assert_eq!(ids(&value), ["plan.md"]);
     assert!(
-        String::from_utf8_lossy(&first.stderr).contains("0 passed over"),
+        String::from_utf8_lossy(&first.stderr).contains("0 skipped"),
         "{first:?}"
     );
     // Only this user may read the results.

@@ -122,7 +122,7 @@ fn what_is_no_utf_8_far_on_is_binary() {
     assert_eq!((paths, response.errors.len()), (vec!["text"], 1));
     let (path, error) = (&response.errors[0].path, &response.errors[0].error);
     assert_eq!(path, "late");
-    assert!(error.contains("no UTF-8 at byte 280000"), "{error}");
+    assert!(error.contains("invalid UTF-8 at byte 280000"), "{error}");
 }
 
 fn cut_to(files: &Files, bytes: usize, request: &Value) -> Result<FilesResponse, ToolError> {

@@ -35,7 +35,7 @@ for n in $(seq 400); do head -c 3000 /dev/urandom | base64 >"many$n.txt"; done
 if limited "$1" index build >out 2>&1; then fail "it was not too large"; fi
 grep -q "could not write the new file" out || fail "what failed: $(cat out)"
 grep -q "segment-2.seg" out || fail "where: $(cat out)"
-grep -Eq "free some space|raise the limit of the size of files" out || fail "what to do: $(cat out)"
+grep -Eq "free some space|raise the limit on file size" out || fail "what to do: $(cat out)"
 "$1" index verify >out 2>&1 || fail "the old index: $(cat out)"
 "$1" "rare needle" >out 2>err || fail "a search: $(cat err)"
 [ "$(grep -c "rare needle" out)" = 1 ] || fail "an answer: $(cat out)"

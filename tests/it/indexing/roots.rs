@@ -46,10 +46,10 @@ fn fr_lsi_idx_root_01_what_can_be_no_root_is_rejected_with_a_diagnostic() {
     let rejected = opened.indexes().rejected();
     for (path, why) in [
         ("missing", "No such file"),
-        ("nine.txt", "no directory"),
+        ("nine.txt", "not a directory"),
         (".hidden", "denied by the pattern **/.hidden/**"),
-        ("/:", "outside of the allowed roots"),
-        ("..", "outside of the allowed roots"),
+        ("/:", "outside the allowed roots"),
+        ("..", "outside the allowed roots"),
     ] {
         let named = rejected
             .iter()
@@ -153,7 +153,10 @@ fn fr_lsi_idx_scope_01_a_subtree_is_served_by_the_index_of_the_whole() {
     let stats = world.check_unused(&opened, &hidden);
     assert_eq!(stats.candidates_total, 1);
     let reason = opened.explain(&hidden).reason.unwrap();
-    assert!(reason.contains("none that the index covers"), "{reason}");
+    assert!(
+        reason.contains("the index does not cover the directory"),
+        "{reason}"
+    );
 }
 
 #[test]

@@ -139,7 +139,7 @@ fn a_system_without_an_order_of_events_is_compared_by_each_search() {
     world.watchers.unordered.store(true, Ordering::SeqCst);
     world.live();
     let report = world.until("it was built", |report| report.unwatched.is_some());
-    assert!(report.unwatched.unwrap().contains("no order"));
+    assert!(report.unwatched.unwrap().contains("no fixed order"));
     world
         .setup
         .kept()

@@ -11,7 +11,7 @@ fn living(standing: Standing) -> LivingIndex {
         root: PathBuf::from("/some/tree"),
         index: "0123".to_string(),
         standing,
-        why: Some("changes came faster than they could be heard".to_string()),
+        why: Some("changes arrived faster than the watcher could process them".to_string()),
         tracking: true,
         waiting: 3,
         beside: 2,

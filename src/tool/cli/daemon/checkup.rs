@@ -69,7 +69,8 @@ pub(in super::super) fn examine(
         }
         Err(error) => {
             problems.push(format!(
-                "what listens at {} does not answer as it should: {error}; end it with `ggrep stop`, or, if that does not help, by its process",
+                "the program that listens at {} does not answer correctly: {error}; end it with \
+                 `ggrep stop` or, if that fails, kill its process",
                 meant.socket.display()
             ));
             return Some((report, problems));
@@ -88,7 +89,7 @@ pub(in super::super) fn examine(
             report.stale = Some(status.daemon.stale);
         }
         Ok(Err(_)) => {}
-        Err(error) => problems.push(format!("the daemon does not say how it is: {error}")),
+        Err(error) => problems.push(format!("the daemon does not report its status: {error}")),
     }
     match ask(Asked::Health, meant.patience(HEALTH))
         .map(|answer| serde_json::from_slice::<Health>(&answer))
@@ -105,7 +106,9 @@ pub(in super::super) fn examine(
         }
         // The daemon refused, for example because another client runs the same check.
         Ok(Err(_)) => {}
-        Err(error) => problems.push(format!("the daemon does not check itself: {error}")),
+        Err(error) => problems.push(format!(
+            "the daemon does not answer the health check: {error}"
+        )),
     }
     Some((report, problems))
 }
@@ -127,12 +130,13 @@ impl DaemonReport {
         writeln!(out, "\ndaemon")?;
         let socket = escape_controls(&self.socket);
         if !self.running {
-            writeln!(out, "  none runs          (its socket would be {socket})")?;
+            writeln!(out, "  not running        (its socket would be {socket})")?;
             if let Some(around) = &self.around {
                 let around = escape_controls(around);
                 writeln!(
                     out,
-                    "  around            that of {around} runs, which ggrep asks; searches from there ask it, too"
+                    "  around            the daemon of {around} runs; ggrep asks it, and so do \
+                     searches from there"
                 )?;
             }
             return Ok(());

@@ -364,9 +364,7 @@ fn read(answer: &[u8]) -> Result<(Vec<u8>, Success), Ended> {
 /// Returns a one-line reason why no daemon is available, or `None` if one is available.
 fn absence(unanswered: &Unanswered) -> Option<String> {
     match unanswered {
-        Unanswered::Ended(_) => {
-            Some("each daemon that was asked ended before it answered".to_string())
-        }
+        Unanswered::Ended(_) => Some("each daemon ended before it answered".to_string()),
         Unanswered::NotRunning(error) => Some(error.to_string()),
         Unanswered::NoDaemon(why) => {
             let lines: Vec<&str> = why.lines().map(str::trim).collect();
@@ -392,7 +390,8 @@ fn refuse_late_command(args: &QuestionArgs) -> Result<(), Ended> {
         true => Err(Ended::failed(
             ErrorCode::InvalidRequest,
             format!(
-                "`{query}` stands behind options: to run the command put it first, as in `ggrep {query} --config FILE`; to ask for the word put -- before it"
+                "`{query}` follows options: to run the command, put it first, as in `ggrep {query} \
+                 --config FILE`; to search for the word, put -- before it"
             ),
         )),
     }
@@ -448,17 +447,17 @@ fn refused(unanswered: Unanswered, meant: &Meant) -> Ended {
             Ok(_) => Ended::failed(ErrorCode::Cancelled, "the query was cancelled"),
         },
         Unanswered::Ended(Err(error)) => error.into(),
-        Unanswered::GivenUp => Ended::failed(ErrorCode::Cancelled, "the query was given up"),
+        Unanswered::GivenUp => Ended::failed(ErrorCode::Cancelled, "the query was abandoned"),
         Unanswered::OtherRelease => Ended::failed(
             ErrorCode::Incompatible,
-            "the daemon is one of another release",
+            "the daemon has another version than this program; end it with `ggrep stop`",
         ),
         Unanswered::LateGreeting(error) => error.into(),
         Unanswered::Client(ClientError::Refused(failure))
             if meant.named && failure.error.code == ErrorCode::InvalidRequest =>
         {
             let message = format!(
-                "{}; leave out --socket to ask the daemon of this tree and configuration",
+                "{}; leave out --socket to use the daemon of this tree and configuration",
                 failure.error.message
             );
             Ended::failed(ErrorCode::InvalidRequest, message)

@@ -112,8 +112,8 @@ impl Meant {
             Some(socket) => environment.absolute(socket)?,
             None if config.daemon.group_access => {
                 return Err(ToolError::bad_args(
-                    "with group_access, the socket has to be where all of the group look for it: give it with --socket, in a directory \
-                     of the group's own that has the mode 0770",
+                    "with group_access, the socket must be in a directory of the group with the \
+                     mode 0770; name the socket with --socket",
                 ));
             }
             None => running(&store, state.as_deref(), environment)

@@ -160,7 +160,7 @@ pub(super) fn remark(success: &Success) {
         let limit = match hit.code.as_str() {
             "max_results" => "--limit",
             "per_file" => "--per-file",
-            "max_query_terms" => "the most words of a question",
+            "max_query_terms" => "the limit of words per question",
             key => key,
         };
         let message = format!("limited by {limit} ({}{seen})", hit.limit);

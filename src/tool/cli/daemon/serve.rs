@@ -108,7 +108,7 @@ pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Resu
         true => Ok(0),
         false => {
             complain(
-                "something was still running after index_shutdown_timeout_ms and was left behind",
+                "some work was still running after index_shutdown_timeout_ms and was abandoned",
             );
             Ok(FAILED)
         }
@@ -161,7 +161,7 @@ fn beside(
     });
     linger.map_err(|error| failed(&format!("the page can't be served: {error}")))?;
     complain(&format!(
-        "a daemon serves {} already; this is the page alone; end it with Ctrl-C",
+        "a daemon already serves {}; this process serves only the page; end it with Ctrl-C",
         meant.root.display()
     ));
     // Either the signal arrived, or the sender is gone.
@@ -281,7 +281,10 @@ fn log_to(meant: &Meant, state: Option<&Path>) -> Result<Option<PathBuf>, Failur
             return Err(failed(&format!("--log {}: {error}", path.display())));
         }
         Err(error) => {
-            complain(&format!("nothing is logged: {}: {error}", path.display()));
+            complain(&format!(
+                "the log can't be opened, so nothing is logged: {}: {error}",
+                path.display()
+            ));
             logging::start("forge-search", false);
             return Ok(None);
         }

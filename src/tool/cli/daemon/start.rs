@@ -71,7 +71,11 @@ pub(super) fn in_background(meant: &Meant) -> Result<PathBuf, String> {
     let until = Deadline::after(patience, Arc::new(SystemClock));
     let caller = meant.caller(None, patience);
     if meant.log.is_some() && Connection::open(&meant.socket, &meant.store, caller).is_ok() {
-        return Err("a daemon answers already, which logs where it was told to; end it with `ggrep stop` first, or leave out --log".to_string());
+        return Err(
+            "a daemon is already running with its own log file; end it with `ggrep stop` \
+             first, or leave out --log"
+                .to_string(),
+        );
     }
     connect_or_start(meant, None, &until, patience)
         .map(|connected| connected.socket)
@@ -180,7 +184,7 @@ pub(in super::super) fn connect_or_start(
         }
     }
     Err(Unconnected::NotStarted(format!(
-        "no daemon answers at {} although one is being started, or is about to end; try again",
+        "no daemon answers at {}: one is starting or ending; try again",
         meant.socket.display()
     )))
 }
@@ -207,8 +211,11 @@ fn is_inherited(name: &str) -> bool {
 /// Starts the daemon from this executable, whatever its name is.
 fn start(meant: &Meant, left: Duration) -> Result<(), Unconnected> {
     let not_started = |why: String| Unconnected::NotStarted(why);
-    let program = std::env::current_exe()
-        .map_err(|error| not_started(format!("this program can't find itself: {error}")))?;
+    let program = std::env::current_exe().map_err(|error| {
+        not_started(format!(
+            "the path of this program can't be determined: {error}"
+        ))
+    })?;
     let mut args: Vec<OsString> = vec!["serve".into(), "--background".into()];
     args.extend(["--socket".into(), meant.socket.clone().into()]);
     if let Some(log) = &meant.log {
@@ -231,7 +238,7 @@ fn start(meant: &Meant, left: Duration) -> Result<(), Unconnected> {
         // The start goes on in the background, so the caller may try again later.
         None if left < patience => Err(Unconnected::Client(ClientError::Late(left))),
         None => Err(not_started(format!(
-            "the daemon did not begin within {patience:?}"
+            "the daemon did not start within {patience:?}"
         ))),
         // Another process has already shut the daemon down, in order.
         Some(begun) if begun.exit == Some(Exit::Code(0)) => Ok(()),
@@ -241,7 +248,7 @@ fn start(meant: &Meant, left: Duration) -> Result<(), Unconnected> {
             let said = said.strip_prefix("forge-search: ").unwrap_or(said);
             let said = said.strip_prefix("ggrep: ").unwrap_or(said);
             Err(not_started(match (said, begun.exit) {
-                ("", Some(exit)) => format!("the daemon ended with {exit} as soon as it began"),
+                ("", Some(exit)) => format!("the daemon ended with {exit} right after its start"),
                 _ => format!("the daemon could not be started: {said}"),
             }))
         }

@@ -190,7 +190,8 @@ pub(super) fn verify(args: &IndexAllArgs, environment: &Environment) -> Result<u
     if kept.listed.is_empty() && !args.all {
         let tree = tree(&args.index, environment)?;
         let message = format!(
-            "{} has no index; `forge-search index build` makes one, `forge-search index list` shows those there are",
+            "{} has no index; `forge-search index build` builds one, `forge-search index list` \
+             shows the existing ones",
             tree.display()
         );
         return Err(ToolError::bad_args(message).into());
@@ -304,7 +305,7 @@ pub(super) fn clear(args: &IndexAllArgs, environment: &Environment) -> Result<u8
         failed |= removed.is_err();
         let dir = show::path(&listed.dir);
         let what = match &listed.manifest {
-            Err(error) if error.is_not_found() => "what an unfinished build left".to_string(),
+            Err(error) if error.is_not_found() => "the remains of an unfinished build".to_string(),
             _ => format!("the index of {}", tree_of(listed)),
         };
         if args.index.json {
@@ -318,7 +319,7 @@ pub(super) fn clear(args: &IndexAllArgs, environment: &Environment) -> Result<u8
         } else {
             match removed {
                 Ok(()) => writeln!(out, "removed {what}, {} in {dir}", bytes(listed.bytes))?,
-                Err(error) => complain(&format!("{what} is not removed: {error}")),
+                Err(error) => complain(&format!("{what} could not be removed: {error}")),
             }
         }
     }

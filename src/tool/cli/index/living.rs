@@ -79,13 +79,16 @@ pub(super) fn print_living(
         true => "the tree is watched",
         false => "the tree is not watched",
     };
-    let mut facts = format!("{watched}; {} waiting", things(living.waiting, "change"));
+    let mut facts = format!("{watched}; {} pending", things(living.waiting, "change"));
     match living.generation {
         Some(generation) => facts.push_str(&format!(
-            "; {} beside generation {generation}",
+            "; {} besides generation {generation}",
             things(living.beside, "file")
         )),
-        None => facts.push_str(&format!("; {} beside", things(living.beside, "file"))),
+        None => facts.push_str(&format!(
+            "; {} besides the segment",
+            things(living.beside, "file")
+        )),
     }
     row(out, "", &facts)
 }
@@ -140,7 +143,7 @@ mod tests {
     fn people_see_what_waits_and_how_far_a_build_is() {
         let mut one = living(Standing::Building);
         let text = printed(&one, "0f");
-        assert!(text.contains("not watched; 1,234 changes waiting; 2 files beside generation 7"));
+        assert!(text.contains("not watched; 1,234 changes pending; 2 files besides generation 7"));
         assert!(
             !text.contains('\u{1b}') && text.contains("because a"),
             "{text}"
@@ -158,7 +161,7 @@ mod tests {
         let text = printed(&one, "00");
         assert!(text.contains("in process 4321, with other settings: BUILDING"));
         assert!(text.contains("ENUMERATE, after 0.2 s"), "{text}");
-        assert!(text.contains("; 2 files beside\n"), "{text}");
+        assert!(text.contains("; 2 files besides the segment\n"), "{text}");
         one.build = Some(BuildReport {
             phase: Some(Phase::Tokenize),
             files_total: 78_495,

@@ -27,7 +27,7 @@ pub(super) fn open(editor: Option<&OsStr>, path: &Path, line: u64) -> Result<(),
         // editor has ended.
         Ok(Exit::Code(130 | 131) | Exit::Signal(2 | 3)) => Ok(()),
         Ok(exit) => Err(format!(
-            "the editor `{named}` ended with {exit}; VISUAL or EDITOR say which it is"
+            "the editor `{named}` ended with {exit}; set VISUAL or EDITOR to choose the editor"
         )),
         Err(error) => Err(error.to_string()),
     }

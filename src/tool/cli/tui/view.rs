@@ -122,7 +122,7 @@ fn said_line(state: &State) -> Line<'_> {
     let Some((answer, took)) = &state.answer else {
         return match state.waits {
             true => Line::from("searching…").dark_gray(),
-            false => Line::from("type what you look for").dark_gray(),
+            false => Line::from("type a pattern").dark_gray(),
         };
     };
     let mut said = format!(
@@ -133,11 +133,11 @@ fn said_line(state: &State) -> Line<'_> {
     );
     let mut is_whole = true;
     if answer.truncated {
-        said += "; there is more: these are the first";
+        said += "; these are the first results: more exist";
         is_whole = false;
     }
     if answer.timed_out {
-        said += "; the time ended before everything was searched";
+        said += "; the search timed out: results may be missing";
         is_whole = false;
     }
     if !answer.errors.is_empty() {
@@ -391,13 +391,13 @@ mod tests {
         answer.truncated = true;
         assert_eq!(
             screen(&mut state, 80, 10)[8],
-            "3 lines, 2.3 ms; there is more: these are the first"
+            "3 lines, 2.3 ms; these are the first results: more exist"
         );
         let (answer, took) = state.answer.as_mut().unwrap();
         (answer.truncated, answer.timed_out) = (false, true);
         *took = Duration::from_secs(2);
         let rows = screen(&mut state, 80, 10);
-        assert!(rows[8].contains("the time ended"), "{rows:?}");
+        assert!(rows[8].contains("the search timed out"), "{rows:?}");
         state.complain("wrong\nand more".to_string());
         assert_eq!(screen(&mut state, 80, 10)[8], "wrong");
     }

@@ -22,7 +22,7 @@ use crate::tool::daemon::report::{Check, Severity};
 use crate::tool::indexing::index_traversal;
 
 /// The message of checks that need an index where there is no index.
-const NO_INDEX: &str = "there is no index, so that the whole tree is searched";
+const NO_INDEX: &str = "there is no index, so every search reads the whole tree";
 
 /// How many files the check compares with the catalog.
 const SAMPLE: usize = 1_000;
@@ -77,12 +77,13 @@ impl Inspected<'_> {
         checks.extend(budgets);
         checks.push(ok(
             "embed_limiter",
-            "no embedding is configured, so there is nothing to be limited",
+            "no embedding is configured, so there is nothing to limit",
         ));
         if self.stale {
             checks.push(warn(
                 "stale_config",
-                "the configuration has changed since the daemon began; clients with the new one start another daemon",
+                "the configuration has changed since the daemon started; clients with the new \
+                 configuration start another daemon",
             ));
         }
         (snapshot.map(|snapshot| (self.name_of)(snapshot)), checks)
@@ -96,7 +97,7 @@ impl Inspected<'_> {
             None => self.without_index(&OF_INDEX[2..]),
             Some(snapshot) => self.catalog(in_use, snapshot).unwrap_or_else(|error| {
                 let damaged = format!(
-                    "the index is damaged: {error}; `forge-search index build` makes another one"
+                    "the index is damaged: {error}; `forge-search index build` replaces it"
                 );
                 OF_INDEX[2..]
                     .iter()
@@ -204,7 +205,7 @@ fn manifest(in_use: &InUse<'_>) -> Check {
         .map(|(store, dir)| store.look_at(&dir));
     let found = match (&in_use.snapshot, stored) {
         (None, _) => ok(code, format!("there is no index{why}")),
-        (Some(_), None) => ok(code, "the index is in memory, and its catalog is there"),
+        (Some(_), None) => ok(code, "the index is in memory, with its catalog"),
         (Some(snapshot), Some(stored)) => match stored.manifest {
             Ok(manifest) if manifest.segments.is_empty() => {
                 fail(code, "the manifest names no segment; build the index again")
@@ -218,12 +219,13 @@ fn manifest(in_use: &InUse<'_>) -> Check {
             ),
             // The index was built while another process was writing, so it is stored later.
             Err(_) if snapshot.generation().is_none() => {
-                ok(code, "the index is in memory until it can be kept")
+                ok(code, "the index is in memory until it can be stored")
             }
             Err(error) => fail(
                 code,
                 format!(
-                    "the manifest can't be read: {error}; the index in use goes on, and is built again"
+                    "the manifest can't be read: {error}; searches use the open index until it is \
+                     built again"
                 ),
             ),
         },
@@ -232,7 +234,7 @@ fn manifest(in_use: &InUse<'_>) -> Check {
         true => warn(
             code,
             format!(
-                "{}; the last build failed{}, and is tried again",
+                "{}; the last build failed{}, and will be retried",
                 found.message,
                 if in_use.snapshot.is_some() {
                     why.as_str()
@@ -258,16 +260,13 @@ fn segments(in_use: &InUse<'_>) -> Check {
     match kept.map(|(store, dir)| store.check(&dir, true, &mut std::thread::sleep)) {
         Some(Err(error)) if error.is_locked() => warn(
             code,
-            "the segment in use is whole; what is kept is being written at this moment",
+            "the segment in use is sound; the stored index is being written at the moment",
         ),
-        Some(Err(error)) => fail(
-            code,
-            format!("what is kept of the index is damaged: {error}"),
-        ),
-        Some(Ok(())) => ok(code, "every page of every segment is as it was written"),
+        Some(Err(error)) => fail(code, format!("the stored index is damaged: {error}")),
+        Some(Ok(())) => ok(code, "all pages of all segments match their checksums"),
         None => ok(
             code,
-            "every page of the segment in memory is as it was written",
+            "all pages of the segment in memory match their checksums",
         ),
     }
 }
@@ -306,7 +305,7 @@ impl Inspected<'_> {
         let code = "tombstones_enforced";
         let overlay = snapshot.overlay();
         let Some(dead) = overlay.dead() else {
-            return Ok(ok(code, "no file of the segment is gone or replaced"));
+            return Ok(ok(code, "no file of the segment was deleted or replaced"));
         };
         let all = 0..snapshot.segment().file_count();
         let live = without_dead(snapshot, all.clone(), None);
@@ -323,16 +322,20 @@ impl Inspected<'_> {
             (0, 0) => ok(
                 code,
                 format!(
-                    "{count} files of the segment are gone or replaced, and none is a candidate; {seen} were looked at"
+                    "{count} files of the segment were deleted or replaced, and searches skip all \
+                     of them; {seen} were checked"
                 ),
             ),
             (0, wrong) => fail(
                 code,
-                format!("{wrong} of {seen} files that count as gone are there"),
+                format!("{wrong} of {seen} files that are marked as deleted exist"),
             ),
             (leaked, _) => fail(
                 code,
-                format!("{leaked} of {count} files that are gone or replaced are candidates"),
+                format!(
+                    "{leaked} of {count} files that were deleted or replaced are still \
+                     candidates"
+                ),
             ),
         })
     }
@@ -355,7 +358,7 @@ impl Inspected<'_> {
         let meta = snapshot.segment().meta();
         if meta.files != files {
             let message = format!(
-                "the segment says {} files, its table has {files}",
+                "the segment claims {} files, but its table has {files}",
                 meta.files
             );
             return Ok(fail(code, message));
@@ -365,18 +368,20 @@ impl Inspected<'_> {
         Ok(match changed {
             0 => ok(
                 code,
-                format!("{seen} of {files} files were compared and are as the catalog says"),
+                format!("{seen} of {files} files were compared and match the catalog"),
             ),
             changed if changed <= known => ok(
                 code,
                 format!(
-                    "{changed} of {seen} files have just changed, and {known} changes are about to be read"
+                    "{changed} of {seen} files have just changed, and {known} changes are waiting \
+                     to be processed"
                 ),
             ),
             changed => warn(
                 code,
                 format!(
-                    "{changed} of {seen} files are not as the catalog says; every search looks at changed files itself"
+                    "{changed} of {seen} files differ from the catalog; every search reads changed \
+                     files itself"
                 ),
             ),
         })
@@ -385,7 +390,7 @@ impl Inspected<'_> {
     fn root_present(&self) -> Check {
         let code = "root_present";
         match std::fs::read_dir(self.root) {
-            Ok(_) => ok(code, "the root is there and can be listed"),
+            Ok(_) => ok(code, "the root exists and can be listed"),
             Err(error) => fail(
                 code,
                 format!("the root can't be listed: {error}; every search fails until it can be"),
@@ -400,8 +405,8 @@ impl Inspected<'_> {
         let processes: std::collections::BTreeSet<u32> =
             living.iter().flatten().map(|one| one.process).collect();
         match report {
-            None if self.stale => warn(code, "the tree is not followed any more"),
-            None => ok(code, "no index is kept up to date"),
+            None if self.stale => warn(code, "the tree is no longer watched"),
+            None => ok(code, "no live index is running"),
             Some(Report {
                 unwatched: Some(why),
                 ..
@@ -412,7 +417,8 @@ impl Inspected<'_> {
             Some(_) if processes.len() > 1 => warn(
                 code,
                 format!(
-                    "{} processes watch this tree, each with watches of its own; ones with the same configuration could share a daemon",
+                    "{} processes watch this tree, each with its own watches; processes with the \
+                     same configuration could share a daemon",
                     processes.len()
                 ),
             ),
@@ -421,12 +427,12 @@ impl Inspected<'_> {
                 ..
             }) => ok(
                 code,
-                "no index is kept up to date: none is wanted, or none can be had",
+                "no live index is running: none is needed, or none can be built",
             ),
             Some(report) => ok(
                 code,
                 format!(
-                    "the tree is followed; the state is {}",
+                    "the tree is watched; the state is {}",
                     report.standing.state().as_str()
                 ),
             ),
@@ -436,20 +442,14 @@ impl Inspected<'_> {
     fn hygiene(&self) -> Check {
         let code = "repo_hygiene";
         let Some(dir) = git_dir(self.root) else {
-            return ok(code, "the root is not that of a git working tree");
+            return ok(code, "the root is not the top of a git working tree");
         };
         let Some(git) = self.git(&dir, HEALTH_GIT) else {
-            return ok(
-                code,
-                "there is no git on the search path that could be asked",
-            );
+            return ok(code, "there is no git on the search path");
         };
         match git.untracked() {
-            Err(why) => warn(
-                code,
-                format!("git can't tell which files it does not know: {why}"),
-            ),
-            Ok(Untracked { files: 0, .. }) => ok(code, "git knows every file that is not ignored"),
+            Err(why) => warn(code, format!("git can't list untracked files: {why}")),
+            Ok(Untracked { files: 0, .. }) => ok(code, "git tracks every file that is not ignored"),
             Ok(Untracked {
                 files,
                 bytes,
@@ -459,7 +459,8 @@ impl Inspected<'_> {
                 warn(
                     code,
                     format!(
-                        "{more}{files} files with {bytes} bytes are neither known to git nor ignored; what is in those that are not hidden is found"
+                        "{more}{files} files with {bytes} bytes are neither tracked nor ignored by \
+                         git; searches find text in those that are not hidden"
                     ),
                 )
             }
@@ -479,15 +480,15 @@ impl Inspected<'_> {
         }
         let at_work = report.is_some_and(|report| report.busy);
         match begun.is_empty() {
-            false if at_work => ok(code, "an index is being written at this moment"),
+            false if at_work => ok(code, "an index is being written at the moment"),
             true => ok(
                 code,
-                "no file is there that was only begun; there are no models or grammars",
+                "there are no unfinished files; there are no models or grammars",
             ),
             false => warn(
                 code,
                 format!(
-                    "{} files were begun and not finished; the next build removes them",
+                    "{} files are unfinished; the next build removes them",
                     begun.len()
                 ),
             ),
@@ -572,7 +573,7 @@ impl Paths {
         match self.of {
             Some(of) if of == seen => format!("{seen} paths"),
             Some(of) => format!("{seen} paths, out of {of},"),
-            None => format!("{seen} paths, and not more,"),
+            None => format!("the first {seen} paths"),
         }
     }
 
@@ -588,11 +589,11 @@ impl Paths {
         match wrong {
             0 => ok(
                 code,
-                format!("{told} were looked at and lead to places where searches may go"),
+                format!("{told} were checked and stay inside the allowed roots"),
             ),
             wrong => fail(
                 code,
-                format!("{wrong} of {told} lead to places where no search may go"),
+                format!("{wrong} of {told} lead out of the allowed roots"),
             ),
         }
     }
@@ -611,12 +612,13 @@ impl Paths {
         match twice {
             0 => ok(
                 code,
-                format!("{told} were compared, and no two differ in case only"),
+                format!("{told} were compared, and no two differ only in case"),
             ),
             twice => warn(
                 code,
                 format!(
-                    "{twice} of {told} differ from another one in case only; elsewhere they may be one file"
+                    "{twice} of {told} differ from another path only in case; on other systems \
+                     they may be the same file"
                 ),
             ),
         }
@@ -633,7 +635,8 @@ fn growth(snapshot: &Snapshot) -> Check {
     );
     let bytes = snapshot.segment().storage().len();
     let message = format!(
-        "1 segment with {files} files and {bytes} bytes, {dead} tombstones, {beside} files beside it"
+        "1 segment with {files} files and {bytes} bytes, {dead} tombstones, {beside} files besides \
+         the segment"
     );
     // A merge is due at an eighth of the files, or at 2,048 changes if that is more. The overlay
     // grows on where no merge is possible.
@@ -671,10 +674,10 @@ fn budget(code: &str, used: u64, most: u64, what: &str) -> Check {
     match used {
         used if used > most => fail(
             code,
-            format!("{message}: nothing more is kept until there is room"),
+            format!("{message}: nothing more is stored until there is room"),
         ),
         used if u128::from(used) * 100 >= u128::from(most) * u128::from(NEAR) => {
-            warn(code, format!("{message}: nearly all that is allowed"))
+            warn(code, format!("{message}: nearly the limit"))
         }
         _ => ok(code, message),
     }

@@ -175,7 +175,7 @@ async fn inspect(asked: Asked, shared: &Arc<Shared>) -> Vec<u8> {
         _ => &shared.statuses,
     };
     let busy = || {
-        let message = "others ask the same at this moment";
+        let message = "other clients are asking the same at the moment";
         let mut failure = Failure::new(ErrorCode::Busy, message);
         failure.error.retry_after_ms = Some(250);
         payload(&failure)
@@ -193,7 +193,7 @@ async fn inspect(asked: Asked, shared: &Arc<Shared>) -> Vec<u8> {
         })),
     });
     looked.await.unwrap_or_else(|_| {
-        let message = "looking ended in an unexpected way; please report how to repeat it";
+        let message = "the check ended unexpectedly; please report how to reproduce it";
         payload(&Failure::new(ErrorCode::Internal, message))
     })
 }
@@ -280,7 +280,7 @@ async fn run(
             Asked::Tool(call) => shared.service.call(call, admitted),
             Asked::Search(query) => shared.service.answer(query, admitted),
             // Other requests need no admission.
-            _ => Failure::new(ErrorCode::Internal, "this is no query").into(),
+            _ => Failure::new(ErrorCode::Internal, "this request is not a query").into(),
         }
     };
     let mut search = match stands_back {
@@ -295,7 +295,7 @@ async fn run(
     let id = || active.id.clone();
     tokio::select! {
         answer = &mut search => answer.unwrap_or_else(|_| {
-            let message = "the query ended in an unexpected way; please report how to repeat it";
+            let message = "the query ended unexpectedly; please report how to reproduce it";
             Failure::new(ErrorCode::Internal, message).of(id()).into()
         }),
         () = late => ended(StopReason::TimedOut).of(id()).into(),

@@ -375,12 +375,14 @@ fn job(frame: &[u8], unanswered: &Unanswered, shared: &Shared) -> Job {
             request_id: Some(id),
         })),
         (_, id) if unanswered.is_full() => {
-            let message = format!("{PIPELINE} requests of this connection wait for their answers");
+            let message = format!("{PIPELINE} requests of this connection are waiting for answers");
             refused(shared.gate.refuse(&message).of(id), shared)
         }
         (_, id) => {
             let Ok(backlog) = backlog else {
-                let failure = shared.gate.refuse("too much is waiting to be begun");
+                let failure = shared
+                    .gate
+                    .refuse("too many bytes of requests are waiting to start");
                 return refused(failure.of(id), shared);
             };
             // An id lets clients tell refusals apart. In deterministic mode it is computed from the

@@ -67,7 +67,7 @@ impl Held {
         }
         Err(SocketError::NoLock {
             path: path.to_path_buf(),
-            why: "is removed again and again; find out which program removes it".to_string(),
+            why: "is removed repeatedly; find out which program removes it".to_string(),
         })
     }
 }
@@ -203,7 +203,7 @@ fn open_note(path: &Path) -> Result<File, SocketError> {
         .open(path)
     {
         Err(error) if is_link(&error) => {
-            let why = "is a symbolic link; find out who has put it there, and remove it";
+            let why = "is a symbolic link; find out who created it, and remove it";
             return Err(no_lock(why));
         }
         lock => lock.map_err(fail)?,
@@ -211,7 +211,7 @@ fn open_note(path: &Path) -> Result<File, SocketError> {
     let meta = lock.metadata().map_err(fail)?;
     // A file without a name has just been removed by its holder.
     if !meta.is_file() || meta.nlink() > 1 || meta.len() > LONGEST_NOTE {
-        return Err(no_lock("is no lock, but something else; move it away"));
+        return Err(no_lock("is not a lock file; move it away"));
     }
     Ok(lock)
 }
@@ -302,7 +302,7 @@ fn open_lock(path: &Path, access: Access) -> Result<File, SocketError> {
             // It was just removed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => last = None,
             Err(error) if is_link(&error) => {
-                let why = "is a symbolic link; find out who has put it there, and remove it";
+                let why = "is a symbolic link; find out who created it, and remove it";
                 last = Some(why.to_string());
             }
             Err(error) => last = Some(format!("can't be opened as a lock: {error}; remove it")),
@@ -313,7 +313,7 @@ fn open_lock(path: &Path, access: Access) -> Result<File, SocketError> {
     }
     Err(SocketError::NoLock {
         path: path.to_path_buf(),
-        why: last.unwrap_or_else(|| "is removed again and again".to_string()),
+        why: last.unwrap_or_else(|| "is removed repeatedly".to_string()),
     })
 }
 
@@ -335,11 +335,11 @@ fn is_link(error: &io::Error) -> bool {
 fn no_lock(meta: &fs::Metadata, access: Access) -> Option<&'static str> {
     let own = meta.uid() == rustix::process::geteuid().as_raw();
     if !meta.is_file() || meta.len() > 0 {
-        Some("is no lock, but something else; move it away")
+        Some("is not a lock file; move it away")
     } else if meta.nlink() != 1 {
-        Some("has other names, so it is no lock; remove it")
+        Some("has other hard links, so it is not a lock file; remove it")
     } else if access == Access::Group && own && meta.mode() & 0o777 != access.file() {
-        Some("is a lock that the group can't use; remove it, or set its mode to 0660")
+        Some("is a lock file that the group can't use; remove it, or set its mode to 0660")
     } else {
         None
     }

@@ -165,8 +165,8 @@ function show(answer, took) {
   const count = answer.matches.filter((match) => match.type === "match").length;
   const files = new Set(answer.matches.map((match) => match.data.path.text)).size;
   const said = [`${count} ${count === 1 ? "line" : "lines"} in ${files} ${files === 1 ? "file" : "files"}, ${took.toFixed(1)} ms`];
-  if (answer.truncated) said.push("there is more: this is the beginning");
-  if (answer.timed_out) said.push("the time ended before everything was searched");
+  if (answer.truncated) said.push("these are the first results: more exist");
+  if (answer.timed_out) said.push("the search timed out: results may be missing");
   if (answer.errors.length) said.push(`${answer.errors.length} could not be read, first ${answer.errors[0].path}`);
   note(said.join(" — "), answer.truncated || answer.timed_out || answer.errors.length ? "warn" : "");
 }
@@ -218,10 +218,10 @@ function ago(time) {
 
 const STATES = {
   idle: ["good", "the index is up to date"],
-  building: ["warn", "an index is being built; everything is searched meanwhile"],
-  syncing: ["good", "changes are being taken in; answers have them already"],
-  waiting: ["warn", "no index for now: something is in its way; everything is searched"],
-  off: ["", "without an index: each search reads the files"],
+  building: ["warn", "an index is being built; until then, searches read the whole tree"],
+  syncing: ["good", "the index is processing changes; answers already include them"],
+  waiting: ["warn", "no index can be used at the moment; searches read the whole tree"],
+  off: ["", "no index: searches read the whole tree"],
   stale: ["warn", "the configuration has changed; start the daemon again"],
 };
 
@@ -240,7 +240,7 @@ async function look() {
     const [kind, text] = STATES[status.sync.state] || ["warn", status.sync.state];
     if (building && building.build_files_total > 0) {
       const done = Math.floor((100 * building.build_files_done) / building.build_files_total);
-      state("warn", `an index is being built (${done} % of ${building.build_files_total} files); everything is searched meanwhile`);
+      state("warn", `an index is being built (${done} % of ${building.build_files_total} files); until then, searches read the whole tree`);
       wait = 500;
     } else {
       state(kind, text);

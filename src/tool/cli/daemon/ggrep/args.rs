@@ -11,22 +11,29 @@ use crate::tool::daemon::request::{Mode, SearchQuery, SnippetMode, id_error};
 
 const EXAMPLES: &str = "\
 Examples:
-  ggrep 'where is the retry delay computed'   the best places for a question, of the tree around here
-  ggrep --mode debug 'lock order' drivers     only below drivers, ranked for finding a defect
-  ggrep --json --limit 5 parse_header         one JSON object, for programs
-  ggrep --explain scheduler                   how the answer came about
-  ggrep status                                what the daemon of this tree does; --verbose, --all
-  ggrep health                                checks everything that it relies on
-  ggrep stop                                  ends it
-  ggrep -- status                             a question that is the name of a command
+  ggrep 'where is the retry delay computed'   find the places that answer a question best
+  ggrep --mode debug 'lock order' drivers     search below drivers, ranked for finding a defect
+  ggrep --json --limit 5 parse_header         print one JSON object, for programs
+  ggrep --explain scheduler                   show how the answer was computed
+  ggrep status                                show the daemon of this tree
+  ggrep health                                check the index and everything else the daemon needs
+  ggrep stop                                  stop the daemon
+  ggrep -- status                             ask the question `status`, which is also a command
 
-A daemon is started where there is none. Exit status: 0 after an answer, 1 if nothing was found; 10 if the daemon is busy, 11 if there was not enough time, 12 if the query was cancelled, 13 if client and daemon speak no
-common version of their protocol, 1 after any other error.";
+A question starts the daemon of the tree if it is not running.
+
+Exit status:
+  0   an answer
+  1   nothing found, or any other error
+  10  the daemon is busy
+  11  the time limit was exceeded
+  12  the query was cancelled
+  13  client and daemon have no common protocol version";
 
 /// Ranked search over a source tree, answered by a daemon that follows the tree.
 ///
-/// Finds the files and the lines in them that answer best what is asked in words, identifiers or a piece of code. For exact and
-/// complete answers to an expression there is forge-search.
+/// Finds the files and lines that best answer a question. A question consists of words, identifiers
+/// or a piece of code. For an exact and complete search for a pattern, use forge-search.
 #[derive(Debug, Parser)]
 #[command(
     name = "ggrep",
@@ -37,26 +44,32 @@ common version of their protocol, 1 after any other error.";
     max_term_width = 100
 )]
 pub(in super::super::super) struct Ggrep {
-    /// What to do other than search.
+    /// The command, if it is not a question.
     #[command(subcommand)]
     pub(super) command: Option<Other>,
-    /// The question, when no command is named.
+    /// The question, if no command is named.
     #[command(flatten)]
     pub(super) question: QuestionArgs,
 }
 
-/// What can be asked of a daemon but a question.
+/// The commands of `ggrep`.
 #[derive(Debug, Subcommand)]
 pub(in super::super::super) enum Other {
-    /// Say what the daemon does: what it searches, how that is kept up to date, queries, resources.
+    /// Show the daemon of a tree: process, socket, index state and start time.
+    ///
+    /// --verbose and --json also show queries, resources and how the index follows the tree.
     Status(StatusArgs),
-    /// Check everything that the daemon relies on: reads all of its index.
+    /// Check the index of the daemon, its watches and its budgets.
+    ///
+    /// Reads the whole index. Exits with 1 if a check fails or no daemon is running.
     Health(DaemonArgs),
-    /// End the daemon, if there is one: what it is asked at that moment is answered as cancelled.
+    /// Stop the daemon, if one is running.
+    ///
+    /// Running queries are cancelled. Their clients ask another daemon, or search by themselves.
     Stop(DaemonArgs),
     /// Print a completion script for a shell.
     Completions {
-        /// The shell.
+        /// Shell to print the script for.
         shell: Shell,
     },
     /// Print the manual page (roff).
@@ -74,27 +87,27 @@ impl Other {
     }
 }
 
-/// Which daemon.
+/// A daemon.
 #[derive(Clone, Debug, Args)]
 pub(super) struct WhichArgs {
-    /// The socket of the daemon, where it is not where it would be looked for.
+    /// Ask the daemon at the socket PATH [default: the daemon of this tree and configuration].
     #[arg(long, value_name = "PATH")]
     pub(super) socket: Option<PathBuf>,
-    /// Where and how.
+    /// The root and the configuration.
     #[command(flatten)]
     pub(super) setup: SetupArgs,
 }
 
-/// A command for a daemon.
+/// The arguments of `ggrep health` and `ggrep stop`.
 #[derive(Clone, Debug, Args)]
 pub(in super::super::super) struct DaemonArgs {
     /// Print one JSON object.
     #[arg(long)]
     pub(super) json: bool,
-    /// Print control characters as they are instead of escaping them.
+    /// Print control characters as they are, instead of escaped.
     #[arg(long)]
     pub(super) raw: bool,
-    /// Which one.
+    /// The daemon.
     #[command(flatten)]
     pub(super) which: WhichArgs,
 }
@@ -102,67 +115,73 @@ pub(in super::super::super) struct DaemonArgs {
 /// `ggrep status`.
 #[derive(Clone, Debug, Args)]
 pub(in super::super::super) struct StatusArgs {
-    /// Print what was counted in the text format of Prometheus.
+    /// Print the metrics of the daemon in the text format of Prometheus.
     #[arg(long, conflicts_with = "json")]
     pub(super) prometheus: bool,
-    /// List all daemons of this user that note where they listen.
+    /// Show all daemons of this user that recorded their sockets.
     #[arg(long, conflicts_with_all = ["prometheus", "verbose"])]
     pub(super) all: bool,
-    /// Print every field.
+    /// Print all fields.
     #[arg(long, short)]
     pub(super) verbose: bool,
-    /// Which daemon, and how to print.
+    /// The daemon and the output format.
     #[command(flatten)]
     pub(super) daemon: DaemonArgs,
 }
 
-/// A question.
+/// The arguments of a question.
 #[derive(Clone, Debug, Args)]
 pub(super) struct QuestionArgs {
-    /// What is looked for; after --, one that starts with a dash.
+    /// Question in words, identifiers or code; put -- before one that starts with a dash.
     #[arg(required = true)]
     pub(super) query: Option<String>,
-    /// File or directory to search [default: the working directory].
+    /// File or directory to search [default: the working directory, or all of --root].
     pub(super) path: Option<PathBuf>,
 
-    /// What the answer is for [default: balanced].
+    /// Rank results for a purpose [default: balanced].
     #[arg(long, value_name = "MODE")]
     pub(super) mode: Option<ModeArg>,
-    /// The most results [default: 20].
+    /// Show at most NUM results [default: 20].
     #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u64).range(1..=MAX_RESULTS.most))]
     pub(super) limit: Option<u64>,
-    /// The most results of one file [default: what the mode says].
+    /// Show at most NUM results of each file [default: 3, or 1 with --mode discovery].
     #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u64).range(1..=MAX_PER_FILE.most))]
     pub(super) per_file: Option<u64>,
-    /// How much to show of each place [default: short].
+    /// Choose how many lines to show of each result [default: short].
     #[arg(long, value_name = "HOW")]
     pub(super) snippet: Option<SnippetArg>,
-    /// Give up after so many milliseconds [default: query_timeout_ms of [tools.daemon]].
+    /// Give up after MS milliseconds [default and maximum: tools.daemon.query_timeout_ms].
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=QUERY_TIMEOUT_MS.most))]
     pub(super) timeout_ms: Option<u64>,
-    /// Answer an equal question about the same snapshot with equal bytes, without times.
+    /// Print equal bytes for equal questions about the same snapshot of the tree.
+    ///
+    /// Omits times and the git commit.
     #[arg(long)]
     pub(super) deterministic: bool,
-    /// Say how the answer came about.
+    /// Add to the answer how it was computed.
     #[arg(long)]
     pub(super) explain: bool,
     /// Print one JSON object.
     #[arg(long)]
     pub(super) json: bool,
-    /// Print control characters as they are instead of escaping them.
+    /// Print control characters as they are, instead of escaped.
     #[arg(long)]
     pub(super) raw: bool,
 
-    /// Ask a daemon that runs; don't start one.
+    /// Do not start a daemon; fail if none is running.
     #[arg(long)]
     pub(super) no_start: bool,
-    /// Where no daemon answers, search in this process.
+    /// Search in this process if no daemon answers, even with --no-start or --socket.
+    ///
+    /// Without these two flags this is the default.
     #[arg(long)]
     pub(super) fallback: bool,
-    /// Who asks. Requests of one client share their turns with each other, not with those of others.
+    /// Identify the client as ID [default: a name for the parent process]
+    ///
+    /// The daemon shares its time fairly between clients, not between requests.
     #[arg(long, value_name = "ID", value_parser = client_id)]
     pub(super) client_id: Option<String>,
-    /// Which daemon.
+    /// The daemon.
     #[command(flatten)]
     pub(super) which: WhichArgs,
 }
@@ -175,15 +194,15 @@ fn client_id(id: &str) -> Result<String, String> {
 /// `--mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum ModeArg {
-    /// Anything.
+    /// For any purpose.
     Balanced,
-    /// Finding one's way.
+    /// For exploring unfamiliar code.
     Discovery,
-    /// Writing code.
+    /// For writing code.
     Implementation,
-    /// Planning a change.
+    /// For planning a change.
     Planning,
-    /// Finding a defect.
+    /// For finding a defect.
     Debug,
 }
 
@@ -194,7 +213,7 @@ pub(super) enum SnippetArg {
     Short,
     /// Fifteen lines.
     Long,
-    /// None.
+    /// No lines.
     None,
 }
 

@@ -60,7 +60,8 @@ fn ask_running(meant: &Meant, asked: Asked) -> Result<Option<Vec<u8>>, Ended> {
             // The socket belongs to another daemon. Suggesting to drop `--socket` would end the
             // wrong one.
             let message = format!(
-                "{}: a daemon of another tree or configuration listens at {}; to end that one, give the --root, --config and --set that it was started with",
+                "{}: a daemon of another tree or configuration listens at {}; to end it, give the \
+                 --root, --config and --set with which it was started",
                 failure.error.message,
                 meant.socket.display()
             );
@@ -116,7 +117,7 @@ pub(super) fn status(
     if args.daemon.json || args.verbose {
         return print(&answer, &args.daemon, out);
     }
-    let row = Row::read(&answer, &meant.socket).ok_or_else(|| unread(&"its fields are others"))?;
+    let row = Row::read(&answer, &meant.socket).ok_or_else(|| unread(&"it has other fields"))?;
     Ok(people::print_rows(&row.fields(), args.daemon.raw, out)?)
 }
 
@@ -144,7 +145,7 @@ impl Row {
         let daemon = status.daemon;
         let state = match (daemon.running, daemon.stale) {
             (false, _) => "no daemon runs".to_string(),
-            (true, true) => "the configuration has changed since it began".to_string(),
+            (true, true) => "the configuration has changed since the daemon started".to_string(),
             (true, false) => status.sync.state,
         };
         Some(Row {
