@@ -293,9 +293,7 @@ fn look(
     let decoded = decode(&read.bytes);
     let (text, binary) = parts(&decoded);
     // A file that is binary as a whole counts only if the request names it.
-    if !binary.is_empty()
-        && (text.is_some() || file.is_named)
-        && has_wanted(options.terms, binary)
+    if !binary.is_empty() && (text.is_some() || file.is_named) && has_wanted(options.terms, binary)
     {
         part.binary = Named::one(name());
     }
@@ -444,7 +442,7 @@ mod tests {
 
     use super::*;
     use crate::exec::eligible::ListSource;
-    use crate::index::beneath::RootDir;
+    use crate::index::root_dir::RootDir;
     use crate::index::walk::Place;
 
     /// Creates a source of the files with these names, in their current state.

@@ -354,8 +354,16 @@ mod tests {
             assert_eq!(reader.varint().unwrap(), value);
             reader.finish().unwrap();
         }
-        for bytes in [&[0x80][..], &[0x80, 0], &[0xff, 0xff, 0xff, 0xff, 0x10], &[]] {
-            assert!(Reader::new(bytes, "the test").varint().is_err(), "{bytes:?}");
+        for bytes in [
+            &[0x80][..],
+            &[0x80, 0],
+            &[0xff, 0xff, 0xff, 0xff, 0x10],
+            &[],
+        ] {
+            assert!(
+                Reader::new(bytes, "the test").varint().is_err(),
+                "{bytes:?}"
+            );
         }
     }
 

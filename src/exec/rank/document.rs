@@ -156,7 +156,11 @@ impl Document {
                 self.count(term, count);
                 let bit = 1 << term;
                 self.in_types |= if marks.has(Marks::IN_TYPE) { bit } else { 0 };
-                self.in_functions |= if marks.has(Marks::IN_FUNCTION) { bit } else { 0 };
+                self.in_functions |= if marks.has(Marks::IN_FUNCTION) {
+                    bit
+                } else {
+                    0
+                };
                 if count > 0 && !terms.has_accents(term) && !marks.has(Marks::ACCENTED) {
                     self.exact |= bit;
                 }
@@ -310,7 +314,7 @@ impl Reader<'_> {
             return;
         };
         let last = found.last(line);
-        if self.terms.asked(last) != super::terms::Asked::default() {
+        if self.terms.match_name(last) != super::terms::Asked::default() {
             self.line.asked = match whole(last) == self.own_name {
                 true => worth(found.kind) * 14 / 10,
                 false => worth(found.kind),
@@ -422,7 +426,10 @@ mod tests {
         let document = Document::of_literal(&terms, "a.c", b"x->y\nz -> 1").unwrap();
         assert_eq!(document.content, [2]);
         let found = hits(&terms, "a.c", b"x->y\nz -> 1", || false);
-        assert_eq!(found.iter().map(|hit| hit.start).collect::<Vec<_>>(), [1, 7]);
+        assert_eq!(
+            found.iter().map(|hit| hit.start).collect::<Vec<_>>(),
+            [1, 7]
+        );
         assert_eq!(Document::of_literal(&terms, "a.c", b"xy"), None);
     }
 

@@ -113,7 +113,7 @@ struct Key {
 
 /// Names that a question may be about, to compare with those that are defined.
 #[derive(Clone, Debug, Default)]
-struct AskedNames {
+struct QueryNames {
     /// The last name of a question that is one, qualified or not: `open` of `File::open`.
     symbol: Option<Vec<u8>>,
     /// Names with capitals or underscores in a question of several words.
@@ -124,7 +124,7 @@ struct AskedNames {
 
 /// How far a defined name is one that the question asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct NameMatch {
     /// It is the symbol.
     pub(super) symbol: bool,
     /// It is the symbol but for its case.
@@ -176,7 +176,7 @@ impl Terms {
         }
         let left_out = terms.len().saturating_sub(MAX_TERMS);
         terms.truncate(MAX_TERMS);
-        let names = AskedNames::of(query, names.get(..MAX_TERMS).unwrap_or(&names));
+        let names = QueryNames::of(query, names.get(..MAX_TERMS).unwrap_or(&names));
         let mut keys = match literal {
             Some(_) => Vec::new(),
             None => keys(&terms, &names),
@@ -244,7 +244,9 @@ impl Terms {
 
     /// Returns true if the question asks for a term in exactly these accents.
     pub(super) fn has_accents(&self, term: usize) -> bool {
-        self.terms.get(term).is_some_and(|term| !term.exact.is_empty())
+        self.terms
+            .get(term)
+            .is_some_and(|term| !term.exact.is_empty())
     }
 
     /// Calls `role` for each role of a term of a text.
@@ -263,9 +265,7 @@ impl Terms {
     /// Returns which terms are parts of names rather than whole ones: a bit for each.
     pub(super) fn parts(&self) -> u32 {
         let bits = self.terms.iter().enumerate();
-        let parts = bits.fold(0, |bits, (at, term)| {
-            bits | u32::from(!term.is_whole) << at
-        });
+        let parts = bits.fold(0, |bits, (at, term)| bits | u32::from(!term.is_whole) << at);
         match parts {
             // Nothing but whole names.
             0 => u32::MAX >> (32 - self.terms.len().clamp(1, 32)),
@@ -345,8 +345,8 @@ impl Terms {
     }
 
     /// Returns how far a defined name is one that the question asks for.
-    pub(super) fn asked(&self, name: &[u8]) -> Asked {
-        let mut asked = Asked::default();
+    pub(super) fn match_name(&self, name: &[u8]) -> NameMatch {
+        let mut asked = NameMatch::default();
         for key in [forms::defined(name), forms::whole(name)] {
             self.each_role(key, |role| match role {
                 Role::Symbol => asked.symbol = true,
@@ -361,7 +361,7 @@ impl Terms {
 }
 
 /// Returns the terms of texts that matter to a question.
-fn keys(terms: &[Term], names: &AskedNames) -> Vec<Key> {
+fn keys(terms: &[Term], names: &QueryNames) -> Vec<Key> {
     let word = |key, role| Key {
         key,
         role,
@@ -384,7 +384,11 @@ fn keys(terms: &[Term], names: &AskedNames) -> Vec<Key> {
         keys.push(defined(whole, Role::SymbolFolded, whole));
     }
     for name in &names.embedded {
-        keys.push(defined(forms::defined(name), Role::Embedded, forms::whole(name)));
+        keys.push(defined(
+            forms::defined(name),
+            Role::Embedded,
+            forms::whole(name),
+        ));
     }
     for letters in &names.joined {
         let whole = forms::joined(letters);
@@ -403,14 +407,14 @@ fn wanted(terms: &[Term]) -> u32 {
     })
 }
 
-impl AskedNames {
-    fn of(query: &str, names: &[&[u8]]) -> AskedNames {
+impl QueryNames {
+    fn of(query: &str, names: &[&[u8]]) -> QueryNames {
         if let [.., last] = names
             && is_symbol(query.trim())
         {
-            return AskedNames {
+            return QueryNames {
                 symbol: Some(last.to_vec()),
-                ..AskedNames::default()
+                ..QueryNames::default()
             };
         }
         let is_embedded = |name: &&&[u8]| {
@@ -430,7 +434,7 @@ impl AskedNames {
                 joined.push(all);
             }
         }
-        AskedNames {
+        QueryNames {
             symbol: None,
             embedded: names
                 .iter()
@@ -501,7 +505,11 @@ fn add_name(name: &[u8], without_stop_words: bool, terms: &mut Vec<Term>) {
             // A word of the question may be several parts of a name.
             term.others.push(forms::joined(&part));
         }
-        is_stop_word.push(STOP_WORDS.split_whitespace().any(|word| word.as_bytes() == part));
+        is_stop_word.push(
+            STOP_WORDS
+                .split_whitespace()
+                .any(|word| word.as_bytes() == part),
+        );
     });
     if let Some(mut whole) = whole {
         whole.others.push(forms::part(&whole.text));
@@ -515,7 +523,9 @@ fn add_name(name: &[u8], without_stop_words: bool, terms: &mut Vec<Term>) {
 }
 
 fn add(term: Term, terms: &mut Vec<Term>) {
-    let known = terms.iter_mut().find(|own| (own.key, own.is_whole) == (term.key, term.is_whole));
+    let known = terms
+        .iter_mut()
+        .find(|own| (own.key, own.is_whole) == (term.key, term.is_whole));
     match known {
         Some(own) => {
             own.count += 1;
@@ -583,14 +593,13 @@ mod tests {
 
     #[test]
     fn names_that_a_question_asks_for_are_told() {
-        let asked = |query: &str, name: &str| {
-            Terms::new(query).unwrap().asked(name.as_bytes())
-        };
+        let asked =
+            |query: &str, name: &str| Terms::new(query).unwrap().match_name(name.as_bytes());
         assert!(asked("File::open", "open").symbol);
         assert!(!asked("File::open", "Open").symbol && asked("File::open", "Open").symbol_folded);
         assert!(asked("where is parse_config called", "parse_config").embedded);
         assert!(asked("retry delays of requests", "RetryDelay").joined);
-        assert_eq!(asked("retry delay", "Retry"), Asked::default());
+        assert_eq!(asked("retry delay", "Retry"), NameMatch::default());
     }
 
     fn hits(query: &str, text: &str, is_german: bool) -> Vec<(String, String)> {
@@ -618,9 +627,15 @@ mod tests {
                 pair("retrydelay", "RETRYDELAY"),
             ]
         );
-        assert_eq!(hits("ärger", "ÄRGER Arger", false), [pair("arger", "ÄRGER"), pair("arger", "Arger")]);
+        assert_eq!(
+            hits("ärger", "ÄRGER Arger", false),
+            [pair("arger", "ÄRGER"), pair("arger", "Arger")]
+        );
         assert_eq!(hits("Verbindungen", "Verbindung", false), []);
-        assert_eq!(hits("Verbindungen", "Verbindung", true), [pair("verbindungen", "Verbindung")]);
+        assert_eq!(
+            hits("Verbindungen", "Verbindung", true),
+            [pair("verbindungen", "Verbindung")]
+        );
         assert_eq!(hits("повторные", "Повторных", false).len(), 1);
     }
 

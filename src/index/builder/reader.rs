@@ -54,7 +54,10 @@ impl Outcome {
             true => {
                 let parts = self.parts.into_iter();
                 let grams = parts.map(|(_, grams)| grams.sorted()).collect();
-                Content::Read(Arc::new(ReadContent { grams, words: self.words }))
+                Content::Read(Arc::new(ReadContent {
+                    grams,
+                    words: self.words,
+                }))
             }
             false => Content::Always(self.status),
         })

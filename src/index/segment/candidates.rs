@@ -43,10 +43,7 @@ impl Candidates {
     /// # Errors
     ///
     /// [`FormatError`] if the segment is damaged.
-    pub fn with_words(
-        segment: &Segment,
-        hits: &WordHits,
-    ) -> Result<Candidates, FormatError> {
+    pub fn with_words(segment: &Segment, hits: &WordHits) -> Result<Candidates, FormatError> {
         let count = segment.file_count();
         let mut files = RankSet::of_range(0..count, count);
         files.subtract(segment.word_ranks()?);

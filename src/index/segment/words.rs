@@ -57,7 +57,10 @@ impl WordHits {
     /// Returns the counts and the hits of a file. Returns `None` if it has none of the terms. Takes
     /// logarithmic time.
     pub fn get(&self, rank: u32) -> Option<(FileCounts, &[WordHit])> {
-        let at = self.files.binary_search_by_key(&rank, |file| file.rank).ok()?;
+        let at = self
+            .files
+            .binary_search_by_key(&rank, |file| file.rank)
+            .ok()?;
         let file = self.files.get(at)?;
         Some((file.counts, self.hits.get(file.hits.clone())?))
     }
@@ -169,7 +172,9 @@ impl Segment {
             let Some((_, first)) = of_file.first() else {
                 continue;
             };
-            let rank = self.word_files.get(view, list.first_file + first.file as usize)?;
+            let rank = self
+                .word_files
+                .get(view, list.first_file + first.file as usize)?;
             if rank == VACANT {
                 continue;
             }
@@ -177,11 +182,13 @@ impl Segment {
                 return Err(inconsistent("a word list has a file that does not exist"));
             }
             let start = found.hits.len();
-            found.hits.extend(of_file.iter().map(|(term, place)| WordHit {
-                term: *term,
-                count: place.count,
-                marks: place.marks,
-            }));
+            found
+                .hits
+                .extend(of_file.iter().map(|(term, place)| WordHit {
+                    term: *term,
+                    count: place.count,
+                    marks: place.marks,
+                }));
             found.files.push(WordFile {
                 rank,
                 counts: read_counts(bytes(head.counts_at(first.file))?)?,
@@ -214,7 +221,9 @@ impl Segment {
     /// [`FormatError`] if the segment is damaged.
     pub(crate) fn word_files(&self, group: usize) -> Result<Vec<u32>, FormatError> {
         let list = self.groups.get(group).map(|group| group.words);
-        let range = list.map_or(0..0, |list| list.first_file..list.first_file + list.files as usize);
+        let range = list.map_or(0..0, |list| {
+            list.first_file..list.first_file + list.files as usize
+        });
         let view = self.container.view();
         range.map(|n| self.word_files.get(view, n)).collect()
     }
@@ -230,7 +239,11 @@ impl Segment {
             }
             let list = self.word_list(n)?;
             let head = Head::read(list.get(..HEAD_BYTES).unwrap_or_default(), list.len())?;
-            if self.groups.get(n).is_some_and(|group| group.words.files != head.files) {
+            if self
+                .groups
+                .get(n)
+                .is_some_and(|group| group.words.files != head.files)
+            {
                 return Err(inconsistent("a word list has other files than its group"));
             }
             verify(&list)?;

@@ -18,8 +18,8 @@ use super::schema::{self, APPLICATION_ID, LAYOUT_VERSION};
 use super::write::{checksum, row_of};
 use crate::format::error::{FormatError, FormatErrorKind};
 use crate::format::manifest::{
-    BloomParts, EligibilityInput, FileRef, IgnoreRules, IndexState, InputStat, KeyParts, Manifest,
-    RuleSets, SegmentRef,
+    BloomParts, EligibilityInput, FileRef, IgnoreRules, InputStat, KeyParts, Manifest,
+    PublicationState, RuleSets, SegmentRef,
 };
 use crate::format::section::{FileKind, SectionWriter, Summary};
 use crate::format::segment::{
@@ -224,7 +224,7 @@ impl Reader<'_> {
         let manifest = Manifest {
             key,
             bloom,
-            state: IndexState {
+            state: PublicationState {
                 sequence: number(row, "sequence")?,
                 created_ms: row.get("created_at_ms")?,
                 updated_ms: row.get("last_updated_at_ms")?,
@@ -416,7 +416,8 @@ impl Reader<'_> {
             }
             groups.push(KeptGroup {
                 direct: numbers(row, 1)?.ok_or_else(|| wrong("a list of n-grams is cut short"))?,
-                word_files: numbers(row, 2)?.ok_or_else(|| wrong("a list of files is cut short"))?,
+                word_files: numbers(row, 2)?
+                    .ok_or_else(|| wrong("a list of files is cut short"))?,
                 blocks: Vec::new(),
             });
         }

@@ -154,7 +154,10 @@ pub fn each_german(name: &[u8], mut each: impl FnMut(Option<u32>, Range<usize>))
     each_part(&text, |part| {
         folded.clear();
         fold(&text[part.clone()], &mut folded);
-        each(german(&folded), if is_normal { part } else { 0..name.len() });
+        each(
+            german(&folded),
+            if is_normal { part } else { 0..name.len() },
+        );
     });
 }
 
@@ -251,7 +254,10 @@ fn strip_accents(text: &str, out: &mut Vec<u8>) {
         _ => out.extend_from_slice(char.encode_utf8(&mut buffer).as_bytes()),
     };
     let is_accent = |char: &char| matches!(char, '\u{300}'..='\u{36F}');
-    text.nfd().filter(|char| !is_accent(char)).nfc().for_each(&mut push);
+    text.nfd()
+        .filter(|char| !is_accent(char))
+        .nfc()
+        .for_each(&mut push);
 }
 
 /// Words that German texts have and others do not, apart from a few.

@@ -280,7 +280,19 @@ mod tests {
         let names: Vec<&str> = Names::of(text.as_bytes()).map(|name| &text[name]).collect();
         assert_eq!(
             names,
-            ["fn", "open", "x", "str", "重试", "延迟", "a", "b", "c", "d", "e\u{301}e"]
+            [
+                "fn",
+                "open",
+                "x",
+                "str",
+                "重试",
+                "延迟",
+                "a",
+                "b",
+                "c",
+                "d",
+                "e\u{301}e"
+            ]
         );
     }
 

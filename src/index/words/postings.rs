@@ -310,7 +310,11 @@ fn read_places(
                 .filter(|marks| *marks != Marks::default())
                 .ok_or_else(|| wrong("a term has marks that do not exist"))?,
         };
-        places.push(Posting { file, count: value >> 1, marks });
+        places.push(Posting {
+            file,
+            count: value >> 1,
+            marks,
+        });
     }
     Ok(())
 }
@@ -341,7 +345,10 @@ pub fn verify(list: &[u8]) -> Result<(), FormatError> {
             return Err(wrong("its bundles do not follow each other"));
         }
         end = bundle.at.end;
-        let mut reader = Reader::new(list.get(bundle.at.clone()).ok_or_else(short)?, "a word list");
+        let mut reader = Reader::new(
+            list.get(bundle.at.clone()).ok_or_else(short)?,
+            "a word list",
+        );
         let mut term = bundle.first;
         for nth in 0..bundle.terms {
             term = next_term(&mut reader, term, nth == 0)?;
@@ -357,7 +364,9 @@ pub fn verify(list: &[u8]) -> Result<(), FormatError> {
 }
 
 fn number_at(bytes: &[u8], at: usize) -> Result<u32, FormatError> {
-    let number = bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+    let number = bytes
+        .get(at..at + 4)
+        .and_then(|bytes| bytes.try_into().ok());
     number
         .map(u32::from_le_bytes)
         .ok_or_else(|| wrong("it ends too early"))
@@ -395,7 +404,10 @@ mod tests {
             let all: BTreeMap<u32, (u32, Marks)> = all
                 .into_iter()
                 .filter_map(|(key, count, kind, bits)| {
-                    Some((key * 0x0100_0001, (count, Marks::from_bits(kind | bits << 3)?)))
+                    Some((
+                        key * 0x0100_0001,
+                        (count, Marks::from_bits(kind | bits << 3)?),
+                    ))
                 })
                 .collect();
             let entry = |(key, (count, marks))| Entry { key, count, marks };

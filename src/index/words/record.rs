@@ -201,10 +201,18 @@ impl Counter {
         }
         let words = self.count_names(text);
         each_definition(path, text, stop, |key, marks| {
-            self.entries.push(Entry { key, count: 0, marks });
+            self.entries.push(Entry {
+                key,
+                count: 0,
+                marks,
+            });
         })?;
         each_of_file_name(path, |key, marks| {
-            self.entries.push(Entry { key, count: 0, marks });
+            self.entries.push(Entry {
+                key,
+                count: 0,
+                marks,
+            });
         });
         Some(WordRecord {
             entries: merged(&mut self.entries),
@@ -235,7 +243,11 @@ impl Counter {
         }
         own.text = self.text;
         own.seen = self.seen.len() as u32;
-        self.seen.push(Seen { known, count: 1, at });
+        self.seen.push(Seen {
+            known,
+            count: 1,
+            at,
+        });
         own.forms.len() + 1
     }
 
@@ -270,7 +282,11 @@ impl Counter {
             german |= known.german.map_or(0, |word| 1 << word);
             let forms = known.forms.start as usize..known.forms.end as usize;
             for &(key, marks) in self.forms.get(forms).unwrap_or_default() {
-                self.entries.push(Entry { key, count: seen.count, marks });
+                self.entries.push(Entry {
+                    key,
+                    count: seen.count,
+                    marks,
+                });
             }
         }
         if german.count_ones() >= GERMAN_WORDS {
@@ -345,7 +361,10 @@ pub fn count_keys(
 /// Returns true if a text has enough different frequent words of German. Takes linear time.
 pub fn is_german(text: &[u8]) -> bool {
     let words = Names::of(text).filter_map(|at| is_german_word(&text[at]));
-    words.fold(0u32, |words, word| words | 1 << word).count_ones() >= GERMAN_WORDS
+    words
+        .fold(0u32, |words, word| words | 1 << word)
+        .count_ones()
+        >= GERMAN_WORDS
 }
 
 fn join(entries: &mut HashMap<u32, Entry>, key: u32, count: u32, marks: Marks) {
@@ -416,7 +435,9 @@ fn define(line: &[u8], found: &Definition, add: &mut impl FnMut(u32, Marks)) {
 fn each_of_file_name(path: &str, mut add: impl FnMut(u32, Marks)) {
     let name = file_stem(path).as_bytes();
     for range in Names::of(name) {
-        each_form(&name[range], |form| add(form.key, Marks::IN_FILE_NAME.join_all()));
+        each_form(&name[range], |form| {
+            add(form.key, Marks::IN_FILE_NAME.join_all())
+        });
     }
 }
 
@@ -477,7 +498,9 @@ mod tests {
     use super::*;
 
     fn record(path: &str, text: &str) -> WordRecord {
-        Counter::default().count(path, text.as_bytes(), || false).unwrap()
+        Counter::default()
+            .count(path, text.as_bytes(), || false)
+            .unwrap()
     }
 
     /// Returns the entry of a word that is one part.
@@ -498,12 +521,25 @@ mod tests {
         let text = "fn retryDelay() {\n    retries(retry_delay);\n}\n";
         let record = record("net/backoff.rs", text);
         assert_eq!((record.words, record.lines), (6, 3));
-        assert_eq!((count(&record, "retrying"), count(&record, "delay")), (3, 2));
+        assert_eq!(
+            (count(&record, "retrying"), count(&record, "delay")),
+            (3, 2)
+        );
         assert_eq!(count(&record, "backoff"), 0);
         let whole = record.get(forms::whole(b"RetryDelay")).unwrap();
         assert_eq!((whole.count, whole.marks.kind()), (2, Some(Kind::Function)));
-        assert!(part(&record, "delay").unwrap().marks.has(Marks::IN_FUNCTION));
-        assert!(part(&record, "backoff").unwrap().marks.has(Marks::IN_FILE_NAME));
+        assert!(
+            part(&record, "delay")
+                .unwrap()
+                .marks
+                .has(Marks::IN_FUNCTION)
+        );
+        assert!(
+            part(&record, "backoff")
+                .unwrap()
+                .marks
+                .has(Marks::IN_FILE_NAME)
+        );
         let exact = |name: &[u8]| record.get(forms::defined(name)).is_some();
         assert!(exact(b"retryDelay") && !exact(b"retry_delay"));
     }
@@ -515,7 +551,12 @@ mod tests {
         assert!(!part(&both, "resume").unwrap().marks.has(Marks::ACCENTED));
         let accented = record("", "RÉSUMÉ");
         assert_eq!(count(&accented, "resume"), 1);
-        assert!(part(&accented, "resume").unwrap().marks.has(Marks::ACCENTED));
+        assert!(
+            part(&accented, "resume")
+                .unwrap()
+                .marks
+                .has(Marks::ACCENTED)
+        );
         // The mark belongs to the text: a path has none.
         let in_path = record("résumé", "");
         assert!(!part(&in_path, "resume").unwrap().marks.has(Marks::ACCENTED));
@@ -543,7 +584,8 @@ mod tests {
 
     #[test]
     fn german_texts_have_german_stems() {
-        let german = "Die Verbindungen werden geprüft und nicht geschlossen, wenn der Server antwortet.";
+        let german =
+            "Die Verbindungen werden geprüft und nicht geschlossen, wenn der Server antwortet.";
         let english = "die Verbindungen";
         let mut keys = Vec::new();
         each_german("Verbindung prüfen".as_bytes(), |key, _| keys.extend(key));
@@ -563,7 +605,13 @@ mod tests {
 
     #[test]
     fn a_counter_gives_the_same_for_each_text() {
-        let texts = ["fn a_b() { c }", "résumé c", "", "struct AB;\nimpl AB {}", "c c c"];
+        let texts = [
+            "fn a_b() { c }",
+            "résumé c",
+            "",
+            "struct AB;\nimpl AB {}",
+            "c c c",
+        ];
         let mut counter = Counter::default();
         for text in texts.iter().chain(&texts) {
             let counted = counter.count("x.rs", text.as_bytes(), || false);

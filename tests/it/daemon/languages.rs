@@ -19,7 +19,7 @@ use crate::support::Tree;
 const DEMAND: f64 = 0.8;
 
 #[derive(Deserialize)]
-struct Asked {
+struct RequestBody {
     question: String,
     file: String,
     lines: (u64, u64),
@@ -27,7 +27,7 @@ struct Asked {
 
 struct Set {
     tree: PathBuf,
-    questions: Vec<Asked>,
+    questions: Vec<RequestBody>,
 }
 
 fn set(language: &str) -> Set {
@@ -65,7 +65,7 @@ fn gain(answer: &Value, is_right: impl Fn(&Value) -> bool) -> f64 {
     rank.map_or(0.0, |rank| 1.0 / (rank as f64 + 2.0).log2())
 }
 
-fn is_in(result: &Value, asked: &Asked) -> bool {
+fn is_in(result: &Value, asked: &RequestBody) -> bool {
     let line = |name: &str| result[name].as_u64().unwrap();
     result["path"] == asked.file.as_str()
         && line("start_line") <= asked.lines.1
@@ -92,7 +92,10 @@ fn questions_in_other_languages_are_answered() {
             let place = gain(&answer, |result| is_in(result, asked));
             places += place;
             if place < 0.5 {
-                worst.push(format!("{place:.2} {}:{} {}", asked.file, asked.lines.0, asked.question));
+                worst.push(format!(
+                    "{place:.2} {}:{} {}",
+                    asked.file, asked.lines.0, asked.question
+                ));
             }
         }
         let count = questions.len() as f64;
