@@ -20,12 +20,12 @@ use std::time::{Duration, Instant};
 use forge_search::tool::config::{Config, IndexMode, IndexStorage};
 use forge_search::tool::daemon::client::{Caller, Connection};
 use forge_search::tool::daemon::handshake::Store;
-use forge_search::tool::daemon::request::{Asked, Request, SearchQuery, ToolCall};
+use forge_search::tool::daemon::request::{Request, RequestBody, SearchQuery, ToolCall};
 use forge_search::tool::daemon::server::{Server, Settings};
 use forge_search::tool::daemon::service::{Parts, Service};
 use forge_search::tool::daemon::socket::{Access, OwnSocket};
 use forge_search::tool::engines::Engines;
-use forge_search::tool::indexing::{CachePlaces, Indexes, Surroundings, wall_clock_ns};
+use forge_search::tool::indexing::{CachePlaces, Indexes, LiveEnvironment, wall_clock_ns};
 use forge_search::tool::sandbox::Sandbox;
 use forge_search::tool::search::{SearchTool, ToolContext};
 use forge_search::tool::search_files::FilesTool;
@@ -53,13 +53,16 @@ impl World {
         let indexes = Indexes::new(&config.search, &engines, &sandbox, None, &places).unwrap();
         let indexes = Arc::new(indexes);
         indexes
-            .live(&config.search, &Surroundings::new(sandbox.reach().clone()))
+            .live(
+                &config.search,
+                &LiveEnvironment::new(sandbox.reach().clone()),
+            )
             .unwrap();
         let began = Instant::now();
         while !indexes
             .live_report(&top)
             .unwrap()
-            .standing
+            .index_state
             .allows_exclusion()
         {
             assert!(began.elapsed() < LONG);
@@ -106,7 +109,7 @@ impl World {
 fn question(text: &str) -> Request {
     Request {
         id: None,
-        asked: Asked::Search(SearchQuery::new(text)),
+        body: RequestBody::Search(SearchQuery::new(text)),
     }
 }
 
@@ -114,7 +117,7 @@ fn call(pattern: &str) -> Request {
     let request = serde_json::json!({ "pattern": pattern });
     Request {
         id: None,
-        asked: Asked::Tool(ToolCall {
+        body: RequestBody::Tool(ToolCall {
             tool: "Search".to_string(),
             request: request.as_object().unwrap().clone(),
             max_output_bytes: None,

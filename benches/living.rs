@@ -26,10 +26,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use forge_search::index::watch::{Barrier, Ear, Heard, NativeWatchers, WatcherFactory};
+use forge_search::index::watch::{
+    Barrier, FsEvent, FsEventHandler, NativeWatchers, WatcherFactory,
+};
 use forge_search::tool::config::{Config, IndexMode};
 use forge_search::tool::engines::Engines;
-use forge_search::tool::indexing::{CachePlaces, Indexes, Report, Surroundings};
+use forge_search::tool::indexing::{CachePlaces, Indexes, LiveEnvironment, Report};
 use forge_search::tool::request::{Case, SearchRequest};
 use forge_search::tool::response::SearchResponse;
 use forge_search::tool::sandbox::Sandbox;
@@ -87,7 +89,7 @@ impl World {
         };
         let indexes = Indexes::new(&config.search, &engines, &sandbox, None, &places).unwrap();
         let indexes = Arc::new(indexes);
-        let around = Surroundings::new(sandbox.reach().clone());
+        let around = LiveEnvironment::new(sandbox.reach().clone());
         indexes.live(&config.search, &around).unwrap();
         World {
             plain: SearchTool::new(plain, engines.clone()),
@@ -103,7 +105,7 @@ impl World {
     }
 
     fn is_complete(&self) -> bool {
-        self.report().standing.allows_exclusion()
+        self.report().index_state.allows_exclusion()
     }
 
     /// Waits until `is_so` is true of the report. Returns the time that this took.
@@ -187,7 +189,7 @@ fn beside_a_build(top: &Path, cache: &Path) -> World {
 fn restart(top: &Path, cache: &Path) -> World {
     let start = Instant::now();
     let world = World::live(top, cache);
-    world.until(|report| report.standing.allows_exclusion());
+    world.until(|report| report.index_state.allows_exclusion());
     println!(
         "opened and compared with the tree: {:.2?}, {}",
         start.elapsed(),
@@ -222,10 +224,10 @@ fn quiet(world: &World) {
 /// Passes cookies to the barrier.
 struct Cookies(Arc<Barrier>);
 
-impl Ear for Cookies {
-    fn hear(&self, heard: Heard) {
-        if let Heard::Cookie(number) = heard {
-            self.0.heard(number);
+impl FsEventHandler for Cookies {
+    fn handle(&self, heard: FsEvent) {
+        if let FsEvent::Cookie(number) = heard {
+            self.0.cookie_arrived(number);
         }
     }
 }
@@ -330,7 +332,7 @@ fn switch(world: &World, files: &[PathBuf]) {
         (
             report.dirty,
             report.unread,
-            report.standing.allows_exclusion(),
+            report.index_state.allows_exclusion(),
         ) == (0, 0, true)
     };
     while !end(&world.report()) {

@@ -22,9 +22,9 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use forge_search::exec::collect::Limits;
 use forge_search::exec::eligible::{EligibleFile, ListSource};
 use forge_search::exec::query::{Query, QueryOptions, Report};
-use forge_search::exec::schedule::{self, Abandoned, RunOptions};
+use forge_search::exec::schedule::{self, AbandonedWorkers, RunOptions};
 use forge_search::exec::stop::{CancelHandle, Deadline, SystemClock};
-use forge_search::index::beneath::RootDir;
+use forge_search::index::root_dir::RootDir;
 use forge_search::index::walk::{FoundFile, Place};
 use forge_search::tool::config::Config;
 use forge_search::tool::engines::Engines;
@@ -160,7 +160,7 @@ fn small_searches(criterion: &mut Criterion) {
                     threads,
                     deadline: Deadline::after(Duration::from_secs(60), Arc::new(SystemClock)),
                     cancel: CancelHandle::new(),
-                    abandoned: Abandoned::default(),
+                    abandoned: AbandonedWorkers::default(),
                 };
                 let prepared = engine.prepare(Arc::new(query)).unwrap();
                 let mut drop_part = |part| {

@@ -20,7 +20,7 @@ use forge_search::exec::stop::CancelHandle;
 use forge_search::tool::config::{Config, IndexMode, IndexStorage};
 use forge_search::tool::engines::Engines;
 use forge_search::tool::error::ToolError;
-use forge_search::tool::indexing::{CachePlaces, Indexes, Surroundings};
+use forge_search::tool::indexing::{CachePlaces, Indexes, LiveEnvironment};
 use forge_search::tool::sandbox::Sandbox;
 use forge_search::tool::search::{SearchTool, ToolContext};
 use serde_json::{Value, json};
@@ -76,7 +76,10 @@ impl Search {
         };
         let indexes = Indexes::new(&config.search, &engines, &sandbox, None, &places).map(Arc::new);
         if let Some(indexes) = &indexes {
-            indexes.live(&config.search, &Surroundings::new(sandbox.reach().clone()))?;
+            indexes.live(
+                &config.search,
+                &LiveEnvironment::new(sandbox.reach().clone()),
+            )?;
         }
         let tool = SearchTool::new(config.search, engines).with_indexes(indexes);
         Ok(Search {

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use forge_search::tool::config::{Config, IndexMode, IndexStorage};
 use forge_search::tool::engines::Engines;
-use forge_search::tool::indexing::{CachePlaces, Indexes, Surroundings};
+use forge_search::tool::indexing::{CachePlaces, Indexes, LiveEnvironment};
 use forge_search::tool::request::SearchRequest;
 use forge_search::tool::response::SearchResponse;
 use forge_search::tool::sandbox::Sandbox;
@@ -45,7 +45,10 @@ fn set_up(tree: &Path) -> Result<Setup, Box<dyn Error>> {
     let indexes = Indexes::new(&config.search, &engines, &sandbox, None, &places)
         .map(Arc::new)
         .ok_or("index_mode is not off")?;
-    indexes.live(&config.search, &Surroundings::new(sandbox.reach().clone()))?;
+    indexes.live(
+        &config.search,
+        &LiveEnvironment::new(sandbox.reach().clone()),
+    )?;
     let tool = SearchTool::new(config.search, engines).with_indexes(Some(indexes.clone()));
     Ok(Setup {
         tool: Arc::new(tool),

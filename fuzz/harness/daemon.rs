@@ -8,7 +8,7 @@ use forge_search::tool::daemon::frame::{Decoder, FrameError, encode};
 use forge_search::tool::daemon::handshake::{
     PROTOCOL_VERSIONS, Store, check as check_welcome, receive,
 };
-use forge_search::tool::daemon::request::{Refused, Request};
+use forge_search::tool::daemon::request::{Request, RequestError};
 
 /// The maximal length of a frame, in bytes.
 const CAP: usize = 4_096;
@@ -87,7 +87,7 @@ fn message(payload: &[u8]) {
     }
 }
 
-fn check(refused: &Refused) {
+fn check(refused: &RequestError) {
     let length = refused.message.len();
     assert!(
         length > 0 && length < WORDS,

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use forge_search::tool::config::{ExecutorConfig, ScopeConfig, ScopeKind};
 use forge_search::tool::executor::Executor;
 use forge_search::tool::executor::failure::Reason;
-use forge_search::tool::executor::host::Done;
+use forge_search::tool::executor::host::HostResult;
 use forge_search::tool::executor::lease::{Lease, SecretKey};
 use forge_search::tool::executor::worker::Job;
 
@@ -34,7 +34,7 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
         primary_key: None,
     };
     config.scopes.insert("s".to_string(), scope);
-    let host = |_: &Job| -> Result<Done, Reason> { Err(Reason::WorkerAbsent) };
+    let host = |_: &Job| -> Result<HostResult, Reason> { Err(Reason::WorkerAbsent) };
     let now = "2026-01-01T12:00:00Z".parse().expect("it is a time");
     let executor = Executor::new(&config, PathBuf::from("/nowhere/results.db"), host)
         .expect("the key is one")

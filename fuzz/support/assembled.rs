@@ -13,14 +13,14 @@ use forge_search::exec::matcher::LineMatcher;
 use forge_search::exec::query::{CaseMode, Fold, Query, QueryOptions};
 use forge_search::exec::stop::Stop;
 use forge_search::format::segment::StampRecord;
-use forge_search::index::beneath::RootDir;
 use forge_search::index::bloom::BloomParams;
 use forge_search::index::builder::{
-    BuildError, BuildHost, BuildOptions, Built, FileReader, Progress, assemble,
+    BuildError, BuildHost, BuildOptions, BuiltSegment, FileReader, Progress, assemble,
 };
 use forge_search::index::casefold::Casefold;
 use forge_search::index::enumerate::{DirEntry, Enumeration, FileEntry, SideEntry};
 use forge_search::index::plan::{Strategy, SupersetSafe};
+use forge_search::index::root_dir::RootDir;
 use forge_search::index::stamp::Stamp;
 use forge_search::index::walk::{Place, RuleSets};
 
@@ -51,7 +51,7 @@ pub(crate) fn assemble_to(
     texts: &Texts,
     casefold: Casefold,
     out: &mut dyn Write,
-) -> Result<Built, BuildError> {
+) -> Result<BuiltSegment, BuildError> {
     let mut tree = Enumeration::default();
     for (path, parent, ranks) in &texts.dirs {
         tree.dirs.push(DirEntry {

@@ -2,7 +2,7 @@
 //!
 //! Turns a snapshot into an ordered [`FileSource`]: restricts it to the requested subtree and
 //! globs, and intersects sets of ranks to find the candidates. Other eligible files are skipped,
-//! after a look at each where [`Look`] demands one. `comparing` compares directories with the tree
+//! after a look at each where [`ChangeCheck`] demands one. `comparing` compares directories with the tree
 //! while files are handed out.
 //!
 //! The catalog can't answer every request. The caller checks that it can before it makes a source.
@@ -13,23 +13,23 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use self::comparing::{CatchUp, Comparison, Refusal};
-use self::eligible::{Beside, OfCatalog, beside, larger};
+use self::eligible::{CatalogPart, ExtraFile, extra_files, larger};
 use self::units::Cutter;
 use crate::exec::allowance::Allowance;
-use crate::exec::eligible::{EligibleFile, FileSource, Globs, Item, Within};
+use crate::exec::eligible::{CandidateSpans, EligibleFile, FileSource, Globs, Item};
 use crate::exec::stop::Stop;
 use crate::format::error::FormatError;
 use crate::format::segment::FileRecord;
-use crate::index::beneath::RootDir;
 use crate::index::plan::SupersetSafe;
 use crate::index::ranks::RankSet;
+use crate::index::root_dir::RootDir;
 use crate::index::segment::candidates::Candidates;
 use crate::index::snapshot::Snapshot;
 use crate::index::stamp::Stamp;
 use crate::index::walk::{FoundFile, Place, RuleSets, join};
 
 /// Sizes of the first unit of a source and of the largest, in candidates. Units grow, so that
-/// searches that end early do little work ahead. With [`Look::All`] all eligible files count, and
+/// searches that end early do little work ahead. With [`ChangeCheck::All`] all eligible files count, and
 /// directories that are compared along the way count, too.
 const FIRST_UNIT: u64 = 32;
 const LARGEST_UNIT: u64 = 512;
@@ -61,7 +61,7 @@ pub struct Scope {
 
 /// Which of the files to skip are checked for changes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum ChangeCheck {
     /// No file: every change is noticed already, for example by a watcher.
     None,
     /// Files with several hard links: a change through another link may not be noticed.
@@ -79,8 +79,8 @@ pub struct CatalogSource {
     eligible: Option<Arc<RankSet>>,
     candidates: Candidates,
     /// Eligible files that the catalog lacks, in the order of their places.
-    beside: Vec<Beside>,
-    look: Look,
+    extra_files: Vec<ExtraFile>,
+    look: ChangeCheck,
     /// Whether an eligible file lies deeper than `max_depth`.
     is_cut: bool,
     /// The sizes of the first unit and of the largest.
@@ -125,7 +125,7 @@ impl CatalogSource {
         scope: Scope,
         globs: Globs,
         plan: &SupersetSafe,
-        look: Look,
+        look: ChangeCheck,
     ) -> Result<Option<CatalogSource>, FormatError> {
         let segment = snapshot.segment();
         let overlay = snapshot.overlay();
@@ -142,7 +142,7 @@ impl CatalogSource {
             Some(number) => {
                 let dir = segment.dir(number)?;
                 let ranks = dir.first_rank..dir.end_rank;
-                let of_catalog = OfCatalog {
+                let of_catalog = CatalogPart {
                     snapshot: &snapshot,
                     globs: &globs,
                     number,
@@ -159,14 +159,14 @@ impl CatalogSource {
             let large = snapshot.set(&name, || larger(segment, scope.max_file_size))?;
             candidates.include(&large);
         }
-        let (beside, deep_extras) = beside(&snapshot, &scope, &globs, plan, look)?;
+        let (extra_files, deep_extras) = extra_files(&snapshot, &scope, &globs, plan, look)?;
         Ok(Some(CatalogSource {
             snapshot,
             scope,
             ranks,
             eligible,
             candidates,
-            beside,
+            extra_files,
             look,
             is_cut: deep_files || deep_extras,
             unit_sizes: (FIRST_UNIT, LARGEST_UNIT),
@@ -194,7 +194,7 @@ impl CatalogSource {
         allowance: Arc<Allowance>,
         catch_up: CatchUp,
     ) -> Result<Option<CatalogSource>, FormatError> {
-        let made = CatalogSource::new(snapshot, scope, globs.clone(), plan, Look::All)?;
+        let made = CatalogSource::new(snapshot, scope, globs.clone(), plan, ChangeCheck::All)?;
         let Some(mut source) = made else {
             return Ok(None);
         };
@@ -214,9 +214,9 @@ impl CatalogSource {
     }
 
     /// Returns the snapshot, if its records of all files are valid at the time of the request.
-    /// Under [`Look::All`] some of them may be outdated.
+    /// Under [`ChangeCheck::All`] some of them may be outdated.
     pub fn pinned(&self) -> Option<&Arc<Snapshot>> {
-        (self.look != Look::All).then_some(&self.snapshot)
+        (self.look != ChangeCheck::All).then_some(&self.snapshot)
     }
 
     /// Returns true if an eligible file lies deeper than `max_depth`.
@@ -269,17 +269,20 @@ impl CatalogSource {
     }
 
     /// Returns the files of a unit that the catalog lacks.
-    fn beside(&self, unit: &Range<u32>) -> &[Beside] {
-        let before = |rank: u32| self.beside.partition_point(|own| own.before_rank < rank);
+    fn extra_files(&self, unit: &Range<u32>) -> &[ExtraFile] {
+        let before = |rank: u32| {
+            self.extra_files
+                .partition_point(|own| own.before_rank < rank)
+        };
         let start = match unit.start == self.ranks.start {
             true => 0,
             false => before(unit.start),
         };
         let end = match unit.end == self.ranks.end {
-            true => self.beside.len(),
+            true => self.extra_files.len(),
             false => before(unit.end),
         };
-        self.beside.get(start..end).unwrap_or_default()
+        self.extra_files.get(start..end).unwrap_or_default()
     }
 
     /// Splits the range into units. Each has as many files and directories to look at as the one
@@ -287,21 +290,23 @@ impl CatalogSource {
     fn units(&self) -> Vec<Range<u32>> {
         let (first, largest) = self.unit_sizes;
         let mut cutter = Cutter::new(self.ranks.start, first, largest);
-        let mut beside = self.beside.iter().filter(|own| own.wanted).peekable();
+        let mut extra_files = self.extra_files.iter().filter(|own| own.wanted).peekable();
         let comparison = self.comparison.iter();
         let mut dirs = comparison.flat_map(Comparison::first_ranks).peekable();
         let mut cut = |rank: u32| {
             while let Some(first_rank) = dirs.next_if(|first_rank| *first_rank <= rank) {
                 cutter.dir(first_rank);
             }
-            while beside.next_if(|own| own.before_rank <= rank).is_some() {
+            while extra_files.next_if(|own| own.before_rank <= rank).is_some() {
                 cutter.extra();
             }
             cutter.file(rank);
         };
         match self.look {
-            Look::All => self.all(self.ranks.clone()).for_each(&mut cut),
-            Look::None | Look::Linked => self.wanted(self.ranks.clone()).for_each(&mut cut),
+            ChangeCheck::All => self.all(self.ranks.clone()).for_each(&mut cut),
+            ChangeCheck::None | ChangeCheck::Linked => {
+                self.wanted(self.ranks.clone()).for_each(&mut cut)
+            }
         }
         dirs.for_each(|first_rank| cutter.dir(first_rank));
         cutter.end(self.ranks.end)
@@ -348,12 +353,12 @@ impl CatalogSource {
         // The number of files that the catalog lacks and that were skipped since the last one that
         // was not.
         let mut passed = 0;
-        let mut beside = self.beside(&unit).iter().peekable();
+        let mut extra_files = self.extra_files(&unit).iter().peekable();
         let is_pinned = self.pinned().is_some();
         let mut add = |found: FoundFile,
                        passed_before: u64,
                        stamp: Option<Stamp>,
-                       within: Option<Box<Within>>| {
+                       within: Option<Box<CandidateSpans>>| {
             items.push(Item::File(EligibleFile {
                 found,
                 passed_before,
@@ -364,7 +369,7 @@ impl CatalogSource {
             }));
         };
         for rank in chosen {
-            while let Some(own) = beside.next_if(|own| own.before_rank <= rank) {
+            while let Some(own) = extra_files.next_if(|own| own.before_rank <= rank) {
                 if !own.wanted {
                     passed += 1;
                     continue;
@@ -389,7 +394,7 @@ impl CatalogSource {
             add(found, self.count(next..rank) + passed, stamp, within);
             (next, passed) = (rank + 1, 0);
         }
-        for own in beside {
+        for own in extra_files {
             if !own.wanted {
                 passed += 1;
                 continue;
@@ -412,7 +417,11 @@ impl CatalogSource {
 
     /// Returns the parts of a file in which matches can be, if reading them first promises to be
     /// less work than reading the whole file.
-    fn within(&self, rank: u32, file: &FileRecord) -> Result<Option<Box<Within>>, FormatError> {
+    fn within(
+        &self,
+        rank: u32,
+        file: &FileRecord,
+    ) -> Result<Option<Box<CandidateSpans>>, FormatError> {
         // A changed file is searched although it is not a candidate. Its parts are unknown.
         if !self.candidates.files().contains(rank) {
             return Ok(None);
@@ -424,15 +433,15 @@ impl CatalogSource {
         };
         Ok(spans.filter(worth).map(|spans| {
             // The search opens the file anyway, and then knows its state.
-            let stamp = (self.look != Look::None).then(|| Stamp::from_record(file.stamp));
-            Box::new(Within::new(spans, stamp))
+            let stamp = (self.look != ChangeCheck::None).then(|| Stamp::from_record(file.stamp));
+            Box::new(CandidateSpans::new(spans, stamp))
         }))
     }
 
     /// Returns the files of a unit to check before they are skipped, by directory.
     fn passed_over(&self, unit: Range<u32>) -> Result<BTreeMap<u32, Vec<u32>>, FormatError> {
         let mut by_dir: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        if self.look == Look::None {
+        if self.look == ChangeCheck::None {
             return Ok(by_dir);
         }
         let segment = self.snapshot.segment();
@@ -443,7 +452,7 @@ impl CatalogSource {
             }
             Ok(())
         };
-        if self.look == Look::All {
+        if self.look == ChangeCheck::All {
             self.all(unit).try_for_each(&mut add)?;
         } else {
             let is_eligible =
@@ -485,8 +494,8 @@ impl FileSource for CatalogSource {
         let mut items = Vec::new();
         for unit in units {
             // A unit without files to look at is only counted.
-            let only_passed = self.look == Look::None
-                && self.beside(&unit).is_empty()
+            let only_passed = self.look == ChangeCheck::None
+                && self.extra_files(&unit).is_empty()
                 && self.wanted(unit.clone()).next().is_none();
             items.push(match only_passed {
                 true => Item::Passed(self.count(unit)),

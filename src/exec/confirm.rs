@@ -46,7 +46,7 @@ impl Lines for WorkerMatcher {
 
 /// The lines of a file to look at.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Wanted<'a> {
+pub(crate) enum LineSelection<'a> {
     /// All lines.
     All,
     /// The lines that were reported to match.
@@ -215,13 +215,13 @@ impl Matcher for ReportedLines<'_> {
 #[derive(Debug)]
 pub(crate) struct ApproximateLines<'a> {
     text: &'a [u8],
-    matches: Vec<Placed>,
+    matches: Vec<PlacedMatch>,
     next: Cell<usize>,
     stop: &'a Stop,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Placed {
+struct PlacedMatch {
     line: u64,
     line_start: usize,
     start: usize,
@@ -238,14 +238,14 @@ impl<'a> ApproximateLines<'a> {
         stop: &'a Stop,
     ) -> ApproximateLines<'a> {
         let starts = LineStarts::new(text);
-        let mut matches: Vec<Placed> = Vec::with_capacity(reported.len());
+        let mut matches: Vec<PlacedMatch> = Vec::with_capacity(reported.len());
         for report in reported {
             let line_start = starts.seek(report.line);
             let line = without_terminator(starts.line_at(line_start));
             let end = report.start.saturating_add(report.text.len());
             let true_to_text = line_start <= report.start
                 && text.get(report.start..end) == Some(report.text.as_slice());
-            let placed = Placed {
+            let placed = PlacedMatch {
                 line: report.line,
                 line_start,
                 start: report.start.saturating_sub(line_start),
@@ -266,7 +266,7 @@ impl<'a> ApproximateLines<'a> {
         }
     }
 
-    fn on_line(&self, number: u64) -> Option<Placed> {
+    fn on_line(&self, number: u64) -> Option<PlacedMatch> {
         let at = self
             .matches
             .binary_search_by_key(&number, |placed| placed.line)
@@ -327,7 +327,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::exec::embedded::{Asked, FileSearcher};
+    use crate::exec::embedded::{FileSearch, FileSearcher};
     use crate::exec::matcher::LineMatcher;
     use crate::exec::query::{CaseMode, Query, QueryOptions};
 
@@ -343,10 +343,10 @@ mod tests {
         Query::new(&[pattern], &options).unwrap()
     }
 
-    fn asked(wanted: Wanted<'_>) -> Asked<'_> {
-        Asked {
+    fn asked(wanted: LineSelection<'_>) -> FileSearch<'_> {
+        FileSearch {
             wanted,
-            ..Asked::all()
+            ..FileSearch::all()
         }
     }
 
@@ -380,7 +380,7 @@ mod tests {
                 lines.retain(|&line| line <= cut);
             }
             let reported = Reported { lines, and_rest: cut.is_some() };
-            let some = searcher(&query).search_text(&bytes, asked(Wanted::Reported(&reported)));
+            let some = searcher(&query).search_text(&bytes, asked(LineSelection::Reported(&reported)));
             prop_assert_eq!(some, whole);
         }
     }
@@ -392,7 +392,7 @@ mod tests {
             lines: vec![2, 3, 9],
             and_rest: false,
         };
-        let wanted = Wanted::Reported(&reported);
+        let wanted = LineSelection::Reported(&reported);
         let outcome = searcher(&query).search_text(b"a\na\nb\na\n", asked(wanted));
         let lines: Vec<u64> = outcome.lines.iter().map(|line| line.number).collect();
         assert_eq!(lines, [2]);
@@ -409,7 +409,8 @@ mod tests {
         };
         let query = query("hallo", 0, 1, 10, 10);
         let outcome = |reported: &[Approximate]| {
-            let outcome = searcher(&query).search_text(text, asked(Wanted::Approximate(reported)));
+            let outcome =
+                searcher(&query).search_text(text, asked(LineSelection::Approximate(reported)));
             let shown = outcome.lines.iter().map(|line| match line.spans.first() {
                 Some(span) => {
                     let text = String::from_utf8_lossy(&line.text[span.start..span.end]);

@@ -15,7 +15,7 @@ use grep_matcher::{Captures, Matcher};
 use grep_regex::RegexMatcher;
 
 use crate::exec::exit::Exit;
-use crate::exec::process::{self, Interruption, Invocation, Until, arguments};
+use crate::exec::process::{self, Interruption, Invocation, StopConditions, arguments};
 use crate::exec::stop::{Clock, Deadline, Stop};
 
 /// The longest time that `--version` may take.
@@ -133,7 +133,7 @@ pub struct Detected {
 
 /// Why a program can't be used. Each message says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unusable {
+pub enum DetectError {
     /// No file of this name was found.
     #[error("{program} was not found {place}; install {tool} {} or later, or configure the path of its program", tool.oldest())]
     Missing {
@@ -222,19 +222,19 @@ impl SearchPath<'_> {
 ///
 /// # Errors
 ///
-/// [`Unusable`] if the program is missing, can't be run, is too slow, is another program, or is too
+/// [`DetectError`] if the program is missing, can't be run, is too slow, is another program, or is too
 /// old.
 pub fn detect(
     tool: Tool,
     configured: &Path,
     search: SearchPath<'_>,
     clock: Arc<dyn Clock>,
-) -> Result<Detected, Unusable> {
+) -> Result<Detected, DetectError> {
     let path = find(tool, configured, search)?;
     let deadline = Deadline::after(VERSION_TIMEOUT, clock);
     let (line, exit) = first_line(tool, &path, &deadline)?;
     if exit != Exit::Code(0) {
-        return Err(Unusable::Broken {
+        return Err(DetectError::Broken {
             tool,
             path,
             reason: format!("it ended with {exit}"),
@@ -242,10 +242,10 @@ pub fn detect(
     }
     let Some(version) = tool.parse(&line) else {
         let said = line.chars().take(80).collect();
-        return Err(Unusable::NotRecognised { tool, path, said });
+        return Err(DetectError::NotRecognised { tool, path, said });
     };
     if version < tool.oldest() {
-        return Err(Unusable::TooOld {
+        return Err(DetectError::TooOld {
             tool,
             path,
             found: version,
@@ -259,8 +259,8 @@ pub fn detect(
 }
 
 /// Resolves a configured name or path to an executable file.
-fn find(tool: Tool, configured: &Path, search: SearchPath<'_>) -> Result<PathBuf, Unusable> {
-    let missing = |place| Unusable::Missing {
+fn find(tool: Tool, configured: &Path, search: SearchPath<'_>) -> Result<PathBuf, DetectError> {
+    let missing = |place| DetectError::Missing {
         tool,
         program: configured.display().to_string(),
         place,
@@ -271,7 +271,7 @@ fn find(tool: Tool, configured: &Path, search: SearchPath<'_>) -> Result<PathBuf
             return Err(missing("at that place"));
         }
         if !is_executable(&path) {
-            return Err(Unusable::NotExecutable { tool, path });
+            return Err(DetectError::NotExecutable { tool, path });
         }
         return Ok(path);
     }
@@ -291,7 +291,7 @@ fn find(tool: Tool, configured: &Path, search: SearchPath<'_>) -> Result<PathBuf
         }
     }
     match unusable {
-        Some(path) => Err(Unusable::NotExecutable { tool, path }),
+        Some(path) => Err(DetectError::NotExecutable { tool, path }),
         None => Err(missing("on the search path")),
     }
 }
@@ -307,15 +307,15 @@ fn is_executable(path: &Path) -> bool {
 }
 
 /// Runs the program with `--version` and returns the first line of its output.
-fn first_line(tool: Tool, path: &Path, deadline: &Deadline) -> Result<(String, Exit), Unusable> {
-    let broken = |reason: String| Unusable::Broken {
+fn first_line(tool: Tool, path: &Path, deadline: &Deadline) -> Result<(String, Exit), DetectError> {
+    let broken = |reason: String| DetectError::Broken {
         tool,
         path: path.to_path_buf(),
         reason,
     };
     let args = arguments(["--version"]);
     let invocation = Invocation::new(path, &args);
-    let until = Until {
+    let until = StopConditions {
         stop: &Stop::new(),
         deadline: Some(deadline),
     };
@@ -327,7 +327,7 @@ fn first_line(tool: Tool, path: &Path, deadline: &Deadline) -> Result<(String, E
     })
     .map_err(|error| broken(error.to_string()))?;
     if ended.interrupted == Some(Interruption::TimedOut) {
-        return Err(Unusable::TimedOut {
+        return Err(DetectError::TimedOut {
             tool,
             path: path.to_path_buf(),
         });
@@ -356,7 +356,7 @@ mod tests {
         dir
     }
 
-    fn on_path(tool: Tool, path: &OsStr) -> Result<Detected, Unusable> {
+    fn on_path(tool: Tool, path: &OsStr) -> Result<Detected, DetectError> {
         let search = SearchPath {
             path: Some(path),
             working_dir: Path::new("/"),
@@ -369,7 +369,7 @@ mod tests {
         )
     }
 
-    fn said(tool: Tool, script: &str) -> Result<Version, Unusable> {
+    fn run_version(tool: Tool, script: &str) -> Result<Version, DetectError> {
         let dir = program(tool.program(), script);
         on_path(tool, dir.path().as_os_str()).map(|detected| detected.version)
     }
@@ -387,7 +387,7 @@ mod tests {
             (Ugrep, "ugrep 3.0.0", (3, 0, 0)),
         ] {
             let (major, minor, patch) = version;
-            let found = said(tool, &format!("echo '{line}'; echo 'ripgrep 1.0.0'"));
+            let found = run_version(tool, &format!("echo '{line}'; echo 'ripgrep 1.0.0'"));
             assert_eq!(found, Ok(Version::new(major, minor, patch)), "{line}");
         }
     }
@@ -399,8 +399,8 @@ mod tests {
             (Tool::Ripgrep, "ripgrep 9.0.0"),
             (Tool::Ugrep, "ugrep 2.13.0"),
         ] {
-            let error = said(tool, &format!("echo '{line}'")).unwrap_err();
-            assert!(matches!(error, Unusable::TooOld { .. }), "{error:?}");
+            let error = run_version(tool, &format!("echo '{line}'")).unwrap_err();
+            assert!(matches!(error, DetectError::TooOld { .. }), "{error:?}");
             let message = error.to_string();
             let oldest = tool.oldest().to_string();
             assert!(
@@ -424,9 +424,9 @@ mod tests {
             "true",
             "head -c 1000000 /dev/zero",
         ] {
-            let error = said(Tool::Ripgrep, script).unwrap_err();
+            let error = run_version(Tool::Ripgrep, script).unwrap_err();
             assert!(
-                matches!(error, Unusable::NotRecognised { .. }),
+                matches!(error, DetectError::NotRecognised { .. }),
                 "{script}: {error:?}"
             );
         }
@@ -438,16 +438,16 @@ mod tests {
             ("echo 'ripgrep 13.0.0'; exit 2", "exit code 2"),
             ("echo 'ripgrep 13.0.0'; kill -ABRT $$", "signal 6"),
         ] {
-            let error = said(Tool::Ripgrep, script).unwrap_err();
-            assert!(matches!(error, Unusable::Broken { .. }), "{error:?}");
+            let error = run_version(Tool::Ripgrep, script).unwrap_err();
+            assert!(matches!(error, DetectError::Broken { .. }), "{error:?}");
             assert!(error.to_string().contains(word), "{error}");
         }
     }
 
     #[test]
     fn a_program_that_hangs_is_given_up() {
-        let error = said(Tool::Ugrep, "echo 'ugrep 7.0.0'; sleep 1000").unwrap_err();
-        assert!(matches!(error, Unusable::TimedOut { .. }), "{error:?}");
+        let error = run_version(Tool::Ugrep, "echo 'ugrep 7.0.0'; sleep 1000").unwrap_err();
+        assert!(matches!(error, DetectError::TimedOut { .. }), "{error:?}");
     }
 
     #[test]
@@ -465,18 +465,18 @@ mod tests {
         let some = std::env::join_paths([empty.path(), bad.path()]).unwrap();
         assert!(matches!(
             on_path(Tool::Ripgrep, &some),
-            Err(Unusable::NotExecutable { .. })
+            Err(DetectError::NotExecutable { .. })
         ));
         let error = on_path(Tool::Ripgrep, empty.path().as_os_str()).unwrap_err();
         assert!(
-            matches!(error, Unusable::Missing { .. }) && error.to_string().contains("install"),
+            matches!(error, DetectError::Missing { .. }) && error.to_string().contains("install"),
             "{error}"
         );
         // The meaning of these entries depends on the working directory of this process.
         for relative in ["", ".", ":", "bin"] {
             assert!(matches!(
                 on_path(Tool::Ripgrep, OsStr::new(relative)),
-                Err(Unusable::Missing { .. })
+                Err(DetectError::Missing { .. })
             ));
         }
 
@@ -494,11 +494,14 @@ mod tests {
             absolute
         );
         assert!(detect_at("./rg").is_ok());
-        assert!(matches!(detect_at("rg"), Err(Unusable::Missing { .. })));
-        assert!(matches!(detect_at("./none"), Err(Unusable::Missing { .. })));
+        assert!(matches!(detect_at("rg"), Err(DetectError::Missing { .. })));
+        assert!(matches!(
+            detect_at("./none"),
+            Err(DetectError::Missing { .. })
+        ));
         assert!(matches!(
             detect_at("/"),
-            Err(Unusable::NotExecutable { .. })
+            Err(DetectError::NotExecutable { .. })
         ));
     }
 }

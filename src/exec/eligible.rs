@@ -21,7 +21,7 @@ use ignore::types::Types;
 use crate::exec::event::FileError;
 use crate::exec::reach::{Reach, Resolved};
 use crate::exec::stop::Stop;
-use crate::index::beneath::EntryMeta;
+use crate::index::root_dir::EntryMeta;
 use crate::index::stamp::Stamp;
 use crate::index::walk::{DirNode, Entry, FoundFile, Place, TraversalOptions, Walk};
 
@@ -39,7 +39,7 @@ pub struct EligibleFile {
     /// The state in which the source recorded the file, if known.
     pub stamp: Option<Stamp>,
     /// The parts of the file that can contain matches, if known.
-    pub(crate) within: Option<Box<Within>>,
+    pub(crate) within: Option<Box<CandidateSpans>>,
     /// The index of the searched path that contains the file, from 0.
     pub target: usize,
     /// Whether the request names this file itself.
@@ -70,17 +70,17 @@ impl EligibleFile {
 
 /// The parts of a file outside of which no line matches the query.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Within {
+pub(crate) struct CandidateSpans {
     spans: Vec<Range<u64>>,
     stamp: Option<Stamp>,
 }
 
-impl Within {
+impl CandidateSpans {
     /// Records the parts in which lines may match: ranges of bytes, of whole lines, in ascending
     /// order. `stamp` is the state of the file for which this holds. `None` if the user guarantees
     /// that the file does not change.
-    pub(crate) fn new(spans: Vec<Range<u64>>, stamp: Option<Stamp>) -> Within {
-        Within { spans, stamp }
+    pub(crate) fn new(spans: Vec<Range<u64>>, stamp: Option<Stamp>) -> CandidateSpans {
+        CandidateSpans { spans, stamp }
     }
 
     /// Returns the parts in which lines may match.

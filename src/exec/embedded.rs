@@ -13,15 +13,15 @@ use encoding_rs_io::DecodeReaderBytesBuilder;
 use grep_matcher::{Match, Matcher, NoCaptures};
 use grep_searcher::{BinaryDetection, MmapChoice, Searcher, SearcherBuilder};
 
-use crate::exec::confirm::{ApproximateLines, Lines, ReportedLines, Wanted};
-use crate::exec::eligible::{EligibleFile, Within};
+use crate::exec::confirm::{ApproximateLines, LineSelection, Lines, ReportedLines};
+use crate::exec::eligible::{CandidateSpans, EligibleFile};
 use crate::exec::engine::{
     Batching, Capabilities, Engine, EngineError, EngineId, Prepared, Worker,
 };
 use crate::exec::event::{BinaryCut, FileOutcome, Line, LineSpans};
 use crate::exec::line_sink::{FirstMatch, LineSink, LineTaker};
 use crate::exec::matcher::{LineMatcher, Stopped, WorkerMatcher};
-use crate::exec::probe::{self, PROBE_FROM, lengthen};
+use crate::exec::prefilter::{self, PROBE_FROM, lengthen};
 use crate::exec::query::{BinaryRule, Query, Spans};
 use crate::exec::stop::Stop;
 use crate::index::text::{self, Region, RegionOptions, RegionReader};
@@ -104,18 +104,18 @@ pub struct FileSearcher {
 
 /// The options for searching one file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct FileSearch<'a> {
     /// The lines to look at.
-    pub(crate) wanted: Wanted<'a>,
+    pub(crate) wanted: LineSelection<'a>,
     /// Whether the request names this file. A named file is searched although it is binary.
     pub(crate) is_named: bool,
 }
 
-impl Asked<'_> {
+impl FileSearch<'_> {
     /// Returns the options for all lines of a file that a walk found.
-    pub(crate) fn all() -> Asked<'static> {
-        Asked {
-            wanted: Wanted::All,
+    pub(crate) fn all() -> FileSearch<'static> {
+        FileSearch {
+            wanted: LineSelection::All,
             is_named: false,
         }
     }
@@ -149,17 +149,21 @@ impl FileSearcher {
 
     /// Searches one file. The outcome depends only on the file and the query.
     pub fn search_file(&mut self, file: &EligibleFile) -> FileOutcome {
-        self.search_lines(file, Wanted::All)
+        self.search_lines(file, LineSelection::All)
     }
 
     /// Searches one file for matches among the lines in `wanted`. If these include every matching
     /// line, the outcome is that of [`FileSearcher::search_file`].
-    pub(crate) fn search_lines(&mut self, file: &EligibleFile, wanted: Wanted<'_>) -> FileOutcome {
+    pub(crate) fn search_lines(
+        &mut self,
+        file: &EligibleFile,
+        wanted: LineSelection<'_>,
+    ) -> FileOutcome {
         let outcome = match file.open() {
             Ok((_, meta)) if self.query.leaves_out(file, &meta) => Ok(FileOutcome::nothing()),
             Ok((mut opened, meta)) => {
                 let within = file.within.as_deref().filter(|within| within.holds(&meta));
-                let asked = Asked {
+                let asked = FileSearch {
                     wanted,
                     is_named: file.is_named,
                 };
@@ -180,8 +184,8 @@ impl FileSearcher {
         &mut self,
         file: &mut File,
         size: u64,
-        asked: Asked<'_>,
-        within: Option<&Within>,
+        asked: FileSearch<'_>,
+        within: Option<&CandidateSpans>,
     ) -> io::Result<FileOutcome> {
         if size > self.query.max_file_size {
             return Ok(FileOutcome::too_large(size));
@@ -189,18 +193,20 @@ impl FileSearcher {
         // A file with reported lines most likely has matches, so it is not probed. In a named one,
         // ripgrep may find other matches than the probe.
         let is_ripgreps = self.query.binary.is_ripgreps();
-        if matches!(asked.wanted, Wanted::All) && !(is_ripgreps && asked.is_named) {
+        if matches!(asked.wanted, LineSelection::All) && !(is_ripgreps && asked.is_named) {
             let strip = self.query.sees_carriage_return();
             let (matcher, buffer) = (&self.matcher, &mut self.buffer);
             let probed = match within {
-                Some(within) => Some(probe::may_match_within(
+                Some(within) => Some(prefilter::may_match_within(
                     file,
                     within.spans(),
                     matcher,
                     strip,
                     buffer,
                 )?),
-                None if size >= PROBE_FROM => Some(probe::may_match(file, matcher, strip, buffer)?),
+                None if size >= PROBE_FROM => {
+                    Some(prefilter::may_match(file, matcher, strip, buffer)?)
+                }
                 None => None,
             };
             match probed {
@@ -210,7 +216,7 @@ impl FileSearcher {
             }
         }
         let whole = match (asked.wanted, self.query.binary) {
-            (Wanted::Approximate(_), _) | (_, BinaryRule::SkipNonText) => LARGE_FILE_LIMIT,
+            (LineSelection::Approximate(_), _) | (_, BinaryRule::SkipNonText) => LARGE_FILE_LIMIT,
             _ => WHOLE_FILE_LIMIT,
         };
         if size > whole {
@@ -230,8 +236,8 @@ impl FileSearcher {
     }
 
     /// Searches a file that is too large to be read as a whole.
-    fn search_large(&mut self, file: &mut File, asked: Asked<'_>) -> io::Result<FileOutcome> {
-        let at_once = matches!(asked.wanted, Wanted::Approximate(_))
+    fn search_large(&mut self, file: &mut File, asked: FileSearch<'_>) -> io::Result<FileOutcome> {
+        let at_once = matches!(asked.wanted, LineSelection::Approximate(_))
             || self.query.binary == BinaryRule::SkipNonText;
         if at_once {
             return Err(io::Error::new(
@@ -265,11 +271,11 @@ impl FileSearcher {
 
     /// Searches the bytes of a whole file.
     pub fn search_bytes(&mut self, bytes: &[u8]) -> FileOutcome {
-        self.search_text(bytes, Asked::all())
+        self.search_text(bytes, FileSearch::all())
     }
 
     /// Searches the bytes of a whole file for matches among the lines in `asked`.
-    pub(crate) fn search_text(&mut self, bytes: &[u8], asked: Asked<'_>) -> FileOutcome {
+    pub(crate) fn search_text(&mut self, bytes: &[u8], asked: FileSearch<'_>) -> FileOutcome {
         if self.query.binary == BinaryRule::SkipNonText
             && let Some(at) = end_of_text(bytes)
         {
@@ -293,8 +299,10 @@ impl FileSearcher {
             && !limited
         {
             let behind = match asked.wanted {
-                Wanted::Approximate(places) => Ok(places.iter().any(|place| place.start >= end)),
-                Wanted::All | Wanted::Reported(_) => self.any_line_matches(rest),
+                LineSelection::Approximate(places) => {
+                    Ok(places.iter().any(|place| place.start >= end))
+                }
+                LineSelection::All | LineSelection::Reported(_) => self.any_line_matches(rest),
             };
             note_binary(&mut outcome, nul as u64, behind);
         }
@@ -330,9 +338,9 @@ impl FileSearcher {
 
     /// Searches the text part of a file, line by line. Also returns whether a limit ended the
     /// search before the end of the part.
-    fn search_region(&mut self, region: &[u8], wanted: Wanted<'_>) -> (FileOutcome, bool) {
+    fn search_region(&mut self, region: &[u8], wanted: LineSelection<'_>) -> (FileOutcome, bool) {
         let (searcher, query) = (&mut self.searcher, &self.query);
-        if let Wanted::Approximate(reported) = wanted {
+        if let LineSelection::Approximate(reported) = wanted {
             // The reported places refer to the text with its carriage returns.
             let lines = ApproximateLines::new(region, reported, &self.stop);
             return search_slice(searcher, LineSink::new(query, &lines, false), region);
@@ -347,7 +355,7 @@ impl FileSearcher {
             false => region.into(),
         };
         match wanted {
-            Wanted::Reported(reported) => {
+            LineSelection::Reported(reported) => {
                 let lines = ReportedLines::new(&self.matcher, &stripped, reported);
                 search_slice(searcher, LineSink::new(query, &lines, strip), &stripped)
             }

@@ -3,7 +3,7 @@
 //! Owns the exit classes (FR-LS-ERR-03, FR-LSI-EXIT-01). Also decides, for each program, which
 //! messages on standard error are about single files (FR-LSI-EXIT-02). Exit codes alone are not
 //! enough: ugrep 3 returns 0 or 1 although a file could not be read, and ripgrep and ugrep 7 return
-//! 2 although there are matches. The functions are pure: their result depends only on [`Observed`].
+//! 2 although there are matches. The functions are pure: their result depends only on [`RunObservations`].
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ impl fmt::Display for Exit {
 
 /// Observations about one run.
 #[derive(Clone, Copy, Debug)]
-pub struct Observed<'a> {
+pub struct RunObservations<'a> {
     /// The program that ran.
     pub tool: Tool,
     /// The number of lines that the program reported.
@@ -65,7 +65,7 @@ pub enum Completion {
 /// Classifies a run. A stop by this process decides first, because the exit code is then a
 /// consequence of the stop. Then records, standard error and signals decide, and the exit code
 /// last.
-pub fn classify(observed: &Observed<'_>) -> Completion {
+pub fn classify(observed: &RunObservations<'_>) -> Completion {
     match observed.stopped {
         Some(StopReason::TimedOut) => return Completion::TimedOut,
         Some(StopReason::Satisfied | StopReason::Cancelled | StopReason::Failed) => {
@@ -142,7 +142,7 @@ mod tests {
     const UG_OPTION: &str = "ugrep: invalid option --bogus, did you mean --bool?\n";
 
     fn class(tool: Tool, records: u64, stderr: &str, exit: Exit) -> Completion {
-        classify(&Observed {
+        classify(&RunObservations {
             tool,
             records,
             garbled: false,
@@ -223,7 +223,7 @@ mod tests {
                 let found = class(tool, 3, UG_GONE, Exit::Code(unknown));
                 assert_eq!(found, BackendError, "{unknown}");
             }
-            let mut observed = Observed {
+            let mut observed = RunObservations {
                 tool,
                 records: 3,
                 garbled: true,
@@ -247,7 +247,7 @@ mod tests {
             (StopReason::TimedOut, TimedOut),
         ] {
             for exit in [Some(Exit::Signal(9)), Some(Exit::Code(0)), None] {
-                let observed = Observed {
+                let observed = RunObservations {
                     tool: Ripgrep,
                     records: 0,
                     garbled: true,

@@ -18,19 +18,19 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::exec::asked::ARGUMENT_LIMIT;
-use crate::exec::confirm::Wanted;
+use crate::exec::confirm::LineSelection;
 use crate::exec::detect::{Tool, Version};
 use crate::exec::eligible::EligibleFile;
 use crate::exec::embedded::FileSearcher;
 use crate::exec::engine::{Batching, EngineError, Prepared, Worker};
 use crate::exec::event::FileOutcome;
-use crate::exec::exit::{Completion, Exit, Observed, classify};
+use crate::exec::exit::{Completion, Exit, RunObservations, classify};
 use crate::exec::matcher::LineMatcher;
-use crate::exec::process::{self, Ended, Invocation, Until};
+use crate::exec::process::{self, Invocation, RunEnd, StopConditions};
 use crate::exec::query::Query;
-use crate::exec::records::{Format, Garbled, Records};
+use crate::exec::records::{Format, RecordError, Records};
 use crate::exec::stop::{Stop, StopReason};
+use crate::exec::superset::ARGUMENT_LIMIT;
 use crate::index::text::utf16_mark;
 
 use self::reports::{Ordered, Report, Reports};
@@ -232,7 +232,7 @@ impl ExternalWorker {
             }
             chunk.plans.push(plan);
         }
-        self.tell_apart(&mut chunk);
+        self.split_duplicates(&mut chunk);
         chunk
     }
 
@@ -280,7 +280,7 @@ impl ExternalWorker {
 
     /// Ensures that no path is given to the program twice, because reports name files by their
     /// paths. A file is twice in a batch if it was reached through a link, too.
-    fn tell_apart(&self, chunk: &mut Chunk) {
+    fn split_duplicates(&self, chunk: &mut Chunk) {
         let mut order: Vec<usize> = (0..chunk.asked.len()).collect();
         order.sort_by(|&a, &b| (&chunk.asked[a].1, a).cmp(&(&chunk.asked[b].1, b)));
         let mut again: Vec<usize> = order
@@ -341,7 +341,7 @@ impl Run<'_> {
         let mut garbled = None;
         let ended = process::run(
             Invocation::new(&external.program, &args),
-            Until {
+            StopConditions {
                 stop: self.stop,
                 deadline: None,
             },
@@ -410,10 +410,11 @@ impl Run<'_> {
         Ok(match (self.external.format, report.into_wanted()) {
             (Format::Placed, Ordered::Places(places)) => self
                 .searcher
-                .search_lines(file, Wanted::Approximate(&places)),
+                .search_lines(file, LineSelection::Approximate(&places)),
             (Format::Noted | Format::Plain, Ordered::Lines(mut lines)) => {
                 lines.and_rest |= complained;
-                self.searcher.search_lines(file, Wanted::Reported(&lines))
+                self.searcher
+                    .search_lines(file, LineSelection::Reported(&lines))
             }
             (Format::Noted | Format::Plain, Ordered::Unknown) => self.searcher.search_file(file),
             (..) => {
@@ -436,9 +437,9 @@ impl Run<'_> {
     /// if it was stopped before that.
     fn understand(
         &self,
-        ended: &Ended,
+        ended: &RunEnd,
         records: u64,
-        garbled: Option<Garbled>,
+        garbled: Option<RecordError>,
         names: &[OsString],
     ) -> Result<bool, EngineError> {
         let stopped = match ended.interrupted {
@@ -449,7 +450,7 @@ impl Run<'_> {
         };
         let stderr = String::from_utf8_lossy(&ended.stderr);
         let messages = whole_messages(&stderr, ended.stderr_cut, names);
-        let completion = classify(&Observed {
+        let completion = classify(&RunObservations {
             tool: self.external.tool,
             records,
             garbled: garbled.is_some(),
@@ -462,7 +463,7 @@ impl Run<'_> {
             Completion::Truncated | Completion::TimedOut => Ok(false),
             Completion::BackendError => {
                 let what = match (garbled, ended.exit) {
-                    (Some(Garbled(what)), _) => {
+                    (Some(RecordError(what)), _) => {
                         format!("its output is not in the expected format ({what})")
                     }
                     (None, Some(Exit::Code(0))) => {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::exec::exit::Exit;
-use crate::exec::process::{Ended, Invocation, Piece, Until, run};
+use crate::exec::process::{Invocation, Piece, RunEnd, StopConditions, run};
 use crate::exec::stop::{Clock, Deadline, Stop};
 
 /// The most untracked files that are counted.
@@ -75,7 +75,7 @@ pub(crate) struct Git<'a> {
 
 /// Settings that keep git from running filters.
 #[derive(Debug, Default)]
-struct Harmless {
+struct FilterOverrides {
     /// Arguments such as `-c filter.lfs.clean=`.
     settings: Vec<OsString>,
     /// The names of the filters that these arguments turn off, such as `lfs`.
@@ -84,7 +84,7 @@ struct Harmless {
 
 /// The result of `git status`.
 #[derive(Debug, Default)]
-struct Compared {
+struct StatusOutcome {
     /// Whether something differs from the commit, regardless of filters.
     differs: bool,
     /// Paths of files that differ unless a filter makes them equal, each ended by a NUL.
@@ -148,7 +148,11 @@ impl Git<'_> {
     }
 
     /// Compares the tree with its commit. Stops at the first certain difference.
-    fn compared(&self, harmless: &Harmless, deadline: &Deadline) -> Result<Compared, String> {
+    fn compared(
+        &self,
+        harmless: &FilterOverrides,
+        deadline: &Deadline,
+    ) -> Result<StatusOutcome, String> {
         let args = [
             "status",
             "--porcelain",
@@ -157,7 +161,7 @@ impl Git<'_> {
             "--ignore-submodules=dirty",
             "--no-renames",
         ];
-        let mut found = Compared::default();
+        let mut found = StatusOutcome::default();
         let mut entries = Parts::default();
         let mut too_many = false;
         let ended = self.ask(&harmless.settings, &args, None, deadline, &mut |piece| {
@@ -189,7 +193,7 @@ impl Git<'_> {
     fn any_unfiltered(
         &self,
         paths: &[u8],
-        harmless: &Harmless,
+        harmless: &FilterOverrides,
         deadline: &Deadline,
     ) -> Result<bool, String> {
         let args = ["check-attr", "-z", "--stdin", "filter"];
@@ -216,7 +220,7 @@ impl Git<'_> {
 
     /// Checks that git uses the tree's own repository. Returns settings that turn off the programs
     /// that git would run while it compares files.
-    fn without_programs(&self, deadline: &Deadline) -> Result<Harmless, String> {
+    fn without_programs(&self, deadline: &Deadline) -> Result<FilterOverrides, String> {
         let dir = self.read(&["rev-parse", "--absolute-git-dir"], deadline)?;
         let dir = os(dir.strip_suffix(b"\n").unwrap_or(&dir));
         let real = |path: &Path| path.canonicalize().map_err(|error| error.to_string());
@@ -226,7 +230,7 @@ impl Git<'_> {
             return Err("git uses another repository than the tree's".to_string());
         }
         let names = self.read(&["config", "--list", "--name-only", "-z"], deadline)?;
-        let mut harmless = Harmless::default();
+        let mut harmless = FilterOverrides::default();
         for name in names.split(|byte| *byte == 0) {
             let value: &[u8] = match (name.split(|byte| *byte == b'.').next(), last(name)) {
                 (Some(b"filter"), b"clean" | b"smudge" | b"process") => b"",
@@ -269,7 +273,7 @@ impl Git<'_> {
         input: Option<&[u8]>,
         deadline: &Deadline,
         take: &mut dyn FnMut(Piece<'_>) -> ControlFlow<()>,
-    ) -> Result<Ended, String> {
+    ) -> Result<RunEnd, String> {
         let mut all: Vec<OsString> = vec!["-C".into(), self.root.into()];
         for setting in SETTINGS {
             all.extend(["-c".into(), setting.into()]);
@@ -291,7 +295,7 @@ impl Git<'_> {
         if let Some(above) = self.root.parent() {
             environment.push(("GIT_CEILING_DIRECTORIES".into(), above.into()));
         }
-        let until = Until {
+        let until = StopConditions {
             stop: self.stop,
             deadline: Some(deadline),
         };
@@ -303,7 +307,7 @@ impl Git<'_> {
         run(invocation, until, take).map_err(|error| error.to_string())
     }
 
-    fn succeeded(&self, ended: &Ended) -> Result<(), String> {
+    fn succeeded(&self, ended: &RunEnd) -> Result<(), String> {
         match (ended.interrupted, ended.exit) {
             (Some(_), _) => Err(format!(
                 "git took longer than {:?}, or printed too much",

@@ -11,12 +11,12 @@
 pub(crate) mod access;
 mod choice;
 mod decision;
-mod elsewhere;
 pub(crate) mod host;
-mod keeping;
-mod living;
-mod notice;
+mod index_storage;
+mod live_root;
+mod other_roots;
 mod place;
+mod process_status;
 mod roots;
 mod status;
 
@@ -30,7 +30,7 @@ use crate::exec::query::Query;
 use crate::exec::reach::{Reach, Resolved};
 use crate::exec::stop::Deadline;
 use crate::format::error::FormatError;
-use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built};
+use crate::index::builder::{BuildError, BuildHost, BuildOptions, BuiltSegment};
 use crate::index::handles::Handles;
 use crate::index::plan::Strategy;
 use crate::index::snapshot::StorageMode;
@@ -42,20 +42,20 @@ pub use crate::index::builder::Phase;
 pub use crate::index::live::Report;
 pub use crate::index::pace::RunningSearch;
 pub use crate::index::snapshot::Snapshot;
-pub use crate::index::state::Standing;
-pub use choice::{Choice, Explanation, IndexUse};
-pub(crate) use decision::Comparing;
-pub use elsewhere::Elsewhere;
+pub use crate::index::state::IndexState;
+pub use choice::{Explanation, IndexDecision, IndexUse};
+pub(crate) use decision::ComparisonMode;
 pub use host::{
     Background, BuildMonitor, BuildReport, Foreground, WallClock, monotonic, wall_clock_ns,
 };
-pub use living::{LiveSettings, Surroundings};
-pub use notice::LivingIndex;
+pub use live_root::{LiveEnvironment, LiveSettings};
+pub use other_roots::OtherRootIndex;
 pub use place::{Fallback, Place};
+pub use process_status::ProcessIndexStatus;
 pub use status::{Condition, Contents, OUT_OF_RANGE, RootStatus};
 
-use keeping::{Keeping, is_listable};
-use living::Living;
+use index_storage::{IndexStorage, is_listable};
+use live_root::LiveRoot;
 use roots::{IndexRoot, RootKeys, Waits};
 
 /// The indexes of one set of roots.
@@ -63,7 +63,7 @@ use roots::{IndexRoot, RootKeys, Waits};
 pub struct Indexes {
     strategy: Strategy,
     frozen: bool,
-    keeping: Arc<Keeping>,
+    index_storage: Arc<IndexStorage>,
     roots: Vec<Arc<IndexRoot>>,
     /// The parts that the index keys of all roots share.
     keys: RootKeys,
@@ -71,7 +71,7 @@ pub struct Indexes {
     /// index roots.
     found: Option<Mutex<BTreeMap<PathBuf, Arc<IndexRoot>>>>,
     /// The live indexes of this process. Unset until they start.
-    living: OnceLock<Vec<Living>>,
+    living: OnceLock<Vec<LiveRoot>>,
     /// An engine that can't take lists of files. With one, no file can be left out
     /// (FR-LSI-BE-CAP-02).
     listless: Option<String>,
@@ -152,7 +152,7 @@ impl Indexes {
         Indexes {
             strategy: settings.strategy,
             frozen: settings.frozen,
-            keeping: Arc::new(Keeping::new(
+            index_storage: Arc::new(IndexStorage::new(
                 settings.place,
                 settings.build,
                 settings.handles,
@@ -168,24 +168,24 @@ impl Indexes {
 
     /// Returns the store, if indexes are kept in files.
     pub fn store(&self) -> Option<&Store> {
-        self.keeping.store()
+        self.index_storage.store()
     }
 
     /// Creates the directory for indexes if it is missing. Only then is it certain that the
     /// directory can be used. If it can't, indexes are kept in memory from now on.
     pub fn make_place(&self) {
-        self.keeping.make_place();
+        self.index_storage.make_place();
     }
 
     /// Returns the number of open segments, over all indexes that share places and caches
     /// (`IPC.MUST.005`).
     pub fn open_segments(&self) -> usize {
-        self.keeping.handles().open()
+        self.index_storage.handles().open()
     }
 
     /// Returns where indexes are actually kept, which may differ from the configuration.
     pub fn storage(&self) -> StorageMode {
-        self.keeping.storage()
+        self.index_storage.storage()
     }
 
     /// Returns the index directory of each root, whether or not it exists. Empty if indexes are not
@@ -198,7 +198,7 @@ impl Indexes {
     /// Returns why indexes are not kept in the configured place. They are kept in memory instead
     /// (FR-LSI-STOR-FALLBACK-01), or not at all.
     pub fn fallback(&self) -> Option<&Fallback> {
-        self.keeping.fallback()
+        self.index_storage.fallback()
     }
 
     /// Returns why the stored indexes can't be updated, and how to change that. `None` if they can,
@@ -215,7 +215,7 @@ impl Indexes {
     /// Returns why other users may be able to read the stored indexes, which
     /// `index_allow_insecure_persistence` permits. `None` if they can't.
     pub fn exposed(&self) -> Option<String> {
-        self.keeping.exposed()
+        self.index_storage.exposed()
     }
 
     /// Returns why an index would end with this process, and how to change that. `None` if it is
@@ -272,7 +272,7 @@ impl Indexes {
                 living.index.report_damage(error);
             }
         }
-        self.facts(None, Standing::Corrupt, false)
+        self.index_use(None, IndexState::Corrupt, false)
     }
 
     /// Records that a search runs, until the value is dropped. Live indexes work less meanwhile.
@@ -341,7 +341,7 @@ impl Indexes {
         path: &Path,
         reach: &Arc<Reach>,
         host: &dyn BuildHost,
-    ) -> Result<Option<Built>, BuildError> {
+    ) -> Result<Option<BuiltSegment>, BuildError> {
         self.ensure_within(path, reach, host, None)
     }
 
@@ -362,7 +362,7 @@ impl Indexes {
         reach: &Arc<Reach>,
         host: &dyn BuildHost,
         budget: &Deadline,
-    ) -> Result<Option<Built>, BuildError> {
+    ) -> Result<Option<BuiltSegment>, BuildError> {
         self.ensure_within(path, reach, host, Some(budget))
     }
 
@@ -372,7 +372,7 @@ impl Indexes {
         reach: &Arc<Reach>,
         host: &dyn BuildHost,
         search: Option<&Deadline>,
-    ) -> Result<Option<Built>, BuildError> {
+    ) -> Result<Option<BuiltSegment>, BuildError> {
         let Some(root) = self.root_at(path) else {
             let found = self.find_root(path);
             return match found.is_some_and(|found| found.path == path) {
@@ -411,7 +411,7 @@ impl Indexes {
         }
         let patience = waits.left();
         let built = self
-            .keeping
+            .index_storage
             .build(root, reach, host, None, true, patience)?;
         Ok(Some(built.0))
     }
@@ -428,11 +428,11 @@ impl Indexes {
         path: &Path,
         reach: &Arc<Reach>,
         host: &dyn BuildHost,
-    ) -> Result<(Built, Arc<Snapshot>), BuildError> {
+    ) -> Result<(BuiltSegment, Arc<Snapshot>), BuildError> {
         let Some(root) = self.root_at(path) else {
             return Err(BuildError::NotARoot(path.to_path_buf()));
         };
-        self.keeping
+        self.index_storage
             .build(root, reach, host, None, true, Duration::MAX)
     }
 }

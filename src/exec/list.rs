@@ -19,15 +19,15 @@ const BATCH: usize = 1_024;
 /// An engine that reports each file as if it matched. If the query has a largest size, it asks the
 /// system for the size of each file.
 #[derive(Debug)]
-pub struct Lister(EngineId);
+pub struct ListEngine(EngineId);
 
-impl Default for Lister {
-    fn default() -> Lister {
-        Lister(EngineId("list".to_string()))
+impl Default for ListEngine {
+    fn default() -> ListEngine {
+        ListEngine(EngineId("list".to_string()))
     }
 }
 
-impl Engine for Lister {
+impl Engine for ListEngine {
     fn id(&self) -> &EngineId {
         &self.0
     }

@@ -11,7 +11,6 @@
 
 pub(crate) mod allowance;
 pub(crate) mod as_text;
-mod asked;
 pub mod catalog;
 pub mod collect;
 mod compiled;
@@ -23,7 +22,6 @@ pub mod engine;
 pub mod event;
 pub mod exit;
 mod external;
-mod fold;
 pub mod fuzzy;
 #[cfg(all(unix, feature = "daemon"))]
 pub(crate) mod git;
@@ -33,8 +31,9 @@ pub mod line_sink;
 pub mod list;
 mod literal_set;
 pub mod matcher;
+mod normalize;
 pub mod pattern;
-mod probe;
+mod prefilter;
 pub(crate) mod process;
 pub mod query;
 pub mod question;
@@ -47,5 +46,6 @@ pub mod schedule;
 pub mod sources;
 pub mod stepper;
 pub mod stop;
+mod superset;
 pub mod types;
 pub mod ugrep;

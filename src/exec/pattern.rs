@@ -14,8 +14,8 @@ use std::sync::Arc;
 use regex_syntax::ast::{self, Ast};
 use regex_syntax::hir::{self, Hir, HirKind, Look};
 
-use crate::exec::fold::{self, CaseFlag};
 use crate::exec::literal_set::LiteralSet;
+use crate::exec::normalize::{self, CaseFlag};
 use crate::exec::query::{CaseMode, CaseRule, Fold};
 
 /// Largest compiled form of an expression, in bytes of automaton.
@@ -203,7 +203,7 @@ impl Pattern {
             CaseRule::Ascii => CaseFlag::SpelledOut,
             CaseRule::Unicode => CaseFlag::Kept,
         };
-        fold::normalize(&mut ast, fold == Fold::AsciiInsensitive, flag);
+        normalize::normalize(&mut ast, fold == Fold::AsciiInsensitive, flag);
         let mut expression = print(&ast)?;
         if fold == Fold::UnicodeInsensitive {
             expression = format!("(?i:{expression})");

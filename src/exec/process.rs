@@ -73,14 +73,14 @@ impl<'a> Invocation<'a> {
 
 /// The conditions that end a run before the program ends.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Until<'a> {
+pub(crate) struct StopConditions<'a> {
     /// The stop flag of the call.
     pub(crate) stop: &'a Stop,
     /// A deadline of this run alone.
     pub(crate) deadline: Option<&'a Deadline>,
 }
 
-impl Until<'_> {
+impl StopConditions<'_> {
     fn reached(&self) -> Option<Interruption> {
         if self.stop.is_raised() {
             return Some(Interruption::Stopped);
@@ -115,7 +115,7 @@ pub(crate) struct Piece<'a> {
 
 /// The end of a run.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct RunEnd {
     /// How the program ended. `None` if that is not known yet after an interruption.
     pub(crate) exit: Option<Exit>,
     /// Its standard error, up to [`STDERR_LIMIT`] bytes.
@@ -163,12 +163,12 @@ impl RunError {
 /// # Errors
 ///
 /// [`RunError`] if the program can't be started or its output can't be read. A program that fails
-/// is not an error here: [`Ended`] tells how it ended.
+/// is not an error here: [`RunEnd`] tells how it ended.
 pub(crate) fn run(
     invocation: Invocation<'_>,
-    until: Until<'_>,
+    until: StopConditions<'_>,
     take: &mut dyn FnMut(Piece<'_>) -> ControlFlow<()>,
-) -> Result<Ended, RunError> {
+) -> Result<RunEnd, RunError> {
     let spawn_error = |source| RunError::Spawn {
         program: invocation.program.to_path_buf(),
         source,
@@ -177,7 +177,7 @@ pub(crate) fn run(
     let Some(pipes) = group.pipes() else {
         return Err(spawn_error(io::Error::other("it has no output pipes")));
     };
-    let mut complaints = Complaints::default();
+    let mut complaints = StderrBuffer::default();
     let interrupted =
         sys::pump(&mut group, pipes, until, &mut complaints, take).map_err(|source| {
             RunError::Read {
@@ -185,7 +185,7 @@ pub(crate) fn run(
                 source,
             }
         })?;
-    Ok(Ended {
+    Ok(RunEnd {
         exit: group.end().map(exit_of),
         stderr: complaints.kept,
         stderr_cut: complaints.cut,
@@ -204,7 +204,7 @@ fn exit_of(status: ExitStatus) -> Exit {
 /// The start of a program that continues in the background.
 #[cfg(all(unix, feature = "cli"))]
 #[derive(Debug)]
-pub(crate) struct Begun {
+pub(crate) struct BackgroundStart {
     /// Its standard error until the program closed it, up to [`STDERR_LIMIT`] bytes.
     pub(crate) stderr: Vec<u8>,
     /// How the program ended, if it did.
@@ -221,14 +221,14 @@ pub(crate) struct Begun {
 /// # Errors
 ///
 /// [`RunError`] if the program can't be started. A program that ends at once is not an error here:
-/// [`Begun`] tells how it ended.
+/// [`BackgroundStart`] tells how it ended.
 #[cfg(all(unix, feature = "cli"))]
 pub(crate) fn start_in_background(
     invocation: Invocation<'_>,
     inherits: impl Fn(&str) -> bool,
     environment: &[(&str, &str)],
     patience: Duration,
-) -> Result<Option<Begun>, RunError> {
+) -> Result<Option<BackgroundStart>, RunError> {
     // Open files of this process, such as a pipe that somebody reads to its end or a lock, must not
     // stay open in the other one.
     close_fds::set_fds_cloexec_threadsafe(3, &[]);
@@ -273,7 +273,7 @@ pub(crate) fn start_in_background(
         }
         thread::sleep(TICK);
     }
-    Ok(Some(Begun { stderr, exit }))
+    Ok(Some(BackgroundStart { stderr, exit }))
 }
 
 /// Runs an interactive program, such as an editor, with this process's own streams and environment.
@@ -304,7 +304,7 @@ pub(crate) fn on_terminal(invocation: Invocation<'_>) -> Result<Exit, RunError> 
 #[cfg(all(unix, feature = "executor"))]
 // The new run gets the arguments and the environment of this one.
 #[allow(clippy::disallowed_methods)]
-pub(crate) fn without_what_is_open(done: &str) -> io::Result<()> {
+pub(crate) fn reexec_without_open_files(done: &str) -> io::Result<()> {
     use std::os::unix::process::CommandExt;
     if std::env::var_os(done).is_some() {
         return Ok(());
@@ -316,7 +316,7 @@ pub(crate) fn without_what_is_open(done: &str) -> io::Result<()> {
     Err(command.arg0(name).args(args).env(done, "1").exec())
 }
 
-fn spawn(invocation: Invocation<'_>, until: Until<'_>) -> io::Result<Group> {
+fn spawn(invocation: Invocation<'_>, until: StopConditions<'_>) -> io::Result<Group> {
     // This module is the one place that starts programs.
     #[allow(clippy::disallowed_methods)]
     let mut command = Command::new(invocation.program);
@@ -391,12 +391,12 @@ struct Pipes {
 
 /// The standard error of a program.
 #[derive(Debug, Default)]
-struct Complaints {
+struct StderrBuffer {
     kept: Vec<u8>,
     cut: bool,
 }
 
-impl Complaints {
+impl StderrBuffer {
     fn add(&mut self, bytes: &[u8]) {
         let room = STDERR_LIMIT - self.kept.len();
         self.cut |= bytes.len() > room;

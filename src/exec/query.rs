@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::exec::eligible::EligibleFile;
 use crate::exec::fuzzy::Threshold;
 use crate::exec::pattern::{Pattern, PatternError, PatternOptions};
-use crate::index::beneath::{EntryMeta, FileIdentity};
+use crate::index::root_dir::{EntryMeta, FileIdentity};
 
 /// How letters compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

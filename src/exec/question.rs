@@ -15,18 +15,18 @@ use crate::exec::query::{
 };
 use crate::exec::types::{TypeError, TypeRule, file_types};
 
-pub use crate::index::beneath::FileIdentity;
+pub use crate::index::root_dir::FileIdentity;
 pub use crate::index::walk::{Follow, IgnoreRules, TraversalOptions};
 
 /// A question about the files below one or more paths.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Question {
     /// The patterns, and how they match.
-    pub looked_for: LookedFor,
+    pub looked_for: PatternSpec,
     /// The files that are searched.
     pub scope: Scope,
     /// The parts of the answer that are shown.
-    pub shown: Shown,
+    pub shown: OutputSpec,
     /// The limits of the answer.
     pub limits: QuestionLimits,
     /// The approximate searches that follow if nothing matches.
@@ -45,7 +45,7 @@ pub struct FallbackPlan {
 
 /// The patterns of a question, and how they match.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct LookedFor {
+pub struct PatternSpec {
     /// The patterns: a line matches if it matches one of them. `None` lists files.
     pub patterns: Option<Vec<String>>,
     /// Whether the patterns are literals, not expressions.
@@ -99,7 +99,7 @@ pub struct Scope {
 
 /// The parts of an answer that are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shown {
+pub struct OutputSpec {
     /// The kind of results that are reported for a file.
     pub report: Report,
     /// The matches that are looked for in a line.
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn a_question_is_the_same_from_a_directory_above() {
         let asked = |paths: &[&str], globs_from: Option<&str>| Question {
-            looked_for: LookedFor::default(),
+            looked_for: PatternSpec::default(),
             scope: Scope {
                 paths: paths.iter().map(PathBuf::from).collect(),
                 traversal: TraversalOptions {
@@ -274,7 +274,7 @@ mod tests {
                 binary: BinaryRule::UntilNul,
                 own_output: None,
             },
-            shown: Shown::default(),
+            shown: OutputSpec::default(),
             limits: QuestionLimits::NONE,
             fallback: FallbackPlan::default(),
         };

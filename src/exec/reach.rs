@@ -7,11 +7,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::index::beneath::RootDir;
 use crate::index::deny::DenySet;
+use crate::index::root_dir::RootDir;
 use crate::index::walk::{TraversalOptions, Walk};
 
-pub use crate::index::beneath::EntryKind;
+pub use crate::index::root_dir::EntryKind;
 pub(crate) use crate::index::walk::join;
 
 /// The allowed roots, and the denied patterns in force.
@@ -27,7 +27,7 @@ pub(crate) use crate::index::walk::join;
 ///
 /// let dir = tempfile::tempdir()?;
 /// let root = dir.path().canonicalize()?;
-/// let deny = DenySet::beneath(&["*.pem".to_string()], false, &[&root])?;
+/// let deny = DenySet::for_roots(&["*.pem".to_string()], false, &[&root])?;
 /// let reach = Reach::open(vec![root.clone()], Arc::new(deny)).map_err(|(_, error)| error)?;
 /// let (_, relative) = reach.locate(&root.join("src/main.rs")).unwrap();
 /// assert_eq!(relative, Path::new("src/main.rs"));

@@ -34,7 +34,7 @@ pub(crate) struct Record<'a> {
 
 /// Output that is not a sequence of records.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Garbled(pub(crate) String);
+pub(crate) struct RecordError(pub(crate) String);
 
 /// Splits a program's output into records as it arrives. Keeps at most one incomplete record.
 #[derive(Debug)]
@@ -57,12 +57,12 @@ impl Records {
     ///
     /// # Errors
     ///
-    /// [`Garbled`] if the bytes are not records. The parser is unusable then.
+    /// [`RecordError`] if the bytes are not records. The parser is unusable then.
     pub(crate) fn add(
         &mut self,
         bytes: &[u8],
-        take: &mut dyn FnMut(Record<'_>) -> Result<bool, Garbled>,
-    ) -> Result<(), Garbled> {
+        take: &mut dyn FnMut(Record<'_>) -> Result<bool, RecordError>,
+    ) -> Result<(), RecordError> {
         let joined;
         let mut rest = if self.held.is_empty() {
             bytes
@@ -88,8 +88,8 @@ impl Records {
     ///
     /// # Errors
     ///
-    /// [`Garbled`] if it ended in the middle of a record.
-    pub(crate) fn finish(&self) -> Result<(), Garbled> {
+    /// [`RecordError`] if it ended in the middle of a record.
+    pub(crate) fn finish(&self) -> Result<(), RecordError> {
         if self.held.is_empty() {
             Ok(())
         } else {
@@ -98,13 +98,13 @@ impl Records {
     }
 }
 
-fn garbled(bytes: &[u8], what: &str) -> Garbled {
+fn garbled(bytes: &[u8], what: &str) -> RecordError {
     let start = &bytes[..bytes.len().min(120)];
-    Garbled(format!("{what}: {:?}", String::from_utf8_lossy(start)))
+    RecordError(format!("{what}: {:?}", String::from_utf8_lossy(start)))
 }
 
 /// Parses the first record. Returns `None` while it is incomplete.
-fn parse(format: Format, bytes: &[u8]) -> Result<Option<(Record<'_>, usize)>, Garbled> {
+fn parse(format: Format, bytes: &[u8]) -> Result<Option<(Record<'_>, usize)>, RecordError> {
     let Some(nul) = memchr(0, bytes) else {
         return Ok(None);
     };
@@ -161,7 +161,7 @@ fn parse(format: Format, bytes: &[u8]) -> Result<Option<(Record<'_>, usize)>, Ga
     }
 }
 
-fn space_and_number(bytes: &[u8], at: usize) -> Result<Option<(u64, usize)>, Garbled> {
+fn space_and_number(bytes: &[u8], at: usize) -> Result<Option<(u64, usize)>, RecordError> {
     match bytes.get(at) {
         Some(b' ') => number(bytes, at + 1),
         Some(_) => Err(garbled(bytes, "not a record")),
@@ -171,7 +171,7 @@ fn space_and_number(bytes: &[u8], at: usize) -> Result<Option<(u64, usize)>, Gar
 
 /// Parses a decimal number that is followed by another byte. Returns the number and the position of
 /// that byte.
-fn number(bytes: &[u8], from: usize) -> Result<Option<(u64, usize)>, Garbled> {
+fn number(bytes: &[u8], from: usize) -> Result<Option<(u64, usize)>, RecordError> {
     let digits = bytes.get(from..).unwrap_or_default();
     let end = digits.iter().position(|byte| !byte.is_ascii_digit());
     let length = end.unwrap_or(digits.len());
@@ -192,7 +192,7 @@ mod tests {
 
     type Owned = (Vec<u8>, u64, Option<(usize, Vec<u8>)>);
 
-    fn read(format: Format, pieces: &[&[u8]]) -> Result<Vec<Owned>, Garbled> {
+    fn read(format: Format, pieces: &[&[u8]]) -> Result<Vec<Owned>, RecordError> {
         let mut found = Vec::new();
         let mut records = Records::new(format);
         for piece in pieces {

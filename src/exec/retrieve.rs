@@ -396,7 +396,7 @@ mod tests {
 
     use super::*;
     use crate::exec::eligible::ListSource;
-    use crate::index::beneath::RootDir;
+    use crate::index::root_dir::RootDir;
     use crate::index::walk::Place;
 
     /// Creates a source of the files with these names, in their current state.

@@ -6,7 +6,6 @@
 use std::ffi::OsString;
 use std::sync::Arc;
 
-use crate::exec::asked::{self, Asked};
 use crate::exec::detect::{Detected, Tool};
 use crate::exec::engine::{Capabilities, Engine, EngineError, EngineId, Prepared};
 use crate::exec::external::{External, PreparedExternal};
@@ -14,6 +13,7 @@ use crate::exec::matcher::LineMatcher;
 use crate::exec::process::arguments;
 use crate::exec::query::Query;
 use crate::exec::records::Format;
+use crate::exec::superset::{self, Superset};
 
 /// The arguments of every run of ripgrep.
 ///
@@ -75,13 +75,13 @@ impl Engine for Ripgrep {
             ));
         }
         let matcher = LineMatcher::new(&query.pattern)?;
-        let asked = asked::for_ripgrep(&query.pattern).map_err(|why| {
+        let asked = superset::for_ripgrep(&query.pattern).map_err(|why| {
             EngineError::NotCapable(format!("ripgrep can't search for this pattern: {why}"))
         })?;
         let worth = External::lines_worth_reporting(&query, Format::Noted);
         let flags = match asked {
-            Asked::Nothing => None,
-            Asked::Expression(expression) => Some(flags(worth, expression)),
+            Superset::Nothing => None,
+            Superset::Expression(expression) => Some(flags(worth, expression)),
         };
         let external = External {
             tool: Tool::Ripgrep,

@@ -20,7 +20,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use self::state::{Piece, State, Taken, Task, footprint};
+use self::state::{Piece, State, TakenTask, Task, footprint};
 use crate::exec::collect::{Collector, Cuts, Found, Limits, Totals};
 use crate::exec::eligible::{EligibleFile, FileSource, Item};
 use crate::exec::engine::{Batching, EngineError, Prepared};
@@ -58,9 +58,9 @@ const PATIENCE_TICKS: u32 = 250;
 
 /// Counts abandoned workers: those that still run although their call has returned.
 #[derive(Clone, Debug, Default)]
-pub struct Abandoned(Arc<AtomicUsize>);
+pub struct AbandonedWorkers(Arc<AtomicUsize>);
 
-impl Abandoned {
+impl AbandonedWorkers {
     /// Returns the number of abandoned workers that are still busy.
     pub fn count(&self) -> usize {
         self.0.load(Ordering::Acquire)
@@ -79,7 +79,7 @@ pub struct RunOptions {
     /// The handle with which the caller cancels.
     pub cancel: CancelHandle,
     /// The counter of workers that outlive their call.
-    pub abandoned: Abandoned,
+    pub abandoned: AbandonedWorkers,
 }
 
 /// How a run ended, after all parts of its answer were handed out. If the source failed, these
@@ -135,7 +135,7 @@ struct Shared<S: FileSource> {
     work: Condvar,
     /// Signals the waiting call that a worker ended or the result is known.
     news: Condvar,
-    abandoned: Abandoned,
+    abandoned: AbandonedWorkers,
     is_abandoned: AtomicBool,
 }
 
@@ -157,14 +157,14 @@ pub fn within<T: Send + 'static>(
 ) -> Result<Option<T>, RunError> {
     let (send, receive) = mpsc::channel();
     /// Decrements the count when the task ends, also by a panic.
-    struct Counted(Abandoned);
-    impl Drop for Counted {
+    struct CountGuard(AbandonedWorkers);
+    impl Drop for CountGuard {
         fn drop(&mut self) {
             self.0.0.fetch_sub(1, Ordering::AcqRel);
         }
     }
     options.abandoned.0.fetch_add(1, Ordering::AcqRel);
-    let counted = Counted(options.abandoned.clone());
+    let counted = CountGuard(options.abandoned.clone());
     let started = thread::Builder::new()
         .name("forge-search-compile".to_string())
         .spawn(move || {

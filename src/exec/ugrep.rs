@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 use regex_syntax::hir::{HirKind, Literal};
 
-use crate::exec::asked::{self, Asked};
 use crate::exec::detect::{Detected, Tool, Version};
 use crate::exec::engine::{Capabilities, Engine, EngineError, EngineId, Prepared};
 use crate::exec::external::{External, PreparedExternal};
@@ -23,6 +22,7 @@ use crate::exec::pattern::Pattern;
 use crate::exec::process::arguments;
 use crate::exec::query::{Fold, Fuzziness, Query};
 use crate::exec::records::Format;
+use crate::exec::superset::{self, Superset};
 
 /// The arguments of every run of ugrep: explicit files, one thread, which keeps their order, every
 /// file as text, no directory or device, and one report for each line.
@@ -63,15 +63,15 @@ impl Ugrep {
     }
 
     fn exact(&self, query: &Query) -> Result<External, EngineError> {
-        let asked = asked::for_ugrep(&query.pattern).map_err(|why| {
+        let asked = superset::for_ugrep(&query.pattern).map_err(|why| {
             EngineError::NotCapable(format!(
                 "ugrep is not used for this pattern: {why}; make a literal part of it required, or configure \
                  the embedded engine, or rg"
             ))
         })?;
         Ok(match asked {
-            Asked::Nothing => self.external(None, query, Format::Plain),
-            Asked::Expression(expression) => {
+            Superset::Nothing => self.external(None, query, Format::Plain),
+            Superset::Expression(expression) => {
                 let mut flags = arguments(FLAGS);
                 flags.extend(arguments(["--binary", PLAIN_FORMAT]));
                 flags.push(format!("--regexp={expression}").into());
@@ -94,7 +94,7 @@ impl Ugrep {
             );
         };
         // ugrep takes a carriage return as the end of the pattern.
-        if text.contains(['\0', '\r']) || text.len() > asked::ARGUMENT_LIMIT {
+        if text.contains(['\0', '\r']) || text.len() > superset::ARGUMENT_LIMIT {
             return lacking(
                 "the pattern can't be passed to ugrep; remove NUL and carriage return, or shorten \
                  it",

@@ -70,7 +70,7 @@ pub enum FormatErrorKind {
     #[error("{what}, {len} bytes at offset {offset}, does not match its checksum")]
     Checksum {
         /// The part of the file that the checksum covers.
-        what: Checked,
+        what: ChecksummedPart,
         /// The offset of that part in the file.
         offset: u64,
         /// Its length in bytes.
@@ -145,7 +145,7 @@ pub enum FormatErrorKind {
 
 /// The part of a file that a checksum covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Checked {
+pub enum ChecksummedPart {
     /// The fixed bytes at the start of the file.
     Header,
     /// The fixed bytes at the end of the file.
@@ -165,7 +165,7 @@ pub enum Checked {
     },
 }
 
-impl fmt::Display for Checked {
+impl fmt::Display for ChecksummedPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Header => f.write_str("the header"),
@@ -404,7 +404,7 @@ mod tests {
             ),
             (
                 K::Checksum {
-                    what: Checked::Header,
+                    what: ChecksummedPart::Header,
                     offset: 0,
                     len: 64,
                 },

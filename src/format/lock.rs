@@ -2,7 +2,7 @@
 //!
 //! Owns access to a directory. [`create_private_dir`] creates directories that only this user can
 //! access. [`DirLock`] is an advisory file lock, by which writers take turns (`FR-LSI-IDX-CONC-01`,
-//! `FR-LSI-IDX-CONC-02`). The store and `own_dir` use both. This module does not know the files in
+//! `FR-LSI-IDX-CONC-02`). The store and `lock_dir` use both. This module does not know the files in
 //! a directory. It reads no clock: the caller passes in the function that waits.
 
 use std::fs::{self, File};
@@ -345,7 +345,7 @@ impl DirLock {
                 .open_lock(&path, exclusive)
                 .map_err(|e| fail("open the lock file", e))?;
             match try_once(&file, &path, exclusive).map_err(|e| fail("lock the lock file", e))? {
-                Tried::Taken => {
+                LockAttempt::Taken => {
                     return Ok(Self {
                         file,
                         dir: dir.to_path_buf(),
@@ -353,11 +353,11 @@ impl DirLock {
                         exclusive,
                     });
                 }
-                Tried::Stale if stale < MAX_STALE => {
+                LockAttempt::Stale if stale < MAX_STALE => {
                     stale += 1;
                     continue;
                 }
-                Tried::Stale | Tried::Busy => {}
+                LockAttempt::Stale | LockAttempt::Busy => {}
             }
             if waited >= timeout || !goes_on {
                 return Err(FormatError::new(FormatErrorKind::Locked { waited }).in_file(dir));
@@ -388,7 +388,7 @@ impl Drop for DirLock {
 
 /// The result of one attempt to lock an open file.
 #[derive(Debug, PartialEq, Eq)]
-enum Tried {
+enum LockAttempt {
     Taken,
     Busy,
     /// Locked, but the last holder deleted the file with the directory's content. Later processes
@@ -396,13 +396,17 @@ enum Tried {
     Stale,
 }
 
-fn try_once(file: &File, path: &Path, exclusive: bool) -> io::Result<Tried> {
+fn try_once(file: &File, path: &Path, exclusive: bool) -> io::Result<LockAttempt> {
     if !try_lock(file, exclusive)? {
-        return Ok(Tried::Busy);
+        return Ok(LockAttempt::Busy);
     }
     // Checked only now: while this process holds the lock, the file can't be deleted.
     let taken = is_at(file, path)?;
-    Ok(if taken { Tried::Taken } else { Tried::Stale })
+    Ok(if taken {
+        LockAttempt::Taken
+    } else {
+        LockAttempt::Stale
+    })
 }
 
 /// Takes the lock if it is free. Returns false if another holder has it.
@@ -573,14 +577,14 @@ mod tests {
         let path = dir.path().join(LockFile::Writers.name());
         let (held, _) = take(dir.path(), true, 0);
         let early = RealDisk.open_lock(&path, true).unwrap();
-        assert_eq!(try_once(&early, &path, true).unwrap(), Tried::Busy);
+        assert_eq!(try_once(&early, &path, true).unwrap(), LockAttempt::Busy);
         // As a process that clears the directory does: delete the file, then unlock.
         fs::remove_file(&path).unwrap();
         drop(held);
-        assert_eq!(try_once(&early, &path, true).unwrap(), Tried::Stale);
+        assert_eq!(try_once(&early, &path, true).unwrap(), LockAttempt::Stale);
         let late = RealDisk.open_lock(&path, true).unwrap();
-        assert_eq!(try_once(&early, &path, true).unwrap(), Tried::Stale);
-        assert_eq!(try_once(&late, &path, true).unwrap(), Tried::Taken);
+        assert_eq!(try_once(&early, &path, true).unwrap(), LockAttempt::Stale);
+        assert_eq!(try_once(&late, &path, true).unwrap(), LockAttempt::Taken);
         assert!(take(dir.path(), true, 0).0.is_err());
     }
 

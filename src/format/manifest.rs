@@ -48,7 +48,7 @@ pub struct Manifest {
     /// The parameters of the logical Bloom filter of every file and variant (`FR-LSI-CAND-LIT-04`).
     pub bloom: BloomParts,
     /// The times of publication, and the completeness.
-    pub state: IndexState,
+    pub state: PublicationState,
     /// The live segments, oldest first.
     pub segments: Vec<SegmentRef>,
     /// The files and directories that decided which files are eligible.
@@ -227,7 +227,7 @@ pub struct BloomParts {
 
 /// The times of publication of an index, and its coverage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct IndexState {
+pub struct PublicationState {
     /// The publication number: larger in each later manifest of the same index.
     pub sequence: u64,
     /// When the index was first published, in milliseconds since 1970.
@@ -365,7 +365,7 @@ impl Manifest {
         Ok(Self {
             key: KeyParts::decode(bytes(section::KEY)?)?,
             bloom: BloomParts::decode(bytes(section::BLOOM)?)?,
-            state: IndexState::decode(bytes(section::STATE)?)?,
+            state: PublicationState::decode(bytes(section::STATE)?)?,
             segments: codec::decode_segments(bytes(section::SEGMENTS)?)?,
             inputs: codec::decode_inputs(bytes(section::INPUTS)?)?,
         })

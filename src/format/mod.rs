@@ -11,10 +11,10 @@
 pub mod disk;
 pub mod error;
 pub mod lock;
+pub mod lock_dir;
 pub mod manifest;
 mod mmap;
 pub(crate) mod nfc;
-pub mod own_dir;
 mod paged;
 pub mod publish;
 pub mod section;

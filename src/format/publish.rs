@@ -72,7 +72,7 @@ where
     check_use(lock, name)?;
     // In this order, so that the file is closed before an unfinished one is removed.
     let (mut unfinished, mut file) =
-        Unfinished::create(disk, dir, name).map_err(|e| fail("create the new file", e))?;
+        UnfinishedFile::create(disk, dir, name).map_err(|e| fail("create the new file", e))?;
     let mut out = BufWriter::with_capacity(BUFFER_BYTES, &mut file);
     let written = write(&mut out).and_then(|value| {
         out.flush().map_err(|e| fail("write the new file", e))?;
@@ -102,8 +102,8 @@ pub fn replace(
     let path = lock.dir().join(name);
     let fail = |operation, error: io::Error| FormatError::io(operation, error).in_file(&path);
     check_use(lock, name)?;
-    let (mut unfinished, mut file) =
-        Unfinished::create(disk, lock.dir(), name).map_err(|e| fail("create the new file", e))?;
+    let (mut unfinished, mut file) = UnfinishedFile::create(disk, lock.dir(), name)
+        .map_err(|e| fail("create the new file", e))?;
     file.write_all(bytes)
         .and_then(|()| file.flush())
         .map_err(|e| fail("write the new file", e))?;
@@ -132,7 +132,7 @@ where
     let path = dir.join(name);
     check_use(lock, name)?;
     // The file stays open: on Unix, closing it would release the library's locks on it.
-    let (mut unfinished, file) = Unfinished::create(disk, dir, name)
+    let (mut unfinished, file) = UnfinishedFile::create(disk, dir, name)
         .map_err(|e| E::from(FormatError::io("create the new file", e).in_file(&path)))?;
     unfinished.companions = true;
     let value = write(&unfinished.path)?;
@@ -229,7 +229,7 @@ fn check_lock(lock: &DirLock) -> Result<(), FormatError> {
 }
 
 /// A file without its final name. Drop removes it; if that fails, [`remove_leftovers`] does later.
-struct Unfinished<'a> {
+struct UnfinishedFile<'a> {
     disk: &'a dyn Disk,
     path: PathBuf,
     exists: bool,
@@ -237,7 +237,7 @@ struct Unfinished<'a> {
     companions: bool,
 }
 
-impl<'a> Unfinished<'a> {
+impl<'a> UnfinishedFile<'a> {
     fn create(disk: &'a dyn Disk, dir: &Path, name: &str) -> io::Result<(Self, Box<dyn DiskFile>)> {
         let process = std::process::id();
         let mut tries = 0;
@@ -282,7 +282,7 @@ impl<'a> Unfinished<'a> {
     }
 }
 
-impl Drop for Unfinished<'_> {
+impl Drop for UnfinishedFile<'_> {
     fn drop(&mut self) {
         if self.exists {
             // The error that caused the drop is the one to report.

@@ -29,9 +29,9 @@ use crate::index::block::{Direct, FileGrams, STORED_HASHES, Shape, Spreads, enco
 use crate::index::bloom::BloomParams;
 use crate::index::casefold::Casefold;
 use crate::index::enumerate::{Enumeration, FileEntry};
-use crate::index::handles::TooMany;
+use crate::index::handles::HandleLimitError;
 use crate::index::inputs::Inputs;
-use crate::index::pace::{Exceeded, Piece};
+use crate::index::pace::{BudgetError, Piece};
 use crate::index::sections::{Sections, Slot, write_rows};
 use crate::index::stamp::Stamp;
 use crate::index::store::Eviction;
@@ -45,7 +45,7 @@ mod reuse;
 pub use host::{BuildHost, Phase, Progress};
 use reader::spreads_out;
 pub use reader::{FileReader, Outcome};
-pub use reuse::Earlier;
+pub use reuse::EarlierSegment;
 use reuse::Reuse;
 
 /// Limits on the batch of files that is read between two progress reports: files, bytes, and the
@@ -123,7 +123,7 @@ fn share(max_memory_bytes: u64, shares: u64) -> u64 {
 
 /// A built segment and its statistics.
 #[derive(Debug)]
-pub struct Built {
+pub struct BuiltSegment {
     /// The length and checksum of the segment file.
     pub summary: Summary,
     /// The metadata record of the segment.
@@ -144,23 +144,23 @@ pub struct Built {
     pub eviction: Eviction,
     /// Why some files were not read. A search cannot use such a segment, but another build can
     /// continue from it.
-    pub unfinished: Option<Unfinished>,
+    pub unfinished: Option<BuildInterruption>,
 }
 
 /// Why a build ended early.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unfinished {
+pub enum BuildInterruption {
     /// The host stopped the build.
     Stopped,
     /// The build exceeded its budget.
-    BudgetExceeded(Exceeded),
+    BudgetExceeded(BudgetError),
 }
 
-impl From<Unfinished> for BuildError {
-    fn from(unfinished: Unfinished) -> BuildError {
+impl From<BuildInterruption> for BuildError {
+    fn from(unfinished: BuildInterruption) -> BuildError {
         match unfinished {
-            Unfinished::Stopped => BuildError::Stopped,
-            Unfinished::BudgetExceeded(exceeded) => BuildError::BudgetExceeded(exceeded),
+            BuildInterruption::Stopped => BuildError::Stopped,
+            BuildInterruption::BudgetExceeded(exceeded) => BuildError::BudgetExceeded(exceeded),
         }
     }
 }
@@ -173,7 +173,7 @@ pub enum BuildError {
     Stopped,
     /// The build exceeds its budget.
     #[error("the build was aborted: {0}")]
-    BudgetExceeded(#[from] Exceeded),
+    BudgetExceeded(#[from] BudgetError),
     /// The output could not be written.
     #[error("the index could not be written: {0}")]
     Output(#[from] io::Error),
@@ -193,7 +193,7 @@ pub enum BuildError {
     },
     /// Opening the segment would exceed the limit on open segments.
     #[error("the index was not built: {0}. An existing index is unchanged")]
-    TooManyOpen(#[from] TooMany),
+    TooManyOpen(#[from] HandleLimitError),
     /// The index is kept in memory and exceeds the memory limit.
     #[error(
         "the index takes {bytes} bytes of memory, more than the {limit} that \
@@ -226,14 +226,14 @@ pub enum BuildError {
 ///
 /// # Errors
 ///
-/// See [`BuildError`]. Unreadable paths inside the tree are not errors of the build; [`Built`]
+/// See [`BuildError`]. Unreadable paths inside the tree are not errors of the build; [`BuiltSegment`]
 /// reports them.
 pub fn build<W: Write>(
     walk: &Walk,
     options: &BuildOptions,
     host: &dyn BuildHost,
     out: W,
-) -> Result<Built, BuildError> {
+) -> Result<BuiltSegment, BuildError> {
     build_from(walk, options, host, None, out)
 }
 
@@ -249,9 +249,9 @@ pub fn build_from<W: Write>(
     walk: &Walk,
     options: &BuildOptions,
     host: &dyn BuildHost,
-    earlier: Option<Earlier<'_>>,
+    earlier: Option<EarlierSegment<'_>>,
     out: W,
-) -> Result<Built, BuildError> {
+) -> Result<BuiltSegment, BuildError> {
     let (tree, started_ns) = enumerate(walk, host)?;
     let read = |reader: &mut FileReader, rank: usize| {
         let file: &FileEntry = &tree.files[rank];
@@ -276,7 +276,7 @@ pub fn assemble<W: Write>(
     host: &dyn BuildHost,
     out: W,
     read: &(dyn Fn(&mut FileReader, usize) -> Outcome + Sync),
-) -> Result<Built, BuildError> {
+) -> Result<BuiltSegment, BuildError> {
     assemble_with(tree, started_ns, options, host, out, read, None)
 }
 
@@ -288,7 +288,7 @@ fn assemble_with<W: Write>(
     out: W,
     read: &(dyn Fn(&mut FileReader, usize) -> Outcome + Sync),
     reuse: Option<&Reuse<'_>>,
-) -> Result<Built, BuildError> {
+) -> Result<BuiltSegment, BuildError> {
     if tree.files.len() >= u32::MAX as usize || tree.dirs.len() >= u32::MAX as usize {
         return Err(BuildError::TooLarge("more than 4,294,967,294 files"));
     }
@@ -370,7 +370,7 @@ struct Build<'a, W: Write> {
     sections: Sections,
     ngrams: u64,
     /// Set when no more files are read; the segment is completed with the files read so far.
-    unfinished: Option<Unfinished>,
+    unfinished: Option<BuildInterruption>,
 }
 
 /// N-grams of a slot that wait for a group to become full.
@@ -378,7 +378,7 @@ type Pending = (Slot, FileGrams);
 
 /// The catalog data of a tokenized file.
 #[derive(Clone, Copy)]
-struct Kept {
+struct CatalogData {
     status: TokenStatus,
     excludable: bool,
     stamp: Option<Stamp>,
@@ -431,8 +431,8 @@ impl<W: Write> Build<'_, W> {
         &mut self,
         tree: &Enumeration,
         read: &(dyn Fn(&mut FileReader, usize) -> Outcome + Sync),
-        known: &[Option<Kept>],
-    ) -> Result<Vec<Kept>, BuildError> {
+        known: &[Option<CatalogData>],
+    ) -> Result<Vec<CatalogData>, BuildError> {
         let len = |rank: &usize| tree.files[*rank].stamp.map_or(0, Stamp::len);
         let is_known = |rank: usize| known.get(rank).is_some_and(Option::is_some);
         let mut order: Vec<usize> = (0..tree.files.len())
@@ -441,7 +441,7 @@ impl<W: Write> Build<'_, W> {
         order.sort_by_key(|rank| (len(rank), *rank));
         let bytes_total: u64 = order.iter().map(len).sum();
         let mut kept = vec![
-            Kept {
+            CatalogData {
                 status: TokenStatus::Unreadable,
                 excludable: false,
                 stamp: None,
@@ -470,7 +470,7 @@ impl<W: Write> Build<'_, W> {
                 bytes_total,
             });
             if self.host.stopped() {
-                self.leave_off(Unfinished::Stopped, files_done > 0)?;
+                self.leave_off(BuildInterruption::Stopped, files_done > 0)?;
                 break;
             }
             let mut batch_bytes = 0;
@@ -505,14 +505,14 @@ impl<W: Write> Build<'_, W> {
                 )
                 .collect();
             let Some(outcomes) = outcomes else {
-                self.leave_off(Unfinished::Stopped, files_done > 0)?;
+                self.leave_off(BuildInterruption::Stopped, files_done > 0)?;
                 break;
             };
             for (&rank, outcome) in now.iter().zip(outcomes) {
                 files_done += 1;
                 bytes_done += len(&rank);
                 let ngrams: usize = outcome.parts.iter().map(|(_, grams)| grams.len()).sum();
-                kept[rank] = Kept {
+                kept[rank] = CatalogData {
                     status: outcome.status,
                     excludable: outcome.excludable,
                     stamp: outcome.stamp,
@@ -535,7 +535,7 @@ impl<W: Write> Build<'_, W> {
                 Piece::Batch,
             );
             if let Err(exceeded) = self.host.may_go_on(files_total, self.read_bytes) {
-                self.leave_off(Unfinished::BudgetExceeded(exceeded), files_done > 0)?;
+                self.leave_off(BuildInterruption::BudgetExceeded(exceeded), files_done > 0)?;
                 break;
             }
             if pending_bytes > budget {
@@ -555,7 +555,7 @@ impl<W: Write> Build<'_, W> {
 
     /// Ends the reading. The segment is completed if some file was read and the host keeps
     /// unfinished builds; otherwise the build fails with `why`.
-    fn leave_off(&mut self, why: Unfinished, any: bool) -> Result<(), BuildError> {
+    fn leave_off(&mut self, why: BuildInterruption, any: bool) -> Result<(), BuildError> {
         if !any || !self.host.keeps_unfinished() {
             return Err(why.into());
         }
@@ -589,7 +589,7 @@ impl<W: Write> Build<'_, W> {
         while !rest.is_empty() {
             if self.unfinished.is_none() && self.host.stopped() {
                 // The files read so far can still be completed.
-                self.leave_off(Unfinished::Stopped, true)?;
+                self.leave_off(BuildInterruption::Stopped, true)?;
             }
             // As many blocks at a time as threads and memory allow. An encoded block takes memory
             // twice while it is made.
@@ -631,7 +631,11 @@ impl<W: Write> Build<'_, W> {
     }
 
     /// Writes the catalog and completes the segment.
-    fn finish(mut self, tree: &Enumeration, kept: &[Kept]) -> Result<Built, BuildError> {
+    fn finish(
+        mut self,
+        tree: &Enumeration,
+        kept: &[CatalogData],
+    ) -> Result<BuiltSegment, BuildError> {
         self.host.progress(Progress {
             phase: Phase::Persist,
             files_done: tree.files.len() as u64,
@@ -708,7 +712,7 @@ impl<W: Write> Build<'_, W> {
         }
         let mut inputs = tree.inputs.clone();
         inputs.distrust_unsettled(self.started_ns);
-        Ok(Built {
+        Ok(BuiltSegment {
             summary,
             meta,
             inputs,

@@ -75,7 +75,7 @@ impl DenySet {
     /// [`DenyError`] for the first pattern that is no valid glob, or that could never match a path
     /// and so would protect nothing.
     pub fn new(patterns: &[String], include_default: bool) -> Result<Self, DenyError> {
-        Self::beneath(patterns, include_default, &[])
+        Self::for_roots(patterns, include_default, &[])
     }
 
     /// Compiles like [`new`](Self::new), with several canonical roots. A pattern that is relative
@@ -85,7 +85,7 @@ impl DenySet {
     /// # Errors
     ///
     /// The errors of [`new`](Self::new).
-    pub fn beneath(
+    pub fn for_roots(
         patterns: &[String],
         include_default: bool,
         roots: &[&Path],

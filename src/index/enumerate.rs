@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use rayon::prelude::*;
 
-use crate::index::beneath::DirStat;
 use crate::index::inputs::Inputs;
 use crate::index::names::{can_be_kept, has_line_break};
+use crate::index::root_dir::DirStat;
 use crate::index::stamp::Stamp;
 use crate::index::walk::{DirNode, Entry, FoundFile, Place, RuleSets, Walk};
 
@@ -242,7 +242,7 @@ impl Enumeration {
 
 /// An eligible file in a [`Survey`].
 #[derive(Clone, Debug)]
-pub struct Surveyed {
+pub struct SurveyedFile {
     /// Its name in the directory.
     pub name: OsString,
     /// Its stamp; `None` if it could not be determined.
@@ -259,7 +259,7 @@ pub struct Survey {
     /// The sets of ignore rules by which the directory is eligible.
     pub sets: RuleSets,
     /// Its eligible files.
-    pub files: Vec<Surveyed>,
+    pub files: Vec<SurveyedFile>,
     /// Its eligible subdirectories.
     pub dirs: Vec<DirNode>,
     /// The paths that could not be read, and why.
@@ -276,7 +276,7 @@ impl Survey {
         let files = listing.items.into_iter().filter_map(|item| match item {
             Found::File {
                 name, stamp, sets, ..
-            } => Some(Surveyed { name, stamp, sets }),
+            } => Some(SurveyedFile { name, stamp, sets }),
             Found::Dir(_) | Found::Taken => None,
         });
         Survey {

@@ -26,7 +26,7 @@ pub struct Handle(Arc<Count>);
     "{most} segments are open, the most that max_open_segments_global of [tools.daemon] allows; \
      another attempt follows when searches that use older segments have ended"
 )]
-pub struct TooMany {
+pub struct HandleLimitError {
     /// The limit.
     pub most: usize,
 }
@@ -56,8 +56,8 @@ impl Handles {
     ///
     /// # Errors
     ///
-    /// [`TooMany`] if the limit is reached.
-    pub fn take(&self) -> Result<Handle, TooMany> {
+    /// [`HandleLimitError`] if the limit is reached.
+    pub fn take(&self) -> Result<Handle, HandleLimitError> {
         let most = self.0.most;
         self.0
             .open
@@ -65,7 +65,7 @@ impl Handles {
                 (open < most).then_some(open + 1)
             })
             .map(|_| Handle(self.0.clone()))
-            .map_err(|_| TooMany { most })
+            .map_err(|_| HandleLimitError { most })
     }
 }
 
@@ -83,7 +83,7 @@ mod tests {
     fn ipc_must_005_no_more_segments_are_open_than_may_be() {
         let handles = Handles::at_most(2);
         let (first, second) = (handles.take().unwrap(), handles.take().unwrap());
-        assert_eq!(handles.take().unwrap_err(), TooMany { most: 2 });
+        assert_eq!(handles.take().unwrap_err(), HandleLimitError { most: 2 });
         assert_eq!(handles.open(), 2);
         drop(first);
         let third = handles.clone().take().unwrap();

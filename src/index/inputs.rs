@@ -10,8 +10,8 @@ use rayon::prelude::*;
 
 use crate::format::manifest::{EligibilityInput, InputKind, InputStat};
 use crate::format::segment::StampRecord;
-use crate::index::beneath::{EntryKind, metadata_following};
 use crate::index::names::{name_bytes, name_from_bytes};
+use crate::index::root_dir::{EntryKind, metadata_following};
 use crate::index::rules::{ControlFiles, read_regular_file};
 use crate::index::stamp::Stamp;
 

@@ -3,7 +3,7 @@
 //! A long-running process creates one [`LiveIndex`] for each indexed tree, and calls
 //! [`LiveIndex::pin`] at the start of each search. This module runs the [state
 //! machine](crate::index::state): it collects events, feeds them in as triggers and carries out the
-//! resulting actions. The [`Ground`] decides where the index is stored, which files are eligible
+//! resulting actions. The [`IndexHost`] decides where the index is stored, which files are eligible
 //! and how a build is paced.
 //!
 //! # Threads
@@ -22,31 +22,31 @@
 //!
 //! There are two locks, acquired in this order. Neither is held while file content is read:
 //!
-//! - `Tracked`, the knowledge about the tree. The worker holds it while it reconciles, and a search
+//! - `TreeState`, the knowledge about the tree. The worker holds it while it reconciles, and a search
 //!   while it processes dirty marks. Both release it after a small portion of marks or a small
 //!   batch of directories.
 //! - `Status`, held for a moment at a time: the state, the dirty marks and the published snapshot.
 //!   The watcher's thread acquires it, so no thread may wait for the watcher's thread while it
 //!   holds `Status`.
 //!
-//! Only `Status` is needed to swap in a new index, because a new index has a new `Tracked`. A
+//! Only `Status` is needed to swap in a new index, because a new index has a new `TreeState`. A
 //! thread that still works on the old one finishes, but publishes nothing and removes no marks. So
 //! a swap never waits for a search. A search waits for another thread only if it has dirty marks to
 //! process, and at most for its budget.
 //!
-//! Writing the status for other processes takes a third lock, `saying`, acquired before `Status`.
+//! Writing the status for other processes takes a third lock, `status_file`, acquired before `Status`.
 //! Only the worker and the threads that build for it do that.
 //!
 //! A running search holds no lock: its snapshot is immutable.
 
 mod apply;
 mod building;
-mod ear;
+mod event_handler;
 mod orphans;
 mod pin;
 mod reconcile;
-mod saying;
 mod status;
+mod status_file;
 mod tokenize;
 mod worker;
 
@@ -56,21 +56,21 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::format::error::FormatError;
-use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built, Earlier};
+use crate::index::builder::{BuildError, BuildHost, BuildOptions, BuiltSegment, EarlierSegment};
 use crate::index::inputs::Inputs;
-use crate::index::refresh::{Entered, Known};
+use crate::index::refresh::{EnteredDirs, TreeKnowledge};
 use crate::index::snapshot::{Snapshot, StorageMode};
-use crate::index::state::{Standing, Trigger};
+use crate::index::state::{IndexState, Trigger};
 use crate::index::walk::Walk;
 use crate::index::watch::{Barrier, Watcher, WatcherFactory};
 
 use self::status::Status;
 
 pub use self::pin::{Pin, Pinned};
-pub use self::status::{Done, Report, Works};
+pub use self::status::{LastTasks, Report, TaskRun};
 
 /// The environment of a live index: storage, eligibility rules, pacing and clocks.
-pub trait Ground: Send + Sync {
+pub trait IndexHost: Send + Sync {
     /// Returns the index root.
     fn root(&self) -> &Path;
 
@@ -86,7 +86,7 @@ pub trait Ground: Send + Sync {
     fn inputs_above(&self) -> Inputs;
 
     /// Opens the stored index.
-    fn open(&self) -> Opened;
+    fn open(&self) -> OpenOutcome;
 
     /// Returns true if a built index is stored on disk, false if it stays in memory.
     fn keeps(&self) -> bool;
@@ -110,9 +110,9 @@ pub trait Ground: Send + Sync {
         &self,
         enter: &(dyn Fn(&Path) + Sync),
         progressed: &(dyn Fn() + Sync),
-        earlier: Option<Earlier<'_>>,
+        earlier: Option<EarlierSegment<'_>>,
         keep: bool,
-    ) -> Result<(Built, Arc<Snapshot>), BuildError>;
+    ) -> Result<(BuiltSegment, Arc<Snapshot>), BuildError>;
 
     /// Returns false if another process has removed the stored files of an open index. Costs one
     /// look at one file.
@@ -124,7 +124,7 @@ pub trait Ground: Send + Sync {
     /// Publishes the status of the index for other processes. This is best effort: failures are
     /// ignored. Called when the status changes, and about once a second during a build; never by a
     /// search.
-    fn noted(&self, report: &Report);
+    fn write_status(&self, report: &Report);
 
     /// Withdraws the published status, because the live index has ended.
     fn ended(&self);
@@ -151,7 +151,7 @@ pub trait Ground: Send + Sync {
 
 /// The result of opening the stored index.
 #[derive(Clone, Debug)]
-pub enum Opened {
+pub enum OpenOutcome {
     /// There is no stored index.
     Absent,
     /// There is no index for the current denied patterns, but there are indexes for others. Holds a
@@ -169,7 +169,7 @@ pub enum Opened {
 
 /// The settings of a live index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Habits {
+pub struct LiveOptions {
     /// Whether the tree is watched (`index_watch`).
     pub watch: bool,
     /// How long a file must be unchanged before it is read again (`index_watch_debounce_ms`).
@@ -212,7 +212,7 @@ pub struct Thresholds {
     pub reeval_calls: u64,
 }
 
-impl Habits {
+impl LiveOptions {
     /// Returns true if the number of searches calls for a task of the worker.
     fn is_due(&self, status: &Status) -> bool {
         let measured = self
@@ -237,8 +237,8 @@ pub struct LiveIndex {
 
 /// The state that all threads share.
 struct Shared {
-    ground: Arc<dyn Ground>,
-    habits: Habits,
+    index_host: Arc<dyn IndexHost>,
+    live_options: LiveOptions,
     watchers: Arc<dyn WatcherFactory>,
     status: Arc<Mutex<Status>>,
     /// Notified when there may be work for the worker.
@@ -247,11 +247,11 @@ struct Shared {
     settled: Condvar,
     /// The knowledge about the tree that belongs to the current index. Locked only to copy or
     /// replace the pointer.
-    known: Mutex<Option<Arc<Mutex<Tracked>>>>,
+    known: Mutex<Option<Arc<Mutex<TreeState>>>>,
     watching: Mutex<Option<Watching>>,
     /// Held while the status is written for other processes, so that the last status seen is also
     /// the last one written.
-    saying: Mutex<()>,
+    status_file: Mutex<()>,
 }
 
 /// A watcher, and the barrier of its cookies.
@@ -262,13 +262,13 @@ struct Watching {
 }
 
 /// The knowledge about the tree, and the means to update it.
-struct Tracked {
+struct TreeState {
     /// The number of the swap that put this index into use. After a later swap, it must not publish
     /// any more.
     swap: u64,
     snapshot: Arc<Snapshot>,
-    known: Known,
-    entered: Entered,
+    known: TreeKnowledge,
+    entered: EnteredDirs,
     walk: Walk,
     /// The inputs above the tree that decide about eligibility, as of the time when a reconcile
     /// prepared the walk.
@@ -282,20 +282,20 @@ impl LiveIndex {
     ///
     /// The operating system's error if the thread can't be started.
     pub fn start(
-        ground: Arc<dyn Ground>,
-        habits: Habits,
+        index_host: Arc<dyn IndexHost>,
+        live_options: LiveOptions,
         watchers: Arc<dyn WatcherFactory>,
     ) -> std::io::Result<LiveIndex> {
         let shared = Arc::new(Shared {
-            ground,
-            habits,
+            index_host,
+            live_options,
             watchers,
             status: Arc::default(),
             wake: Arc::default(),
             settled: Condvar::new(),
             known: Mutex::default(),
             watching: Mutex::default(),
-            saying: Mutex::default(),
+            status_file: Mutex::default(),
         });
         let own = shared.clone();
         let worker = std::thread::Builder::new()
@@ -327,7 +327,7 @@ impl LiveIndex {
     /// Waits until the index is usable, or until it won't become usable on its own: it is disabled,
     /// or a build failed. Returns the state then, or `None` after `timeout`. For tests and
     /// `--wait-index`; searches never wait (FR-LSI-BG-10).
-    pub fn wait(&self, timeout: Duration) -> Option<Standing> {
+    pub fn wait(&self, timeout: Duration) -> Option<IndexState> {
         let status = self.shared.status();
         let waiting = |status: &mut Status| !status.is_settled();
         let (status, timed_out) = self
@@ -335,7 +335,7 @@ impl LiveIndex {
             .settled
             .wait_timeout_while(status, timeout, waiting)
             .unwrap_or_else(PoisonError::into_inner);
-        (!timed_out.timed_out()).then_some(status.standing)
+        (!timed_out.timed_out()).then_some(status.index_state)
     }
 
     /// Wakes the worker, so that it reads the clock again. For hosts whose clock jumps, as in
@@ -366,7 +366,7 @@ impl LiveIndex {
         if status.tracking || status.published.as_ref().is_some_and(is_older) {
             return;
         }
-        let is_unknown = status.published.is_none() && status.standing == Standing::Absent;
+        let is_unknown = status.published.is_none() && status.index_state == IndexState::Absent;
         // Another process has built the index meanwhile.
         status.open_wanted |= is_unknown;
         status.outdated = is_outdated && !is_unknown;
@@ -384,14 +384,14 @@ impl LiveIndex {
             let mut status = self.shared.status();
             status.stop = true;
         }
-        self.shared.ground.stop();
+        self.shared.index_host.stop();
         self.shared.wake.notify_all();
         self.shared.settled.notify_all();
         // Held until the watcher is removed too: the process may end when the first caller returns.
         let mut was_waited_for = lock(&self.ending);
         let patience = match std::mem::replace(&mut *was_waited_for, true) {
             true => Duration::ZERO,
-            false => self.shared.habits.shutdown,
+            false => self.shared.live_options.shutdown,
         };
         let worker = lock(&self.worker).take();
         let status = self.shared.status();
@@ -420,7 +420,7 @@ impl Drop for LiveIndex {
 impl std::fmt::Debug for LiveIndex {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LiveIndex")
-            .field("root", &self.shared.ground.root())
+            .field("root", &self.shared.index_host.root())
             .field("report", &self.report())
             .finish_non_exhaustive()
     }
@@ -432,10 +432,10 @@ impl Shared {
     }
 
     /// Describes work that ended now and began at `begun_ms` of the ground's clock.
-    fn done(&self, begun_ms: u64, succeeded: bool) -> Done {
-        Done {
-            ended_ns: self.ground.host().now_ns(),
-            took_ms: self.ground.now_ms().saturating_sub(begun_ms),
+    fn done(&self, begun_ms: u64, succeeded: bool) -> TaskRun {
+        TaskRun {
+            ended_ns: self.index_host.host().now_ns(),
+            took_ms: self.index_host.now_ms().saturating_sub(begun_ms),
             succeeded,
         }
     }
@@ -451,13 +451,13 @@ impl Shared {
     }
 
     /// Returns the knowledge about the tree. Callers lock it to extend it.
-    fn tracked(&self) -> Option<Arc<Mutex<Tracked>>> {
+    fn tree_state(&self) -> Option<Arc<Mutex<TreeState>>> {
         lock(&self.known).clone()
     }
 
     /// Puts a new index into use. The caller holds `status`, so that all threads see the change at
     /// once.
-    fn swap(&self, status: &mut Status, mut new: Tracked) {
+    fn swap(&self, status: &mut Status, mut new: TreeState) {
         status.swaps += 1;
         new.swap = status.swaps;
         *lock(&self.known) = Some(Arc::new(Mutex::new(new)));

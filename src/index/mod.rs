@@ -12,7 +12,6 @@
 //! - [`live`] keeps the snapshot of one tree current, with [`watch`] and [`refresh`].
 //! - [`plan`] computes which files may match an expression.
 
-pub mod beneath;
 pub mod block;
 pub mod bloom;
 pub mod builder;
@@ -31,6 +30,7 @@ pub mod pace;
 pub mod plan;
 pub mod ranks;
 pub mod refresh;
+pub mod root_dir;
 pub mod rules;
 mod sections;
 pub mod segment;

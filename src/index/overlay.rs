@@ -83,7 +83,7 @@ enum DirState {
 
 /// The result of recording the listing of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListingChange {
     /// Whether anything changed.
     pub news: bool,
     /// Subdirectories that were known and are gone.

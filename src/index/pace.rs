@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub use activity::{Activity, RunningSearch};
-pub use budget::{BuildBudget, Exceeded};
-pub use pool::{background_pool, stand_back};
+pub use budget::{BudgetError, BuildBudget};
+pub use pool::{background_pool, lower_thread_priority};
 
 /// The longest sleep before checking whether a rest has to end, in milliseconds.
 const NAP_MS: u64 = 10;

@@ -12,14 +12,14 @@
 //! rows of a block; `describe` prints them.
 
 mod analysis;
-mod chain;
+mod approx;
+mod char_seq;
 mod describe;
 mod evaluate;
+pub(crate) mod literals;
 mod mask;
-mod nearly;
-mod need;
 mod path;
-pub(crate) mod spine;
+mod requirement;
 
 use std::fmt;
 
@@ -29,12 +29,12 @@ use serde::{Serialize, Serializer};
 use crate::index::casefold::Casefold;
 use crate::index::gram::Gram;
 use crate::index::plan::analysis::Analysis;
-use crate::index::plan::chain::Chain;
+use crate::index::plan::approx::NoRequirement;
+use crate::index::plan::char_seq::CharSeq;
 use crate::index::plan::describe::texts;
 use crate::index::plan::evaluate::{AllOf, Compiler};
-use crate::index::plan::nearly::Free;
-use crate::index::plan::need::{Allowance, Conjunction};
-use crate::index::plan::path::Unused;
+use crate::index::plan::path::UnusedParts;
+use crate::index::plan::requirement::{Allowance, Conjunction};
 
 pub use describe::{PlanDescription, Requirement};
 pub use evaluate::{BlockRows, Scratch};
@@ -263,7 +263,7 @@ pub struct SupersetSafe {
     needs: Conjunction,
     reason: Option<Reason>,
     unused: Vec<Reason>,
-    unused_parts: Vec<Chain>,
+    unused_parts: Vec<CharSeq>,
 }
 
 impl SupersetSafe {
@@ -291,7 +291,7 @@ impl SupersetSafe {
     pub fn for_expression(hir: &Hir, fold: bool, strategy: Strategy) -> SupersetSafe {
         if !hir.properties().is_utf8() {
             let reasons = vec![Reason::InvalidUtf8];
-            return SupersetSafe::new(Conjunction::new(), reasons, Unused::default());
+            return SupersetSafe::new(Conjunction::new(), reasons, UnusedParts::default());
         }
         let mut analysis = Analysis::new(fold, strategy);
         let needs = analysis.requirements(hir);
@@ -301,7 +301,7 @@ impl SupersetSafe {
             && !SupersetSafe::for_expression(hir, fold, Strategy::Boolean).keeps_everything()
         {
             let reasons = vec![Reason::Strategy];
-            return SupersetSafe::new(Conjunction::new(), reasons, Unused::default());
+            return SupersetSafe::new(Conjunction::new(), reasons, UnusedParts::default());
         }
         plan
     }
@@ -313,17 +313,18 @@ impl SupersetSafe {
     /// character of the pattern. The other parameters are those of
     /// [`SupersetSafe::for_expression`].
     pub fn nearly(hir: &Hir, fold: bool, strategy: Strategy, edits: u32) -> SupersetSafe {
-        let free = |reason| SupersetSafe::new(Conjunction::new(), vec![reason], Unused::default());
+        let free =
+            |reason| SupersetSafe::new(Conjunction::new(), vec![reason], UnusedParts::default());
         if !hir.properties().is_utf8() {
             return free(Reason::InvalidUtf8);
         }
-        let mut unused = Unused::default();
-        match nearly::requirements(hir, fold, strategy, edits, &mut unused) {
+        let mut unused = UnusedParts::default();
+        match approx::requirements(hir, fold, strategy, edits, &mut unused) {
             Ok(needs) => SupersetSafe::new(needs, Vec::new(), unused),
-            Err(Free::Edits) if unused.normalization => free(Reason::Normalization),
-            Err(Free::Edits) => free(Reason::Edits),
-            Err(Free::TooManyNgrams) => free(Reason::TooManyNgrams),
-            Err(Free::Strategy) => free(Reason::Strategy),
+            Err(NoRequirement::Edits) if unused.normalization => free(Reason::Normalization),
+            Err(NoRequirement::Edits) => free(Reason::Edits),
+            Err(NoRequirement::TooManyNgrams) => free(Reason::TooManyNgrams),
+            Err(NoRequirement::Strategy) => free(Reason::Strategy),
         }
     }
 
@@ -333,17 +334,17 @@ impl SupersetSafe {
     }
 
     /// Builds the plan from requirements that every file with a match fulfils.
-    fn new(needs: Conjunction, mut unused: Vec<Reason>, parts: Unused) -> SupersetSafe {
+    fn new(needs: Conjunction, mut unused: Vec<Reason>, parts: UnusedParts) -> SupersetSafe {
         let mut allowance = Allowance {
             path_grams: MAX_PATH_GRAMS,
             unused: parts,
         };
-        let needs = need::settle(needs, &mut allowance);
+        let needs = requirement::settle(needs, &mut allowance);
         if allowance.unused.wide && !unused.contains(&Reason::TooManyNgrams) {
             unused.push(Reason::TooManyNgrams);
         }
         let mut parts = allowance.unused.parts;
-        parts.retain(|part| !need::is_used(&needs, part));
+        parts.retain(|part| !requirement::is_used(&needs, part));
         let mut compiler = Compiler::default();
         let root = compiler.all_of(&needs);
         let reason = needs

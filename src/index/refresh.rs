@@ -14,13 +14,13 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::format::error::FormatError;
-use crate::index::beneath::EntryKind;
 use crate::index::enumerate::Survey;
 use crate::index::inputs::Inputs;
 use crate::index::overlay::Overlay;
+use crate::index::root_dir::EntryKind;
 use crate::index::segment::Segment;
 use crate::index::stamp::Stamp;
-use crate::index::walk::{DirNode, EnteredDir, Looked, Walk};
+use crate::index::walk::{DirNode, EnteredDir, LookupResult, Walk};
 
 /// The number of directories that are listed in parallel.
 const BATCH_DIRS: usize = 64;
@@ -30,7 +30,7 @@ const MAX_ENTERED: usize = 4096;
 
 /// The knowledge about a tree in addition to its segment.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct TreeKnowledge {
     /// The differences between the tree and the segment.
     pub overlay: Overlay,
     /// The inputs of eligibility (for example ignore files) when the segment was built; empty once
@@ -39,16 +39,16 @@ pub struct Known {
     /// The current inputs of eligibility inside the tree, by directory.
     inputs: BTreeMap<PathBuf, Inputs>,
     inputs_changed: bool,
-    /// Whether a change was found since the last [`take_news`](Known::take_news).
+    /// Whether a change was found since the last [`take_news`](TreeKnowledge::take_news).
     news: bool,
     /// The paths that could not be read, and why.
     errors: BTreeMap<PathBuf, String>,
 }
 
-impl Known {
+impl TreeKnowledge {
     /// Creates the knowledge for a segment that was just built or opened.
-    pub fn new(segment: &Segment, inputs: Inputs) -> Known {
-        Known {
+    pub fn new(segment: &Segment, inputs: Inputs) -> TreeKnowledge {
+        TreeKnowledge {
             overlay: Overlay::none(segment),
             built_inputs: inputs,
             inputs: BTreeMap::new(),
@@ -70,7 +70,7 @@ impl Known {
         std::mem::take(&mut self.news)
     }
 
-    /// Returns true if [`Known::inputs`] may have changed since the last call.
+    /// Returns true if [`TreeKnowledge::inputs`] may have changed since the last call.
     pub fn take_inputs_changed(&mut self) -> bool {
         std::mem::take(&mut self.inputs_changed)
     }
@@ -124,11 +124,11 @@ fn remove_below<T>(map: &mut BTreeMap<PathBuf, T>, path: &Path) -> bool {
 
 /// A cache of entered directories, valid as long as no rule and no directory changes.
 #[derive(Debug, Default)]
-pub struct Entered {
+pub struct EnteredDirs {
     dirs: BTreeMap<PathBuf, Arc<EnteredDir>>,
 }
 
-impl Entered {
+impl EnteredDirs {
     /// Removes all directories from the cache.
     pub fn clear(&mut self) {
         self.dirs.clear();
@@ -163,8 +163,8 @@ impl Entered {
         };
         while let Some(name) = missing.pop() {
             let next = match walk.look(&entered, std::iter::once(name)).pop() {
-                Some(Looked::Dir(node)) => walk.enter(&node)?.map(Arc::new),
-                Some(Looked::Error(message)) => return Err(message),
+                Some(LookupResult::Dir(node)) => walk.enter(&node)?.map(Arc::new),
+                Some(LookupResult::Error(message)) => return Err(message),
                 _ => None,
             };
             let Some(next) = next else {
@@ -224,13 +224,13 @@ pub fn can_be_listed(walk: &Walk, stopped: &dyn Fn() -> bool) -> bool {
 
 /// A directory entry that an event was about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct ChangedEntry {
     /// The entry's name in its directory.
     pub name: OsString,
     /// When the event arrived, in nanoseconds since the Unix epoch. If it arrived after the file's
     /// stamp had settled, the stamp does not reveal the change. For example, one long write call
     /// sets the file time when it begins, and raises its event when it ends.
-    pub heard_ns: i64,
+    pub received_ns: i64,
 }
 
 /// A refresh of parts of a tree.
@@ -256,10 +256,10 @@ impl Refresh<'_> {
     /// [`FormatError`] if the segment is damaged; `known` is useless then.
     pub fn entries(
         &self,
-        known: &mut Known,
-        entered: &mut Entered,
+        known: &mut TreeKnowledge,
+        entered: &mut EnteredDirs,
         dir: &Path,
-        names: &[Named],
+        names: &[ChangedEntry],
         cursor: &mut Cursor,
     ) -> Result<Vec<usize>, FormatError> {
         let mut nowhere = Vec::new();
@@ -267,42 +267,44 @@ impl Refresh<'_> {
         let is_entered = matches!(dir_at, Ok(Some(_)));
         let looked = match dir_at {
             Ok(Some(dir)) => self.walk.look(&dir, names.iter().map(|named| &*named.name)),
-            Ok(None) => names.iter().map(|_| Looked::Nothing).collect(),
+            Ok(None) => names.iter().map(|_| LookupResult::Nothing).collect(),
             // The entries may exist: for example, the system may just have run out of file
             // descriptors.
             Err(message) => {
-                let failed = |_| Looked::Error(message.clone());
+                let failed = |_| LookupResult::Error(message.clone());
                 names.iter().map(failed).collect()
             }
         };
-        for (at, (Named { name, heard_ns }, looked)) in names.iter().zip(looked).enumerate() {
+        for (at, (ChangedEntry { name, received_ns }, looked)) in
+            names.iter().zip(looked).enumerate()
+        {
             let path = dir.join(name);
             remove_below(&mut entered.dirs, &path);
             match looked {
-                Looked::File(_, meta, sets) => {
+                LookupResult::File(_, meta, sets) => {
                     known.no_dir(self.segment, &path)?;
                     let stamp = Stamp::of(&meta);
                     known.news |= known.overlay.found(self.segment, &path, stamp, sets)?;
-                    if let Some(stamp) = stamp.filter(|stamp| stamp.is_settled(*heard_ns)) {
+                    if let Some(stamp) = stamp.filter(|stamp| stamp.is_settled(*received_ns)) {
                         known.news |= known.overlay.distrust(self.segment, &path, stamp)?;
                     }
                 }
-                Looked::Dir(node) => cursor.stack.push(node),
-                Looked::Nothing => {
+                LookupResult::Dir(node) => cursor.stack.push(node),
+                LookupResult::Nothing => {
                     known.no_dir(self.segment, &path)?;
                     known.news |= known.overlay.no_file(self.segment, &path)?;
                     if is_entered {
                         nowhere.push(at);
                     }
                 }
-                Looked::LeftOut(meta) => {
+                LookupResult::LeftOut(meta) => {
                     known.no_dir(self.segment, &path)?;
                     known.news |= known.overlay.no_file(self.segment, &path)?;
                     // Other names of the file may be eligible, and no event reports them.
                     let stamp = Stamp::of(&meta).filter(|_| meta.kind == EntryKind::File);
                     known.news |= known.overlay.found_elsewhere(self.segment, &path, stamp)?;
                 }
-                Looked::Error(message) => {
+                LookupResult::Error(message) => {
                     let before = known.errors.insert(path, message.clone());
                     known.news |= before != Some(message);
                 }
@@ -318,7 +320,7 @@ impl Refresh<'_> {
     /// # Errors
     ///
     /// [`FormatError`] if the segment is damaged; `known` is useless then.
-    pub fn step(&self, known: &mut Known, cursor: &mut Cursor) -> Result<u64, FormatError> {
+    pub fn step(&self, known: &mut TreeKnowledge, cursor: &mut Cursor) -> Result<u64, FormatError> {
         let from = cursor.stack.len().saturating_sub(BATCH_DIRS);
         let batch = cursor.stack.split_off(from);
         let surveys: Vec<(PathBuf, Survey)> = batch
@@ -342,7 +344,12 @@ impl Refresh<'_> {
     }
 
     /// Records the listing of a directory.
-    fn take(&self, known: &mut Known, path: &Path, survey: &Survey) -> Result<(), FormatError> {
+    fn take(
+        &self,
+        known: &mut TreeKnowledge,
+        path: &Path,
+        survey: &Survey,
+    ) -> Result<(), FormatError> {
         let is_top = path.as_os_str().is_empty();
         let mut dirs = BTreeSet::new();
         for node in &survey.dirs {

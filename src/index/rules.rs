@@ -4,7 +4,7 @@
 //! `.git/info/exclude` and the global excludes, which equals ripgrep's. Globs are matched by the
 //! `ignore` crate, or by git's own syntax. Malformed lines are skipped silently; `doctor` reports
 //! them. Files that don't exist, or that this user may not read, are skipped too. Any other read
-//! error is reported as [`Unread`]: it may pass, and then decisions made without the file would be
+//! error is reported as [`RulesReadError`]: it may pass, and then decisions made without the file would be
 //! wrong.
 
 mod excludes;
@@ -173,7 +173,7 @@ impl Rules {
         dir: &Path,
         which: IgnoreRules,
         global_excludes: Option<&Path>,
-        unread: &mut Vec<Unread>,
+        unread: &mut Vec<RulesReadError>,
     ) -> Arc<Rules> {
         let excludes = match global_excludes.map(read_regular_file) {
             Some(Ok(Some(text))) => GlobalExcludes::new(text, which),
@@ -199,7 +199,7 @@ impl Rules {
         parent: &Arc<Rules>,
         dir: &Path,
         found: ControlFiles,
-        unread: &mut Vec<Unread>,
+        unread: &mut Vec<RulesReadError>,
     ) -> Arc<Rules> {
         let found = found.counted(parent.which);
         if !found.any() {
@@ -319,22 +319,22 @@ pub enum Verdict {
 
 /// A rules file that could not be read, although the next attempt may succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unread {
+pub struct RulesReadError {
     /// The absolute path of the file.
     pub path: PathBuf,
     /// The reason, as text.
     pub why: String,
 }
 
-impl fmt::Display for Unread {
+impl fmt::Display for RulesReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.path.display(), self.why)
     }
 }
 
-impl Unread {
-    fn new(path: &Path, error: &io::Error) -> Unread {
-        Unread {
+impl RulesReadError {
+    fn new(path: &Path, error: &io::Error) -> RulesReadError {
+        RulesReadError {
             path: path.to_path_buf(),
             why: format!("can't be read, so its rules have no effect: {error}"),
         }
@@ -370,12 +370,12 @@ fn is_absent(error: &io::Error) -> bool {
     false
 }
 
-fn is_there(path: &Path, unread: &mut Vec<Unread>) -> bool {
+fn is_there(path: &Path, unread: &mut Vec<RulesReadError>) -> bool {
     match path.metadata() {
         Ok(_) => true,
         Err(error) => {
             if !is_absent(&error) {
-                unread.push(Unread::new(path, &error));
+                unread.push(RulesReadError::new(path, &error));
             }
             false
         }
@@ -387,7 +387,7 @@ fn read_ignore_file(
     dir: &Path,
     path: &Path,
     which: IgnoreRules,
-    unread: &mut Vec<Unread>,
+    unread: &mut Vec<RulesReadError>,
 ) -> IgnoreFile {
     match read_regular_file(path) {
         Ok(Some(bytes)) => IgnoreFile::parse(dir, &bytes, which),
@@ -447,7 +447,7 @@ pub fn malformed_lines(path: &Path) -> Vec<(usize, String)> {
 
 /// Reads a configuration file of the tree without blocking on a pipe. Returns `None` for a file
 /// that is not regular, or does not exist for this user.
-pub(crate) fn read_regular_file(path: &Path) -> Result<Option<Vec<u8>>, Unread> {
+pub(crate) fn read_regular_file(path: &Path) -> Result<Option<Vec<u8>>, RulesReadError> {
     let read = || {
         let mut options = OpenOptions::new();
         options.read(true);
@@ -472,7 +472,7 @@ pub(crate) fn read_regular_file(path: &Path) -> Result<Option<Vec<u8>>, Unread> 
     match read() {
         Ok(bytes) => Ok(bytes),
         Err(error) if is_absent(&error) => Ok(None),
-        Err(error) => Err(Unread::new(path, &error)),
+        Err(error) => Err(RulesReadError::new(path, &error)),
     }
 }
 

@@ -26,7 +26,6 @@ use crate::format::segment::{
 };
 use crate::format::sort_key::{cmp_paths, component_key};
 use crate::format::storage::Storage;
-use crate::index::beneath::is_component;
 use crate::index::block::{STORED_HASHES, Shape, WORD_FILES};
 use crate::index::bloom::BloomParams;
 use crate::index::casefold::Casefold;
@@ -34,6 +33,7 @@ use crate::index::gram::{NGRAM_CHARS, SECOND_SEED};
 use crate::index::names::{name_bytes, name_from_bytes};
 use crate::index::plan::BLOCK_FILES;
 use crate::index::ranks::RankSet;
+use crate::index::root_dir::is_component;
 use crate::index::segment::by_dir::ByDir;
 
 /// Limit on the mean length of directory paths, in bytes. Operating systems do not open much longer

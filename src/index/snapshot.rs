@@ -16,11 +16,11 @@ use rayon::prelude::*;
 
 use crate::format::error::FormatError;
 use crate::format::manifest::KeyParts;
-use crate::index::beneath::RootDir;
 use crate::index::handles::Handle;
 use crate::index::inputs::Inputs;
 use crate::index::overlay::Overlay;
 use crate::index::ranks::RankSet;
+use crate::index::root_dir::RootDir;
 use crate::index::segment::Segment;
 use crate::index::stamp::Stamp;
 use crate::index::walk::join;
@@ -111,7 +111,7 @@ impl Differences {
 
 /// The result of comparing a directory and some of its files with a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DirLook {
+pub(crate) struct DirComparison {
     /// Whether the directory is unchanged.
     pub(crate) is_same: bool,
     /// Whether each file is unchanged, in the order of the given ranks.
@@ -471,7 +471,7 @@ impl Snapshot {
         base: &Path,
         dir: u32,
         ranks: &[u32],
-    ) -> Result<DirLook, FormatError> {
+    ) -> Result<DirComparison, FormatError> {
         let mut names = Vec::with_capacity(ranks.len());
         let mut kept = Vec::with_capacity(ranks.len());
         for &rank in ranks {
@@ -482,14 +482,14 @@ impl Snapshot {
         let dir_kept = Stamp::from_record(self.segment.dir(dir)?.stamp);
         let real = join(base, self.segment.dir_path(dir)?);
         let Ok(stat) = root.stat_entries(&real, names.iter().map(|name| &**name)) else {
-            return Ok(DirLook {
+            return Ok(DirComparison {
                 is_same: false,
                 files: vec![false; ranks.len()],
             });
         };
         let now = |meta: io::Result<_>| meta.ok().and_then(|meta| Stamp::of(&meta));
         let pairs = stat.entries.into_iter().zip(kept);
-        Ok(DirLook {
+        Ok(DirComparison {
             is_same: Stamp::of(&stat.dir) == Some(dir_kept),
             files: pairs.map(|(meta, kept)| now(meta) == Some(kept)).collect(),
         })

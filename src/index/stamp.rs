@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::format::segment::StampRecord;
-use crate::index::beneath::{EntryKind, EntryMeta};
+use crate::index::root_dir::{EntryKind, EntryMeta};
 
 /// The least age of the last change for a stamp to be reliable, if timestamps are fine: several
 /// ticks of any kernel's clock.
@@ -117,7 +117,7 @@ impl Stamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::beneath::FileIdentity;
+    use crate::index::root_dir::FileIdentity;
 
     fn meta(changed_ns: i128) -> EntryMeta {
         EntryMeta {

@@ -115,7 +115,7 @@ impl UncertainReason {
 
     /// Returns the class of the triggers that lead to this reason.
     fn class(self) -> Option<Class> {
-        let gives = Effect::Become(Standing::Uncertain(self));
+        let gives = Effect::Become(IndexState::Uncertain(self));
         let rows = TABLE.iter().filter(|row| row.effect == gives);
         rows.map(|row| row.trigger.class()).min()
     }
@@ -152,7 +152,7 @@ impl DisabledReason {
 
 /// A state together with its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Standing {
+pub enum IndexState {
     /// The state [`SafetyState::Complete`].
     Complete,
     /// The state [`SafetyState::Absent`].
@@ -167,52 +167,53 @@ pub enum Standing {
     Disabled(Option<DisabledReason>),
 }
 
-impl Standing {
+impl IndexState {
     /// Returns the state without its reason.
     pub fn state(self) -> SafetyState {
         match self {
-            Standing::Complete => SafetyState::Complete,
-            Standing::Absent => SafetyState::Absent,
-            Standing::Building => SafetyState::Building,
-            Standing::Uncertain(_) => SafetyState::Uncertain,
-            Standing::Corrupt => SafetyState::Corrupt,
-            Standing::Disabled(_) => SafetyState::Disabled,
+            IndexState::Complete => SafetyState::Complete,
+            IndexState::Absent => SafetyState::Absent,
+            IndexState::Building => SafetyState::Building,
+            IndexState::Uncertain(_) => SafetyState::Uncertain,
+            IndexState::Corrupt => SafetyState::Corrupt,
+            IndexState::Disabled(_) => SafetyState::Disabled,
         }
     }
 
     /// Returns the name of the reason (`uncertain_reason`); `None` if the state has no reason.
     pub fn reason(self) -> Option<&'static str> {
         match self {
-            Standing::Uncertain(reason) => Some(reason.as_str()),
-            Standing::Disabled(reason) => reason.map(DisabledReason::as_str),
+            IndexState::Uncertain(reason) => Some(reason.as_str()),
+            IndexState::Disabled(reason) => reason.map(DisabledReason::as_str),
             _ => None,
         }
     }
 
     /// Returns all states, with each of their reasons.
-    pub fn all() -> impl Iterator<Item = Standing> {
+    pub fn all() -> impl Iterator<Item = IndexState> {
         let plain = [
-            Standing::Complete,
-            Standing::Absent,
-            Standing::Building,
-            Standing::Corrupt,
-            Standing::Disabled(None),
+            IndexState::Complete,
+            IndexState::Absent,
+            IndexState::Building,
+            IndexState::Corrupt,
+            IndexState::Disabled(None),
         ];
-        let uncertain = UncertainReason::ALL.map(Standing::Uncertain);
-        let disabled = DisabledReason::ALL.map(|reason| Standing::Disabled(Some(reason)));
+        let uncertain = UncertainReason::ALL.map(IndexState::Uncertain);
+        let disabled = DisabledReason::ALL.map(|reason| IndexState::Disabled(Some(reason)));
         plain.into_iter().chain(uncertain).chain(disabled)
     }
 
     /// Returns the value with these names of state and reason.
-    pub fn of_names(state: &str, reason: Option<&str>) -> Option<Standing> {
-        Standing::all()
-            .find(|standing| (standing.state().as_str(), standing.reason()) == (state, reason))
+    pub fn of_names(state: &str, reason: Option<&str>) -> Option<IndexState> {
+        IndexState::all().find(|index_state| {
+            (index_state.state().as_str(), index_state.reason()) == (state, reason)
+        })
     }
 
     /// Returns true if a search may exclude files by the index, provided that its plan is safe for
     /// the request (FR-LSI-SAFE-02, FR-LSI-SAFE-03, P3).
     pub fn allows_exclusion(self) -> bool {
-        self == Standing::Complete
+        self == IndexState::Complete
     }
 }
 
@@ -422,7 +423,7 @@ pub enum Action {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The next state.
-    pub next: Standing,
+    pub next: IndexState,
     /// The required actions, in order and without repetitions.
     pub actions: Vec<Action>,
 }
@@ -437,7 +438,7 @@ pub struct Step {
 /// The actions of all triggers that count are required: for example, two events that both make
 /// coverage uncertain concern different files. The actions of the others are not. If such a
 /// condition persists, it is a trigger again at the next moment.
-pub fn step(current: Standing, triggers: &[Trigger]) -> Step {
+pub fn step(current: IndexState, triggers: &[Trigger]) -> Step {
     let mut rows: Vec<&Row> = TABLE
         .iter()
         .filter(|row| triggers.contains(&row.trigger) && row.applies(current))
@@ -445,7 +446,7 @@ pub fn step(current: Standing, triggers: &[Trigger]) -> Step {
     // The sort is stable: rows of one class stay in the order of the table.
     rows.sort_by_key(|row| row.trigger.class());
     let asked = rows.iter().filter_map(|row| row.effect.on(current));
-    let severest = asked.map(Standing::state).max();
+    let severest = asked.map(IndexState::state).max();
     let counts = |row: &Row| match row.effect.on(current) {
         // A row that changes no state counts together with any other.
         None => true,
@@ -463,7 +464,7 @@ pub fn step(current: Standing, triggers: &[Trigger]) -> Step {
         .find_map(|row| Some((row, row.effect.on(current)?)));
     let next = match (current, decided) {
         (_, None) => current,
-        (Standing::Uncertain(known), Some((row, Standing::Uncertain(_))))
+        (IndexState::Uncertain(known), Some((row, IndexState::Uncertain(_))))
             if known.class() <= Some(row.trigger.class()) =>
         {
             current

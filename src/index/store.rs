@@ -1,7 +1,7 @@
 //! The store: publishes, lists, opens and removes the indexes under one cache root.
 //!
 //! Owns the cache root and its directories, one per key. `exec::indexes` and the `index` commands
-//! call [`Store`]. The trait `Keep` hides the storage mode: files, or an SQLite database. Sibling
+//! call [`Store`]. The trait `StorageFormat` hides the storage mode: files, or an SQLite database. Sibling
 //! modules open indexes (`open`), evict them (`evict`), and purge indexes with weaker deny patterns
 //! (`policy`). The store does not know how a key is computed or how a segment is laid out.
 //!
@@ -21,9 +21,9 @@ mod access;
 mod database;
 mod evict;
 mod files;
-mod keep;
 mod open;
 mod policy;
+mod storage_format;
 
 use std::ffi::OsStr;
 use std::io;
@@ -36,21 +36,21 @@ use crate::format::error::{FormatError, FormatErrorKind};
 use crate::format::lock::{
     DirLock, LockFile, check_private_dir, check_writable, create_private_dir_on,
 };
-use crate::format::manifest::{FileRef, IndexState, KeyParts, Manifest, SegmentRef};
+use crate::format::manifest::{FileRef, KeyParts, Manifest, PublicationState, SegmentRef};
 use crate::format::publish::remove_leftovers;
 use crate::format::storage::Privacy;
 use crate::index::bloom::BloomParams;
-use crate::index::builder::{BuildError, BuildHost, Built};
+use crate::index::builder::{BuildError, BuildHost, BuiltSegment};
 use crate::index::handles::Handles;
 use crate::index::inputs::Inputs;
 use crate::index::key::{bloom_parts, hash_of};
 use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::store::evict::Bounded;
-use crate::index::store::keep::{Keep, Publishing, Terms};
 use crate::index::store::open::snapshot_of;
+use crate::index::store::storage_format::{Publishing, StorageFormat, StoreSettings};
 
 pub use access::AccessNotes;
-pub use evict::{Evicted, Eviction, Limits, Spared};
+pub use evict::{Evicted, Eviction, Limits, NotEvicted};
 
 /// The name of the manifest in an index's directory.
 const MANIFEST: &str = "manifest";
@@ -62,7 +62,7 @@ const UNFINISHED: &str = "unfinished";
 pub(super) const DATABASE: &str = "index.sqlite";
 
 /// The storage modes of this build.
-const FORMS: &[&dyn Keep] = &[
+const FORMS: &[&dyn StorageFormat] = &[
     &files::Files,
     #[cfg(feature = "sqlite")]
     &database::Database,
@@ -72,13 +72,13 @@ const FORMS: &[&dyn Keep] = &[
 #[derive(Clone, Debug)]
 pub struct Store {
     root: PathBuf,
-    terms: Terms,
-    form: &'static dyn Keep,
+    terms: StoreSettings,
+    form: &'static dyn StorageFormat,
 }
 
 /// One index of the store, as [`Store::list`] returns it.
 #[derive(Clone, Debug)]
-pub struct Listed {
+pub struct StoredIndex {
     /// The directory of the index.
     pub dir: PathBuf,
     /// The size of the directory in bytes.
@@ -117,7 +117,7 @@ impl Store {
         lock_timeout: Duration,
     ) -> Result<Store, FormatError> {
         check_private_dir(&root, privacy)?;
-        let terms = Terms {
+        let terms = StoreSettings {
             disk: Arc::new(RealDisk),
             privacy,
             lock_timeout,
@@ -231,7 +231,7 @@ impl Store {
 
     /// Builds an index with `build`, which writes a segment, and replaces the index of the same
     /// key. Readers see the previous index until the new one is complete. Then other indexes are
-    /// evicted if the limits require it; [`Built::eviction`] lists them.
+    /// evicted if the limits require it; [`BuiltSegment::eviction`] lists them.
     ///
     /// # Errors
     ///
@@ -242,8 +242,8 @@ impl Store {
         &self,
         publication: &Publication<'_>,
         host: &dyn BuildHost,
-        build: impl FnOnce(&mut dyn io::Write) -> Result<Built, BuildError>,
-    ) -> Result<(Built, Snapshot), BuildError> {
+        build: impl FnOnce(&mut dyn io::Write) -> Result<BuiltSegment, BuildError>,
+    ) -> Result<(BuiltSegment, Snapshot), BuildError> {
         // Before any other work: without a free handle, the old index stays in use.
         let handle = self.terms.handles.take()?;
         let dir = self.dir_of(publication.key);
@@ -328,7 +328,7 @@ impl Store {
     ///
     /// [`FormatError`] if the directory can't be listed. An error of one index is part of its
     /// entry.
-    pub fn list(&self) -> Result<Vec<Listed>, FormatError> {
+    pub fn list(&self) -> Result<Vec<StoredIndex>, FormatError> {
         let mut listed = self.list_with_unfinished()?;
         listed.retain(|one| {
             let is_one = FORMS.iter().any(|form| is_there(*form, &one.dir));
@@ -342,14 +342,14 @@ impl Store {
     /// # Errors
     ///
     /// Those of [`Store::list`].
-    pub fn list_with_unfinished(&self) -> Result<Vec<Listed>, FormatError> {
+    pub fn list_with_unfinished(&self) -> Result<Vec<StoredIndex>, FormatError> {
         let names = match self.terms.disk.names(&self.root) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             names => names.map_err(|error| {
                 FormatError::io("list the directory", error).in_file(&self.root)
             })?,
         };
-        let mut listed: Vec<Listed> = names
+        let mut listed: Vec<StoredIndex> = names
             .into_iter()
             .map(|name| self.root.join(name))
             .filter(|dir| self.has(dir) && self.holds_some(dir))
@@ -360,9 +360,9 @@ impl Store {
     }
 
     /// Describes the index in one directory of the store.
-    pub fn look_at(&self, dir: &Path) -> Listed {
+    pub fn look_at(&self, dir: &Path) -> StoredIndex {
         let manifest = self.read_manifest(dir).map(Arc::new).map_err(Arc::new);
-        Listed {
+        StoredIndex {
             bytes: size_of_dir(dir),
             accessed_ms: access::last(dir)
                 .or_else(|| Some(manifest.as_ref().ok()?.state.updated_ms)),
@@ -486,14 +486,14 @@ fn is_of_an_index(name: &str) -> bool {
 }
 
 /// Returns true if a directory has an index of this storage mode.
-fn is_there(form: &dyn Keep, dir: &Path) -> bool {
+fn is_there(form: &dyn StorageFormat, dir: &Path) -> bool {
     dir.join(form.file()).exists()
 }
 
 /// Assembles the manifest of a build.
 fn manifest_of(
     publication: &Publication<'_>,
-    built: &Built,
+    built: &BuiltSegment,
     sequence: u64,
     name: String,
     before: Option<&Manifest>,
@@ -503,7 +503,7 @@ fn manifest_of(
     Manifest {
         key: publication.key.clone(),
         bloom: bloom_parts(&publication.params),
-        state: IndexState {
+        state: PublicationState {
             sequence,
             created_ms: before.map_or(publication.now_ms, |manifest| manifest.state.created_ms),
             updated_ms: publication.now_ms,

@@ -23,12 +23,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use crate::format::manifest::{IgnoreRules, RuleSets};
-use crate::index::beneath::{EntryKind, EntryMeta, RootDir};
 use crate::index::deny::DenySet;
-use crate::index::rules::{ControlFiles, Unread};
+use crate::index::root_dir::{EntryKind, EntryMeta, RootDir};
+use crate::index::rules::{ControlFiles, RulesReadError};
 
 use self::chains::Chains;
-use self::order::{Keyed, What, in_order, key_of};
+use self::order::{Keyed, WalkItem, in_order, key_of};
 
 /// The options that decide which entries of a tree are visited (FR-LS-SRC-06).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -174,7 +174,7 @@ pub struct EnteredDir {
 
 /// The result of looking up one entry of a directory.
 #[derive(Debug)]
-pub enum Looked {
+pub enum LookupResult {
     /// An eligible file, its metadata, and the sets of ignore rules that keep it.
     File(FoundFile, EntryMeta, RuleSets),
     /// An eligible directory.
@@ -233,7 +233,7 @@ pub struct Walk {
     top_in_root: PathBuf,
     node: DirNode,
     /// Ignore files above the top that could not be read.
-    unread_above: Vec<Unread>,
+    unread_above: Vec<RulesReadError>,
 }
 
 impl Walk {
@@ -346,7 +346,7 @@ impl Walk {
 
     /// Returns the unreadable ignore files above the top, if `place` is the top, which reports
     /// them.
-    fn unread_above(&self, place: &Place) -> &[Unread] {
+    fn unread_above(&self, place: &Place) -> &[RulesReadError] {
         match place.logical.as_os_str().is_empty() {
             true => &self.unread_above,
             false => &[],
@@ -359,7 +359,7 @@ impl Walk {
         &self,
         dir: &EnteredDir,
         names: impl Iterator<Item = &'a OsStr>,
-    ) -> Vec<Looked> {
+    ) -> Vec<LookupResult> {
         let EnteredDir { member, rules } = dir;
         let place = &member.place;
         let logical_abs = join(&self.top, &place.logical);
@@ -367,10 +367,10 @@ impl Walk {
         let stat = match place.root.stat_entries(&place.real, names.iter().copied()) {
             Ok(stat) => stat.entries,
             Err(error) if is_gone(&error) => {
-                return names.iter().map(|_| Looked::Nothing).collect();
+                return names.iter().map(|_| LookupResult::Nothing).collect();
             }
             Err(error) => {
-                let failed = |_| Looked::Error(error.to_string());
+                let failed = |_| LookupResult::Error(error.to_string());
                 return names.iter().map(failed).collect();
             }
         };
@@ -380,8 +380,8 @@ impl Walk {
             .map(|(name, meta)| {
                 let meta = match meta {
                     Ok(meta) => meta,
-                    Err(error) if is_gone(&error) => return Looked::Nothing,
-                    Err(error) => return Looked::Error(error.to_string()),
+                    Err(error) if is_gone(&error) => return LookupResult::Nothing,
+                    Err(error) => return LookupResult::Error(error.to_string()),
                 };
                 let real = place.real.join(name);
                 let paths = EntryPaths {
@@ -402,14 +402,14 @@ impl Walk {
                     &mut out,
                 );
                 match out.pop().map(|keyed| keyed.what) {
-                    Some(What::File(dir, target, sets)) => {
-                        Looked::File(FoundFile { dir, name, target }, meta, sets)
+                    Some(WalkItem::File(dir, target, sets)) => {
+                        LookupResult::File(FoundFile { dir, name, target }, meta, sets)
                     }
-                    Some(What::Dir(member)) => Looked::Dir(DirNode {
+                    Some(WalkItem::Dir(member)) => LookupResult::Dir(DirNode {
                         members: vec![member],
                     }),
-                    Some(What::Error(_, message)) => Looked::Error(message),
-                    Some(What::Taken) | None => Looked::LeftOut(meta),
+                    Some(WalkItem::Error(_, message)) => LookupResult::Error(message),
+                    Some(WalkItem::Taken) | None => LookupResult::LeftOut(meta),
                 }
             })
             .collect()
@@ -443,7 +443,11 @@ impl Walk {
             note(&logical_abs, found);
             let mut unread = self.unread_above(place).to_vec();
             let rules = member.rules.child(&logical_abs, found, &mut unread);
-            out.extend(unread.into_iter().map(|unread| self.tell(place, unread)));
+            out.extend(
+                unread
+                    .into_iter()
+                    .map(|unread| self.unread_error(place, unread)),
+            );
             rules
         };
         out.reserve(listing.len());
@@ -474,7 +478,7 @@ impl Walk {
     /// affect. The error has the path of the rule file if that is in the directory itself, and its
     /// absolute path if it is above the top. Otherwise, it has the path of the `.git` that refers
     /// to it.
-    fn tell(&self, place: &Arc<Place>, unread: Unread) -> Keyed {
+    fn unread_error(&self, place: &Arc<Place>, unread: RulesReadError) -> Keyed {
         let own = unread.path.strip_prefix(&self.top);
         let (path, message) = match own {
             Ok(path) if path.parent() == Some(&place.logical) => (path.to_path_buf(), unread.why),
@@ -502,7 +506,7 @@ impl Walk {
                 is_dir: false,
                 name,
                 logical_dir: place.clone(),
-                what: What::Error(paths.logical.to_path_buf(), message),
+                what: WalkItem::Error(paths.logical.to_path_buf(), message),
             });
         };
         let (is_dir, target) = match kind {
@@ -564,13 +568,13 @@ impl Walk {
                 real,
                 logical: paths.logical.to_path_buf(),
             });
-            What::Dir(Member {
+            WalkItem::Dir(Member {
                 place,
                 rules: rules.of(sets),
                 above,
             })
         } else {
-            What::File(place.clone(), target.map(Arc::new), sets)
+            WalkItem::File(place.clone(), target.map(Arc::new), sets)
         };
         out.push(Keyed {
             key: key_of(&name),

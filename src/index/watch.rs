@@ -1,7 +1,7 @@
 //! Watches a tree for changes, and proves that all earlier changes were reported.
 //!
 //! This module owns the events, the watched directories, the cookies and the barrier built on them.
-//! It does not know how events are used: the [`Ear`], its event handler, adds dirty marks, and
+//! It does not know how events are used: the [`FsEventHandler`], its event handler, adds dirty marks, and
 //! other code walks and debounces.
 //!
 //! # How no change is lost
@@ -11,7 +11,7 @@
 //! to new directories with a delay, and never report changes made before.) The user of a watcher
 //! therefore
 //!
-//! 1. marks each reported path at once, and for [`Heard::Subtree`] everything below it,
+//! 1. marks each reported path at once, and for [`FsEvent::Subtree`] everything below it,
 //! 2. then watches every directory of a marked subtree, also if it was watched before, and always
 //!    before listing it,
 //! 3. then walks the watched directories, and only then removes the mark.
@@ -21,8 +21,8 @@
 //! reported, and the steps above start again; this covers directories that are renamed or replaced
 //! meanwhile.
 //!
-//! After [`Heard::Overflow`], any path may have changed. On Linux all watches are gone too, and
-//! every directory has to be watched again. After [`Heard::Down`], or when
+//! After [`FsEvent::Overflow`], any path may have changed. On Linux all watches are gone too, and
+//! every directory has to be watched again. After [`FsEvent::Down`], or when
 //! [`Watcher::mounts_changed`] returns true, the watcher is useless and another one has to be
 //! started.
 //!
@@ -40,8 +40,8 @@
 mod barrier;
 mod cookie;
 pub mod filesystem;
-mod known;
 pub mod limits;
+mod watched_dirs;
 // Linux uses this module in tests only.
 #[cfg(any(test, not(target_os = "linux")))]
 mod library;
@@ -65,7 +65,7 @@ pub use self::native::NativeWatchers;
 
 /// An event of a watched tree. Paths are relative to the index root; the empty path is the root.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Heard {
+pub enum FsEvent {
     /// A file was written to: the content or the metadata at this path may differ.
     File(PathBuf),
     /// Anything at and below this path may have been created, removed or changed.
@@ -82,11 +82,11 @@ pub enum Heard {
 }
 
 /// Handles the events of a watcher.
-pub trait Ear: Send + Sync {
+pub trait FsEventHandler: Send + Sync {
     /// Handles one event; events come in the order of the queue. Runs on the watcher's thread and
     /// delays later events, so it must be quick. It must not call [`Watcher::watch`], which waits
     /// for that thread, nor wait for a thread that does.
-    fn hear(&self, heard: Heard);
+    fn handle(&self, event: FsEvent);
 }
 
 /// Watches directories of one tree. Dropping it ends the watches; a few events may still be
@@ -107,13 +107,13 @@ pub trait Watcher: Send + Sync {
     /// Returns the number of watched directories.
     fn watched(&self) -> usize;
 
-    /// Touches the private cookie file with number `n`. [`Heard::Cookie`] with this number is
+    /// Touches the private cookie file with number `n`. [`FsEvent::Cookie`] with this number is
     /// reported after all earlier events.
     ///
     /// # Errors
     ///
     /// If the file can't be touched, if the watcher is down, or if the root's path no longer leads
-    /// to the watched directory. All of these are as final as [`Heard::Down`].
+    /// to the watched directory. All of these are as final as [`FsEvent::Down`].
     fn touch(&self, n: u64) -> io::Result<()>;
 
     /// Returns true if the events of all directories arrive in one order. Otherwise cookies prove
@@ -162,7 +162,7 @@ pub trait WatcherFactory: Send + Sync {
         &self,
         root: &Path,
         cookie_dir: &Path,
-        ear: Arc<dyn Ear>,
+        handler: Arc<dyn FsEventHandler>,
     ) -> Result<Arc<dyn Watcher>, WatchError>;
 }
 

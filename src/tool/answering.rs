@@ -18,7 +18,7 @@ use crate::exec::collect::{Found, Limits};
 use crate::exec::eligible::{EligibleFile, Globs, ListSource, ORDERED, WalkSource};
 use crate::exec::event::FileError;
 use crate::exec::handed_out::HandedOut;
-use crate::exec::indexes::Comparing;
+use crate::exec::indexes::ComparisonMode;
 use crate::exec::query::{Fuzziness, Query};
 use crate::exec::question::{Question, QuestionError};
 use crate::exec::reach::{EntryKind, join};
@@ -217,8 +217,8 @@ impl Searcher {
             targets: self.targets(question, context)?,
         };
         let _searching = self.searching();
-        let mut held = Held::new(!question.fallback.attempts.is_empty());
-        let mut asked = Asked {
+        let mut held = PartsBuffer::new(!question.fallback.attempts.is_empty());
+        let mut asked = AnswerRun {
             searcher: self,
             question,
             context,
@@ -294,8 +294,8 @@ fn log_search(run: &Run, index: &IndexUse) {
         excluded_by_index = run.totals.files_excluded,
         results = run.totals.results,
         timed_out = run.timed_out,
-        index = index.standing.state().as_str(),
-        reason = index.standing.reason(),
+        index = index.index_state.state().as_str(),
+        reason = index.index_state.reason(),
         "searched"
     );
 }
@@ -369,15 +369,15 @@ impl TargetFile {
 
 /// A buffer for parts of an answer until one of them has a match. Until then, an approximate search
 /// may replace all of them.
-struct Held {
+struct PartsBuffer {
     parts: Vec<Found>,
     holds: bool,
     has_match: bool,
 }
 
-impl Held {
-    fn new(holds: bool) -> Held {
-        Held {
+impl PartsBuffer {
+    fn new(holds: bool) -> PartsBuffer {
+        PartsBuffer {
             parts: Vec::new(),
             holds,
             has_match: false,
@@ -410,7 +410,7 @@ impl Held {
 }
 
 /// A question while it is being answered.
-struct Asked<'a> {
+struct AnswerRun<'a> {
     searcher: &'a Searcher,
     question: &'a Question,
     context: &'a ToolContext,
@@ -420,7 +420,7 @@ struct Asked<'a> {
     maintenance: Arc<Allowance>,
 }
 
-impl Asked<'_> {
+impl AnswerRun<'_> {
     /// Searches all paths with one query.
     fn search(
         &mut self,
@@ -458,9 +458,9 @@ impl Asked<'_> {
 
     /// Returns the index use if a catalog source could not continue, because its catalog is damaged
     /// or the tree differs too much. `None` if no source stopped before the end of the answer.
-    fn without_rest(&self, chosen: &Chosen, run: &Run) -> Option<IndexUse> {
+    fn without_rest(&self, chosen: &ChosenSources, run: &Run) -> Option<IndexUse> {
         let indexes = self.searcher.indexes()?;
-        let failed = |source: &Watched| {
+        let failed = |source: &CatalogState| {
             let target = self.prepared.targets.get(source.target);
             let resolved = target.and_then(|one| one.resolved.as_ref());
             let path = resolved.map_or_else(PathBuf::new, |one| one.canonical.clone());
@@ -527,7 +527,7 @@ impl Asked<'_> {
     fn approximately(
         &mut self,
         summary: &mut Summary,
-        exact: Held,
+        exact: PartsBuffer,
         taker: &mut Taker<'_>,
     ) -> Result<(), ToolError> {
         let attempts = &self.question.fallback.attempts;
@@ -556,7 +556,7 @@ impl Asked<'_> {
                 }
             };
             summary.fallback.tried.push(fuzzy);
-            let mut held = Held::new(true);
+            let mut held = PartsBuffer::new(true);
             match self.search(&query, engine, &mut |found| held.take(found, taker)) {
                 Ok((run, index)) if held.has_match => {
                     summary.run = run;
@@ -586,8 +586,8 @@ impl Asked<'_> {
     }
 
     /// Chooses a source for each path. `None` if the deadline came first.
-    fn choose(&self, query: &Arc<Query>) -> Result<Option<Chosen>, RunError> {
-        let mut chosen = Chosen::new();
+    fn choose(&self, query: &Arc<Query>) -> Result<Option<ChosenSources>, RunError> {
+        let mut chosen = ChosenSources::new();
         let mut first_index = None;
         for target in &self.prepared.targets {
             let (source, index) = match &target.kind {
@@ -608,8 +608,8 @@ impl Asked<'_> {
     }
 
     /// Chooses a source without an index for each path.
-    fn by_walk(&self) -> Chosen {
-        let mut chosen = Chosen::new();
+    fn by_walk(&self) -> ChosenSources {
+        let mut chosen = ChosenSources::new();
         for target in &self.prepared.targets {
             let source = self.without_index(target, &chosen);
             chosen.sources.push(source);
@@ -621,7 +621,7 @@ impl Asked<'_> {
         &self,
         target: &TargetFile,
         query: &Arc<Query>,
-        chosen: &mut Chosen,
+        chosen: &mut ChosenSources,
     ) -> Result<Option<(PathSource, IndexUse)>, RunError> {
         let Some(indexes) = self.searcher.indexes() else {
             return Ok(Some((
@@ -636,9 +636,9 @@ impl Asked<'_> {
             )));
         };
         let comparing = match self.question.looked_for.patterns.is_some() {
-            true => Comparing::Along(self.maintenance.clone()),
+            true => ComparisonMode::Along(self.maintenance.clone()),
             // A list of files needs the whole catalog.
-            false => Comparing::First,
+            false => ComparisonMode::First,
         };
         let choice = self
             .searcher
@@ -649,7 +649,7 @@ impl Asked<'_> {
         self.maintenance.spend(choice.index.spent);
         let source = match choice.source {
             Some(source) => {
-                chosen.watched.push(Watched {
+                chosen.watched.push(CatalogState {
                     target: chosen.sources.len(),
                     failure: source.failure(),
                     refusal: source.refusal(),
@@ -674,7 +674,7 @@ impl Asked<'_> {
     }
 
     /// Returns a source that reads the tree instead of an index.
-    fn without_index(&self, target: &TargetFile, chosen: &Chosen) -> PathSource {
+    fn without_index(&self, target: &TargetFile, chosen: &ChosenSources) -> PathSource {
         let Some(resolved) = &target.resolved else {
             return PathSource::List(ListSource(Vec::new()));
         };
@@ -747,7 +747,7 @@ impl Asked<'_> {
 }
 
 /// The places where a catalog source reports that it can't continue.
-struct Watched {
+struct CatalogState {
     /// The number of the searched path in the question.
     target: usize,
     /// Set if the catalog turned out to be damaged.
@@ -757,18 +757,18 @@ struct Watched {
 }
 
 /// The chosen sources of all paths.
-struct Chosen {
+struct ChosenSources {
     sources: Vec<PathSource>,
     /// The states of the catalog sources among them.
-    watched: Vec<Watched>,
+    watched: Vec<CatalogState>,
     /// Whether an eligible file lies deeper than `max_depth`.
     is_cut: Arc<AtomicBool>,
     index: IndexUse,
 }
 
-impl Chosen {
-    fn new() -> Chosen {
-        Chosen {
+impl ChosenSources {
+    fn new() -> ChosenSources {
+        ChosenSources {
             sources: Vec::new(),
             watched: Vec::new(),
             is_cut: Arc::default(),

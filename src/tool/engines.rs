@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::exec::detect::{Detected, SearchPath, Tool, Unusable, detect};
+use crate::exec::detect::{DetectError, Detected, SearchPath, Tool, detect};
 use crate::exec::embedded::Embedded;
 use crate::exec::engine::{Engine, EngineError, Prepared};
-use crate::exec::list::Lister;
+use crate::exec::list::ListEngine;
 use crate::exec::query::Query;
 use crate::exec::ripgrep::Ripgrep;
 use crate::exec::stop::Clock;
@@ -30,7 +30,7 @@ impl Engines {
 
     /// Returns the engine that lists files.
     pub(crate) fn listing() -> Engines {
-        Engines::new(vec![Arc::new(Lister::default())], String::new())
+        Engines::new(vec![Arc::new(ListEngine::default())], String::new())
     }
 
     /// Creates a chain of engines. `missing` is the reason for an empty chain.
@@ -171,7 +171,7 @@ fn identify(
     configured: &Path,
     place: SearchPath<'_>,
     clock: &Arc<dyn Clock>,
-) -> Result<Detected, Unusable> {
+) -> Result<Detected, DetectError> {
     let name = configured.file_name().unwrap_or_default().to_string_lossy();
     let order = if name.contains("ugrep") {
         [Tool::Ugrep, Tool::Ripgrep]
@@ -180,7 +180,7 @@ fn identify(
     };
     let first = detect(order[0], configured, place, clock.clone());
     match first {
-        Err(Unusable::NotRecognised { .. }) => {
+        Err(DetectError::NotRecognised { .. }) => {
             detect(order[1], configured, place, clock.clone()).or(first)
         }
         first => first,

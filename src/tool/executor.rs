@@ -46,12 +46,12 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use self::capability::Capability;
-use self::failure::{Failed, Fault, Reason};
-use self::host::{Done, Host};
+use self::failure::{ExecutorError, FailureResponse, Reason};
+use self::host::{Host, HostResult};
 use self::lease::{KeyError, KeyRing, PublicKey};
-use self::manifest::{Manifest, Unchecked};
+use self::manifest::{Manifest, UncheckedManifest};
 use self::search::Match;
-use self::store::{Store, Stored};
+use self::store::{Store, StoredResult};
 use self::worker::Job;
 use crate::tool::config::{ExecutorConfig, ScopeConfig};
 use crate::tool::indexing::wall_clock_ns;
@@ -146,9 +146,9 @@ impl Executor {
     pub fn execute(&self, manifest: &[u8], lease: &str) -> Execution {
         match self.outcome(manifest, lease) {
             Ok(execution) => execution,
-            Err(Fault { reason, detail }) => Execution {
+            Err(ExecutorError { reason, detail }) => Execution {
                 // A failure holds constants only, so it always serializes.
-                body: serde_json::to_vec(&Failed::from(reason)).unwrap_or_default(),
+                body: serde_json::to_vec(&FailureResponse::from(reason)).unwrap_or_default(),
                 failure: Some(reason),
                 passed_over: 0,
                 peak_kib: None,
@@ -165,7 +165,7 @@ impl Executor {
     /// The reason of the first check that fails.
     pub fn check(&self, manifest: &[u8], lease: &str) -> Result<(Manifest, &ScopeConfig), Reason> {
         let lease = self.keys.verify(lease)?;
-        let unchecked = Unchecked::read(manifest).ok_or(Reason::ManifestMalformed)?;
+        let unchecked = UncheckedManifest::read(manifest).ok_or(Reason::ManifestMalformed)?;
         let task_id = unchecked.text("task_id").filter(|id| *id == lease.task_id);
         let task_id = task_id.ok_or(Reason::TaskMismatch)?;
         if (self.clock)() >= lease.expires_at {
@@ -192,20 +192,20 @@ impl Executor {
         }
     }
 
-    fn outcome(&self, manifest: &[u8], lease: &str) -> Result<Execution, Fault> {
+    fn outcome(&self, manifest: &[u8], lease: &str) -> Result<Execution, ExecutorError> {
         let (manifest, scope) = self.check(manifest, lease)?;
         let name = digest(&manifest)?;
         let store = Store::open(&self.store)?;
         let now_s = (self.clock)().as_second();
         store.expire(now_s.saturating_sub(self.retention_s))?;
         if let Some(stored) = store.find(&manifest.task_id, &name)? {
-            return Ok(told(stored, None, true));
+            return Ok(to_execution(stored, None, true));
         }
         // Checked before a worker is started for a missing location.
         let location = std::fs::metadata(&scope.location);
         location.map_err(|error| {
             let place = scope.location.display();
-            Fault::because(
+            ExecutorError::because(
                 source::unavailable(&error),
                 &format_args!("{place}: {error}"),
             )
@@ -216,7 +216,7 @@ impl Executor {
             max_results: manifest.max_results,
             require_confinement: self.require_confinement,
         })?;
-        let Done {
+        let HostResult {
             found,
             peak_kib,
             confined,
@@ -229,7 +229,7 @@ impl Executor {
             count: found.count,
             truncated: found.count > u64::from(manifest.max_results),
         };
-        let result = Stored {
+        let result = StoredResult {
             body: serde_json::to_vec(&output).map_err(|_| Reason::WorkerFailed)?,
             passed_over: found.passed_over,
         };
@@ -242,7 +242,7 @@ impl Executor {
             detail: lacks.map(|lacks| {
                 format!("the search was not confined by {lacks}, which this system lacks; require_confinement = false in [executor] allows that")
             }),
-            ..told(kept, peak_kib, repeated)
+            ..to_execution(kept, peak_kib, repeated)
         })
     }
 }
@@ -253,7 +253,7 @@ pub fn now() -> Timestamp {
     Timestamp::from_nanosecond(wall_clock_ns().into()).unwrap_or(Timestamp::MAX)
 }
 
-fn told(stored: Stored, peak_kib: Option<u64>, repeated: bool) -> Execution {
+fn to_execution(stored: StoredResult, peak_kib: Option<u64>, repeated: bool) -> Execution {
     Execution {
         body: stored.body,
         failure: None,

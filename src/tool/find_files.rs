@@ -18,10 +18,12 @@ use serde_json::Value;
 use crate::exec::collect::Found;
 use crate::exec::query::BinaryRule;
 use crate::exec::query::Report;
-use crate::exec::question::{FallbackPlan, LookedFor, Question, QuestionLimits, Scope, Shown};
+use crate::exec::question::{
+    FallbackPlan, OutputSpec, PatternSpec, Question, QuestionLimits, Scope,
+};
 use crate::exec::question::{Follow, IgnoreRules, TraversalOptions};
 use crate::exec::types::TypeRule;
-use crate::tool::closing::notes_of;
+use crate::tool::answer_notes::notes_of;
 use crate::tool::error::{DenialReason, ToolError};
 use crate::tool::notes::Note;
 use crate::tool::response::ErrorEntry;
@@ -240,7 +242,7 @@ impl SearchTool {
             negated: false,
         });
         Question {
-            looked_for: LookedFor::default(),
+            looked_for: PatternSpec::default(),
             scope: Scope {
                 paths: request.path.iter().map(PathBuf::from).collect(),
                 traversal: TraversalOptions {
@@ -263,9 +265,9 @@ impl SearchTool {
                 binary: BinaryRule::UntilNul,
                 own_output: None,
             },
-            shown: Shown {
+            shown: OutputSpec {
                 report: Report::Presence,
-                ..Shown::default()
+                ..OutputSpec::default()
             },
             limits: QuestionLimits {
                 max_files: self.config().max_files,

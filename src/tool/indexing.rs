@@ -15,7 +15,7 @@
 //! use forge_search::exec::stop::CancelHandle;
 //! use forge_search::tool::config::{Config, IndexMode, IndexStorage};
 //! use forge_search::tool::engines::Engines;
-//! use forge_search::tool::indexing::{CachePlaces, Foreground, Indexes, Surroundings};
+//! use forge_search::tool::indexing::{CachePlaces, Foreground, Indexes, LiveEnvironment};
 //! use forge_search::tool::sandbox::Sandbox;
 //!
 //! # let dir = tempfile::tempdir()?;
@@ -35,8 +35,8 @@
 //!     indexes.ensure(root, sandbox.reach(), &host)?;
 //! }
 //!
-//! let around = Surroundings::new(sandbox.reach().clone());
-//! indexes.live(&config.search, &around)?;
+//! let environment = LiveEnvironment::new(sandbox.reach().clone());
+//! indexes.live(&config.search, &environment)?;
 //! // Only tests and benchmarks wait for a live index.
 //! indexes.wait_live(tree.canonicalize()?.as_path(), Duration::from_secs(60));
 //! assert!(indexes.shut_down());
@@ -54,7 +54,7 @@ use crate::exec::stop::CancelHandle;
 use crate::index::bloom::BloomParams;
 use crate::index::builder::BuildOptions;
 use crate::index::casefold::Casefold;
-use crate::index::live::{Habits, Thresholds};
+use crate::index::live::{LiveOptions, Thresholds};
 use crate::index::pace::{Activity, BuildBudget, Pace};
 use crate::index::plan::Strategy;
 use crate::index::walk::{Follow, IgnoreRules, TraversalOptions};
@@ -64,9 +64,9 @@ use crate::tool::sandbox::Sandbox;
 use crate::tool::search_files::FilesTool;
 
 pub use crate::exec::indexes::{
-    Background, BuildMonitor, BuildReport, Choice, Condition, Contents, Elsewhere, Explanation,
-    Fallback, Foreground, Indexes, LiveSettings, LivingIndex, OUT_OF_RANGE, Question, Report,
-    RootStatus, Surroundings, WallClock, monotonic, wall_clock_ns,
+    Background, BuildMonitor, BuildReport, Condition, Contents, Explanation, Fallback, Foreground,
+    IndexDecision, Indexes, LiveEnvironment, LiveSettings, OUT_OF_RANGE, OtherRootIndex,
+    ProcessIndexStatus, Question, Report, RootStatus, WallClock, monotonic, wall_clock_ns,
 };
 pub use places::CachePlaces;
 
@@ -144,7 +144,9 @@ impl Indexes {
     ) -> Option<Indexes> {
         let chains = engines.iter().flat_map(|engines| engines.chain());
         let mut able = chains.map(|engine| engine.capabilities().file_lists);
-        if !able.all(|able| able) || !agree(&config.search, &FilesTool::search_config(config)) {
+        if !able.all(|able| able)
+            || !can_share_index(&config.search, &FilesTool::search_config(config))
+        {
             return None;
         }
         let (search, rules) = (&config.search, IgnoreRules::AllAndGit);
@@ -209,14 +211,18 @@ impl Indexes {
     /// # Errors
     ///
     /// An error of the system if a thread can't be started.
-    pub fn live(&self, config: &SearchConfig, around: &Surroundings) -> std::io::Result<()> {
+    pub fn live(
+        &self,
+        config: &SearchConfig,
+        environment: &LiveEnvironment,
+    ) -> std::io::Result<()> {
         let settings = LiveSettings {
-            habits: habits(config, around),
+            live_options: live_options(config, environment),
             pace: pace(config),
             budget: budget(config),
             keeps_unfinished: config.index_checkpoint_on_shutdown,
         };
-        self.live_as(&settings, around)
+        self.live_as(&settings, environment)
     }
 }
 
@@ -230,7 +236,7 @@ impl Background {
 
 /// Returns true if two tools can share an index: both have one, at the same place, with the same
 /// files except for ignore rules.
-fn agree(one: &SearchConfig, other: &SearchConfig) -> bool {
+fn can_share_index(one: &SearchConfig, other: &SearchConfig) -> bool {
     let of = |config: &SearchConfig| {
         (
             config.enabled,
@@ -283,15 +289,15 @@ fn budget(config: &SearchConfig) -> BuildBudget {
     }
 }
 
-fn habits(config: &SearchConfig, around: &Surroundings) -> Habits {
-    Habits {
+fn live_options(config: &SearchConfig, environment: &LiveEnvironment) -> LiveOptions {
+    LiveOptions {
         watch: config.index_watch,
         debounce: Duration::from_millis(config.index_watch_debounce_ms),
         reconcile_max_files: config.reconcile_max_files,
         reconcile_max: Duration::from_millis(config.reconcile_max_ms),
-        reconcile_every: around.reconcile_every,
-        watcher_patience: around.watcher_patience,
-        merge_files: around.merge_files,
+        reconcile_every: environment.reconcile_every,
+        watcher_patience: environment.watcher_patience,
+        merge_files: environment.merge_files,
         thresholds: (config.index_mode == IndexMode::Auto).then_some(Thresholds {
             files: config.index_auto_threshold_files,
             bytes: config.index_auto_threshold_bytes,

@@ -4,12 +4,12 @@
 //! it converts its input into a [`request::SearchRequest`] for [`search::SearchTool`], or into a
 //! [`search_files::FilesRequest`] for [`search_files::FilesTool`].
 
+mod answer_notes;
 mod answering;
 mod arguments;
 mod budget;
 #[cfg(feature = "cli")]
 pub mod cli;
-mod closing;
 pub mod config;
 #[cfg(feature = "daemon")]
 pub mod daemon;

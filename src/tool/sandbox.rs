@@ -1,7 +1,7 @@
 //! The sandbox: the paths that a call may reach.
 //!
 //! Owns the validation of paths and the allowed roots. It returns a root and a path relative to it.
-//! The caller opens that path through [`RootDir`](crate::index::beneath::RootDir), which detects a
+//! The caller opens that path through [`RootDir`](crate::index::root_dir::RootDir), which detects a
 //! path that was swapped for a link since. The sandbox knows no patterns of searches and reads no
 //! file.
 
@@ -57,7 +57,7 @@ impl Sandbox {
         paths.dedup();
         // A pattern relative to one root also applies when another root inside it is searched.
         let beneath: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
-        let deny = DenySet::beneath(
+        let deny = DenySet::for_roots(
             &config.denied_patterns,
             config.include_default_denies,
             &beneath,

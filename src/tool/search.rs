@@ -14,14 +14,16 @@ use crate::exec::collect::Found;
 use crate::exec::engine::EngineError;
 use crate::exec::event::{Gaps, Line};
 use crate::exec::query::{BinaryRule, CaseRule, Fuzziness};
-use crate::exec::question::{FallbackPlan, LookedFor, Question, QuestionLimits, Scope, Shown};
+use crate::exec::question::{
+    FallbackPlan, OutputSpec, PatternSpec, Question, QuestionLimits, Scope,
+};
 use crate::exec::question::{Follow, IgnoreRules, TraversalOptions};
 use crate::exec::reach::join;
 use crate::exec::schedule::Taker;
 use crate::exec::stop::{CancelHandle, Clock, SystemClock};
+use crate::tool::answer_notes::notes_of;
 use crate::tool::answering::{Call, Summary, Target};
 use crate::tool::arguments;
-use crate::tool::closing::notes_of;
 use crate::tool::config::SearchConfig;
 use crate::tool::engines::Engines;
 use crate::tool::error::{DenialReason, ToolError};
@@ -58,7 +60,7 @@ pub struct ToolContext {
     pub default_timeout: Option<Duration>,
     /// The time at which the call was received; the timeout counts from then. For example, a call
     /// that waited in a queue has less time left. Falls back to the current time.
-    pub came: Option<Instant>,
+    pub received_at: Option<Instant>,
     /// The maximum size of the response as JSON, in bytes. The response also fits
     /// `available_capacity_bytes`.
     pub max_output_bytes: Option<usize>,
@@ -77,7 +79,7 @@ impl ToolContext {
             sandbox,
             cancel: CancelHandle::new(),
             default_timeout: None,
-            came: None,
+            received_at: None,
             max_output_bytes: None,
             available_capacity_bytes: None,
             clock: Arc::new(SystemClock),
@@ -98,7 +100,7 @@ impl ToolContext {
 
     /// Returns the time from which the timeout of a call counts.
     pub(super) fn started(&self) -> Instant {
-        self.came.unwrap_or_else(|| self.clock.now())
+        self.received_at.unwrap_or_else(|| self.clock.now())
     }
 }
 
@@ -247,7 +249,11 @@ impl SearchTool {
     }
 
     /// Validates a request and searches.
-    fn find(&self, request: &SearchRequest, context: &ToolContext) -> Result<Answered, ToolError> {
+    fn find(
+        &self,
+        request: &SearchRequest,
+        context: &ToolContext,
+    ) -> Result<SearchResults, ToolError> {
         let found = self.find_any_way(request, context);
         found.map_err(|error| ToolName::Search.explain(error))
     }
@@ -256,7 +262,7 @@ impl SearchTool {
         &self,
         request: &SearchRequest,
         context: &ToolContext,
-    ) -> Result<Answered, ToolError> {
+    ) -> Result<SearchResults, ToolError> {
         if !self.config.enabled {
             return Err(DenialReason::Disabled.into());
         }
@@ -275,7 +281,7 @@ impl SearchTool {
         #[cfg(feature = "daemon")]
         let has_match_unshown = parts.has_match_unshown();
         let (lines, errors) = parts.into_lines_and_errors(&paths, &target);
-        Ok(Answered {
+        Ok(SearchResults {
             notes: notes_of(&question, &summary, Some(timeout)),
             question,
             summary,
@@ -361,7 +367,7 @@ impl SearchTool {
         )?;
         let context = to_usize(request.context);
         Ok(Question {
-            looked_for: LookedFor {
+            looked_for: PatternSpec {
                 patterns: Some(vec![request.pattern.clone()]),
                 fixed_strings: request.fixed_strings,
                 word: request.word_regexp,
@@ -384,10 +390,10 @@ impl SearchTool {
                 binary: BinaryRule::UntilNul,
                 own_output: None,
             },
-            shown: Shown {
+            shown: OutputSpec {
                 before: context,
                 after: context,
-                ..Shown::default()
+                ..OutputSpec::default()
             },
             limits: QuestionLimits {
                 max_results: request.max_results.unwrap_or(config.default_max_results),
@@ -412,7 +418,7 @@ impl SearchTool {
     fn respond(
         &self,
         request: &SearchRequest,
-        answered: Answered,
+        answered: SearchResults,
         elapsed: Duration,
         context: &ToolContext,
     ) -> Result<SearchResponse, ToolError> {
@@ -465,7 +471,7 @@ impl SearchTool {
 }
 
 /// The results of a request before the response is built.
-struct Answered {
+struct SearchResults {
     question: Question,
     summary: Summary,
     target: Target,

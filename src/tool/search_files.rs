@@ -18,12 +18,14 @@ use serde_json::Value;
 use crate::exec::collect::Cuts;
 use crate::exec::fuzzy::Threshold;
 use crate::exec::query::{BinaryRule, Fuzziness, Report, Spans};
-use crate::exec::question::{FallbackPlan, LookedFor, Question, QuestionLimits, Scope, Shown};
+use crate::exec::question::{
+    FallbackPlan, OutputSpec, PatternSpec, Question, QuestionLimits, Scope,
+};
 use crate::exec::question::{Follow, IgnoreRules, TraversalOptions};
 use crate::exec::reach::EntryKind;
+use crate::tool::answer_notes::notes_of_globs;
 use crate::tool::answering::{self, Call, Fallback, Summary};
 use crate::tool::arguments;
-use crate::tool::closing::notes_of_globs;
 use crate::tool::config::{Config, FilesConfig, Mode, SearchConfig};
 use crate::tool::engines::Engines;
 use crate::tool::error::{DenialReason, ToolError};
@@ -40,7 +42,7 @@ pub use response::{
     FallbackEnd, FallbackStats, FilesMatch, FilesResponse, FilesStats, IndexStats, TruncatedReason,
 };
 
-use found::{Kept, Shape};
+use found::{AnswerParts, Shape};
 use response::{FilesDraft, LARGEST};
 
 /// The `search_files` tool.
@@ -208,7 +210,7 @@ impl FilesTool {
         request: &FilesRequest,
         context: &ToolContext,
         takes_files: bool,
-    ) -> Result<Answered, ToolError> {
+    ) -> Result<FilesResults, ToolError> {
         let found = self.find_any_way(request, context, takes_files);
         found.map_err(|error| ToolName::SearchFiles.explain(error))
     }
@@ -218,7 +220,7 @@ impl FilesTool {
         request: &FilesRequest,
         context: &ToolContext,
         takes_files: bool,
-    ) -> Result<Answered, ToolError> {
+    ) -> Result<FilesResults, ToolError> {
         if !self.config.enabled {
             return Err(DenialReason::Disabled.into());
         }
@@ -239,7 +241,7 @@ impl FilesTool {
             timeout: Some(self.default_timeout(context)),
             maintenance: self.maintenance,
         };
-        let mut kept = Kept::default();
+        let mut kept = AnswerParts::default();
         let summary = self
             .searcher
             .answer(&question, &call, &mut |found| kept.take(found))?;
@@ -249,7 +251,7 @@ impl FilesTool {
         if let Some(failure) = &summary.run.failure {
             return Err(self.searcher.failed(failure.to_string()));
         }
-        Ok(Answered {
+        Ok(FilesResults {
             mode: match summary.approximate {
                 Some(_) => Mode::Fuzzy,
                 None => mode,
@@ -290,12 +292,12 @@ impl FilesTool {
             .respect_gitignore
             .unwrap_or(config.respect_gitignore);
         Ok(Question {
-            looked_for: LookedFor {
+            looked_for: PatternSpec {
                 patterns: Some(vec![request.query.clone()]),
                 fixed_strings: mode != Mode::Regex,
                 case: request.case.unwrap_or(config.case).into(),
                 fuzzy: (mode == Mode::Fuzzy).then(|| Fuzziness::Score(self.threshold())),
-                ..LookedFor::default()
+                ..PatternSpec::default()
             },
             scope: Scope {
                 paths: vec![PathBuf::from(&request.path)],
@@ -322,12 +324,12 @@ impl FilesTool {
                 binary: BinaryRule::SkipNonText,
                 own_output: None,
             },
-            shown: Shown {
+            shown: OutputSpec {
                 report: Report::Matches,
                 spans: Spans::Each,
                 before: around,
                 after: around,
-                ..Shown::default()
+                ..OutputSpec::default()
             },
             limits: QuestionLimits {
                 max_results,
@@ -376,11 +378,11 @@ impl FilesTool {
     fn respond(
         &self,
         request: &FilesRequest,
-        answered: Answered,
+        answered: FilesResults,
         elapsed: Duration,
         context: &ToolContext,
     ) -> Result<FilesResponse, ToolError> {
-        let Answered {
+        let FilesResults {
             mode,
             question,
             kept,
@@ -441,11 +443,11 @@ impl FilesTool {
 }
 
 /// The results of a request before the response is built.
-struct Answered {
+struct FilesResults {
     /// The mode of the search that gave these results.
     mode: Mode,
     question: Question,
-    kept: Kept,
+    kept: AnswerParts,
     summary: Summary,
 }
 

@@ -11,15 +11,15 @@ use std::time::Duration;
 
 use crate::exec::collect::Limits;
 use crate::exec::engine::Prepared;
-use crate::exec::indexes::{Comparing, RunningSearch};
+use crate::exec::indexes::{ComparisonMode, RunningSearch};
 use crate::exec::query::{Fuzziness, Query};
 use crate::exec::question::FallbackPlan;
-use crate::exec::schedule::{self, Abandoned, RunError, RunOptions};
+use crate::exec::schedule::{self, AbandonedWorkers, RunError, RunOptions};
 use crate::exec::stop::{CancelHandle, Deadline};
 use crate::tool::config::SearchConfig;
 use crate::tool::engines::Engines;
 use crate::tool::error::ToolError;
-use crate::tool::indexing::{Choice, Indexes, Question};
+use crate::tool::indexing::{IndexDecision, Indexes, Question};
 use crate::tool::response::IndexUse;
 
 #[cfg(feature = "daemon")]
@@ -46,9 +46,9 @@ pub(super) struct Searcher {
     /// The number of worker threads of a call. Cached, since the system call takes longer than
     /// searching a few files.
     threads: usize,
-    abandoned: Abandoned,
+    abandoned: AbandonedWorkers,
     /// The abandoned threads that wait for a decision of an index.
-    asking: Abandoned,
+    asking: AbandonedWorkers,
     indexes: Option<Arc<Indexes>>,
     /// Whether the user guarantees that indexed trees do not change.
     is_frozen: bool,
@@ -69,8 +69,8 @@ impl Searcher {
             engines,
             similar: Engines::embedded(),
             threads,
-            abandoned: Abandoned::default(),
-            asking: Abandoned::default(),
+            abandoned: AbandonedWorkers::default(),
+            asking: AbandonedWorkers::default(),
             indexes: None,
             is_frozen: config.index_frozen,
             emit_stats: config.emit_stats,
@@ -170,9 +170,9 @@ impl Searcher {
         &self,
         indexes: &Arc<Indexes>,
         question: &Question,
-        comparing: Comparing,
+        comparing: ComparisonMode,
         options: &RunOptions,
-    ) -> Result<Option<Choice>, RunError> {
+    ) -> Result<Option<IndexDecision>, RunError> {
         let before = options.deadline.remaining();
         let path = &question.target.canonical;
         let choice = if self.is_frozen && indexes.is_opened(path) {

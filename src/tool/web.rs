@@ -2,7 +2,7 @@
 //! machine.
 //!
 //! Owns the HTTP side: which requests are answered ([`guard`]), their routes and their limits. A
-//! [`Tree`] runs the searches. The page itself consists of three files in `web/page`, and loads
+//! [`TreeBackend`] runs the searches. The page itself consists of three files in `web/page`, and loads
 //! nothing from other servers.
 
 pub mod guard;
@@ -29,7 +29,7 @@ use tokio::time::timeout;
 
 use self::guard::{Guard, Token};
 use crate::tool::daemon::request::ToolCall;
-use crate::tool::daemon::tree::{GivenUp, Tree};
+use crate::tool::daemon::tree_backend::{CallCancel, TreeBackend};
 use crate::tool::error::ToolError;
 use crate::tool::request::SEARCH_NAME;
 use crate::tool::response::BuildStats;
@@ -65,7 +65,7 @@ pub struct Page {
 }
 
 struct Shared {
-    tree: Arc<dyn Tree>,
+    tree: Arc<dyn TreeBackend>,
     guard: Guard,
     questions: Semaphore,
     /// The name of the tree on the page.
@@ -81,7 +81,7 @@ impl Page {
     /// An [`io::Error`] if the address is no loopback address, is in use, or the server can't
     /// start.
     pub fn start(
-        tree: Arc<dyn Tree>,
+        tree: Arc<dyn TreeBackend>,
         name: String,
         address: SocketAddr,
         token: Token,
@@ -257,7 +257,7 @@ fn answer(value: &Value) -> Response {
 }
 
 /// Calls the tree on a blocking thread, when a permit is free.
-async fn asked(
+async fn call_backend(
     shared: &Arc<Shared>,
     ask: impl FnOnce(&Shared) -> Value + Send + 'static,
 ) -> Response {
@@ -322,19 +322,19 @@ async fn search(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bod
         person: false,
         whole: false,
     };
-    let given_up = Arc::new(GivenUp::default());
+    let call_cancel = Arc::new(CallCancel::default());
     // Cancels the search if the browser disconnects.
-    let _waits = given_up.while_waited_for();
-    asked(&shared, move |shared| match given_up.is_given_up() {
+    let _waits = call_cancel.while_waited_for();
+    call_backend(&shared, move |shared| match call_cancel.is_cancelled() {
         true => ToolError::Cancelled.to_json(),
-        false => shared.tree.call(&call, &given_up),
+        false => shared.tree.call(&call, &call_cancel),
     })
     .await
 }
 
 /// `GET /api/status`: the status of the daemon, and the progress of a running index build.
 async fn status(State(shared): State<Arc<Shared>>) -> Response {
-    asked(&shared, |shared| {
+    call_backend(&shared, |shared| {
         let building = shared.tree.building().map(BuildStats::from);
         match shared.tree.status() {
             Ok(status) if status.get("error").is_some() => status,
@@ -347,7 +347,7 @@ async fn status(State(shared): State<Arc<Shared>>) -> Response {
 
 /// `GET /api/health`: the checks and their messages.
 async fn health(State(shared): State<Arc<Shared>>) -> Response {
-    asked(&shared, |shared| {
+    call_backend(&shared, |shared| {
         let health = shared.tree.health();
         health.unwrap_or_else(|error| error.to_json())
     })

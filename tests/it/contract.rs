@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use forge_search::tool::engines::Engines;
-use forge_search::tool::indexing::Surroundings;
+use forge_search::tool::indexing::LiveEnvironment;
 use forge_search::tool::request::SearchRequest;
 use serde_json::{Value, json};
 
@@ -226,7 +226,7 @@ fn nfr_ls_sec_02_neither_an_index_nor_a_watcher_changes_a_file() {
         assert_eq!(state_of(&top), before, "a build, {variant:?}");
         ask("with an index");
         let indexes = setup.kept().indexes.clone();
-        let around = Surroundings::new(setup.context().sandbox.reach().clone());
+        let around = LiveEnvironment::new(setup.context().sandbox.reach().clone());
         indexes.live(&setup.config, &around).unwrap();
         ask("beside a worker");
         let settled = indexes.wait_live(tree.root(), Duration::from_secs(60));

@@ -19,7 +19,7 @@ use forge_search::exec::query::{CaseMode, Query, QueryOptions};
 use forge_search::exec::ripgrep::Ripgrep;
 use forge_search::exec::stop::{Stop, SystemClock};
 use forge_search::exec::ugrep::Ugrep;
-use forge_search::index::beneath::RootDir;
+use forge_search::index::root_dir::RootDir;
 use forge_search::index::walk::{FoundFile, Place};
 
 use crate::peers::peers;

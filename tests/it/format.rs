@@ -9,9 +9,9 @@ use forge_search::format::disk::RealDisk;
 use forge_search::format::error::{FormatError, FormatErrorKind};
 use forge_search::format::lock::{DirLock, LockFile, create_private_dir};
 use forge_search::format::manifest::{
-    BloomParts, EligibilityInput, FileRef, IgnoreRules, IndexState, InputKind, InputStat, KeyParts,
+    BloomParts, EligibilityInput, FileRef, IgnoreRules, InputKind, InputStat, KeyParts,
     MANIFEST_VERSION, MAX_DENY_PATTERNS, MAX_ID_BYTES, MAX_INPUTS, MAX_MANIFEST_BYTES,
-    MAX_PATH_BYTES, MAX_SEGMENTS, Manifest, SegmentRef,
+    MAX_PATH_BYTES, MAX_SEGMENTS, Manifest, PublicationState, SegmentRef,
 };
 use forge_search::format::publish::{MAX_NAME_BYTES, is_unfinished, publish, remove_leftovers};
 use forge_search::format::section::{
@@ -65,7 +65,7 @@ fn full_manifest() -> Manifest {
             basis_ngrams: 524_288,
             target_fp_rate_bits: 0.01_f64.to_bits(),
         },
-        state: IndexState {
+        state: PublicationState {
             sequence: 5,
             created_ms: 1_700_000_000_000,
             updated_ms: 1_700_000_100_000,
@@ -485,7 +485,7 @@ mod golden {
         };
         let mut bare = full_manifest();
         bare.key = KeyParts::default();
-        bare.state = IndexState::default();
+        bare.state = PublicationState::default();
         bare.segments.clear();
         bare.inputs.clear();
         for (name, manifest) in [("full", full_manifest()), ("bare", bare)] {

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use forge_search::format::storage::Storage;
-use forge_search::index::beneath::RootDir;
 use forge_search::index::bloom::BloomParams;
-use forge_search::index::builder::{BuildOptions, Built, Earlier, build_from};
+use forge_search::index::builder::{BuildOptions, BuiltSegment, EarlierSegment, build_from};
 use forge_search::index::casefold::Casefold;
 use forge_search::index::deny::DenySet;
 use forge_search::index::plan::SupersetSafe;
+use forge_search::index::root_dir::RootDir;
 use forge_search::index::segment::Segment;
 use forge_search::index::walk::{Follow, IgnoreRules, TraversalOptions, Walk};
 
@@ -72,14 +72,14 @@ fn options() -> BuildOptions {
     }
 }
 
-fn built(root: &Path, earlier: Option<&Segment>) -> (Built, Segment) {
+fn built(root: &Path, earlier: Option<&Segment>) -> (BuiltSegment, Segment) {
     let mut bytes = Vec::new();
     let host = Host::hasty();
     let built = build_from(
         &walk(root),
         &options(),
         &host,
-        earlier.map(Earlier::new),
+        earlier.map(EarlierSegment::new),
         &mut bytes,
     );
     (built.unwrap(), Segment::open(Storage::from(bytes)).unwrap())
@@ -186,7 +186,7 @@ fn what_is_distrusted_is_read_again() {
     }
     let (_, segment) = built(tree.root(), None);
     let read = |distrusted: &BTreeSet<u32>| {
-        let earlier = Some(Earlier::without(&segment, distrusted));
+        let earlier = Some(EarlierSegment::without(&segment, distrusted));
         let mut bytes = Vec::new();
         let host = Host::hasty();
         let built = build_from(&walk(tree.root()), &options(), &host, earlier, &mut bytes);

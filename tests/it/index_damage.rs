@@ -11,7 +11,7 @@ use forge_search::format::segment::SEGMENT_VERSION;
 use forge_search::format::storage::Storage;
 use forge_search::index::builder::{BuildError, BuildHost, Progress};
 use forge_search::index::segment::Segment;
-use forge_search::index::state::Standing;
+use forge_search::index::state::IndexState;
 use forge_search::tool::config::IndexStorage;
 use serde_json::{Value, json};
 
@@ -204,7 +204,7 @@ fn fr_lsi_idx_05_damage_at_random_places_changes_no_answer() {
                 .kept()
                 .indexes
                 .condition(tree.root(), sandbox.reach());
-            corrupt += u64::from(condition.unwrap().standing() == Standing::Corrupt);
+            corrupt += u64::from(condition.unwrap().index_state() == IndexState::Corrupt);
             // Even if the damaged segment can be opened, it is not taken for whole.
             if path == &files.segment && bytes != *pristine {
                 let opened = Segment::open(Storage::from(bytes));
@@ -308,7 +308,11 @@ fn other_files_in_the_place_of_an_index_change_no_answer() {
                     .kept()
                     .indexes
                     .condition(tree.root(), sandbox.reach());
-                assert_eq!(condition.unwrap().standing(), Standing::Corrupt, "{what}");
+                assert_eq!(
+                    condition.unwrap().index_state(),
+                    IndexState::Corrupt,
+                    "{what}"
+                );
             }
             if path.is_dir() {
                 // In the place of the manifest, a directory can't be replaced and the build fails.

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use forge_search::exec::stop::CancelHandle;
-use forge_search::index::builder::{BuildError, BuildHost, Built, Progress};
-use forge_search::index::pace::{Activity, Clock, Exceeded, Piece, background_pool};
+use forge_search::index::builder::{BuildError, BuildHost, BuiltSegment, Progress};
+use forge_search::index::pace::{Activity, BudgetError, Clock, Piece, background_pool};
 use forge_search::index::snapshot::Snapshot;
 use forge_search::tool::config::SearchConfig;
 use forge_search::tool::indexing::{Background, BuildMonitor, Condition};
@@ -51,7 +51,10 @@ fn tree(files: usize) -> Tree {
     tree
 }
 
-fn build_with(setup: &Setup, host: &dyn BuildHost) -> Result<(Built, Arc<Snapshot>), BuildError> {
+fn build_with(
+    setup: &Setup,
+    host: &dyn BuildHost,
+) -> Result<(BuiltSegment, Arc<Snapshot>), BuildError> {
     let context = setup.context();
     let indexes = &setup.kept().indexes;
     let root = indexes.roots().next().unwrap();
@@ -90,7 +93,7 @@ fn ends(
     tree: &Tree,
     change: fn(&mut SearchConfig),
     activity: Arc<Activity>,
-) -> Exceeded {
+) -> BudgetError {
     let mut why = None;
     for before in [false, true] {
         let place = tempfile::tempdir().unwrap();
@@ -121,7 +124,7 @@ fn fr_lsi_bud_init_01_too_many_files_end_a_build_and_nothing_is_published() {
         let change = |config: &mut SearchConfig| config.index_build_max_files = 29;
         let exceeded = ends(variant, &tree, change, stepping_activity());
         let (limit, found) = (29, 30);
-        assert_eq!(exceeded, Exceeded::Files { limit, found });
+        assert_eq!(exceeded, BudgetError::Files { limit, found });
     }
 }
 
@@ -132,7 +135,7 @@ fn fr_lsi_bud_init_01_too_many_bytes_end_a_build_and_nothing_is_published() {
         let change = |config: &mut SearchConfig| config.index_build_max_bytes = 1_099;
         let exceeded = ends(variant, &tree, change, stepping_activity());
         let (limit, found) = (1_099, 1_100);
-        assert_eq!(exceeded, Exceeded::Bytes { limit, found });
+        assert_eq!(exceeded, BudgetError::Bytes { limit, found });
     }
 }
 
@@ -149,7 +152,7 @@ fn fr_lsi_bud_init_01_too_long_a_time_ends_a_build_and_nothing_is_published() {
         assert!(
             matches!(
                 exceeded,
-                Exceeded::Time {
+                BudgetError::Time {
                     limit: 12,
                     found: 13..
                 }
@@ -237,7 +240,7 @@ impl BuildHost for Watched {
         self.rested_ms.fetch_add(rested_ms, Ordering::SeqCst);
     }
 
-    fn may_go_on(&self, files: u64, bytes: u64) -> Result<(), Exceeded> {
+    fn may_go_on(&self, files: u64, bytes: u64) -> Result<(), BudgetError> {
         self.inner.may_go_on(files, bytes)
     }
 }
@@ -319,7 +322,7 @@ fn fr_lsi_bud_init_01_a_rest_is_no_longer_than_the_budget() {
     let host = Background::new(&config, activity, CancelHandle::new());
     let ended = build_with(&setup, &host).map(|(built, _)| built);
     match ended {
-        Err(BuildError::BudgetExceeded(Exceeded::Time { limit: 300, found })) => {
+        Err(BuildError::BudgetExceeded(BudgetError::Time { limit: 300, found })) => {
             // The clock is read some more times before the build ends.
             assert!((301..340).contains(&found), "{found}");
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use forge_search::format::lock::{DirLock, LockFile};
-use forge_search::index::builder::{BuildError, BuildHost, Built, Progress};
+use forge_search::index::builder::{BuildError, BuildHost, BuiltSegment, Progress};
 use forge_search::index::snapshot::Snapshot;
 use forge_search::tool::config::{Config, IndexMode, IndexStorage, RegexStrategy, SearchConfig};
 use forge_search::tool::error::ToolError;
@@ -182,7 +182,7 @@ impl Setup {
     }
 
     /// Builds the index of the last root, which is the least deep, and returns the result.
-    pub(crate) fn build(&self, host: &Host) -> (Built, Arc<Snapshot>) {
+    pub(crate) fn build(&self, host: &Host) -> (BuiltSegment, Arc<Snapshot>) {
         let indexes = &self.kept().indexes;
         let roots: Vec<PathBuf> = indexes.roots().map(Path::to_path_buf).collect();
         let mut built = roots.iter().map(|root| self.build_root(root, host));
@@ -194,7 +194,7 @@ impl Setup {
         &self,
         root: &Path,
         host: &Host,
-    ) -> Result<(Built, Arc<Snapshot>), BuildError> {
+    ) -> Result<(BuiltSegment, Arc<Snapshot>), BuildError> {
         let sandbox = self.context().sandbox;
         self.kept().indexes.build(root, sandbox.reach(), host)
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use forge_search::format::segment::StampRecord;
 use forge_search::format::storage::Storage;
 use forge_search::index::builder::{BuildError, BuildHost, Phase, Progress};
-use forge_search::index::pace::{Exceeded, Piece};
+use forge_search::index::pace::{BudgetError, Piece};
 use forge_search::index::segment::Segment;
 use forge_search::tool::config::IndexStorage;
 use serde_json::json;
@@ -84,9 +84,9 @@ impl BuildHost for Ending {
         }
     }
 
-    fn may_go_on(&self, _: u64, _: u64) -> Result<(), Exceeded> {
+    fn may_go_on(&self, _: u64, _: u64) -> Result<(), BudgetError> {
         match self.by_budget && self.ended.load(Ordering::SeqCst) {
-            true => Err(Exceeded::Time { limit: 1, found: 2 }),
+            true => Err(BudgetError::Time { limit: 1, found: 2 }),
             false => Ok(()),
         }
     }
@@ -213,7 +213,7 @@ fn fr_lsi_bud_init_02_what_was_done_within_the_budget_is_kept() {
     };
     assert!(matches!(
         build(&setup, &first),
-        Err(BuildError::BudgetExceeded(Exceeded::Time { .. }))
+        Err(BuildError::BudgetExceeded(BudgetError::Time { .. }))
     ));
     assert_eq!(names(&setup), ["segment-1.seg", "unfinished"]);
     check_answers(&setup, [0, 2_499].into_iter());

@@ -19,7 +19,7 @@ use std::time::SystemTime;
 
 use forge_search::exec::stop::CancelHandle;
 use forge_search::format::manifest::Manifest;
-use forge_search::index::builder::Built;
+use forge_search::index::builder::BuiltSegment;
 use forge_search::tool::config::{IndexMode, SearchConfig};
 use forge_search::tool::indexing::{Condition, Explanation, Foreground, Indexes};
 use forge_search::tool::request::SearchRequest;
@@ -158,7 +158,7 @@ impl Opened {
         self.indexes().roots().map(PathBuf::from).collect()
     }
 
-    fn build(&self) -> Vec<Built> {
+    fn build(&self) -> Vec<BuiltSegment> {
         let host = Foreground::new(CancelHandle::new());
         let build = |root: PathBuf| {
             let built = self

@@ -174,7 +174,7 @@ fn an_upward_use_is_noticed() {
 /// They set up, manage or explain indexes, or read files for other purposes than a search. All
 /// other files use `exec`.
 const ADMINISTRATION: [&str; 17] = [
-    "src/tool/cli/again.rs",
+    "src/tool/cli/answer_files.rs",
     "src/tool/cli/building.rs",
     "src/tool/cli/daemon/serve.rs",
     "src/tool/cli/doctor.rs",
@@ -186,7 +186,7 @@ const ADMINISTRATION: [&str; 17] = [
     "src/tool/daemon/git.rs",
     "src/tool/daemon/identity.rs",
     "src/tool/daemon/inspect.rs",
-    "src/tool/daemon/server/asked.rs",
+    "src/tool/daemon/server/dispatch.rs",
     "src/tool/daemon/service.rs",
     "src/tool/executor.rs",
     "src/tool/indexing.rs",

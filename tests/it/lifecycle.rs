@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
 
 use forge_search::index::state::table::{Effect, TABLE};
-use forge_search::index::state::{SafetyState, Standing, Trigger};
+use forge_search::index::state::{IndexState, SafetyState, Trigger};
 
 use crate::source::{code_only, dense, is_ident, root, rust_files};
 
@@ -50,10 +50,10 @@ fn states(states: &[SafetyState]) -> String {
     names.join(", ")
 }
 
-fn shown(standing: Standing) -> String {
-    match standing.reason() {
-        None => format!("`{}`", standing.state().as_str()),
-        Some(reason) => format!("`{}`, `{reason}`", standing.state().as_str()),
+fn shown(index_state: IndexState) -> String {
+    match index_state.reason() {
+        None => format!("`{}`", index_state.state().as_str()),
+        Some(reason) => format!("`{}`, `{reason}`", index_state.state().as_str()),
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use forge_search::format::error::FormatError;
 use forge_search::format::manifest::KeyParts;
-use forge_search::index::builder::{BuildError, BuildHost, Built, Progress};
+use forge_search::index::builder::{BuildError, BuildHost, BuiltSegment, Progress};
 use forge_search::index::snapshot::Snapshot;
 use forge_search::index::store::Store;
 use forge_search::tool::config::{IndexMode, IndexStorage, RegexStrategy};
@@ -111,7 +111,7 @@ impl<'a> Place<'a> {
         &self,
         indexes: &Indexes,
         host: &dyn BuildHost,
-    ) -> Result<(Built, Arc<Snapshot>), BuildError> {
+    ) -> Result<(BuiltSegment, Arc<Snapshot>), BuildError> {
         indexes.build(self.tree.root(), self.setup.context().sandbox.reach(), host)
     }
 

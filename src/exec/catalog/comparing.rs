@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::{CatalogSource, Look, Scope};
+use super::{CatalogSource, ChangeCheck, Scope};
 use crate::exec::allowance::Allowance;
 use crate::exec::eligible::Globs;
 use crate::exec::stop::Stop;
@@ -281,7 +281,7 @@ impl Comparison {
             CaughtUp::Unknown(stale) => return Ok(Err(Refusal::Stale(stale))),
         };
         let (scope, globs) = (source.scope.clone(), self.globs.clone());
-        let twin = CatalogSource::new(snapshot, scope, globs, &self.plan, Look::All)?;
+        let twin = CatalogSource::new(snapshot, scope, globs, &self.plan, ChangeCheck::All)?;
         Ok(twin.ok_or(Refusal::NotEntered))
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::{Look, Scope, without_dead};
+use super::{ChangeCheck, Scope, without_dead};
 use crate::exec::eligible::Globs;
 use crate::format::error::FormatError;
 use crate::format::sort_key::cmp_paths;
@@ -23,7 +23,7 @@ use crate::index::walk::RuleSets;
 
 /// An eligible file that is not in the catalog (an extra file).
 #[derive(Clone, Debug)]
-pub(super) struct Beside {
+pub(super) struct ExtraFile {
     /// The rank of the catalog file that follows this file.
     pub(super) before_rank: u32,
     /// Its path, relative to the index root.
@@ -123,13 +123,13 @@ fn without(
 /// Returns the eligible extra files, and whether `max_depth` excludes one. Extra files are those in
 /// the segment's side list, which are always searched, and those of the overlay. Linear in their
 /// number.
-pub(super) fn beside(
+pub(super) fn extra_files(
     snapshot: &Snapshot,
     scope: &Scope,
     globs: &Globs,
     plan: &SupersetSafe,
-    look: Look,
-) -> Result<(Vec<Beside>, bool), FormatError> {
+    look: ChangeCheck,
+) -> Result<(Vec<ExtraFile>, bool), FormatError> {
     let (segment, overlay) = (snapshot.segment(), snapshot.overlay());
     let mut is_cut = false;
     let is_eligible = |path: &Path, sets: RuleSets| {
@@ -157,7 +157,7 @@ pub(super) fn beside(
             is_cut = true;
             continue;
         }
-        found.push(Beside {
+        found.push(ExtraFile {
             before_rank: side.before_rank,
             path,
             wanted: true,
@@ -189,13 +189,13 @@ pub(super) fn beside(
                 continue;
             }
             let vouched = match look {
-                Look::None => true,
-                Look::Linked => extra.stamp.is_some_and(|stamp| stamp.links() <= 1),
-                Look::All => false,
+                ChangeCheck::None => true,
+                ChangeCheck::Linked => extra.stamp.is_some_and(|stamp| stamp.links() <= 1),
+                ChangeCheck::All => false,
             };
             let larger = |stamp: Stamp| stamp.len() > scope.max_file_size;
             let too_large = extra.stamp.is_some_and(larger);
-            found.push(Beside {
+            found.push(ExtraFile {
                 before_rank: extra.before_rank,
                 path: extra.path.clone(),
                 wanted: !vouched || too_large || candidates.contains(at),
@@ -262,7 +262,7 @@ fn shares_range(segment: &Segment, number: u32) -> Result<bool, FormatError> {
 }
 
 /// The part of a catalog that a request covers.
-pub(super) struct OfCatalog<'a> {
+pub(super) struct CatalogPart<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) globs: &'a Globs,
     /// The number of the requested directory, and the ranks of the files below it.
@@ -270,7 +270,7 @@ pub(super) struct OfCatalog<'a> {
     pub(super) ranks: Range<u32>,
 }
 
-impl OfCatalog<'_> {
+impl CatalogPart<'_> {
     /// Returns the eligible files (`None` for all of the ranks), and whether `max_depth` excludes
     /// at least one file that would be eligible otherwise.
     pub(super) fn eligible(

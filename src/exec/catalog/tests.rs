@@ -70,17 +70,17 @@ pub(super) fn subtree(tree: &Changing, dir: &Path, rules: IgnoreRules, recursive
 
 #[test]
 fn a_source_beside_the_segment_has_the_files_of_a_walk_in_their_order() {
-    let (mut passed_over, mut beside, mut asked) = (0, 0, 0);
+    let (mut passed_over, mut extra_files, mut asked) = (0, 0, 0);
     for seed in 200..212 {
         let mut tree = Changing::new(seed);
         for _ in 0..25 {
             for _ in 0..=tree.rng.below(5) {
                 tree.change();
             }
-            tree.work_off();
+            tree.process_marks();
             tree.read_some();
             let snapshot = tree.snapshot();
-            beside += snapshot.overlay().extras().len();
+            extra_files += snapshot.overlay().extras().len();
             for n in 0..6 {
                 let rules = [IgnoreRules::All, IgnoreRules::Git][n % 2];
                 let dir = match tree.rng.one_in(3) {
@@ -96,7 +96,10 @@ fn a_source_beside_the_segment_has_the_files_of_a_walk_in_their_order() {
                     .rng
                     .pick(&[&WORDS[..], &["absent", "."]].concat())
                     .unwrap();
-                let look = tree.rng.pick(&[Look::Linked, Look::All]).unwrap();
+                let look = tree
+                    .rng
+                    .pick(&[ChangeCheck::Linked, ChangeCheck::All])
+                    .unwrap();
                 let scope = Scope {
                     root: tree.allowed().clone(),
                     base: PathBuf::new(),
@@ -146,8 +149,8 @@ fn a_source_beside_the_segment_has_the_files_of_a_walk_in_their_order() {
         }
     }
     assert!(
-        passed_over * 2 > asked && beside > 1000,
-        "{passed_over} {asked} {beside}"
+        passed_over * 2 > asked && extra_files > 1000,
+        "{passed_over} {asked} {extra_files}"
     );
 }
 
@@ -169,7 +172,13 @@ fn a_directory_that_is_not_entered_has_no_source() {
             sets: RuleSets::EVERY,
         };
         let none = globs((&[], &[]));
-        let source = CatalogSource::new(tree.snapshot(), scope, none, &plan("alpha"), Look::Linked);
+        let source = CatalogSource::new(
+            tree.snapshot(),
+            scope,
+            none,
+            &plan("alpha"),
+            ChangeCheck::Linked,
+        );
         source.unwrap().is_some()
     };
     assert!(is_there(&tree, "gone/below"));

@@ -5,7 +5,7 @@ use crate::exec::stop::Stop;
 
 /// How a source reports skipped files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum SkipReports {
     /// On the file that follows them, if there is one.
     OnTheFile,
     /// Always as an item of its own for each skipped file.
@@ -13,19 +13,19 @@ pub(crate) enum Said {
 }
 
 /// Decides which files are skipped.
-pub(crate) type PassOver = dyn Fn(&EligibleFile) -> bool + Send + Sync;
+pub(crate) type SkipFilter = dyn Fn(&EligibleFile) -> bool + Send + Sync;
 
 /// A source that skips files of another source.
 pub(crate) struct Filtered<S> {
     inner: S,
-    pass_over: Box<PassOver>,
-    said: Said,
+    pass_over: Box<SkipFilter>,
+    said: SkipReports,
 }
 
 impl<S: FileSource> Filtered<S> {
     pub(crate) fn new(
         inner: S,
-        said: Said,
+        said: SkipReports,
         pass_over: impl Fn(&EligibleFile) -> bool + Send + Sync + 'static,
     ) -> Filtered<S> {
         Filtered {
@@ -42,7 +42,7 @@ impl<S: FileSource> Filtered<S> {
             match item {
                 Item::File(file) if (self.pass_over)(&file) => {
                     let count = file.passed_before + 1;
-                    if self.said == Said::OneByOne {
+                    if self.said == SkipReports::OneByOne {
                         kept.push(Item::Passed(count));
                     } else {
                         passed += count;

@@ -73,7 +73,7 @@ proptest! {
         let query = Arc::new(Query::new(&[pattern], &options).unwrap());
         let matcher = LineMatcher::of(&query).unwrap();
         let mut searcher = FileSearcher::new(query, &matcher, Stop::new());
-        let asked = Asked { is_named, ..Asked::all() };
+        let asked = FileSearch { is_named, ..FileSearch::all() };
         let mut whole = searcher.search_text(&text, asked);
         let decoded = searcher.decoder(Cursor::new(text));
         let mut streamed = searcher.search_stream(decoded, is_named, None).unwrap();
@@ -94,9 +94,9 @@ fn a_carriage_return_before_a_line_feed_matches_nothing_behind_a_zero_byte() {
     let matcher = LineMatcher::of(&query).unwrap();
     let mut searcher = FileSearcher::new(query, &matcher, Stop::new());
     let text = &b"\0needle\r\n"[..];
-    let asked = Asked {
+    let asked = FileSearch {
         is_named: true,
-        ..Asked::all()
+        ..FileSearch::all()
     };
     assert_eq!(searcher.search_text(text, asked), FileOutcome::nothing());
     let decoded = searcher.decoder(text);

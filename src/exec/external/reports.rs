@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use crate::exec::confirm::{Approximate, Reported};
-use crate::exec::records::{Garbled, Record};
+use crate::exec::records::{Record, RecordError};
 
 /// The most lines that are kept of all files of a run. Later lines are searched in process.
 const LINES_LIMIT: usize = 1 << 20;
@@ -57,8 +57,8 @@ impl<'a> Reports<'a> {
     ///
     /// # Errors
     ///
-    /// [`Garbled`] if the record names a file that is not in `names`.
-    pub(super) fn add(&mut self, record: Record<'_>) -> Result<bool, Garbled> {
+    /// [`RecordError`] if the record names a file that is not in `names`.
+    pub(super) fn add(&mut self, record: Record<'_>) -> Result<bool, RecordError> {
         self.count += 1;
         let file = self.file_of(record.path)?;
         self.last = Some(file);
@@ -80,14 +80,14 @@ impl<'a> Reports<'a> {
         self.by_file.into_iter()
     }
 
-    fn file_of(&self, path: &[u8]) -> Result<usize, Garbled> {
+    fn file_of(&self, path: &[u8]) -> Result<usize, RecordError> {
         let name = |at: usize| self.names[at].as_encoded_bytes();
         if let Some(last) = self.last.filter(|&last| name(last) == path) {
             return Ok(last);
         }
         match self.sorted.binary_search_by(|&at| name(at).cmp(path)) {
             Ok(found) => Ok(self.sorted[found]),
-            Err(_) => Err(Garbled(format!(
+            Err(_) => Err(RecordError(format!(
                 "a report about {:?}, which was not to be searched",
                 String::from_utf8_lossy(path)
             ))),

@@ -5,7 +5,7 @@ use super::*;
 use crate::exec::detect::Detected;
 use crate::exec::process::tests::write_script;
 use crate::exec::query::{CaseMode, QueryOptions};
-use crate::index::beneath::RootDir;
+use crate::index::root_dir::RootDir;
 use crate::index::walk::{FoundFile, Place};
 
 fn query(pattern: &str) -> Arc<Query> {

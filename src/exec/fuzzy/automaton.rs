@@ -47,7 +47,7 @@ const PART_LIMIT: usize = 1 << 18;
 
 /// Why an expression has no automaton.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum AutomatonError {
     /// The expression matches bytes that are not characters.
     Bytes,
     /// The automaton has too many nodes or edges.
@@ -60,7 +60,7 @@ impl Automaton {
     ///
     /// Takes time proportional to the nodes and edges. The parser's nesting limit bounds the
     /// recursion.
-    pub(crate) fn new(hir: &Hir, looks: bool) -> Result<Automaton, Refused> {
+    pub(crate) fn new(hir: &Hir, looks: bool) -> Result<Automaton, AutomatonError> {
         let mut builder = Builder {
             looks,
             nodes: Vec::new(),
@@ -161,15 +161,15 @@ struct Builder {
 }
 
 impl Builder {
-    fn part(&mut self, hir: &Hir) -> Result<Part, Refused> {
+    fn part(&mut self, hir: &Hir) -> Result<Part, AutomatonError> {
         self.parts += 1;
         if self.parts > PART_LIMIT {
-            return Err(Refused::TooLarge);
+            return Err(AutomatonError::TooLarge);
         }
         match hir.kind() {
             HirKind::Empty => Ok(Part::empty()),
             HirKind::Literal(hir::Literal(bytes)) => {
-                let text = std::str::from_utf8(bytes).map_err(|_| Refused::Bytes)?;
+                let text = std::str::from_utf8(bytes).map_err(|_| AutomatonError::Bytes)?;
                 let mut whole = Part::empty();
                 for c in text.chars() {
                     let class = ClassUnicode::new([ClassUnicodeRange::new(c, c)]);
@@ -180,12 +180,12 @@ impl Builder {
             }
             HirKind::Class(Class::Unicode(class)) => self.class(class.clone()),
             HirKind::Class(Class::Bytes(class)) => {
-                self.class(class.to_unicode_class().ok_or(Refused::Bytes)?)
+                self.class(class.to_unicode_class().ok_or(AutomatonError::Bytes)?)
             }
             HirKind::Look(_) if !self.looks => Ok(Part::empty()),
             HirKind::Look(look) => {
                 // Both libraries number assertions in the same way.
-                let look = Look::from_repr(look.as_repr()).ok_or(Refused::TooLarge)?;
+                let look = Look::from_repr(look.as_repr()).ok_or(AutomatonError::TooLarge)?;
                 Ok(Part::node(self.node(Node::Look(look))?, 0))
             }
             HirKind::Repetition(repetition) => self.repetition(repetition),
@@ -216,16 +216,16 @@ impl Builder {
         }
     }
 
-    fn node(&mut self, node: Node) -> Result<u32, Refused> {
+    fn node(&mut self, node: Node) -> Result<u32, AutomatonError> {
         if self.nodes.len() >= NODE_LIMIT {
-            return Err(Refused::TooLarge);
+            return Err(AutomatonError::TooLarge);
         }
         self.nodes.push(node);
         self.follow.push(Vec::new());
         Ok(self.nodes.len() as u32 - 1)
     }
 
-    fn class(&mut self, class: ClassUnicode) -> Result<Part, Refused> {
+    fn class(&mut self, class: ClassUnicode) -> Result<Part, AutomatonError> {
         if class.ranges().is_empty() {
             // An empty class matches no character, so no number of edits makes a text match it.
             return Ok(Part::default());
@@ -239,10 +239,10 @@ impl Builder {
         Ok(Part::node(self.node(Node::Char(number))?, 1))
     }
 
-    fn join(&mut self, last: &[u32], first: &[u32]) -> Result<(), Refused> {
+    fn join(&mut self, last: &[u32], first: &[u32]) -> Result<(), AutomatonError> {
         self.edges = self.edges.saturating_add(last.len() * first.len());
         if self.edges > EDGE_LIMIT {
-            return Err(Refused::TooLarge);
+            return Err(AutomatonError::TooLarge);
         }
         for &from in last {
             self.follow[from as usize].extend(first);
@@ -250,7 +250,7 @@ impl Builder {
         Ok(())
     }
 
-    fn concat(&mut self, mut a: Part, b: Part) -> Result<Part, Refused> {
+    fn concat(&mut self, mut a: Part, b: Part) -> Result<Part, AutomatonError> {
         let Some(min_len) = a.min_len.zip(b.min_len).map(|(a, b)| a.saturating_add(b)) else {
             return Ok(Part::default());
         };
@@ -271,7 +271,7 @@ impl Builder {
         })
     }
 
-    fn repetition(&mut self, repetition: &Repetition) -> Result<Part, Refused> {
+    fn repetition(&mut self, repetition: &Repetition) -> Result<Part, AutomatonError> {
         let (min, max) = (repetition.min, repetition.max);
         let before = self.nodes.len();
         let one = self.part(&repetition.sub)?;
@@ -298,7 +298,7 @@ impl Builder {
         // first one.
         let (nodes, copies) = (self.nodes.len() - before, max.unwrap_or(min).max(1));
         if (copies as usize).saturating_mul(nodes) > NODE_LIMIT {
-            return Err(Refused::TooLarge);
+            return Err(AutomatonError::TooLarge);
         }
         let mut one = Some(one);
         let mut copy = |builder: &mut Builder| match one.take() {
@@ -338,7 +338,7 @@ mod tests {
     use crate::exec::pattern::Pattern;
     use crate::exec::query::Fold;
 
-    fn automaton(text: &str) -> Result<Automaton, Refused> {
+    fn automaton(text: &str) -> Result<Automaton, AutomatonError> {
         let pattern = Pattern::compile(text, false, Fold::Sensitive, false).unwrap();
         Automaton::new(&pattern.full_hir(), true)
     }
@@ -387,7 +387,11 @@ mod tests {
     #[test]
     fn bytes_and_large_expressions_are_refused() {
         for text in [r"(?-u:\xFF)", r"(?-u:[^a])", r"a(?-u:.)"] {
-            assert_eq!(automaton(text).unwrap_err(), Refused::Bytes, "{text}");
+            assert_eq!(
+                automaton(text).unwrap_err(),
+                AutomatonError::Bytes,
+                "{text}"
+            );
         }
         assert!(automaton(r"(?-u:[a-c]\b)").is_ok());
         for text in [
@@ -398,7 +402,11 @@ mod tests {
             &format!("({}a){{4000}}", "()".repeat(100)),
             "(a{0,900}){0,900}",
         ] {
-            assert_eq!(automaton(text).unwrap_err(), Refused::TooLarge, "{text}");
+            assert_eq!(
+                automaton(text).unwrap_err(),
+                AutomatonError::TooLarge,
+                "{text}"
+            );
         }
         assert_eq!(automaton("a{4096}").unwrap().nodes.len(), 4096);
         assert_eq!(automaton(r"(\b|^){0,4000000}a").unwrap().nodes.len(), 3);

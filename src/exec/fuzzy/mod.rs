@@ -17,8 +17,8 @@ mod alphabet;
 mod automaton;
 mod pieces;
 mod scan;
-mod sieve;
 mod similar;
+mod similarity_filter;
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use regex_syntax::hir::Hir;
 
 use align::Aligner;
 use alphabet::Alphabet;
-use automaton::{Automaton, NODE_LIMIT, Refused};
+use automaton::{Automaton, AutomatonError, NODE_LIMIT};
 use pieces::PIECE_LIMIT;
 use scan::Scanner;
 
@@ -122,19 +122,21 @@ impl FuzzyMatcher {
         FuzzyWorker {
             aligner: RefCell::new(Aligner::new(&self.0.automaton)),
             compiled: self.0.clone(),
-            tried: Cell::new(Tried::default()),
+            tried: Cell::new(PieceStats::default()),
             pieces: self.0.pieces.clone(),
             stop,
         }
     }
 }
 
-fn refused(why: Refused) -> PatternError {
+fn refused(why: AutomatonError) -> PatternError {
     PatternError::new(match why {
-        Refused::Bytes => "a fuzzy search counts edits of characters, but the pattern matches \
+        AutomatonError::Bytes => {
+            "a fuzzy search counts edits of characters, but the pattern matches \
              bytes that are not characters; remove (?-u:…) from it"
-            .to_string(),
-        Refused::TooLarge => format!(
+                .to_string()
+        }
+        AutomatonError::TooLarge => format!(
             "the pattern is too large for a fuzzy search: it has more than {NODE_LIMIT} characters \
              with its repetitions written out, or too many alternatives; use smaller counted \
              repetitions, or a part of it"
@@ -174,7 +176,7 @@ fn compile(pieces: &[Hir]) -> Option<Regex> {
 
 /// How useful the search for pieces was so far.
 #[derive(Clone, Copy, Debug, Default)]
-struct Tried {
+struct PieceStats {
     bytes: usize,
     /// Bytes in lines with a piece but without a match.
     wasted: usize,
@@ -185,7 +187,7 @@ struct Tried {
 pub struct FuzzyWorker {
     compiled: Arc<Compiled>,
     aligner: RefCell<Aligner>,
-    tried: Cell<Tried>,
+    tried: Cell<PieceStats>,
     pieces: Option<Regex>,
     stop: Stop,
 }

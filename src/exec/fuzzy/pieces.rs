@@ -8,7 +8,7 @@
 
 use regex_syntax::hir::{Class, ClassUnicode, Hir};
 
-use crate::index::plan::spine::{Run, spines};
+use crate::index::plan::literals::{Run, literal_runs};
 
 /// The most characters of a piece. A longer piece is truncated, since more characters hardly filter
 /// better.
@@ -17,7 +17,7 @@ pub(crate) const PIECE_LIMIT: usize = 32;
 /// Returns expressions of which every line within `level` edits of `hir` matches at least one. They
 /// are as long as possible. Returns `None` if there are no such expressions.
 pub(crate) fn pieces(hir: &Hir, level: u32) -> Option<Vec<Hir>> {
-    let spines = spines(hir)?;
+    let spines = literal_runs(hir)?;
     let mut pieces = Vec::new();
     for spine in &spines {
         for piece in split(&spine.runs, level as usize + 1)? {

@@ -18,7 +18,7 @@ pub(crate) enum Scanner {
     /// A chain of at most 64 nodes.
     Chain { last: u64 },
     /// At most 64 nodes.
-    Narrow(Narrow),
+    NarrowAutomaton(NarrowAutomaton),
     /// A longer chain, in blocks of 64 nodes.
     Wide { last: u64 },
 }
@@ -26,7 +26,7 @@ pub(crate) enum Scanner {
 /// The follow sets of an automaton with at most 64 nodes. Table `b` maps each combination of the
 /// nodes `8b` to `8b + 7` to the union of their follow sets.
 #[derive(Clone, Debug)]
-pub(crate) struct Narrow {
+pub(crate) struct NarrowAutomaton {
     first: u64,
     last: u64,
     follow: Box<[[u64; 256]]>,
@@ -62,7 +62,7 @@ impl Scanner {
             .iter()
             .rev()
             .fold(0, |set, &last| set << 1 | u64::from(last));
-        Some(Scanner::Narrow(Narrow {
+        Some(Scanner::NarrowAutomaton(NarrowAutomaton {
             first: set(&automaton.first),
             last,
             follow: follow.chunks(8).map(block).collect(),
@@ -104,7 +104,7 @@ impl Scanner {
                 Scanner::Chain { last } => {
                     by_level(&Chain { last: *last }, alphabet, &mut rows, part)
                 }
-                Scanner::Narrow(narrow) => by_level(narrow, alphabet, &mut rows, part),
+                Scanner::NarrowAutomaton(narrow) => by_level(narrow, alphabet, &mut rows, part),
                 Scanner::Wide { .. } => None,
             };
             if let Some(at) = found {
@@ -152,7 +152,7 @@ impl Follow for Chain {
     }
 }
 
-impl Follow for Narrow {
+impl Follow for NarrowAutomaton {
     #[inline(always)]
     fn first(&self) -> u64 {
         self.first

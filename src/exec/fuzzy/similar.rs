@@ -26,7 +26,7 @@ use memchr::{memchr, memrchr};
 use serde::{Deserialize, Serialize};
 
 use super::alphabet::first_char;
-use super::sieve::Sieve;
+use super::similarity_filter::SimilarityFilter;
 use super::{FuzzyMatcher, FuzzyWorker, Span};
 use crate::exec::event::LineSpans;
 use crate::exec::matcher::Stopped;
@@ -125,7 +125,7 @@ struct Compiled {
     /// Finds lines with a text within the maximum number of edits; `None` if it would not filter.
     near: Option<FuzzyMatcher>,
     /// Finds lines that may contain a qualifying text; `None` if it would not filter.
-    sieve: Option<Sieve>,
+    sieve: Option<SimilarityFilter>,
 }
 
 impl SimilarMatcher {
@@ -155,7 +155,7 @@ impl SimilarMatcher {
             )));
         }
         let sieve = match threshold.halves(chars) {
-            Some(halves) => Sieve::new(&literal, folds, halves),
+            Some(halves) => SimilarityFilter::new(&literal, folds, halves),
             None => None,
         };
         let near = match threshold.max_edits(chars) {
@@ -619,7 +619,8 @@ mod tests {
         for (threshold, len) in [(0.5, 64), (0.6, 40), (0.8, 64), (0.9, 63), (0.7, 5)] {
             let literal = &chars[..len];
             let threshold = Threshold::new(threshold);
-            let sieve = Sieve::new(literal, false, threshold.halves(len).unwrap()).unwrap();
+            let sieve =
+                SimilarityFilter::new(literal, false, threshold.halves(len).unwrap()).unwrap();
             // The most edits of one kind that a match may have, spread over the literal.
             let edits = (1.0 - threshold.score()) * len as f64 + 1e-9;
             let changed = edits as usize;

@@ -161,7 +161,7 @@ fn matching_lines(worker: &FuzzyWorker, text: &[u8]) -> Vec<usize> {
 
 /// Forces the worker to look for pieces, or not to, independently of the benefit.
 fn insist(worker: &mut FuzzyWorker, on_pieces: bool) {
-    worker.tried.set(Tried {
+    worker.tried.set(PieceStats {
         bytes: usize::MAX / 2,
         wasted: 0,
     });
@@ -453,7 +453,8 @@ fn t_fz_what_is_large_without_characters_is_refused_at_once() {
     let text = format!("({}a){{4000}}b{{10}}", "()".repeat(30_000));
     let error = FuzzyMatcher::new(&pattern(&text, false, false), 1).unwrap_err();
     assert!(error.message.contains("too large"), "{}", error.message);
-    let spines = crate::index::plan::spine::spines(&pattern(&text, false, false).full_hir());
+    let spines =
+        crate::index::plan::literals::literal_runs(&pattern(&text, false, false).full_hir());
     assert!(spines.is_none());
 }
 

@@ -1,6 +1,6 @@
 //! The contribution of an index to one request, and its explanation.
 //!
-//! [`Choice`] is the result of the decision in `decision.rs`. Owns the facts for `stats`
+//! [`IndexDecision`] is the result of the decision in `decision.rs`. Owns the facts for `stats`
 //! ([`IndexUse`]) and the details that only an explanation needs ([`Explanation`]). A search never
 //! computes these details. Does not make the decision.
 
@@ -10,17 +10,18 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::BuildReport;
-use super::elsewhere::Elsewhere;
+use super::other_roots::OtherRootIndex;
 use super::status::Condition;
 use crate::exec::catalog::CatalogSource;
 use crate::index::plan::{PlanDescription, SupersetSafe};
-use crate::index::state::Standing;
+use crate::index::state::IndexState;
 
 /// The facts about the use of an index in one answer. Diagnostics of the answer are made from them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexUse {
     /// The state of the index, with its reason code.
-    pub standing: Standing,
+    #[serde(rename = "standing")]
+    pub index_state: IndexState,
     /// Whether the index was used to exclude files, even if it excluded none.
     pub exclusion_used: bool,
     /// Where the index is stored.
@@ -38,7 +39,7 @@ impl IndexUse {
     /// Returns the facts of a search without an index.
     pub fn not_used() -> IndexUse {
         IndexUse {
-            standing: Standing::Disabled(None),
+            index_state: IndexState::Disabled(None),
             exclusion_used: false,
             storage_mode: "none".to_string(),
             storage_fallback_reason: None,
@@ -50,7 +51,7 @@ impl IndexUse {
 
 /// The decision on one request: the file source, if an index serves the request, and the facts for
 /// `stats`.
-pub struct Choice {
+pub struct IndexDecision {
     /// The files to search, from the catalog. Without a source the search walks the tree.
     pub source: Option<CatalogSource>,
     /// The index facts for `stats`.
@@ -79,18 +80,18 @@ pub struct Explanation {
     /// Why no file is excluded, if that is so.
     pub reason: Option<String>,
     /// If there is no index: an index of another root that the user may have meant.
-    pub elsewhere: Option<Elsewhere>,
+    pub other_root_index: Option<OtherRootIndex>,
 }
 
-impl Choice {
+impl IndexDecision {
     pub(super) fn new(
         source: Option<CatalogSource>,
         index: IndexUse,
         root: Option<PathBuf>,
         plan: Option<SupersetSafe>,
         unused: Option<Condition>,
-    ) -> Choice {
-        Choice {
+    ) -> IndexDecision {
+        IndexDecision {
             source,
             index,
             root,
@@ -120,7 +121,7 @@ impl Choice {
                 true => Some(EVERY_FILE.to_string()),
                 false => self.reason.clone(),
             },
-            elsewhere: None,
+            other_root_index: None,
         }
     }
 }

@@ -9,14 +9,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::choice::Choice;
-use super::keeping::walk;
+use super::choice::IndexDecision;
+use super::index_storage::walk;
 use super::roots::{IndexRoot, Waits};
 use super::status::{self, Condition};
 use super::{Indexes, Question};
 use crate::exec::allowance::Allowance;
 use crate::exec::catalog::comparing::{CatchUp, Refusal, may_wait};
-use crate::exec::catalog::{CatalogSource, Look, Scope};
+use crate::exec::catalog::{CatalogSource, ChangeCheck, Scope};
 use crate::exec::eligible::Globs;
 use crate::exec::indexes::IndexUse;
 use crate::exec::query::Fold;
@@ -27,7 +27,7 @@ use crate::index::live::{Pin, Pinned};
 use crate::index::plan::SupersetSafe;
 use crate::index::refresh::catch_up::{CaughtUp, catch_up};
 use crate::index::snapshot::{Snapshot, Stale};
-use crate::index::state::{Standing, UncertainReason};
+use crate::index::state::{IndexState, UncertainReason};
 use crate::index::walk::{Follow, TraversalOptions};
 
 /// The largest result limit that a few files with a frequent text can fill.
@@ -44,7 +44,7 @@ const SOON_FULL: &str = "many files contain the text, and the search stops after
 
 /// When the directories of a tree without a watcher are compared with the index.
 #[derive(Clone, Debug)]
-pub(crate) enum Comparing {
+pub(crate) enum ComparisonMode {
     /// All directories are compared before the decision, which then holds for the whole search.
     First,
     /// Each directory is compared just before the source returns its files, within this time. If a
@@ -59,18 +59,18 @@ impl Indexes {
     /// Unless the tree is frozen, this compares each directory of the catalog below the requested
     /// one with the tree, and the source examines each file before it skips that file. Waiting and
     /// comparing take no longer than [`Question::maintenance`].
-    pub fn choose(&self, question: &Question) -> Choice {
+    pub fn choose(&self, question: &Question) -> IndexDecision {
         let budget = Deadline::after(question.maintenance, Arc::new(SystemClock));
-        self.choose_within(question, &Comparing::First, &budget)
+        self.choose_within(question, &ComparisonMode::First, &budget)
     }
 
     /// Decides like [`Indexes::choose`], with an explicit deadline.
     pub(crate) fn choose_within(
         &self,
         question: &Question,
-        comparing: &Comparing,
+        comparing: &ComparisonMode,
         budget: &Deadline,
-    ) -> Choice {
+    ) -> IndexDecision {
         let root = self.containing(&question.target.canonical);
         let mut plan = None;
         let decided = match &root {
@@ -89,12 +89,12 @@ impl Indexes {
         };
         let root = self.containing(path);
         let root = root.as_deref().map(|root| &*root.path);
-        self.facts(root, condition.standing(), false)
+        self.index_use(root, condition.index_state(), false)
     }
 
     /// Describes the index for a request that searches a single file. No index skips a file that
     /// the request names. Opens the index on the first call, and does not examine the tree.
-    pub fn choose_for_file(&self, path: &Path, asked: TraversalOptions) -> Choice {
+    pub fn choose_for_file(&self, path: &Path, asked: TraversalOptions) -> IndexDecision {
         self.describe_for_file(path, asked, None)
     }
 
@@ -104,14 +104,14 @@ impl Indexes {
         path: &Path,
         asked: TraversalOptions,
         budget: Option<&Deadline>,
-    ) -> Choice {
+    ) -> IndexDecision {
         let root = self.containing(path);
         let root = root.as_deref();
         let unused = match root {
             None => self.no_root(),
             Some(root) => {
                 let waits = budget.map_or_else(Waits::default, Waits::until);
-                self.unlooked(root, asked, waits, A_FILE)
+                self.unchecked_condition(root, asked, waits, A_FILE)
             }
         };
         self.choice(root, None, Err(unused.not_used(A_FILE)))
@@ -120,12 +120,12 @@ impl Indexes {
     /// Returns the index facts for a request whose time ended before the decision.
     pub fn not_chosen(&self) -> IndexUse {
         let unused = self.placeless();
-        let unused = unused.unwrap_or_else(|| Condition::unlooked(""));
-        self.facts(None, unused.standing(), false)
+        let unused = unused.unwrap_or_else(|| Condition::unchecked_condition(""));
+        self.index_use(None, unused.index_state(), false)
     }
 
     /// Returns the decision on a request whose maintenance budget ended before any other decision.
-    pub(crate) fn out_of_time(&self, path: &Path) -> Choice {
+    pub(crate) fn out_of_time(&self, path: &Path) -> IndexDecision {
         let unused = Condition::out_of_time(UNDECIDED);
         self.choice(self.containing(path).as_deref(), None, Err(unused))
     }
@@ -135,17 +135,17 @@ impl Indexes {
         root: Option<&IndexRoot>,
         plan: Option<SupersetSafe>,
         decided: Result<CatalogSource, Condition>,
-    ) -> Choice {
+    ) -> IndexDecision {
         let path = root.map(|root| &*root.path);
         let root = path.map(Path::to_path_buf);
         match decided {
             Ok(source) => {
-                let index = self.facts(path, Standing::Complete, true);
-                Choice::new(Some(source), index, root, plan, None)
+                let index = self.index_use(path, IndexState::Complete, true);
+                IndexDecision::new(Some(source), index, root, plan, None)
             }
             Err(unused) => {
-                let index = self.facts(path, unused.standing(), false);
-                Choice::new(None, index, root, plan, Some(unused))
+                let index = self.index_use(path, unused.index_state(), false);
+                IndexDecision::new(None, index, root, plan, Some(unused))
             }
         }
     }
@@ -193,7 +193,7 @@ impl Indexes {
 
     /// Describes the index of a root for a request that does not use it. Does not compare the index
     /// with the tree.
-    fn unlooked(
+    fn unchecked_condition(
         &self,
         root: &IndexRoot,
         asked: TraversalOptions,
@@ -205,7 +205,7 @@ impl Indexes {
                 return unused;
             }
             return Condition::NotUsed {
-                standing: living.index.report().standing,
+                index_state: living.index.report().index_state,
                 why: why.to_string(),
             };
         }
@@ -216,7 +216,7 @@ impl Indexes {
         match (snapshot.incomplete(), self.frozen) {
             (Some(stale), _) => Condition::from(stale).not_used(why),
             (None, true) => Condition::Usable.not_used(why),
-            (None, false) => Condition::unlooked(why),
+            (None, false) => Condition::unchecked_condition(why),
         }
     }
 
@@ -226,7 +226,7 @@ impl Indexes {
         &self,
         root: &Arc<IndexRoot>,
         question: &Question,
-        comparing: &Comparing,
+        comparing: &ComparisonMode,
         budget: &Deadline,
         kept_plan: &mut Option<SupersetSafe>,
     ) -> Result<CatalogSource, Condition> {
@@ -240,7 +240,7 @@ impl Indexes {
         };
         if !root.is_under(reach, asked.rules, question.global_excludes.as_deref()) {
             return Err(Condition::NotUsed {
-                standing: Standing::Uncertain(UncertainReason::PolicyChanged),
+                index_state: IndexState::Uncertain(UncertainReason::PolicyChanged),
                 why: "the index was built with another sandbox or other global excludes"
                     .to_string(),
             });
@@ -250,13 +250,13 @@ impl Indexes {
                 "the engine {engine} does not accept lists of files; set backend in [tools.search] \
                  to another engine"
             );
-            return Err(self.unlooked(root, asked, waits, &why));
+            return Err(self.unchecked_condition(root, asked, waits, &why));
         }
         let plan = kept_plan.insert(self.plan(question));
         if let Some(reason) = plan.reason()
             && !question.pins
         {
-            return Err(self.unlooked(root, asked, waits, &reason.to_string()));
+            return Err(self.unchecked_condition(root, asked, waits, &reason.to_string()));
         }
         let (Some((allowed, base)), Ok(path)) = (
             root.locate(reach),
@@ -283,7 +283,7 @@ impl Indexes {
                     what: Pinned::Exact(snapshot),
                     ..
                 } => snapshot.segment().order(plan).and_then(|_| {
-                    self.source(&snapshot, plan, scope, &question.globs, Look::Linked)
+                    self.source(&snapshot, plan, scope, &question.globs, ChangeCheck::Linked)
                 }),
                 Pin {
                     what: Pinned::Unwatched(unwatched),
@@ -308,20 +308,20 @@ impl Indexes {
                     compared.map(|source| source.map_err(|stale| stale.unwatched(unwatched)))
                 }
                 Pin {
-                    standing,
+                    index_state,
                     what: Pinned::Nothing(why),
                 } => {
-                    return Err(Condition::NotUsed { standing, why });
+                    return Err(Condition::NotUsed { index_state, why });
                 }
             },
             (None, Some(snapshot)) => {
                 let along = match (snapshot.segment().order(plan), comparing) {
                     (Err(error), _) => Err(error),
                     (Ok(share), _) if is_soon_full(question, &snapshot, share) => {
-                        return Err(self.unlooked(root, asked, waits, SOON_FULL));
+                        return Err(self.unchecked_condition(root, asked, waits, SOON_FULL));
                     }
-                    (Ok(_), Comparing::First) => Ok(None),
-                    (Ok(_), Comparing::Along(allowance)) => {
+                    (Ok(_), ComparisonMode::First) => Ok(None),
+                    (Ok(_), ComparisonMode::Along(allowance)) => {
                         self.along(root, question, &snapshot, plan, &scope, allowance)
                     }
                 };
@@ -393,8 +393,8 @@ impl Indexes {
             }
         };
         let look = match self.frozen {
-            true => Look::None,
-            false => Look::All,
+            true => ChangeCheck::None,
+            false => ChangeCheck::All,
         };
         self.source(&snapshot, plan, scope, &question.globs, look)
     }
@@ -452,7 +452,7 @@ impl Indexes {
         plan: &SupersetSafe,
         scope: Scope,
         globs: &Globs,
-        look: Look,
+        look: ChangeCheck,
     ) -> Result<Result<CatalogSource, Condition>, FormatError> {
         let source = CatalogSource::new(snapshot.clone(), scope, globs.clone(), plan, look)?;
         Ok(source.ok_or_else(not_entered))

@@ -71,8 +71,8 @@ fn pause(time: Duration, cancel: &CancelHandle) -> bool {
 /// ```
 pub struct Foreground<'a> {
     cancel: CancelHandle,
-    hear: Option<Box<dyn Fn(Progress) + Sync + 'a>>,
-    hear_waiting: Option<Box<dyn Fn() + Sync + 'a>>,
+    callback: Option<Box<dyn Fn(Progress) + Sync + 'a>>,
+    on_waiting: Option<Box<dyn Fn() + Sync + 'a>>,
 }
 
 impl<'a> Foreground<'a> {
@@ -81,24 +81,24 @@ impl<'a> Foreground<'a> {
     pub fn new(cancel: CancelHandle) -> Foreground<'a> {
         Foreground {
             cancel,
-            hear: None,
-            hear_waiting: None,
+            callback: None,
+            on_waiting: None,
         }
     }
 
-    /// Sets `hear` to receive the progress of the build: at the start of each phase and after each
+    /// Sets `callback` to receive the progress of the build: at the start of each phase and after each
     /// batch of files.
     #[must_use]
-    pub fn with_progress(mut self, hear: impl Fn(Progress) + Sync + 'a) -> Foreground<'a> {
-        self.hear = Some(Box::new(hear));
+    pub fn with_progress(mut self, callback: impl Fn(Progress) + Sync + 'a) -> Foreground<'a> {
+        self.callback = Some(Box::new(callback));
         self
     }
 
-    /// Sets `hear` to be called while the build waits for another process that holds the index
+    /// Sets `callback` to be called while the build waits for another process that holds the index
     /// lock.
     #[must_use]
-    pub fn with_waiting(mut self, hear: impl Fn() + Sync + 'a) -> Foreground<'a> {
-        self.hear_waiting = Some(Box::new(hear));
+    pub fn with_waiting(mut self, callback: impl Fn() + Sync + 'a) -> Foreground<'a> {
+        self.on_waiting = Some(Box::new(callback));
         self
     }
 }
@@ -121,14 +121,14 @@ impl BuildHost for Foreground<'_> {
     }
 
     fn progress(&self, progress: Progress) {
-        if let Some(hear) = &self.hear {
-            hear(progress);
+        if let Some(callback) = &self.callback {
+            callback(progress);
         }
     }
 
     fn waiting(&self) {
-        if let Some(hear) = &self.hear_waiting {
-            hear();
+        if let Some(callback) = &self.on_waiting {
+            callback();
         }
     }
 

@@ -13,13 +13,13 @@ use super::host::wall_clock_ns;
 use crate::exec::reach::Reach;
 use crate::exec::stop::Deadline;
 use crate::format::error::{FormatError, FormatErrorKind};
-use crate::index::beneath::RootDir;
 use crate::index::bloom::BloomParams;
 use crate::index::builder::BuildHost;
 use crate::index::casefold::Casefold;
 use crate::index::deny::is_withheld;
 use crate::index::key::{IndexKey, KeyInputs};
-use crate::index::live::Opened;
+use crate::index::live::OpenOutcome;
+use crate::index::root_dir::RootDir;
 use crate::index::snapshot::Snapshot;
 use crate::index::stamp::Stamp;
 use crate::index::store::{AccessNotes, Store};
@@ -35,7 +35,7 @@ pub(super) struct IndexRoot {
     /// Git's global excludes.
     pub(super) global_excludes: Option<PathBuf>,
     /// Held only briefly: never while an index is opened.
-    known: Mutex<Known>,
+    known: Mutex<CachedState>,
     /// Notified when a thread has opened the index or has failed to.
     opened: Condvar,
     /// When the use of the index was last recorded in the store.
@@ -129,17 +129,17 @@ impl<'a> Waits<'a> {
 const TICK: Duration = Duration::from_millis(4);
 
 /// Returns false if the file of an open index was modified or truncated in place.
-fn is_unchanged(opened: &Opened) -> bool {
+fn is_unchanged(opened: &OpenOutcome) -> bool {
     match opened {
-        Opened::Open(snapshot) => snapshot.segment().storage().is_unchanged(),
+        OpenOutcome::Open(snapshot) => snapshot.segment().storage().is_unchanged(),
         _ => true,
     }
 }
 
 /// The cached state of an index, and the publication that it was opened from.
 #[derive(Debug, Default)]
-struct Known {
-    state: Option<Opened>,
+struct CachedState {
+    state: Option<OpenOutcome>,
     publication: Option<Stamp>,
     /// Whether a thread is opening the index. Other threads wait for it.
     is_opening: bool,
@@ -148,9 +148,9 @@ struct Known {
     version: u64,
 }
 
-impl Known {
+impl CachedState {
     /// Replaces the state.
-    fn set(&mut self, state: Option<Opened>, publication: Option<Stamp>) {
+    fn set(&mut self, state: Option<OpenOutcome>, publication: Option<Stamp>) {
         self.state = state;
         self.publication = publication;
         self.version += 1;
@@ -158,9 +158,9 @@ impl Known {
 }
 
 /// Ends the opening of an index, also after a panic, and wakes the waiting threads.
-struct Opening<'a>(&'a IndexRoot);
+struct OpeningGuard<'a>(&'a IndexRoot);
 
-impl Drop for Opening<'_> {
+impl Drop for OpeningGuard<'_> {
     fn drop(&mut self) {
         self.0.lock().is_opening = false;
         self.0.opened.notify_all();
@@ -203,12 +203,12 @@ impl IndexRoot {
     /// (`FR-LSI-IDX-RM-02`).
     ///
     /// `waits` limits the waiting for threads that open the index and for locks of other processes.
-    pub(super) fn state(&self, store: Option<&Store>, waits: Waits<'_>) -> Opened {
+    pub(super) fn state(&self, store: Option<&Store>, waits: Waits<'_>) -> OpenOutcome {
         let Some(store) = store else {
-            return self.lock().state.clone().unwrap_or(Opened::Absent);
+            return self.lock().state.clone().unwrap_or(OpenOutcome::Absent);
         };
         let state = self.state_in(store, waits);
-        if matches!(state, Opened::Open(_)) {
+        if matches!(state, OpenOutcome::Open(_)) {
             let now_ms = wall_clock_ns() / 1_000_000;
             if self.notes.is_due(now_ms) {
                 store.note_access(self.key.parts(), now_ms);
@@ -217,7 +217,7 @@ impl IndexRoot {
         state
     }
 
-    fn state_in(&self, store: &Store, waits: Waits<'_>) -> Opened {
+    fn state_in(&self, store: &Store, waits: Waits<'_>) -> OpenOutcome {
         // Each sleep is subtracted too: a clock that stands still must not make a call wait
         // forever.
         let mut patience = waits.left();
@@ -237,7 +237,7 @@ impl IndexRoot {
                     return self.open(store, publication, version, patience, waits);
                 }
                 _ if patience.min(waits.left()).is_zero() => {
-                    return Opened::OutOfTime(IS_OPENED.to_string());
+                    return OpenOutcome::OutOfTime(IS_OPENED.to_string());
                 }
                 _ => {
                     let nap = TICK.min(patience);
@@ -262,33 +262,33 @@ impl IndexRoot {
         version: u64,
         patience: Duration,
         waits: Waits<'_>,
-    ) -> Opened {
-        let _ends = Opening(self);
+    ) -> OpenOutcome {
+        let _ends = OpeningGuard(self);
         let key = self.key.parts();
         let patience = patience.min(waits.left());
         let mut pause = |time| waits.pause(time);
         let (state, keep) = match store.load_within(key, patience, &mut pause) {
-            Ok(Some(snapshot)) => (Opened::Open(Arc::new(snapshot)), true),
+            Ok(Some(snapshot)) => (OpenOutcome::Open(Arc::new(snapshot)), true),
             Ok(None) => (
                 match store.other_policies(key) {
-                    None => Opened::Absent,
-                    Some(false) => Opened::OtherPolicy(UNDER_MORE_PATTERNS.to_string()),
-                    Some(true) => Opened::OtherPolicy(UNDER_FEWER_PATTERNS.to_string()),
+                    None => OpenOutcome::Absent,
+                    Some(false) => OpenOutcome::OtherPolicy(UNDER_MORE_PATTERNS.to_string()),
+                    Some(true) => OpenOutcome::OtherPolicy(UNDER_FEWER_PATTERNS.to_string()),
                 },
                 true,
             ),
-            Err(error) if error.is_corrupt() => (Opened::Damaged(error.to_string()), true),
+            Err(error) if error.is_corrupt() => (OpenOutcome::Damaged(error.to_string()), true),
             Err(error)
                 if error.is_locked()
                     && (patience < store.lock_timeout() || waits.left().is_zero()) =>
             {
-                (Opened::OutOfTime(IS_LOCKED.to_string()), false)
+                (OpenOutcome::OutOfTime(IS_LOCKED.to_string()), false)
             }
             // An index that is locked or out of reach for now is not cached, so the next call tries
             // again.
             Err(error) => {
                 let newer = matches!(error.kind(), FormatErrorKind::NewerVersion { .. });
-                (Opened::Unavailable(error.to_string()), newer)
+                (OpenOutcome::Unavailable(error.to_string()), newer)
             }
         };
         let mut known = self.lock();
@@ -313,7 +313,8 @@ impl IndexRoot {
     /// Caches an index that was just built.
     pub(super) fn set_open(&self, store: Option<&Store>, snapshot: Arc<Snapshot>) {
         let publication = store.and_then(|store| store.publication(self.key.parts()));
-        self.lock().set(Some(Opened::Open(snapshot)), publication);
+        self.lock()
+            .set(Some(OpenOutcome::Open(snapshot)), publication);
     }
 
     /// Removes the cached index. The next use opens the index again.
@@ -326,11 +327,11 @@ impl IndexRoot {
     pub(super) fn set_damaged(&self, error: &FormatError) {
         let mut known = self.lock();
         let publication = known.publication;
-        known.set(Some(Opened::Damaged(error.to_string())), publication);
+        known.set(Some(OpenOutcome::Damaged(error.to_string())), publication);
     }
 
     /// Locks even after a panic in another thread: the state is always replaced as a whole.
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, CachedState> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,20 +12,20 @@ use std::time::Duration;
 use rayon::prelude::*;
 
 use super::Indexes;
-use super::elsewhere::Elsewhere;
-use super::notice::{LivingIndex, living_in};
+use super::other_roots::OtherRootIndex;
+use super::process_status::{ProcessIndexStatus, living_in};
 use super::roots::{IndexRoot, Waits};
 use crate::exec::indexes::IndexUse;
 use crate::exec::reach::Reach;
 use crate::format::error::FormatError;
 use crate::format::manifest::KeyParts;
 use crate::format::segment::StampRecord;
-use crate::index::beneath::RootDir;
 use crate::index::builder::BuildHost;
-use crate::index::live::Opened;
+use crate::index::live::OpenOutcome;
 use crate::index::refresh::catch_up::differs_much;
+use crate::index::root_dir::RootDir;
 use crate::index::snapshot::{Snapshot, Stale, StorageMode};
-use crate::index::state::{DisabledReason, Standing, UncertainReason};
+use crate::index::state::{DisabledReason, IndexState, UncertainReason};
 use crate::index::walk::Follow;
 
 /// Whether the index of a root can be used. The answer comes from the same check as in a search:
@@ -69,7 +69,7 @@ pub enum Condition {
     /// The request skips no files, independently of the state of the index.
     NotUsed {
         /// The state of the index, as far as the request examined it.
-        standing: Standing,
+        index_state: IndexState,
         /// Why the request does not use the index.
         why: String,
     },
@@ -78,9 +78,9 @@ pub enum Condition {
 impl Condition {
     /// Returns the condition for a request that has no use for an index, when the index was not
     /// compared with the tree (FR-LSI-SAFE-04).
-    pub(super) fn unlooked(why: &str) -> Condition {
+    pub(super) fn unchecked_condition(why: &str) -> Condition {
         Condition::NotUsed {
-            standing: Standing::Uncertain(UncertainReason::OpenRequiresValidation),
+            index_state: IndexState::Uncertain(UncertainReason::OpenRequiresValidation),
             why: format!(
                 "{why}; so the index was not compared with the tree. The state says only that: \
                  there is no need to build the index again"
@@ -92,7 +92,7 @@ impl Condition {
     /// No index is ever built for such a request (FR-LSI-IDX-SCHED-03).
     pub(super) fn other_key(why: &str) -> Condition {
         Condition::NotUsed {
-            standing: Standing::Absent,
+            index_state: IndexState::Absent,
             why: why.to_string(),
         }
     }
@@ -100,7 +100,7 @@ impl Condition {
     /// Returns the same state for a request that does not use the index, with another reason.
     pub(super) fn not_used(self, why: &str) -> Condition {
         Condition::NotUsed {
-            standing: self.standing(),
+            index_state: self.index_state(),
             why: why.to_string(),
         }
     }
@@ -111,20 +111,20 @@ impl Condition {
     }
 
     /// Returns the state of the index, with its reason code.
-    pub fn standing(&self) -> Standing {
+    pub fn index_state(&self) -> IndexState {
         match self {
-            Condition::Usable => Standing::Complete,
+            Condition::Usable => IndexState::Complete,
             Condition::Absent
             | Condition::NoRoot(_)
             | Condition::Unkept(_)
-            | Condition::Unavailable(_) => Standing::Absent,
-            Condition::NotUsed { standing, .. } => *standing,
-            Condition::Damaged(_) => Standing::Corrupt,
-            Condition::Stale { reason, .. } => Standing::Uncertain(*reason),
+            | Condition::Unavailable(_) => IndexState::Absent,
+            Condition::NotUsed { index_state, .. } => *index_state,
+            Condition::Damaged(_) => IndexState::Corrupt,
+            Condition::Stale { reason, .. } => IndexState::Uncertain(*reason),
             Condition::Untracked | Condition::Untimed(_) => {
-                Standing::Uncertain(UncertainReason::OpenRequiresValidation)
+                IndexState::Uncertain(UncertainReason::OpenRequiresValidation)
             }
-            Condition::Disabled { reason, .. } => Standing::Disabled(Some(*reason)),
+            Condition::Disabled { reason, .. } => IndexState::Disabled(Some(*reason)),
         }
     }
 
@@ -261,10 +261,10 @@ pub struct RootStatus {
     /// Counts of the content; `None` if the index can't be opened.
     pub contents: Option<Contents>,
     /// If there is no index for this root: an index of another root that the user may have meant.
-    pub elsewhere: Option<Elsewhere>,
+    pub other_root_index: Option<OtherRootIndex>,
     /// The live indexes of this root in all processes, each as its status file describes it. Their
     /// states may differ from each other, since each process watches the tree for itself.
-    pub living: Vec<LivingIndex>,
+    pub living: Vec<ProcessIndexStatus>,
 }
 
 /// Counts of the content of an index.
@@ -309,7 +309,7 @@ impl Indexes {
     /// Returns the status of each root. In addition to the check of [`Indexes::condition`] this
     /// examines each file of the catalog.
     pub fn status(&self, reach: &Reach) -> Vec<RootStatus> {
-        let living = living_in(&self.notice_dirs());
+        let living = living_in(&self.status_dirs());
         let roots = self.roots.iter();
         let status = |root| RootStatus {
             living: living_at(&living, root),
@@ -320,9 +320,9 @@ impl Indexes {
 
     /// Returns the live indexes of a root in all processes, as their status files describe them.
     /// Reads only these files and never waits. Returns `None` if `path` is not an index root.
-    pub fn living(&self, path: &Path) -> Option<Vec<LivingIndex>> {
+    pub fn living(&self, path: &Path) -> Option<Vec<ProcessIndexStatus>> {
         let root = self.root_at(path)?;
-        Some(living_at(&living_in(&self.notice_dirs()), root))
+        Some(living_at(&living_in(&self.status_dirs()), root))
     }
 
     fn status_of(&self, root: &IndexRoot, reach: &Reach) -> RootStatus {
@@ -342,8 +342,8 @@ impl Indexes {
             path: root.path.clone(),
             dir,
             storage: self.storage(),
-            elsewhere: match condition {
-                Condition::Absent => self.elsewhere(&root.path, reach),
+            other_root_index: match condition {
+                Condition::Absent => self.index_of_other_root(&root.path, reach),
                 _ => None,
             },
             condition,
@@ -423,27 +423,29 @@ impl Indexes {
             return Err(condition);
         }
         match root.state(self.store(), waits) {
-            Opened::Open(snapshot) => Ok(snapshot),
-            Opened::Absent => Err(match self.unkept() {
+            OpenOutcome::Open(snapshot) => Ok(snapshot),
+            OpenOutcome::Absent => Err(match self.unkept() {
                 Some(why) => Condition::Unkept(why),
                 None => Condition::Absent,
             }),
-            Opened::OtherPolicy(why) => Err(Condition::Stale {
+            OpenOutcome::OtherPolicy(why) => Err(Condition::Stale {
                 reason: UncertainReason::PolicyChanged,
                 why,
             }),
-            Opened::Damaged(why) => Err(Condition::Damaged(why)),
-            Opened::Unavailable(why) => Err(Condition::Unavailable(why)),
-            Opened::OutOfTime(why) => Err(Condition::out_of_time(&why)),
+            OpenOutcome::Damaged(why) => Err(Condition::Damaged(why)),
+            OpenOutcome::Unavailable(why) => Err(Condition::Unavailable(why)),
+            OpenOutcome::OutOfTime(why) => Err(Condition::out_of_time(&why)),
         }
     }
 
     /// Returns the condition of every index if indexes can't be stored anywhere; otherwise `None`.
     pub(super) fn placeless(&self) -> Option<Condition> {
-        self.keeping.nowhere().map(|nowhere| Condition::Disabled {
-            reason: DisabledReason::PersistenceNotPermitted,
-            why: nowhere.message.clone(),
-        })
+        self.index_storage
+            .nowhere()
+            .map(|nowhere| Condition::Disabled {
+                reason: DisabledReason::PersistenceNotPermitted,
+                why: nowhere.message.clone(),
+            })
     }
 
     /// Compares an index with the tree, as far as a search below `scope` depends on it. `scope` is
@@ -465,17 +467,22 @@ impl Indexes {
 
     /// Returns the index facts that `stats` reports, for a request that the index of a root may
     /// serve.
-    pub(super) fn facts(&self, root: Option<&Path>, standing: Standing, used: bool) -> IndexUse {
+    pub(super) fn index_use(
+        &self,
+        root: Option<&Path>,
+        index_state: IndexState,
+        used: bool,
+    ) -> IndexUse {
         let storage = self.storage();
         let living = root.and_then(|root| self.living_at(root)?.index.storage());
         let (storage, fallback) = match living.filter(|living| *living != storage) {
             Some(in_memory) => (in_memory, Some(LOCKED)),
-            None => (storage, self.keeping.fallback_code()),
+            None => (storage, self.index_storage.fallback_code()),
         };
         IndexUse {
-            standing,
+            index_state,
             exclusion_used: used,
-            storage_mode: match self.keeping.nowhere() {
+            storage_mode: match self.index_storage.nowhere() {
                 Some(_) => "none".to_string(),
                 None => storage.as_str().to_string(),
             },
@@ -538,7 +545,7 @@ impl Indexes {
 }
 
 /// Returns the live indexes of one root.
-fn living_at(all: &[LivingIndex], root: &IndexRoot) -> Vec<LivingIndex> {
+fn living_at(all: &[ProcessIndexStatus], root: &IndexRoot) -> Vec<ProcessIndexStatus> {
     let of_root = all.iter().filter(|one| one.root == root.path);
     of_root.cloned().collect()
 }

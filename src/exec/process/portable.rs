@@ -14,7 +14,7 @@ use std::thread;
 
 #[cfg(not(unix))]
 use super::UNWANTED_ENVIRONMENT;
-use super::{Complaints, Group, Interruption, Piece, Pipes, TICK, Until};
+use super::{Group, Interruption, Piece, Pipes, StderrBuffer, StopConditions, TICK};
 
 /// The most bytes of one read, and the most pieces that wait in a channel.
 const PIECE: usize = 64 << 10;
@@ -53,8 +53,8 @@ pub(super) fn kill(child: &mut Child) {
 pub(super) fn pump(
     group: &mut Group,
     pipes: Pipes,
-    until: Until<'_>,
-    complaints: &mut Complaints,
+    until: StopConditions<'_>,
+    complaints: &mut StderrBuffer,
     take: &mut dyn FnMut(Piece<'_>) -> ControlFlow<()>,
 ) -> io::Result<Option<Interruption>> {
     let stdout = read_on_a_thread(pipes.stdout)?;

@@ -27,19 +27,19 @@ const GUARD: Duration = Duration::from_secs(300);
 fn shell(
     script: &str,
     args: &[&str],
-    until: Until<'_>,
+    until: StopConditions<'_>,
     take: &mut dyn FnMut(Piece<'_>) -> ControlFlow<()>,
-) -> Ended {
+) -> RunEnd {
     let args = arguments(["-c", script, "sh"].iter().chain(args));
     let invocation = Invocation::new(Path::new("/bin/sh"), &args);
     run(invocation, until, take).unwrap()
 }
 
 /// Returns the output of a script, and how it ended.
-fn output(script: &str) -> (Vec<u8>, Ended) {
+fn output(script: &str) -> (Vec<u8>, RunEnd) {
     let mut all = Vec::new();
     let stop = Stop::new();
-    let until = Until {
+    let until = StopConditions {
         stop: &stop,
         deadline: None,
     };
@@ -83,9 +83,9 @@ fn assert_gone(group: i32) {
 
 /// Runs a script that prints the number of its group first, and raises the flag once that is known.
 /// The script itself would run for longer than the guard.
-fn stopped(script: &str) -> (Ended, i32) {
+fn stopped(script: &str) -> (RunEnd, i32) {
     let stop = Stop::new();
-    let until = Until {
+    let until = StopConditions {
         stop: &stop,
         deadline: None,
     };
@@ -200,7 +200,7 @@ fn a_large_standard_error_neither_blocks_nor_grows() {
 #[test]
 fn the_caller_can_break_and_can_panic() {
     let stop = Stop::new();
-    let until = Until {
+    let until = StopConditions {
         stop: &stop,
         deadline: None,
     };
@@ -218,7 +218,7 @@ fn the_caller_can_break_and_can_panic() {
     let (sender, receiver) = std::sync::mpsc::channel();
     let panicked = thread::spawn(move || {
         let stop = Stop::new();
-        let until = Until {
+        let until = StopConditions {
             stop: &stop,
             deadline: None,
         };
@@ -237,7 +237,7 @@ fn the_caller_can_break_and_can_panic() {
 fn a_deadline_of_its_own_ends_a_run() {
     let stop = Stop::new();
     let deadline = Deadline::after(Duration::from_millis(40), Arc::new(SystemClock));
-    let until = Until {
+    let until = StopConditions {
         stop: &stop,
         deadline: Some(&deadline),
     };
@@ -252,7 +252,7 @@ fn a_deadline_of_its_own_ends_a_run() {
 #[test]
 fn what_can_not_be_started_says_so() {
     let stop = Stop::new();
-    let until = Until {
+    let until = StopConditions {
         stop: &stop,
         deadline: None,
     };
@@ -276,13 +276,13 @@ fn threads_hear_what_polling_hears() {
     let run = |script: &str, stop: &Stop| {
         let args = arguments(["-c", script]);
         let invocation = Invocation::new(Path::new("/bin/sh"), &args);
-        let until = Until {
+        let until = StopConditions {
             stop,
             deadline: None,
         };
         let mut group = spawn(invocation, until).unwrap();
         let pipes = group.pipes().unwrap();
-        let mut complaints = Complaints::default();
+        let mut complaints = StderrBuffer::default();
         let mut out = Vec::new();
         let interrupted = portable::pump(&mut group, pipes, until, &mut complaints, &mut |piece| {
             out.extend_from_slice(piece.bytes);
@@ -335,7 +335,7 @@ fn exec_8_programs_whose_end_is_ignored_are_run() {
         let (out, ended) = {
             let mut all = Vec::new();
             let stop = Stop::new();
-            let until = Until {
+            let until = StopConditions {
                 stop: &stop,
                 deadline: None,
             };

@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-use super::{Complaints, Group, Interruption, Piece, Pipes, TICK, Until};
+use super::{Group, Interruption, Piece, Pipes, StderrBuffer, StopConditions, TICK};
 
 /// The most bytes of one read.
 const PIECE: usize = 64 << 10;
@@ -71,8 +71,8 @@ pub(super) fn kill(child: &mut Child) {
 pub(super) fn pump(
     group: &mut Group,
     pipes: Pipes,
-    until: Until<'_>,
-    complaints: &mut Complaints,
+    until: StopConditions<'_>,
+    complaints: &mut StderrBuffer,
     take: &mut dyn FnMut(Piece<'_>) -> ControlFlow<()>,
 ) -> io::Result<Option<Interruption>> {
     ioctl_fionbio(&pipes.stdout, true)?;

@@ -291,7 +291,7 @@ impl<H: FnMut(Hit)> Reader<'_, H> {
         };
         let last = found.last(line);
         let letters = letters(last);
-        let asked = self.terms.asked(last, &letters);
+        let asked = self.terms.match_name(last, &letters);
         // The file is named so.
         let worth = match letters == self.own_name {
             true => worth(found.kind) * 14 / 10,

@@ -68,12 +68,12 @@ pub struct Terms {
     /// The question itself, where it has no letters.
     literal: Option<memmem::Finder<'static>>,
     begins: Begins,
-    names: AskedNames,
+    names: QueryNames,
 }
 
 /// Names that a question may be about, to compare with those that are defined.
 #[derive(Clone, Debug, Default)]
-struct AskedNames {
+struct QueryNames {
     /// The last name of a question that is one, qualified or not: `open` of `File::open`.
     symbol: Option<Vec<u8>>,
     /// Names with capitals or underscores in a question of several words.
@@ -84,7 +84,7 @@ struct AskedNames {
 
 /// How far a defined name is one that the question asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct NameMatch {
     /// It is the symbol.
     pub(super) symbol: bool,
     /// It is the symbol but for its case.
@@ -184,7 +184,7 @@ impl Terms {
         }
         Ok(Terms {
             words: terms.iter().map(|term| term.text.clone()).collect(),
-            names: AskedNames::of(query, &names),
+            names: QueryNames::of(query, &names),
             terms,
             left_out,
             literal,
@@ -325,10 +325,10 @@ impl Terms {
 
     /// Tells how far a defined name is one that the question asks for. `letters` are those of the
     /// name, without case.
-    pub(super) fn asked(&self, name: &[u8], letters: &[u8]) -> Asked {
+    pub(super) fn match_name(&self, name: &[u8], letters: &[u8]) -> NameMatch {
         let names = &self.names;
         let symbol = names.symbol.as_deref();
-        Asked {
+        NameMatch {
             symbol: symbol == Some(name),
             symbol_folded: symbol.is_some_and(|symbol| symbol.eq_ignore_ascii_case(name)),
             embedded: names.embedded.iter().any(|one| one == name),
@@ -337,14 +337,14 @@ impl Terms {
     }
 }
 
-impl AskedNames {
-    fn of(query: &str, names: &[&[u8]]) -> AskedNames {
+impl QueryNames {
+    fn of(query: &str, names: &[&[u8]]) -> QueryNames {
         if let [.., last] = names
             && is_symbol(query.trim())
         {
-            return AskedNames {
+            return QueryNames {
                 symbol: Some(last.to_vec()),
-                ..AskedNames::default()
+                ..QueryNames::default()
             };
         }
         let is_embedded = |name: &&&[u8]| {
@@ -364,7 +364,7 @@ impl AskedNames {
                 joined.push(all);
             }
         }
-        AskedNames {
+        QueryNames {
             symbol: None,
             embedded: names
                 .iter()
@@ -560,13 +560,13 @@ mod tests {
     fn names_that_a_question_asks_for_are_told() {
         let asked = |query: &str, name: &str| {
             let name = name.as_bytes();
-            Terms::new(query).unwrap().asked(name, &letters(name))
+            Terms::new(query).unwrap().match_name(name, &letters(name))
         };
         assert!(asked("File::open", "open").symbol);
         assert!(!asked("File::open", "Open").symbol && asked("File::open", "Open").symbol_folded);
         assert!(asked("where is parse_config called", "parse_config").embedded);
         assert!(asked("retry delays of requests", "RetryDelay").joined);
-        assert_eq!(asked("retry delay", "Retry"), Asked::default());
+        assert_eq!(asked("retry delay", "Retry"), NameMatch::default());
     }
 
     fn hits(query: &str, text: &str) -> Vec<(String, String)> {

@@ -293,7 +293,7 @@ impl<U> State<U> {
     }
 
     /// Takes the earliest piece of work that should be done now.
-    pub(super) fn take(&mut self, batching: Batching) -> Option<Taken<U>> {
+    pub(super) fn take(&mut self, batching: Batching) -> Option<TakenTask<U>> {
         let (first, _) = self.queued.first_key_value()?;
         if self.beyond_limit(first)
             || self.collector.ready_bytes() >= READY_BYTES
@@ -334,7 +334,7 @@ impl<U> State<U> {
         match self.queued.remove(&position)? {
             Task::Expand(unit) => {
                 self.running.insert(position.clone(), Running::Expanding);
-                Some(Taken::Expand(position, unit))
+                Some(TakenTask::Expand(position, unit))
             }
             Task::Search(files) => {
                 let mut pieces = VecDeque::new();
@@ -351,7 +351,7 @@ impl<U> State<U> {
                         self.take_piece(position, files, &mut pieces);
                     }
                 }
-                Some(Taken::Search(pieces))
+                Some(TakenTask::Search(pieces))
             }
         }
     }
@@ -387,7 +387,7 @@ pub(super) struct Piece {
     pub(super) slot: Slot,
 }
 
-pub(super) enum Taken<U> {
+pub(super) enum TakenTask<U> {
     Expand(Position, U),
     Search(VecDeque<Piece>),
 }

@@ -10,7 +10,7 @@ use crate::exec::engine::Worker;
 use crate::exec::event::{FileAnswer, Line, LineKind, Span};
 use crate::exec::query::Report;
 use crate::exec::stop::{Clock, SystemClock};
-use crate::index::beneath::RootDir;
+use crate::index::root_dir::RootDir;
 use crate::index::walk::{FoundFile, Place};
 
 /// A tree of numbered files: a node is a number of files, followed by more nodes.
@@ -245,7 +245,7 @@ fn options(max_results: usize, max_files: u64, threads: usize) -> RunOptions {
         threads,
         deadline: Deadline::after(GUARD, Arc::new(SystemClock)),
         cancel: CancelHandle::new(),
-        abandoned: Abandoned::default(),
+        abandoned: AbandonedWorkers::default(),
     }
 }
 
@@ -442,7 +442,7 @@ fn too_many_abandoned_workers_refuse_the_next_call() {
 
 /// A clock that ends an abandoned worker when it is read for the tenth time.
 #[derive(Debug)]
-struct Finishing(AtomicUsize, Abandoned);
+struct Finishing(AtomicUsize, AbandonedWorkers);
 impl Clock for Finishing {
     fn now(&self) -> Instant {
         if self.0.fetch_add(1, Ordering::AcqRel) == 10 {

@@ -10,9 +10,9 @@ use super::*;
 use crate::exec::engine::Worker;
 
 /// Reports the end of a worker, also after a panic.
-struct Leaving<'a, S: FileSource>(&'a Shared<S>);
+struct WorkerEndGuard<'a, S: FileSource>(&'a Shared<S>);
 
-impl<S: FileSource> Drop for Leaving<'_, S> {
+impl<S: FileSource> Drop for WorkerEndGuard<'_, S> {
     fn drop(&mut self) {
         let mut state = lock(&self.0.state);
         if thread::panicking() {
@@ -54,7 +54,7 @@ pub(super) fn start<S: FileSource>(shared: &Arc<Shared<S>>, number: usize) -> io
 
 /// Runs the loop of one worker.
 fn work<S: FileSource>(shared: &Arc<Shared<S>>) {
-    let _leaving = Leaving(shared);
+    let _leaving = WorkerEndGuard(shared);
     let mut worker = shared.prepared.worker(shared.stop.clone());
     lock(&shared.state).started();
     loop {
@@ -83,7 +83,7 @@ fn work<S: FileSource>(shared: &Arc<Shared<S>>) {
             let _ = start(shared, number);
         }
         match taken {
-            Taken::Expand(position, unit) => {
+            TakenTask::Expand(position, unit) => {
                 let items = shared.source.expand(unit, &shared.stop);
                 if shared.source.has_failed() {
                     shared.stop.raise(StopReason::Failed);
@@ -97,7 +97,7 @@ fn work<S: FileSource>(shared: &Arc<Shared<S>>) {
                 state.running.remove(&position);
                 advance(shared, state);
             }
-            Taken::Search(pieces) => {
+            TakenTask::Search(pieces) => {
                 if !search(shared, worker.as_mut(), pieces) {
                     return;
                 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::{
-    BloomParts, EligibilityInput, FileRef, IgnoreRules, IndexState, InputKind, InputStat, KeyParts,
+    BloomParts, EligibilityInput, FileRef, IgnoreRules, InputKind, InputStat, KeyParts,
     MAX_DENY_PATTERNS, MAX_ID_BYTES, MAX_INPUTS, MAX_PATH_BYTES, MAX_SEGMENTS, Manifest,
-    SegmentRef,
+    PublicationState, SegmentRef,
 };
 use crate::format::error::{FormatError, FormatErrorKind};
 use crate::format::publish::{MAX_NAME_BYTES, is_plain_name};
@@ -207,7 +207,7 @@ impl BloomParts {
     }
 }
 
-impl IndexState {
+impl PublicationState {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Writer::new();
         out.u64(self.sequence);

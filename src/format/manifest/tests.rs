@@ -37,7 +37,7 @@ fn sample() -> Manifest {
             basis_ngrams: 524_288,
             target_fp_rate_bits: 0.01_f64.to_bits(),
         },
-        state: IndexState {
+        state: PublicationState {
             sequence: 12,
             created_ms: 1_700_000_000_000,
             updated_ms: -1,
@@ -94,7 +94,7 @@ fn minimal() -> Manifest {
     Manifest {
         key: KeyParts::default(),
         bloom: sample().bloom,
-        state: IndexState::default(),
+        state: PublicationState::default(),
         segments: Vec::new(),
         inputs: Vec::new(),
     }
@@ -457,7 +457,7 @@ proptest! {
                 schema_version: numbers[2] as u32,
                 implementation_version: numbers[3] as u32,
             },
-            state: IndexState {
+            state: PublicationState {
                 sequence: numbers[0],
                 created_ms: numbers[1] as i64,
                 updated_ms: numbers[2] as i64,

@@ -1,6 +1,6 @@
 //! The fixed parts of a container: the fields of header, section table and trailer.
 
-use crate::format::error::{Checked, FormatError, FormatErrorKind};
+use crate::format::error::{ChecksummedPart, FormatError, FormatErrorKind};
 use crate::format::storage::ALIGNMENT;
 use crate::format::wire::{Reader, Writer};
 
@@ -131,7 +131,7 @@ impl Header {
         }
         if !crc_holds(header, HEADER_CRC_AT) || mark != ENDIANNESS_MARK {
             let len = HEADER_LEN as u64;
-            let what = Checked::Header;
+            let what = ChecksummedPart::Header;
             return Err(FormatError::new(FormatErrorKind::Checksum {
                 what,
                 offset: 0,
@@ -243,7 +243,7 @@ impl Trailer {
             }));
         }
         if !crc_holds(bytes, TRAILER_CRC_AT) {
-            let what = Checked::Trailer;
+            let what = ChecksummedPart::Trailer;
             let len = TRAILER_LEN as u64;
             return Err(FormatError::new(FormatErrorKind::Checksum {
                 what,

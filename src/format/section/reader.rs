@@ -8,7 +8,7 @@ use super::layout::{
     TRAILER_LEN, Trailer, align, check_version, file_checksum,
 };
 use super::pages::Pages;
-use crate::format::error::{Checked, FormatError, FormatErrorKind};
+use crate::format::error::{ChecksummedPart, FormatError, FormatErrorKind};
 use crate::format::storage::Storage;
 use crate::format::wire::Reader;
 
@@ -235,7 +235,7 @@ impl Container {
         parts.check(&self.trailer)?;
         if file_checksum(&header, &parts.list, &parts.table) != self.trailer.checksum {
             return Err(FormatError::new(FormatErrorKind::Checksum {
-                what: Checked::File,
+                what: ChecksummedPart::File,
                 offset: 0,
                 len: self.trailer.file_len,
             }));
@@ -353,7 +353,7 @@ impl Container {
             let section = self.entries.iter().find(holds).map(|entry| entry.id);
             let index = page as u64;
             return Err(FormatError::new(FormatErrorKind::Checksum {
-                what: Checked::Page { index, section },
+                what: ChecksummedPart::Page { index, section },
                 offset: at,
                 len: bytes.len() as u64,
             }));
@@ -577,13 +577,13 @@ impl<'a> Parts<'a> {
     fn check(&self, trailer: &Trailer) -> Result<Vec<Entry>, FormatError> {
         for (what, bytes, offset, crc) in [
             (
-                Checked::PageList,
+                ChecksummedPart::PageList,
                 &*self.list,
                 trailer.list_offset,
                 trailer.list_crc,
             ),
             (
-                Checked::SectionTable,
+                ChecksummedPart::SectionTable,
                 &*self.table,
                 trailer.table_offset,
                 trailer.table_crc,

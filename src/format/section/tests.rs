@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::layout::{ENTRY_LEN, HEADER_LEN, TRAILER_LEN};
 use super::*;
-use crate::format::error::{Checked, FormatError, FormatErrorKind};
+use crate::format::error::{ChecksummedPart, FormatError, FormatErrorKind};
 use crate::format::storage::{ALIGNMENT, Storage};
 
 const KIND: FileKind = FileKind::Segment;
@@ -237,7 +237,7 @@ fn every_turned_bit_is_noticed_at_the_latest_when_touched() {
             other => panic!("bit {bit}: {other:?}"),
         };
         assert!(
-            matches!(what, Checked::Page { index, .. } if index == page as u64),
+            matches!(what, ChecksummedPart::Page { index, .. } if index == page as u64),
             "bit {bit}: {what:?}"
         );
         let mut noticed = false;
@@ -266,7 +266,7 @@ fn damage_is_found_in_its_page_and_nowhere_else() {
     for _ in 0..2 {
         let error = error_of(section.bytes(first - 1, 2));
         let kind = error.kind();
-        let what = Checked::Page {
+        let what = ChecksummedPart::Page {
             index: 1,
             section: Some(7),
         };
@@ -439,7 +439,7 @@ fn a_trailer_that_lies_is_inconsistent() {
         matches!(
             kind,
             FormatErrorKind::Checksum {
-                what: Checked::File,
+                what: ChecksummedPart::File,
                 ..
             }
         ),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::index::pace::{Exceeded, Piece};
+use crate::index::pace::{BudgetError, Piece};
 
 /// The host of a build: provides time, limits and cancellation, and receives progress reports.
 pub trait BuildHost: Sync {
@@ -50,9 +50,9 @@ pub trait BuildHost: Sync {
     ///
     /// # Errors
     ///
-    /// [`Exceeded`] ends the build. Its result until then is kept if
+    /// [`BudgetError`] ends the build. Its result until then is kept if
     /// [`keeps_unfinished`](Self::keeps_unfinished) says so (`FR-LSI-BUD-INIT-02`).
-    fn may_go_on(&self, _files: u64, _bytes: u64) -> Result<(), Exceeded> {
+    fn may_go_on(&self, _files: u64, _bytes: u64) -> Result<(), BudgetError> {
         Ok(())
     }
 }

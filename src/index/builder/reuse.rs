@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use super::Kept;
+use super::CatalogData;
 use crate::format::error::FormatError;
 use crate::format::segment::VACANT;
 use crate::format::sort_key::cmp_paths;
@@ -25,16 +25,16 @@ const LIVE_SHARE: usize = 2;
 
 /// An earlier segment of a tree.
 #[derive(Clone, Copy, Debug)]
-pub struct Earlier<'a> {
+pub struct EarlierSegment<'a> {
     segment: &'a Segment,
     distrusted: &'a BTreeSet<u32>,
 }
 
-impl<'a> Earlier<'a> {
+impl<'a> EarlierSegment<'a> {
     /// Uses all files of the segment.
-    pub fn new(segment: &'a Segment) -> Earlier<'a> {
+    pub fn new(segment: &'a Segment) -> EarlierSegment<'a> {
         static NONE: BTreeSet<u32> = BTreeSet::new();
-        Earlier {
+        EarlierSegment {
             segment,
             distrusted: &NONE,
         }
@@ -42,8 +42,8 @@ impl<'a> Earlier<'a> {
 
     /// Uses a segment except some files, given by rank: their stamps do not prove that the content
     /// is unchanged.
-    pub fn without(segment: &'a Segment, distrusted: &'a BTreeSet<u32>) -> Earlier<'a> {
-        Earlier {
+    pub fn without(segment: &'a Segment, distrusted: &'a BTreeSet<u32>) -> EarlierSegment<'a> {
+        EarlierSegment {
             segment,
             distrusted,
         }
@@ -58,12 +58,15 @@ pub(super) struct Reuse<'a> {
     /// The new rank of each file of the segment; [`VACANT`] for files that are not reused.
     pub(super) ranks: Vec<u32>,
     /// The catalog data of each reused file, by new rank.
-    pub(super) kept: Vec<Option<Kept>>,
+    pub(super) kept: Vec<Option<CatalogData>>,
 }
 
 impl<'a> Reuse<'a> {
     /// Compares a tree with an earlier segment of it. Takes linear time in the files of both.
-    pub(super) fn of(earlier: Earlier<'a>, tree: &Enumeration) -> Result<Reuse<'a>, FormatError> {
+    pub(super) fn of(
+        earlier: EarlierSegment<'a>,
+        tree: &Enumeration,
+    ) -> Result<Reuse<'a>, FormatError> {
         let segment = earlier.segment;
         let mut reuse = Reuse {
             segment,
@@ -78,7 +81,7 @@ impl<'a> Reuse<'a> {
             }
             let file = segment.file(old)?;
             if let Some(kept) = reuse.kept.get_mut(new as usize) {
-                *kept = Some(Kept {
+                *kept = Some(CatalogData {
                     status: TokenStatus::Full,
                     excludable: true,
                     stamp: Some(Stamp::from_record(file.stamp)),
@@ -130,7 +133,7 @@ impl<'a> Reuse<'a> {
 
 /// Returns, for each excludable file of a segment, its rank in the tree if the file is unchanged;
 /// [`VACANT`] for all other files.
-fn same_files(earlier: Earlier<'_>, tree: &Enumeration) -> Result<Vec<u32>, FormatError> {
+fn same_files(earlier: EarlierSegment<'_>, tree: &Enumeration) -> Result<Vec<u32>, FormatError> {
     let segment = earlier.segment;
     let mut ranks = vec![VACANT; segment.file_count() as usize];
     let mut dirs = Vec::with_capacity(tree.dirs.len());

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::pin::MOUNTED;
-use super::{Shared, Tracked, Watching};
+use super::{Shared, TreeState, Watching};
 use crate::format::error::FormatError;
 use crate::index::dirty::Work;
-use crate::index::refresh::{Cursor, Named, Refresh};
+use crate::index::refresh::{ChangedEntry, Cursor, Refresh};
 use crate::index::state::Trigger;
 use crate::index::walk::join;
 use crate::index::watch::WatchError;
@@ -19,7 +19,7 @@ pub(super) const PORTION: usize = 256;
 
 /// The result of processing dirty marks.
 #[derive(Default)]
-pub(super) struct Applied {
+pub(super) struct ApplyOutcome {
     /// Whether all marks were processed. If false, all marks stay; changes that were found count
     /// nevertheless.
     pub(super) done: bool,
@@ -28,7 +28,7 @@ pub(super) struct Applied {
     pub(super) nowhere: Vec<Work>,
 }
 
-impl Tracked {
+impl TreeState {
     /// Processes some dirty marks: looks at the marked paths and updates the snapshot. Stops early
     /// when `go_on` returns false.
     ///
@@ -39,9 +39,12 @@ impl Tracked {
         shared: &Shared,
         works: &[Work],
         go_on: &dyn Fn() -> bool,
-    ) -> Result<Applied, FormatError> {
-        let mut by_dir: BTreeMap<&Path, (Vec<Named>, Vec<&Work>)> = BTreeMap::new();
-        let (now_ns, now_ms) = (shared.ground.host().now_ns(), shared.ground.now_ms());
+    ) -> Result<ApplyOutcome, FormatError> {
+        let mut by_dir: BTreeMap<&Path, (Vec<ChangedEntry>, Vec<&Work>)> = BTreeMap::new();
+        let (now_ns, now_ms) = (
+            shared.index_host.host().now_ns(),
+            shared.index_host.now_ms(),
+        );
         let mut cursor = Cursor::default();
         for work in works {
             match (work.path.parent(), work.path.file_name()) {
@@ -51,9 +54,9 @@ impl Tracked {
                         .unwrap_or(i64::MAX)
                         .saturating_mul(1_000_000);
                     let (names, works) = by_dir.entry(dir).or_default();
-                    names.push(Named {
+                    names.push(ChangedEntry {
                         name: name.to_os_string(),
-                        heard_ns: now_ns.saturating_sub(ago_ns),
+                        received_ns: now_ns.saturating_sub(ago_ns),
                     });
                     works.push(work);
                 }
@@ -101,7 +104,7 @@ impl Tracked {
                 shared.check_mounts(watching);
             }
         }
-        Ok(Applied { done, nowhere })
+        Ok(ApplyOutcome { done, nowhere })
     }
 
     /// Publishes the current knowledge if it changed; returns true if it did.
@@ -163,7 +166,7 @@ impl Shared {
         };
         self.check_mounts(&watching);
         if !watching.watcher.is_in_place() {
-            let root = self.ground.root().display();
+            let root = self.index_host.root().display();
             let why = format!(
                 "{root} is no longer the watched directory: it was moved, removed or \
                  replaced"
@@ -181,7 +184,7 @@ impl Shared {
             return;
         };
         let watched = watching.watcher.watch(dir);
-        let root = self.ground.root();
+        let root = self.index_host.root();
         if let Reliability::Unreliable(kind) = reliability(&join(root, dir)) {
             let mut status = self.status();
             status.unwatched.get_or_insert_with(|| {

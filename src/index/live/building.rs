@@ -5,19 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::reconcile::watch;
-use super::saying::PROGRESS;
 use super::status::Status;
+use super::status_file::PROGRESS;
 use super::worker::{LATER, RARELY, RETRY, Timers};
-use super::{Shared, Tracked, lock};
-use crate::index::builder::{BuildError, Earlier};
+use super::{Shared, TreeState, lock};
+use crate::index::builder::{BuildError, EarlierSegment};
 use crate::index::dirty::DirtySet;
 use crate::index::enumerate::Survey;
 use crate::index::inputs::Inputs;
 use crate::index::pace::millis;
-use crate::index::refresh::{Entered, Known, can_be_listed};
+use crate::index::refresh::{EnteredDirs, TreeKnowledge, can_be_listed};
 use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::stamp::Stamp;
-use crate::index::state::{Standing, Trigger, UncertainReason};
+use crate::index::state::{IndexState, Trigger, UncertainReason};
 
 /// A new segment is built when more than one file in this many differs from the segment. It is also
 /// built when the n-grams of the extra files take more than this share of the index's memory limit.
@@ -32,17 +32,17 @@ pub(super) fn is_spread_out(shared: &Shared, status: &Status, is_time: bool) -> 
         return false;
     };
     let (overlay, files) = (snapshot.overlay(), snapshot.segment().file_count() as usize);
-    let most = (files / MERGE_SHARE).max(shared.habits.merge_files);
+    let most = (files / MERGE_SHARE).max(shared.live_options.merge_files);
     is_time && !overlay.distrusted().is_empty()
         || overlay.extras().len() > most
         || overlay.dead_count() as usize > most
-        || overlay.footprint() > shared.ground.options().max_memory_bytes / MERGE_SHARE as u64
+        || overlay.footprint() > shared.index_host.options().max_memory_bytes / MERGE_SHARE as u64
 }
 
 /// Returns true if the index is in memory although it should be stored. Another process was writing
 /// when it was built.
 pub(super) fn is_unkept(shared: &Shared, status: &Status) -> bool {
-    status.storage() == Some(StorageMode::Memory) && shared.ground.keeps()
+    status.storage() == Some(StorageMode::Memory) && shared.index_host.keeps()
 }
 
 /// Builds a new segment of the current tree, while searches use the old one (decision D53). Paths
@@ -51,29 +51,29 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
     let Some(watching) = shared.watching() else {
         return;
     };
-    let begun_ms = shared.ground.now_ms();
+    let begun_ms = shared.index_host.now_ms();
     let (losses, earlier) = {
         let mut status = shared.status();
         status.since_build = Some(DirtySet::new());
         (status.losses, status.published.clone())
     };
     // The state stays that of an index in use, and is published when it changes.
-    let progressed = || shared.say(None);
+    let progressed = || shared.publish_status(None);
     let enter = |dir: &Path| {
         shared.enter(Some(&watching), dir);
         progressed();
     };
-    let ground = &shared.ground;
+    let index_host = &shared.index_host;
     let earlier = earlier.as_deref().map(earlier_of);
-    let built = ground
+    let built = index_host
         .pool()
-        .install(|| ground.build(&enter, &progressed, earlier, true));
+        .install(|| index_host.build(&enter, &progressed, earlier, true));
     shared.check_place();
     shared.status().works.merge = Some(shared.done(begun_ms, built.is_ok()));
     let built = built.map_err(|error| match error {
         BuildError::Format(error) if error.is_corrupt() => shared.damaged(&error),
         error => {
-            timers.merge_ms = Some(ground.now_ms().saturating_add(millis(LATER)));
+            timers.merge_ms = Some(index_host.now_ms().saturating_add(millis(LATER)));
             if matches!(error, BuildError::OverMemory { .. }) {
                 shared.fire(&[Trigger::MemoryExceeded]);
             }
@@ -87,19 +87,19 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
     });
     let Ok(new) = new else {
         // Changed files that the merge was to read are now read separately, at once.
-        timers.read_ms = Some(ground.now_ms());
+        timers.read_ms = Some(index_host.now_ms());
         let mut status = shared.status();
         status.since_build = None;
         status.lose_sight();
         return;
     };
     timers.merge_ms = None;
-    timers.renew_ms = ground.now_ms().saturating_add(millis(RARELY));
+    timers.renew_ms = index_host.now_ms().saturating_add(millis(RARELY));
     // All under one lock. Marks that were processed on the old segment since the build began are
     // marked again. A thread that still processes marks on it discards its result, and a search
     // starts over.
     let mut status = shared.status();
-    let now_ms = ground.now_ms();
+    let now_ms = index_host.now_ms();
     if let Some(since) = status.since_build.take() {
         status.dirty.mark_again(&since);
     }
@@ -114,8 +114,8 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
 }
 
 /// Returns the part of a snapshot whose files need not be read again.
-fn earlier_of(snapshot: &Snapshot) -> Earlier<'_> {
-    Earlier::without(snapshot.segment(), snapshot.overlay().distrusted())
+fn earlier_of(snapshot: &Snapshot) -> EarlierSegment<'_> {
+    EarlierSegment::without(snapshot.segment(), snapshot.overlay().distrusted())
 }
 
 /// Puts a snapshot into use, with no further knowledge about the tree.
@@ -128,13 +128,13 @@ pub(super) fn take_over(shared: &Shared, snapshot: Arc<Snapshot>) -> Result<(), 
 }
 
 /// Creates the tracking state that starts from a snapshot.
-fn tracked_of(shared: &Shared, snapshot: &Arc<Snapshot>) -> Result<Tracked, String> {
-    Ok(Tracked {
+fn tracked_of(shared: &Shared, snapshot: &Arc<Snapshot>) -> Result<TreeState, String> {
+    Ok(TreeState {
         swap: 0,
-        known: Known::new(snapshot.segment(), Inputs::clone(snapshot.inputs())),
-        entered: Entered::default(),
+        known: TreeKnowledge::new(snapshot.segment(), Inputs::clone(snapshot.inputs())),
+        entered: EnteredDirs::default(),
         // If the rules above the tree have changed since, the inputs of the snapshot reveal it.
-        walk: shared.ground.walk()?,
+        walk: shared.index_host.walk()?,
         inputs_above: Inputs::default(),
         snapshot: snapshot.clone(),
     })
@@ -149,11 +149,11 @@ pub(super) fn measure(shared: &Shared) {
 
 /// Returns true if the tree is below both thresholds. Stops as soon as one is exceeded.
 fn is_small(shared: &Shared) -> bool {
-    let Some(thresholds) = shared.habits.thresholds else {
+    let Some(thresholds) = shared.live_options.thresholds else {
         return false;
     };
     // Without a walk there is nothing to build; the build reports the error.
-    let Ok(walk) = shared.ground.walk() else {
+    let Ok(walk) = shared.index_host.walk() else {
         return false;
     };
     let mut stack = vec![walk.start()];
@@ -177,7 +177,7 @@ fn is_small(shared: &Shared) -> bool {
 /// Returns true if no known listing error hides files from a build.
 fn is_listable(shared: &Shared) -> bool {
     // Without a walk there is nothing to build; the build reports the error.
-    let Ok(walk) = shared.ground.walk() else {
+    let Ok(walk) = shared.index_host.walk() else {
         return true;
     };
     can_be_listed(&walk, &|| shared.status().stop)
@@ -185,10 +185,10 @@ fn is_listable(shared: &Shared) -> bool {
 
 /// Builds the index.
 pub(super) fn build(shared: &Shared, timers: &mut Timers) {
-    let begun_ms = shared.ground.now_ms();
-    let (earlier, standing) = {
+    let begun_ms = shared.index_host.now_ms();
+    let (earlier, index_state) = {
         let status = shared.status();
-        (status.published.clone(), status.standing)
+        (status.published.clone(), status.index_state)
     };
     let is_first = earlier.is_none();
     let is_incomplete = |earlier: &Arc<Snapshot>| earlier.incomplete().is_some();
@@ -197,8 +197,9 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
         timers.rest(shared, begun_ms);
         return;
     }
-    let other_policy = Standing::Uncertain(UncertainReason::PolicyChanged);
-    let is_there_none = standing == Standing::Absent || is_first && standing == other_policy;
+    let other_policy = IndexState::Uncertain(UncertainReason::PolicyChanged);
+    let is_there_none =
+        index_state == IndexState::Absent || is_first && index_state == other_policy;
     if is_there_none && is_small(shared) {
         // Also if there was an index for other denied patterns: this tree needs no index.
         shared.fire(&[Trigger::IndexMissing]);
@@ -210,7 +211,7 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
         );
         return;
     }
-    let Some(keep) = awaited(shared, timers, is_first) else {
+    let Some(keep) = wait_for_writers(shared, timers, is_first) else {
         return;
     };
     // Watch before the tree is listed (FR-LSI-BG-60).
@@ -221,18 +222,18 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
         (status.dirty.now(), status.losses)
     };
     shared.fire(&[Trigger::BuildStarted]);
-    shared.say(None);
-    shared.status().said.begin();
-    let progressed = || shared.say(Some(PROGRESS));
+    shared.publish_status(None);
+    shared.status().published_status.begin();
+    let progressed = || shared.publish_status(Some(PROGRESS));
     let enter = |dir: &Path| {
         shared.enter(watching.as_ref(), dir);
         progressed();
     };
-    let ground = &shared.ground;
+    let index_host = &shared.index_host;
     let earlier = earlier.as_deref().map(earlier_of);
-    let built = ground
+    let built = index_host
         .pool()
-        .install(|| ground.build(&enter, &progressed, earlier, keep));
+        .install(|| index_host.build(&enter, &progressed, earlier, keep));
     timers.rest(shared, begun_ms);
     shared.check_place();
     shared.status().works.build = Some(shared.done(begun_ms, built.is_ok()));
@@ -243,11 +244,11 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
             if let Err(why) = take_over(shared, snapshot) {
                 // The root is gone, and may come back, as in `open`.
                 shared.fire_because(Trigger::BuildFailedClean, why);
-                timers.retry_ms = Some(shared.ground.now_ms().saturating_add(millis(RETRY)));
+                timers.retry_ms = Some(shared.index_host.now_ms().saturating_add(millis(RETRY)));
                 return;
             }
-            if let Some(tracked) = shared.tracked() {
-                lock(&tracked).known.set_errors(errors.iter().cloned());
+            if let Some(tree_state) = shared.tree_state() {
+                lock(&tree_state).known.set_errors(errors.iter().cloned());
             }
             let mut status = shared.status();
             status.clear(moment);
@@ -277,14 +278,14 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
                 status.reconcile_wanted = false;
                 status.why = Some(why.clone());
             }
-            status.news_ms = Some(shared.ground.now_ms());
+            status.news_ms = Some(shared.index_host.now_ms());
             if is_unkept(shared, &status) {
-                timers.merge_ms = Some(shared.ground.now_ms().saturating_add(millis(LATER)));
+                timers.merge_ms = Some(shared.index_host.now_ms().saturating_add(millis(LATER)));
             }
             let again = if status.away { RETRY } else { LATER };
             drop(status);
             if unwatched.is_some() {
-                timers.reconcile_ms = shared.ground.now_ms().saturating_add(millis(again));
+                timers.reconcile_ms = shared.index_host.now_ms().saturating_add(millis(again));
                 // Watches that prove nothing are released for other processes.
                 shared.unwatch();
             }
@@ -298,8 +299,8 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
 /// `None` to build later: the index that the other process publishes can be opened then. If the
 /// other process keeps writing for too long, it may be suspended. Then the index is built in memory
 /// (FR-LSI-IDX-CONC-02).
-fn awaited(shared: &Shared, timers: &mut Timers, is_first: bool) -> Option<bool> {
-    let error = match shared.ground.may_write() {
+fn wait_for_writers(shared: &Shared, timers: &mut Timers, is_first: bool) -> Option<bool> {
+    let error = match shared.index_host.may_write() {
         Err(error) if error.is_locked() => error,
         // The build reports any other error.
         _ => {
@@ -307,7 +308,7 @@ fn awaited(shared: &Shared, timers: &mut Timers, is_first: bool) -> Option<bool>
             return Some(true);
         }
     };
-    let now_ms = shared.ground.now_ms();
+    let now_ms = shared.index_host.now_ms();
     let since_ms = *timers.locked_since_ms.get_or_insert(now_ms);
     if !is_first {
         timers.rest(shared, now_ms);
@@ -323,14 +324,14 @@ fn awaited(shared: &Shared, timers: &mut Timers, is_first: bool) -> Option<bool>
 
 /// Handles a failed build.
 fn failed(shared: &Shared, timers: &mut Timers, error: &BuildError, is_first: bool, is_kept: bool) {
-    let now_ms = shared.ground.now_ms();
+    let now_ms = shared.index_host.now_ms();
     let again = |time: Duration| Some(now_ms.saturating_add(millis(time)));
     let is_passing = match error {
         BuildError::Stopped => true,
         BuildError::Format(error) => error.is_locked(),
         _ => false,
     };
-    let root = shared.ground.root().display();
+    let root = shared.index_host.root().display();
     let message = format!("the index of {root} was not built: {error}");
     match is_passing {
         true => tracing::debug!(target: "forge_search::index", "{message}"),
@@ -341,7 +342,7 @@ fn failed(shared: &Shared, timers: &mut Timers, error: &BuildError, is_first: bo
     match error {
         BuildError::Stopped => shared.fire_because(Trigger::BuildFailedClean, why()),
         BuildError::BudgetExceeded(_) => shared.fire_because(Trigger::BuildBudgetExceeded, why()),
-        BuildError::OverMemory { .. } if is_kept || !shared.ground.keeps() => {
+        BuildError::OverMemory { .. } if is_kept || !shared.index_host.keeps() => {
             shared.fire_because(Trigger::MemoryExceeded, why());
         }
         // The index was to stay in memory only because another process writes. Start to wait for
@@ -359,7 +360,7 @@ fn failed(shared: &Shared, timers: &mut Timers, error: &BuildError, is_first: bo
         // Publishing is one rename, so the old index still exists after any failure.
         _ => {
             shared.fire_because(Trigger::BuildFailedClean, why());
-            if shared.habits.retry || !is_first {
+            if shared.live_options.retry || !is_first {
                 timers.retry_ms = again(LATER);
             }
         }

@@ -163,7 +163,7 @@ impl Shared {
             }
         }
         if why.is_some() && was_relied_on {
-            status.orphans.suspect(self.ground.now_ms());
+            status.orphans.suspect(self.index_host.now_ms());
         }
         why
     }

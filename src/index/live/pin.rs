@@ -3,12 +3,12 @@
 use std::sync::{Arc, TryLockError};
 use std::time::Duration;
 
-use super::apply::{Applied, PORTION};
+use super::apply::{ApplyOutcome, PORTION};
 use super::status::decisive;
 use super::{LiveIndex, Shared, Watching};
 use crate::index::pace::millis;
 use crate::index::snapshot::Snapshot;
-use crate::index::state::{Standing, Trigger, UncertainReason};
+use crate::index::state::{IndexState, Trigger, UncertainReason};
 use crate::index::watch::BarrierError;
 
 /// The pause between two attempts to lock the knowledge that another thread works on.
@@ -18,7 +18,7 @@ const NAP: Duration = Duration::from_micros(200);
 #[derive(Clone, Debug)]
 pub struct Pin {
     /// The state at the moment of the pin.
-    pub standing: Standing,
+    pub index_state: IndexState,
     /// How the search may use the index.
     pub what: Pinned,
 }
@@ -49,27 +49,27 @@ impl LiveIndex {
         // The worker runs some tasks after a number of searches.
         status.calls += 1;
         status.unchecked_calls += 1;
-        if shared.habits.is_due(&status) {
+        if shared.live_options.is_due(&status) {
             shared.wake.notify_all();
         }
-        let (standing, tracking) = (status.standing, status.tracking);
+        let (index_state, tracking) = (status.index_state, status.tracking);
         let (why, unwatched) = (status.why.clone(), status.unwatched.clone());
         let has_index = status.published.is_some();
         drop(status);
         // Also before the worker has opened the stored index: the search can open and compare it
         // itself.
-        if !tracking && (has_index || standing == Standing::Absent) {
+        if !tracking && (has_index || index_state == IndexState::Absent) {
             return Pin {
-                standing,
+                index_state,
                 what: Pinned::Unwatched(unwatched),
             };
         }
-        if !standing.allows_exclusion() {
-            return Pin::nothing(standing, why);
+        if !index_state.allows_exclusion() {
+            return Pin::nothing(index_state, why);
         }
         match shared.bring_up_to_date(budget) {
             Ok(snapshot) => Pin {
-                standing: Standing::Complete,
+                index_state: IndexState::Complete,
                 what: Pinned::Exact(snapshot),
             },
             Err(why) => Pin::nothing(why.0, Some(why.1)),
@@ -78,12 +78,12 @@ impl LiveIndex {
 }
 
 impl Pin {
-    fn nothing(standing: Standing, why: Option<String>) -> Pin {
+    fn nothing(index_state: IndexState, why: Option<String>) -> Pin {
         Pin {
-            standing,
-            what: Pinned::Nothing(why.unwrap_or_else(|| match standing {
-                Standing::Building => "the index is being built".to_string(),
-                Standing::Absent => "there is no index yet".to_string(),
+            index_state,
+            what: Pinned::Nothing(why.unwrap_or_else(|| match index_state {
+                IndexState::Building => "the index is being built".to_string(),
+                IndexState::Absent => "there is no index yet".to_string(),
                 _ => "the index is being compared with the tree".to_string(),
             })),
         }
@@ -91,13 +91,13 @@ impl Pin {
 }
 
 /// Why a call can't use the index: the state, and a text.
-type Bypass = (Standing, String);
+type Bypass = (IndexState, String);
 
 impl Shared {
     /// Makes sure that the published snapshot describes the current tree.
     fn bring_up_to_date(&self, budget: Duration) -> Result<Arc<Snapshot>, Bypass> {
-        let end_ms = self.ground.now_ms().saturating_add(millis(budget));
-        let left = || Duration::from_millis(end_ms.saturating_sub(self.ground.now_ms()));
+        let end_ms = self.index_host.now_ms().saturating_add(millis(budget));
+        let left = || Duration::from_millis(end_ms.saturating_sub(self.index_host.now_ms()));
         let Some(watching) = self.watching() else {
             return Err(self.lost(Trigger::WatcherDown, "the tree is not watched"));
         };
@@ -113,9 +113,9 @@ impl Shared {
             }
             Err(error) => return Err(self.lost(Trigger::WatcherDown, &error.to_string())),
         }
-        let (standing, snapshot, why) = loop {
+        let (index_state, snapshot, why) = loop {
             let swaps = self.status().swaps;
-            self.work_off(end_ms)?;
+            self.process_marks(end_ms)?;
             let status = self.status();
             // Another thread may have found that a directory can't be watched, and not fired the
             // trigger yet.
@@ -125,12 +125,12 @@ impl Shared {
             }
             if status.swaps == swaps {
                 let why = status.why.clone().unwrap_or_default();
-                break (status.standing, status.published.clone(), why);
+                break (status.index_state, status.published.clone(), why);
             }
         };
         let snapshot = match snapshot {
-            Some(snapshot) if standing.allows_exclusion() => snapshot,
-            _ => return Err((standing, why)),
+            Some(snapshot) if index_state.allows_exclusion() => snapshot,
+            _ => return Err((index_state, why)),
         };
         if let Some(path) = snapshot.inputs().changed() {
             return Err(self.lost(Trigger::EligibilityChanged, &decisive(&path)));
@@ -143,25 +143,25 @@ impl Shared {
     }
 
     /// Processes all current dirty marks.
-    fn work_off(&self, end_ms: u64) -> Result<(), Bypass> {
+    fn process_marks(&self, end_ms: u64) -> Result<(), Bypass> {
         let works = {
             let status = self.status();
-            if !status.standing.allows_exclusion() {
+            if !status.index_state.allows_exclusion() {
                 let why = status.why.clone().unwrap_or_default();
-                return Err((status.standing, why));
+                return Err((status.index_state, why));
             }
             status.dirty.ready(usize::MAX, u64::MAX, Duration::ZERO)
         };
         if works.is_empty() {
             return Ok(());
         }
-        let in_time = || self.ground.now_ms() < end_ms;
+        let in_time = || self.index_host.now_ms() < end_ms;
         for portion in works.chunks(PORTION) {
-            let known = self.tracked();
-            let mut tracked = loop {
+            let known = self.tree_state();
+            let mut tree_state = loop {
                 match known.as_ref().map(|known| known.try_lock()) {
                     None => break None,
-                    Some(Ok(tracked)) => break Some(tracked),
+                    Some(Ok(tree_state)) => break Some(tree_state),
                     Some(Err(TryLockError::Poisoned(poisoned))) => {
                         break Some(poisoned.into_inner());
                     }
@@ -171,23 +171,24 @@ impl Shared {
                     }
                 }
             };
-            let swap = tracked.as_ref().map(|tracked| tracked.swap);
-            let applied = match tracked.as_mut() {
-                Some(tracked) => tracked.apply(self, portion, &in_time),
-                None => Ok(Applied::default()),
+            let swap = tree_state.as_ref().map(|tree_state| tree_state.swap);
+            let applied = match tree_state.as_mut() {
+                Some(tree_state) => tree_state.apply(self, portion, &in_time),
+                None => Ok(ApplyOutcome::default()),
             };
-            drop(tracked);
+            drop(tree_state);
             if swap.is_some_and(|swap| self.status().swaps != swap) {
                 // The result belongs to a replaced index. The marks stay, and the caller starts
                 // over.
                 return Ok(());
             }
             match applied {
-                Ok(Applied {
+                Ok(ApplyOutcome {
                     done: true,
                     nowhere,
                 }) => {
-                    let left = Duration::from_millis(end_ms.saturating_sub(self.ground.now_ms()));
+                    let left =
+                        Duration::from_millis(end_ms.saturating_sub(self.index_host.now_ms()));
                     if let Some(why) = self.orphaned(&nowhere, left) {
                         return Err(self.lost(Trigger::RenameAmbiguous, &why));
                     }
@@ -196,7 +197,7 @@ impl Shared {
                         status.take_off(portion);
                     }
                 }
-                Ok(Applied { done: false, .. }) => {
+                Ok(ApplyOutcome { done: false, .. }) => {
                     return Err(self.lost(Trigger::DirtyBacklog, TOO_MANY));
                 }
                 Err(error) => {
@@ -205,14 +206,14 @@ impl Shared {
             }
         }
         // The worker reads the changed files once they are quiet.
-        self.status().news_ms = Some(self.ground.now_ms());
+        self.status().news_ms = Some(self.index_host.now_ms());
         self.wake.notify_all();
         Ok(())
     }
 
     /// Records that the index can't be relied on for now; returns the reason for the caller.
     fn lost(&self, trigger: Trigger, why: &str) -> Bypass {
-        let standing = {
+        let index_state = {
             let mut status = self.status();
             status.fire_because(trigger, why);
             match trigger {
@@ -228,16 +229,16 @@ impl Shared {
                 }
                 _ => {}
             }
-            status.standing
+            status.index_state
         };
         self.notify();
-        match standing.allows_exclusion() {
+        match index_state.allows_exclusion() {
             // The trigger changed no state, but this call can't use the index in any case.
             true => (
-                Standing::Uncertain(UncertainReason::DirtyBacklog),
+                IndexState::Uncertain(UncertainReason::DirtyBacklog),
                 why.to_string(),
             ),
-            false => (standing, why.to_string()),
+            false => (index_state, why.to_string()),
         }
     }
 }

@@ -4,14 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ear::Listener;
+use super::event_handler::LiveEventHandler;
 use super::pin::MOUNTED;
 use super::worker::{LATER, RETRY, Timers, unlisted};
 use super::{Shared, Watching, lock};
 use crate::format::error::FormatError;
 use crate::index::pace::millis;
 use crate::index::refresh::{Cursor, Refresh};
-use crate::index::state::{Standing, Trigger, UncertainReason};
+use crate::index::state::{IndexState, Trigger, UncertainReason};
 use crate::index::watch::{Barrier, WatchError, Watcher};
 
 /// How long to let changed rules settle before the tree is listed by them.
@@ -20,7 +20,7 @@ const RULES_SETTLE: Duration = Duration::from_millis(60);
 /// Returns the tree's watcher, and starts one if necessary. The error is the time after which to
 /// retry.
 pub(super) fn watch(shared: &Shared) -> Result<Watching, Duration> {
-    if !shared.habits.watch {
+    if !shared.live_options.watch {
         return Err(LATER);
     }
     let is_down = {
@@ -42,8 +42,8 @@ pub(super) fn watch(shared: &Shared) -> Result<Watching, Duration> {
         status.away = false;
     }
     let barrier = Arc::new(Barrier::new());
-    let listener = Arc::new(Listener {
-        ground: shared.ground.clone(),
+    let listener = Arc::new(LiveEventHandler {
+        index_host: shared.index_host.clone(),
         status: shared.status.clone(),
         barrier: barrier.clone(),
         wake: shared.wake.clone(),
@@ -67,11 +67,11 @@ pub(super) fn watch(shared: &Shared) -> Result<Watching, Duration> {
 /// the reason, and the time after which to retry.
 fn start(
     shared: &Shared,
-    listener: &Arc<Listener>,
+    listener: &Arc<LiveEventHandler>,
 ) -> Result<Arc<dyn Watcher>, (String, Duration)> {
     let mut first = None;
-    for dir in shared.ground.cookie_dirs() {
-        let root = shared.ground.root();
+    for dir in shared.index_host.cookie_dirs() {
+        let root = shared.index_host.root();
         match shared.watchers.start(root, &dir, listener.clone()) {
             Ok(watcher) if watcher.is_ordered() => return Ok(watcher),
             Ok(_) => {
@@ -109,7 +109,7 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
             status.reconcile_wanted = false;
             let why = status.unwatched.clone();
             status.why = why;
-            timers.reconcile_ms = shared.ground.now_ms().saturating_add(millis(again));
+            timers.reconcile_ms = shared.index_host.now_ms().saturating_add(millis(again));
             return;
         }
     };
@@ -124,36 +124,36 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
             status.reconcile_wanted = false;
         }
     }
-    let begun_ms = shared.ground.now_ms();
-    let (moment, losses, standing) = {
+    let begun_ms = shared.index_host.now_ms();
+    let (moment, losses, index_state) = {
         let status = shared.status();
-        (status.dirty.now(), status.losses, status.standing)
+        (status.dirty.now(), status.losses, status.index_state)
     };
     shared.fire(&[Trigger::ReconcileStarted]);
-    if standing == Standing::Uncertain(UncertainReason::EligibilityChanged) {
+    if index_state == IndexState::Uncertain(UncertainReason::EligibilityChanged) {
         // Recently changed rules are not trusted, so an immediate reconcile would be useless.
-        shared.ground.host().pause(RULES_SETTLE);
+        shared.index_host.host().pause(RULES_SETTLE);
     }
     // Read before the rules, so that a change in between is detected. These inputs count only after
     // the whole tree was walked by the rules.
-    let inputs_above = shared.ground.inputs_above();
+    let inputs_above = shared.index_host.inputs_above();
     let mut cursor = {
-        let Some(tracked) = shared.tracked() else {
+        let Some(tree_state) = shared.tree_state() else {
             return;
         };
-        let mut tracked = lock(&tracked);
-        match shared.ground.walk() {
-            Ok(walk) => tracked.walk = walk,
+        let mut tree_state = lock(&tree_state);
+        match shared.index_host.walk() {
+            Ok(walk) => tree_state.walk = walk,
             Err(why) => {
                 // The root is gone, and may come back. Without a timer, nothing would request
                 // another reconcile.
                 shared.status().why = Some(why);
-                timers.reconcile_ms = shared.ground.now_ms().saturating_add(millis(RETRY));
+                timers.reconcile_ms = shared.index_host.now_ms().saturating_add(millis(RETRY));
                 return;
             }
         }
-        tracked.entered.clear();
-        Cursor::whole(&tracked.walk)
+        tree_state.entered.clear();
+        Cursor::whole(&tree_state.walk)
     };
     while !cursor.is_done() {
         if let Err(error) = slice(shared, &watching, &mut cursor) {
@@ -168,19 +168,19 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
         drop(status);
         if !cursor.is_done() {
             shared.fire(&[Trigger::ReconcileFailed]);
-            shared.say(None);
-            shared.ground.host().pause(Duration::from_millis(1));
+            shared.publish_status(None);
+            shared.index_host.host().pause(Duration::from_millis(1));
         }
     }
     let errors = {
-        let Some(tracked) = shared.tracked() else {
+        let Some(tree_state) = shared.tree_state() else {
             return;
         };
-        let mut tracked = lock(&tracked);
-        tracked.inputs_above = inputs_above;
-        tracked.known.seen_whole();
-        tracked.publish(shared);
-        tracked.known.errors().len()
+        let mut tree_state = lock(&tree_state);
+        tree_state.inputs_above = inputs_above;
+        tree_state.known.seen_whole();
+        tree_state.publish(shared);
+        tree_state.known.errors().len()
     };
     let done = shared.done(begun_ms, errors == 0);
     let mut status = shared.status();
@@ -192,7 +192,7 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
     let version = status.version();
     status
         .orphans
-        .looked_at_all(shared.ground.now_ms(), version);
+        .looked_at_all(shared.index_host.now_ms(), version);
     status.tracking = status.unwatched.is_none();
     if status.tracking {
         // The reconcile has found the differences that earlier searches had reported.
@@ -204,7 +204,7 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
             status.why = Some(why);
             status.reconcile_wanted = false;
             let again = if status.away { RETRY } else { LATER };
-            timers.reconcile_ms = shared.ground.now_ms().saturating_add(millis(again));
+            timers.reconcile_ms = shared.index_host.now_ms().saturating_add(millis(again));
             drop(status);
             // Watches that prove nothing are released for other processes.
             shared.unwatch();
@@ -217,38 +217,38 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
             // The error may be a passing one of the system, so it is retried later.
             status.reconcile_wanted = false;
             status.why = Some(unlisted(errors));
-            timers.reconcile_ms = shared.ground.now_ms().saturating_add(millis(LATER));
+            timers.reconcile_ms = shared.index_host.now_ms().saturating_add(millis(LATER));
         }
     }
-    status.news_ms = Some(shared.ground.now_ms());
+    status.news_ms = Some(shared.index_host.now_ms());
 }
 
 /// Runs one slice of a reconcile (decision D52).
 fn slice(shared: &Shared, watching: &Watching, cursor: &mut Cursor) -> Result<(), FormatError> {
     let enter = |dir: &Path| shared.enter(Some(watching), dir);
-    let start_ms = shared.ground.now_ms();
+    let start_ms = shared.index_host.now_ms();
     let mut files = 0;
     while !cursor.is_done() {
         // Locked for one batch at a time, so that searches can process marks in between.
-        let Some(tracked) = shared.tracked() else {
+        let Some(tree_state) = shared.tree_state() else {
             return Ok(());
         };
-        let tracked = &mut *lock(&tracked);
-        let segment = tracked.snapshot.segment().clone();
+        let tree_state = &mut *lock(&tree_state);
+        let segment = tree_state.snapshot.segment().clone();
         let refresh = Refresh {
-            walk: &tracked.walk,
+            walk: &tree_state.walk,
             segment: &segment,
             enter: &enter,
-            now_ns: shared.ground.host().now_ns(),
+            now_ns: shared.index_host.host().now_ns(),
         };
-        let known = &mut tracked.known;
-        let pool = shared.ground.pool();
+        let known = &mut tree_state.known;
+        let pool = shared.index_host.pool();
         files += pool.install(|| refresh.step(known, cursor))?;
-        tracked.publish_news(shared);
-        let elapsed_ms = shared.ground.now_ms().saturating_sub(start_ms);
-        if files >= shared.habits.reconcile_max_files
-            || elapsed_ms >= millis(shared.habits.reconcile_max)
-            || shared.ground.host().stopped()
+        tree_state.publish_news(shared);
+        let elapsed_ms = shared.index_host.now_ms().saturating_sub(start_ms);
+        if files >= shared.live_options.reconcile_max_files
+            || elapsed_ms >= millis(shared.live_options.reconcile_max)
+            || shared.index_host.host().stopped()
         {
             break;
         }

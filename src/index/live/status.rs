@@ -4,14 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::orphans::{Orphans, Version};
-use super::saying::Said;
+use super::status_file::PublishedStatus;
 use crate::index::dirty::{DirtySet, Extent, Moment, Work};
 use crate::index::snapshot::{Snapshot, StorageMode};
-use crate::index::state::{Action, Standing, Trigger, UncertainReason, step};
+use crate::index::state::{Action, IndexState, Trigger, UncertainReason, step};
 
 /// The status that all threads read and write, for a moment at a time.
 pub(super) struct Status {
-    pub(super) standing: Standing,
+    pub(super) index_state: IndexState,
     pub(super) dirty: DirtySet,
     /// The snapshot that searches use.
     pub(super) published: Option<Arc<Snapshot>>,
@@ -61,9 +61,9 @@ pub(super) struct Status {
     pub(super) stop: bool,
     pub(super) ended: bool,
     /// The last run of each of the worker's long tasks.
-    pub(super) works: Works,
+    pub(super) works: LastTasks,
     /// The status that was last published for other processes.
-    pub(super) said: Said,
+    pub(super) published_status: PublishedStatus,
 }
 
 /// How long an index stays disabled after its resources were exhausted (FR-LSI-BUD-04).
@@ -80,7 +80,7 @@ pub(super) enum Cooldown {
 impl Default for Status {
     fn default() -> Status {
         Status {
-            standing: Standing::Absent,
+            index_state: IndexState::Absent,
             dirty: DirtySet::new(),
             published: None,
             swaps: 0,
@@ -106,8 +106,8 @@ impl Default for Status {
             busy: false,
             stop: false,
             ended: false,
-            works: Works::default(),
-            said: Said::default(),
+            works: LastTasks::default(),
+            published_status: PublishedStatus::default(),
         }
     }
 }
@@ -116,7 +116,7 @@ impl Default for Status {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The state of the index.
-    pub standing: Standing,
+    pub index_state: IndexState,
     /// Counts confirmations, in this process, that the index covers the whole tree.
     pub epoch: u64,
     /// The generation in use; `None` for an index in memory.
@@ -126,7 +126,7 @@ pub struct Report {
     /// Changed files and subtrees that were not looked at yet.
     pub dirty: usize,
     /// Extra files: those of which the segment has no current version.
-    pub beside: usize,
+    pub extra_files: usize,
     /// Files of the segment that are deleted or outdated.
     pub dead: u32,
     /// Extra files that were not read yet.
@@ -140,23 +140,23 @@ pub struct Report {
     /// Whether the worker runs a task.
     pub busy: bool,
     /// The last run of each of the worker's long tasks.
-    pub works: Works,
+    pub works: LastTasks,
 }
 
 /// The last run of each of the worker's long tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Works {
+pub struct LastTasks {
     /// Building the index when there was no usable one.
-    pub build: Option<Done>,
+    pub build: Option<TaskRun>,
     /// Building a new segment while the old one is in use, to reduce the number of extra files.
-    pub merge: Option<Done>,
+    pub merge: Option<TaskRun>,
     /// Comparing the whole tree with the known state.
-    pub reconcile: Option<Done>,
+    pub reconcile: Option<TaskRun>,
 }
 
 /// A task that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Done {
+pub struct TaskRun {
     /// When it ended, in nanoseconds since 1970.
     pub ended_ns: i64,
     /// How long it took, in milliseconds.
@@ -168,9 +168,9 @@ pub struct Done {
 impl Status {
     /// Advances the state machine, and records the resulting actions.
     pub(super) fn fire(&mut self, triggers: &[Trigger]) {
-        let step = step(self.standing, triggers);
-        self.standing = step.next;
-        if step.next == Standing::Complete {
+        let step = step(self.index_state, triggers);
+        self.index_state = step.next;
+        if step.next == IndexState::Complete {
             self.why = None;
         }
         for action in step.actions {
@@ -181,13 +181,13 @@ impl Status {
     /// Like [`fire`](Self::fire), and records the reason as text. The old reason stays if the state
     /// did not change.
     pub(super) fn fire_because(&mut self, trigger: Trigger, why: impl Into<String>) {
-        let before = self.standing;
+        let before = self.index_state;
         self.fire(&[trigger]);
-        let unexplained = match self.standing {
-            Standing::Complete | Standing::Building => false,
+        let unexplained = match self.index_state {
+            IndexState::Complete | IndexState::Building => false,
             _ => self.why.is_none(),
         };
-        if self.standing != before || unexplained {
+        if self.index_state != before || unexplained {
             self.why = Some(why.into());
         }
     }
@@ -228,8 +228,8 @@ impl Status {
     /// Returns true if searches rely on the index, or will without another reconcile. All other
     /// states end only with a reconcile.
     pub(super) fn is_relied_on(&self) -> bool {
-        let backlog = Standing::Uncertain(UncertainReason::DirtyBacklog);
-        self.standing.allows_exclusion() || self.standing == backlog
+        let backlog = IndexState::Uncertain(UncertainReason::DirtyBacklog);
+        self.index_state.allows_exclusion() || self.index_state == backlog
     }
 
     /// Fires the trigger for a failed watcher, unless that was done already; returns true if it
@@ -279,11 +279,11 @@ impl Status {
     pub(super) fn is_settled(&self) -> bool {
         let wanted = self.build_wanted || self.reconcile_wanted || self.open_wanted;
         let nothing_to_do = !wanted && !self.busy;
-        match self.standing {
-            Standing::Complete => true,
-            Standing::Disabled(_) => true,
-            Standing::Building => false,
-            Standing::Absent | Standing::Corrupt | Standing::Uncertain(_) => {
+        match self.index_state {
+            IndexState::Complete => true,
+            IndexState::Disabled(_) => true,
+            IndexState::Building => false,
+            IndexState::Absent | IndexState::Corrupt | IndexState::Uncertain(_) => {
                 // Without a watcher, marks are not processed.
                 nothing_to_do && (self.dirty.is_empty() || !self.tracking) || self.ended
             }
@@ -303,12 +303,12 @@ impl Status {
     pub(super) fn report(&self) -> Report {
         let overlay = self.published.as_ref().map(|snapshot| snapshot.overlay());
         Report {
-            standing: self.standing,
+            index_state: self.index_state,
             epoch: self.epoch,
             generation: self.generation(),
             storage: self.storage(),
             dirty: self.dirty.len(),
-            beside: overlay.map_or(0, |overlay| overlay.extras().len()),
+            extra_files: overlay.map_or(0, |overlay| overlay.extras().len()),
             dead: overlay.map_or(0, |overlay| overlay.dead_count()),
             unread: overlay.map_or(0, |overlay| {
                 let extras = overlay.extras().iter();
@@ -339,20 +339,23 @@ mod tests {
     #[test]
     fn what_changes_no_state_is_no_reason_for_it() {
         let mut status = Status::default();
-        assert_eq!(status.standing, Standing::Absent);
+        assert_eq!(status.index_state, IndexState::Absent);
         status.fire_because(Trigger::MemoryExceeded, "memory");
-        let disabled = status.standing;
+        let disabled = status.index_state;
         assert_eq!(disabled.state(), SafetyState::Disabled);
         status.fire_because(Trigger::WatcherDown, "the watcher");
         status.fire_because(Trigger::EligibilityChanged, "a file with rules");
-        assert_eq!(status.standing, disabled);
+        assert_eq!(status.index_state, disabled);
         assert_eq!(status.why.as_deref(), Some("memory"));
         // A complete index, or one being built, needs no reason.
         let mut status = Status {
-            standing: Standing::Building,
+            index_state: IndexState::Building,
             ..Status::default()
         };
         status.fire_because(Trigger::MaintBudgetExceeded, "a slow call");
-        assert_eq!((status.standing, status.why), (Standing::Building, None));
+        assert_eq!(
+            (status.index_state, status.why),
+            (IndexState::Building, None)
+        );
     }
 }

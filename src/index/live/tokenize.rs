@@ -23,14 +23,14 @@ const MEMORY_SHARE: u64 = 4;
 /// Reads some of the files that changed and were not read since. Returns when to continue: now,
 /// later because some files have only just changed, or `None` when finished.
 pub(super) fn read_some(shared: &Shared) -> Option<u64> {
-    let ground = &shared.ground;
+    let index_host = &shared.index_host;
     let snapshot = shared.status().published.clone()?;
     // If no new segment can be built, changed files are searched each time instead of being held in
     // memory.
-    if snapshot.overlay().footprint() > ground.options().max_memory_bytes / MEMORY_SHARE {
+    if snapshot.overlay().footprint() > index_host.options().max_memory_bytes / MEMORY_SHARE {
         return None;
     }
-    let now_ns = ground.host().now_ns();
+    let now_ns = index_host.host().now_ns();
     let mut unsettled: Option<Duration> = None;
     let mut more = false;
     let mut chosen: Vec<(&Arc<Extra>, Stamp)> = Vec::new();
@@ -53,8 +53,8 @@ pub(super) fn read_some(shared: &Shared) -> Option<u64> {
         chosen.push((extra, stamp));
     }
     let walk_root = {
-        let tracked = shared.tracked()?;
-        let node = lock(&tracked).walk.start();
+        let tree_state = shared.tree_state()?;
+        let node = lock(&tree_state).walk.start();
         node.places().next()?.clone()
     };
     let read = |reader: &mut FileReader<'_>, (extra, stamp): (&Arc<Extra>, Stamp)| {
@@ -70,23 +70,23 @@ pub(super) fn read_some(shared: &Shared) -> Option<u64> {
         let content = reader.read(&found, Some(stamp)).into_content(stamp);
         (extra.clone(), content)
     };
-    let contents: Vec<_> = ground.pool().install(|| {
+    let contents: Vec<_> = index_host.pool().install(|| {
         chosen
             .into_par_iter()
-            .map_init(|| FileReader::new(ground.options(), now_ns), read)
+            .map_init(|| FileReader::new(index_host.options(), now_ns), read)
             .collect()
     });
     if !contents.is_empty() {
-        let tracked = shared.tracked()?;
-        let mut tracked = lock(&tracked);
+        let tree_state = shared.tree_state()?;
+        let mut tree_state = lock(&tree_state);
         for (extra, content) in contents {
             if let Some(content) = content {
-                tracked.known.overlay.read(&extra, content);
+                tree_state.known.overlay.read(&extra, content);
             }
         }
-        tracked.publish(shared);
+        tree_state.publish(shared);
     }
-    let now_ms = ground.now_ms();
+    let now_ms = index_host.now_ms();
     match (more, unsettled) {
         (true, _) => Some(now_ms),
         (false, Some(wait)) => Some(now_ms.saturating_add(millis(wait)).saturating_add(1)),

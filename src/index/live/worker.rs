@@ -5,15 +5,15 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::apply::{Applied, PORTION};
+use super::apply::{ApplyOutcome, PORTION};
 use super::building::{build, is_spread_out, is_unkept, measure, merge, take_over};
 use super::reconcile::reconcile;
 use super::status::{Cooldown, Status};
-use super::{Opened, Shared, lock, tokenize};
+use super::{OpenOutcome, Shared, lock, tokenize};
 use crate::index::dirty::Work;
 use crate::index::pace::millis;
 use crate::index::snapshot::StorageMode;
-use crate::index::state::{SafetyState, Standing, Trigger, UncertainReason};
+use crate::index::state::{IndexState, SafetyState, Trigger, UncertainReason};
 
 /// Retry delay for an obstacle that may pass: a lock, a watcher that could not start, or a missing
 /// root.
@@ -74,7 +74,7 @@ impl Timers {
     /// Delays the next build of an index that only builds keep up to date. The delay is a multiple
     /// of the duration of the build that began at `begun_ms`.
     pub(super) fn rest(&mut self, shared: &Shared, begun_ms: u64) {
-        let now_ms = shared.ground.now_ms();
+        let now_ms = shared.index_host.now_ms();
         let taken_ms = now_ms.saturating_sub(begun_ms);
         let rest_ms = taken_ms.saturating_mul(REST).max(millis(LATER));
         self.rest_until_ms = now_ms.saturating_add(rest_ms);
@@ -83,17 +83,17 @@ impl Timers {
     /// Schedules a reconcile although nothing changes: a listing error may have been a passing one
     /// of the system.
     pub(super) fn look_again(&mut self, shared: &Shared) {
-        let again_ms = shared.ground.now_ms().saturating_add(millis(LATER));
+        let again_ms = shared.index_host.now_ms().saturating_add(millis(LATER));
         self.reconcile_ms = self.reconcile_ms.min(again_ms);
     }
 }
 
 /// Runs tasks until [`Task::End`].
 pub(super) fn run(shared: &Arc<Shared>) {
-    let _ends = Ends(shared);
-    let every = millis(shared.habits.reconcile_every);
+    let _ends = WorkerEndGuard(shared);
+    let every = millis(shared.live_options.reconcile_every);
     let mut timers = Timers {
-        reconcile_ms: shared.ground.now_ms().saturating_add(every),
+        reconcile_ms: shared.index_host.now_ms().saturating_add(every),
         retry_ms: None,
         read_ms: None,
         has_read: false,
@@ -108,7 +108,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
         if !matches!(task, Task::Open) {
             // Published before the task, since that may take long. Before the index was opened,
             // nothing is published: "absent" may be wrong.
-            shared.say(None);
+            shared.publish_status(None);
         }
         match task {
             Task::End => return,
@@ -120,7 +120,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
                 // start.
                 timers.reconcile_ms = u64::MAX;
                 reconcile(shared, &mut timers);
-                let next_ms = shared.ground.now_ms().saturating_add(every);
+                let next_ms = shared.index_host.now_ms().saturating_add(every);
                 timers.reconcile_ms = timers.reconcile_ms.min(next_ms);
             }
             Task::Drain(works) => drain(shared, &works, &mut timers),
@@ -132,7 +132,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
             Task::Check => check(shared),
             Task::Close => close(shared),
             Task::Look => {
-                timers.look_ms = shared.ground.now_ms().saturating_add(millis(LATER));
+                timers.look_ms = shared.index_host.now_ms().saturating_add(millis(LATER));
                 if look(shared) {
                     timers.rest_until_ms = timers.rest_until_ms.max(timers.look_ms);
                 }
@@ -142,11 +142,11 @@ pub(super) fn run(shared: &Arc<Shared>) {
 }
 
 /// Records on drop that the worker has ended, also after a panic.
-struct Ends<'a>(&'a Shared);
+struct WorkerEndGuard<'a>(&'a Shared);
 
-impl Drop for Ends<'_> {
+impl Drop for WorkerEndGuard<'_> {
     fn drop(&mut self) {
-        self.0.ground.ended();
+        self.0.index_host.ended();
         let mut status = self.0.status();
         status.ended = true;
         // Changes are not processed any more.
@@ -160,7 +160,7 @@ impl Drop for Ends<'_> {
 fn next(shared: &Shared, timers: &mut Timers) -> Task {
     let mut status = shared.status();
     loop {
-        let now_ms = shared.ground.now_ms();
+        let now_ms = shared.index_host.now_ms();
         let task = due(shared, &mut status, timers, now_ms);
         status.busy = task.is_some();
         if let Some(task) = task {
@@ -169,17 +169,17 @@ fn next(shared: &Shared, timers: &mut Timers) -> Task {
         shared.settled.notify_all();
         if shared.has_news(&status) {
             drop(status);
-            shared.say(None);
+            shared.publish_status(None);
             // There may be new work since the lock was released.
             status = shared.status();
             continue;
         }
-        let debounce_ms = millis(shared.habits.debounce).max(1);
+        let debounce_ms = millis(shared.live_options.debounce).max(1);
         // Tasks that can't run in this state must not wake the worker.
         let drains = status.tracking && !status.dirty.is_empty();
-        let reads = status.tracking && status.standing == Standing::Complete;
+        let reads = status.tracking && status.index_state == IndexState::Complete;
         let reconciles =
-            shared.habits.watch && status.reconcile_wanted && status.published.is_some();
+            shared.live_options.watch && status.reconcile_wanted && status.published.is_some();
         let quiet = status
             .news_ms
             .map(|news_ms| news_ms.saturating_add(debounce_ms));
@@ -189,7 +189,8 @@ fn next(shared: &Shared, timers: &mut Timers) -> Task {
         };
         let at = [
             cooled_ms,
-            (shared.habits.watch && status.published.is_some()).then_some(timers.reconcile_ms),
+            (shared.live_options.watch && status.published.is_some())
+                .then_some(timers.reconcile_ms),
             timers.retry_ms,
             timers.read_ms.filter(|_| reads),
             timers
@@ -224,10 +225,10 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
         status.open_wanted = true;
     }
     // A complete index is not replaced by an opened one.
-    status.open_wanted &= status.standing != Standing::Complete;
+    status.open_wanted &= status.index_state != IndexState::Complete;
     if status.cooldown == Cooldown::Begins {
         let until_ms = |time| Cooldown::Until(now_ms.saturating_add(millis(time)));
-        status.cooldown = shared.habits.cooldown.map_or(Cooldown::Off, until_ms);
+        status.cooldown = shared.live_options.cooldown.map_or(Cooldown::Off, until_ms);
         // Closing also frees the memory and the watches that the index uses.
         return Some(Task::Close);
     }
@@ -243,10 +244,10 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
     if std::mem::take(&mut status.open_wanted) {
         return Some(Task::Open);
     }
-    let thresholds = shared.habits.thresholds;
+    let thresholds = shared.live_options.thresholds;
     if thresholds.is_some_and(|of| status.calls >= of.reeval_calls) {
         status.calls = 0;
-        if status.standing.state() == SafetyState::Disabled {
+        if status.index_state.state() == SafetyState::Disabled {
             return Some(Task::Measure);
         }
     }
@@ -263,7 +264,7 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
     if timers.look_ms <= now_ms {
         return Some(Task::Look);
     }
-    let calls = shared.habits.check_calls;
+    let calls = shared.live_options.check_calls;
     if calls.is_some_and(|calls| status.unchecked_calls >= calls) {
         status.unchecked_calls = 0;
         return Some(Task::Check);
@@ -271,11 +272,11 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
     if timers.reconcile_ms <= now_ms {
         status.reconcile_wanted = true;
         // The task may have to wait. Moving the timer keeps it from becoming due again meanwhile.
-        timers.reconcile_ms = now_ms.saturating_add(millis(shared.habits.reconcile_every));
+        timers.reconcile_ms = now_ms.saturating_add(millis(shared.live_options.reconcile_every));
     }
-    let is_orphaned = status.standing == Standing::Uncertain(UncertainReason::RenameUncertain);
+    let is_orphaned = status.index_state == IndexState::Uncertain(UncertainReason::RenameUncertain);
     let rests = is_orphaned && status.orphans.rest_until_ms() > now_ms;
-    if !rests && std::mem::take(&mut status.reconcile_wanted) && shared.habits.watch {
+    if !rests && std::mem::take(&mut status.reconcile_wanted) && shared.live_options.watch {
         return Some(Task::Reconcile);
     }
     // Only without a watcher. Otherwise a reconcile finds the differences, and only changed files
@@ -293,27 +294,28 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
         }
         return None;
     }
-    let debounce = match status.standing {
-        Standing::Complete => shared.habits.debounce,
+    let debounce = match status.index_state {
+        IndexState::Complete => shared.live_options.debounce,
         _ => Duration::ZERO,
     };
     let works = status.dirty.ready(ROUND, now_ms, debounce);
     if !works.is_empty() {
         return Some(Task::Drain(works));
     }
-    if status.standing == Standing::Uncertain(UncertainReason::DirtyBacklog)
+    if status.index_state == IndexState::Uncertain(UncertainReason::DirtyBacklog)
         && status.dirty.is_empty()
     {
         // Searches have processed all marks meanwhile.
         status.fire(&[Trigger::DirtyDrained]);
         shared.settled.notify_all();
     }
-    let quiet = |news_ms: u64| news_ms.saturating_add(millis(shared.habits.debounce)) <= now_ms;
+    let quiet =
+        |news_ms: u64| news_ms.saturating_add(millis(shared.live_options.debounce)) <= now_ms;
     let read_wanted =
         status.news_ms.is_some_and(quiet) || timers.read_ms.is_some_and(|at| at <= now_ms);
     let has_read = std::mem::take(&mut timers.has_read);
     let again = timers.merge_ms.is_some_and(|at| at <= now_ms);
-    if status.standing == Standing::Complete && (read_wanted || has_read || again) {
+    if status.index_state == IndexState::Complete && (read_wanted || has_read || again) {
         let is_time = timers.renew_ms <= now_ms;
         let wanted = is_spread_out(shared, status, is_time) || again && is_unkept(shared, status);
         if again {
@@ -335,8 +337,8 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
 
 /// Opens the stored index (FR-LSI-BG-50, FR-LSI-BG-52).
 fn open(shared: &Shared, timers: &mut Timers) {
-    match shared.ground.open() {
-        Opened::Open(snapshot) => match take_over(shared, snapshot) {
+    match shared.index_host.open() {
+        OpenOutcome::Open(snapshot) => match take_over(shared, snapshot) {
             Ok(()) => {
                 timers.locked_since_ms = None;
                 timers.retry_ms = None;
@@ -346,20 +348,20 @@ fn open(shared: &Shared, timers: &mut Timers) {
             Err(why) => {
                 // The root is gone, and may come back.
                 shared.status().why = Some(why);
-                timers.retry_ms = Some(shared.ground.now_ms().saturating_add(millis(RETRY)));
+                timers.retry_ms = Some(shared.index_host.now_ms().saturating_add(millis(RETRY)));
             }
         },
-        Opened::Absent => shared.fire(&[Trigger::IndexMissing]),
-        Opened::OtherPolicy(why) => {
+        OpenOutcome::Absent => shared.fire(&[Trigger::IndexMissing]),
+        OpenOutcome::OtherPolicy(why) => {
             shared.fire(&[Trigger::IndexMissing]);
             shared.fire_because(Trigger::PolicyChanged, why);
         }
-        Opened::Damaged(why) => {
+        OpenOutcome::Damaged(why) => {
             shared.fire_because(Trigger::IntegrityFailure, why);
         }
-        Opened::Unavailable(why) | Opened::OutOfTime(why) => {
+        OpenOutcome::Unavailable(why) | OpenOutcome::OutOfTime(why) => {
             shared.fire_because(Trigger::LockTimeout, why);
-            timers.retry_ms = Some(shared.ground.now_ms().saturating_add(millis(RETRY)));
+            timers.retry_ms = Some(shared.index_host.now_ms().saturating_add(millis(RETRY)));
         }
     }
 }
@@ -367,42 +369,42 @@ fn open(shared: &Shared, timers: &mut Timers) {
 /// Processes dirty marks of files that have been quiet for some time.
 fn drain(shared: &Shared, works: &[Work], timers: &mut Timers) {
     for portion in works.chunks(PORTION) {
-        let go_on = || !shared.ground.host().stopped();
+        let go_on = || !shared.index_host.host().stopped();
         let (applied, errors) = {
-            let Some(tracked) = shared.tracked() else {
+            let Some(tree_state) = shared.tree_state() else {
                 return;
             };
-            let tracked = &mut *lock(&tracked);
-            let pool = shared.ground.pool();
-            let applied = pool.install(|| tracked.apply(shared, portion, &go_on));
-            (applied, tracked.known.errors().len())
+            let tree_state = &mut *lock(&tree_state);
+            let pool = shared.index_host.pool();
+            let applied = pool.install(|| tree_state.apply(shared, portion, &go_on));
+            (applied, tree_state.known.errors().len())
         };
         let nowhere = match applied {
-            Ok(Applied {
+            Ok(ApplyOutcome {
                 done: true,
                 nowhere,
             }) => nowhere,
-            Ok(Applied { done: false, .. }) => return,
+            Ok(ApplyOutcome { done: false, .. }) => return,
             Err(error) => {
                 shared.damaged(&error);
                 return;
             }
         };
-        let orphaned = shared.orphaned(&nowhere, shared.habits.watcher_patience);
+        let orphaned = shared.orphaned(&nowhere, shared.live_options.watcher_patience);
         let mut status = shared.status();
         status.take_off(portion);
         if let Some(why) = orphaned {
             status.fire_because(Trigger::RenameAmbiguous, why);
         }
-        status.news_ms = Some(shared.ground.now_ms());
+        status.news_ms = Some(shared.index_host.now_ms());
         if status.unwatched.is_some() {
             status.tracking = false;
             status.fire(&[Trigger::WatcherDown]);
             status.why = status.unwatched.clone();
             return;
         }
-        let enumeration = Standing::Uncertain(UncertainReason::EnumerationError);
-        match (errors, status.standing == enumeration) {
+        let enumeration = IndexState::Uncertain(UncertainReason::EnumerationError);
+        match (errors, status.index_state == enumeration) {
             // The cause of the listing errors is gone.
             (0, true) => status.reconcile_wanted = true,
             (1.., false) => {
@@ -432,7 +434,7 @@ fn check(shared: &Shared) {
 /// removed.
 fn look(shared: &Shared) -> bool {
     let storage = shared.status().storage();
-    if storage == Some(StorageMode::Memory) || shared.ground.is_kept() {
+    if storage == Some(StorageMode::Memory) || shared.index_host.is_kept() {
         return false;
     }
     {
@@ -450,7 +452,7 @@ fn look(shared: &Shared) -> bool {
 
 /// Releases everything that is held for the tree.
 fn close(shared: &Shared) {
-    shared.ground.close();
+    shared.index_host.close();
     *lock(&shared.known) = None;
     shared.unwatch();
     let mut status = shared.status();

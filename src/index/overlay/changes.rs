@@ -6,10 +6,10 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Content, DirState, Extra, Listed, Overlay};
+use super::{Content, DirState, Extra, ListingChange, Overlay};
 use crate::format::error::FormatError;
 use crate::format::manifest::RuleSets;
-use crate::index::enumerate::Surveyed;
+use crate::index::enumerate::SurveyedFile;
 use crate::index::names::has_line_break;
 use crate::index::segment::Segment;
 use crate::index::stamp::Stamp;
@@ -167,9 +167,9 @@ impl Overlay {
         segment: &Segment,
         dir: &Path,
         sets: RuleSets,
-        files: &[Surveyed],
+        files: &[SurveyedFile],
         dirs: &BTreeSet<PathBuf>,
-    ) -> Result<Listed, FormatError> {
+    ) -> Result<ListingChange, FormatError> {
         let mut news = self.entered(segment, dir, sets)?;
         // The directory may have replaced a file of the same name.
         news |= self.no_file(segment, dir)?;
@@ -180,7 +180,7 @@ impl Overlay {
             }
         }
         let names: BTreeSet<&OsStr> = files.iter().map(|file| &*file.name).collect();
-        for path in self.beside_in(segment, dir)? {
+        for path in self.extra_files_in(segment, dir)? {
             if !names.contains(path.file_name().unwrap_or_default()) {
                 news |= self.no_file(segment, &path)?;
             }
@@ -190,7 +190,7 @@ impl Overlay {
         for (_, &rank) in ranks.iter().filter(|(name, _)| !names.contains(&***name)) {
             news |= self.set_dead(rank, true);
         }
-        for Surveyed { name, stamp, sets } in files {
+        for SurveyedFile { name, stamp, sets } in files {
             let path = dir.join(name);
             let own = match ranks.get(name) {
                 Some(&rank) => self.found_at(segment, rank, &path, *stamp, *sets)?,
@@ -206,7 +206,7 @@ impl Overlay {
         for path in &gone {
             news |= self.no_dir(segment, path)?;
         }
-        Ok(Listed { news, gone })
+        Ok(ListingChange { news, gone })
     }
 
     /// Records a file with a line break in its path, which is never in the catalog.
@@ -333,7 +333,7 @@ impl Overlay {
     }
 
     /// Returns the known files directly in a directory that are not in the segment's catalog.
-    fn beside_in(&self, segment: &Segment, dir: &Path) -> Result<Vec<PathBuf>, FormatError> {
+    fn extra_files_in(&self, segment: &Segment, dir: &Path) -> Result<Vec<PathBuf>, FormatError> {
         let below = &self.extras[self.range_below(dir)];
         let own = below.iter().filter(|extra| extra.dir() == dir);
         let mut paths: Vec<PathBuf> = own.map(|extra| extra.path.clone()).collect();

@@ -14,7 +14,7 @@ pub struct BuildBudget {
 
 /// The limit that a build exceeded. Amounts are those needed, as far as they are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Exceeded {
+pub enum BudgetError {
     /// The time limit, in milliseconds.
     #[error(
         "it takes longer than index_build_timeout_ms = {limit} of [tools.search] allows; raise the \
@@ -57,20 +57,20 @@ impl BuildBudget {
     ///
     /// # Errors
     ///
-    /// [`Exceeded`] for the first argument that exceeds its limit.
-    pub fn check(&self, elapsed_ms: u64, files: u64, bytes: u64) -> Result<(), Exceeded> {
+    /// [`BudgetError`] for the first argument that exceeds its limit.
+    pub fn check(&self, elapsed_ms: u64, files: u64, bytes: u64) -> Result<(), BudgetError> {
         let over = |limit: u64, found: u64| limit > 0 && found > limit;
         let (limit, found) = (self.max_ms, elapsed_ms);
         if over(limit, found) {
-            return Err(Exceeded::Time { limit, found });
+            return Err(BudgetError::Time { limit, found });
         }
         let (limit, found) = (self.max_files, files);
         if over(limit, found) {
-            return Err(Exceeded::Files { limit, found });
+            return Err(BudgetError::Files { limit, found });
         }
         let (limit, found) = (self.max_bytes, bytes);
         if over(limit, found) {
-            return Err(Exceeded::Bytes { limit, found });
+            return Err(BudgetError::Bytes { limit, found });
         }
         Ok(())
     }

@@ -26,14 +26,14 @@ pub fn background_pool(threads: usize) -> Result<ThreadPool, ThreadPoolBuildErro
     ThreadPoolBuilder::new()
         .num_threads(threads.max(1))
         .thread_name(|number| format!("forge-index-{number}"))
-        .start_handler(|_| stand_back())
+        .start_handler(|_| lower_thread_priority())
         .build()
 }
 
 /// Lowers the priority of the calling thread, and of threads that it starts later. This can't be
 /// undone.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub fn stand_back() {
+pub fn lower_thread_priority() {
     // If the process was started with a higher nice value, keep it.
     let now = rustix::process::getpriority_process(None).unwrap_or(0);
     if now < NICE {
@@ -43,7 +43,7 @@ pub fn stand_back() {
 
 /// Does nothing, because a priority belongs to the whole process here.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub fn stand_back() {}
+pub fn lower_thread_priority() {}
 
 #[cfg(all(test, target_os = "linux", not(miri)))]
 mod tests {

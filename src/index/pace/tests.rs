@@ -244,16 +244,16 @@ fn fr_lsi_bud_init_01_a_budget_says_what_is_exceeded() {
     let (limit, found) = (10, 11);
     assert_eq!(
         budget.check(11, 21, 31),
-        Err(Exceeded::Time { limit, found })
+        Err(BudgetError::Time { limit, found })
     );
     let (limit, found) = (20, 21);
     assert_eq!(
         budget.check(10, 21, 31),
-        Err(Exceeded::Files { limit, found })
+        Err(BudgetError::Files { limit, found })
     );
     let (limit, found) = (30, 31);
     let bytes = budget.check(10, 20, 31).unwrap_err();
-    assert_eq!(bytes, Exceeded::Bytes { limit, found });
+    assert_eq!(bytes, BudgetError::Bytes { limit, found });
     let said = bytes.to_string();
     assert!(said.contains("31") && said.contains("index_build_max_bytes = 30"));
     // Without limits, nothing is exceeded.

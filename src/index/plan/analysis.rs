@@ -7,12 +7,12 @@
 
 use regex_syntax::hir::{Class, Hir, HirKind, Repetition};
 
-use crate::index::plan::chain::{
-    self, Chain, Chains, MAX_CHAINS, MAX_SET, Position, distinct, empty, heads, known_edge,
+use crate::index::plan::char_seq::{
+    self, CharSeq, CharSeqs, MAX_CHAINS, MAX_SET, Position, distinct, empty, heads, known_edge,
     positions, product, tails,
 };
-use crate::index::plan::need::{Conjunction, any_of, both};
-use crate::index::plan::path::{self, Unused};
+use crate::index::plan::path::{self, UnusedParts};
+use crate::index::plan::requirement::{Conjunction, any_of, both};
 use crate::index::plan::{FOLD, Reason, Strategy};
 
 /// Limit on the written-out copies of a repetition. Further copies add no new n-grams, or only more
@@ -30,10 +30,10 @@ const MAX_EXAMINED: usize = 1 << 18;
 #[derive(Clone, Debug)]
 enum Info {
     /// Each text is a text of one of these chains.
-    Exact(Chains),
+    Exact(CharSeqs),
     /// Each text begins with a text of one of the first chains, ends with a text of one of the last
     /// chains, and fulfils the requirements. Beginning and end may overlap.
-    Inexact(Chains, Conjunction, Chains),
+    Inexact(CharSeqs, Conjunction, CharSeqs),
 }
 
 impl Info {
@@ -54,7 +54,7 @@ pub(super) struct Analysis {
     fold: bool,
     strategy: Strategy,
     examined: usize,
-    unused: Unused,
+    unused: UnusedParts,
     line_break: bool,
     replacement: bool,
     alternatives: bool,
@@ -67,7 +67,7 @@ impl Analysis {
             fold,
             strategy,
             examined: 0,
-            unused: Unused::default(),
+            unused: UnusedParts::default(),
             line_break: false,
             replacement: false,
             alternatives: false,
@@ -98,7 +98,7 @@ impl Analysis {
     }
 
     /// Returns the unused parts, as far as they are known.
-    pub(super) fn into_unused(self) -> Unused {
+    pub(super) fn into_unused(self) -> UnusedParts {
         self.unused
     }
 
@@ -154,7 +154,7 @@ impl Analysis {
         let mut info = Info::empty();
         for part in text.split_inclusive(is_unusable) {
             let used = part.trim_end_matches(is_unusable);
-            let chain: Chain = used
+            let chain: CharSeq = used
                 .chars()
                 .map(|c| Position::One(self.folded(c)))
                 .collect();
@@ -201,7 +201,7 @@ impl Analysis {
             Some(position) => Info::Exact(vec![vec![position]]),
             // Nothing matches an empty class. That is a proof, but not one about a literal.
             None if self.strategy == Strategy::RequiredLiteral => Info::unknown(),
-            None => Info::Exact(Chains::new()),
+            None => Info::Exact(CharSeqs::new()),
         }
     }
 
@@ -235,7 +235,7 @@ impl Analysis {
     }
 
     /// Appends up to `more` optional copies to the chains. Returns nothing if that exceeds a limit.
-    fn optional_copies(&mut self, chains: &[Chain], sub: &Info, more: u32) -> Option<Chains> {
+    fn optional_copies(&mut self, chains: &[CharSeq], sub: &Info, more: u32) -> Option<CharSeqs> {
         if more == 0 {
             return Some(chains.to_vec());
         }
@@ -295,7 +295,7 @@ impl Analysis {
     }
 
     /// Returns the requirements of the n-grams across the border of two neighbours.
-    fn across(&mut self, before: &[Chain], after: &[Chain]) -> Conjunction {
+    fn across(&mut self, before: &[CharSeq], after: &[CharSeq]) -> Conjunction {
         let (_, most) = self.limits();
         match product(tails(before), &heads(after), most) {
             Ok(chains) => self.need(&chains),
@@ -311,7 +311,7 @@ impl Analysis {
             return Info::unknown();
         }
         let (_, most) = self.limits();
-        let exact: Option<Vec<&Chains>> = infos
+        let exact: Option<Vec<&CharSeqs>> = infos
             .iter()
             .map(|info| match info {
                 Info::Exact(chains) => Some(chains),
@@ -320,13 +320,13 @@ impl Analysis {
             .collect();
         if let Some(exact) = exact {
             let chains = distinct(exact.into_iter().flatten().cloned().collect());
-            if chains.len() <= most && positions(&chains) <= chain::MAX_POSITIONS {
+            if chains.len() <= most && positions(&chains) <= char_seq::MAX_POSITIONS {
                 return Info::Exact(chains);
             }
         }
         // The result does not say which beginning belongs to which end. So each alternative settles
         // its own requirements, and the ends keep only the positions of n-grams across the borders.
-        let (mut first, mut last, mut needs) = (Chains::new(), Chains::new(), Vec::new());
+        let (mut first, mut last, mut needs) = (CharSeqs::new(), CharSeqs::new(), Vec::new());
         for info in infos {
             match info {
                 Info::Exact(chains) => {
@@ -361,7 +361,7 @@ impl Analysis {
     }
 
     /// Returns the requirements on a text that contains a text of one of the chains.
-    fn need(&mut self, chains: &[Chain]) -> Conjunction {
+    fn need(&mut self, chains: &[CharSeq]) -> Conjunction {
         if positions(chains) == 0 && !chains.is_empty() {
             return Conjunction::new();
         }

@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use crate::index::gram::Gram;
 use crate::index::plan::Reason;
-use crate::index::plan::chain::Position;
-use crate::index::plan::need::{Conjunction, Need};
+use crate::index::plan::char_seq::Position;
 use crate::index::plan::path;
+use crate::index::plan::requirement::{Conjunction, TextRequirement};
 
 /// The description of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -75,9 +75,9 @@ impl Requirement {
         }
     }
 
-    fn of(need: &Need) -> Requirement {
+    fn of(need: &TextRequirement) -> Requirement {
         match need {
-            Need::Literal(text) => {
+            TextRequirement::Literal(text) => {
                 let mut grams: Vec<Gram> = Gram::all_in(text).collect();
                 grams.sort_unstable();
                 grams.dedup();
@@ -89,17 +89,17 @@ impl Requirement {
                         .collect(),
                 }
             }
-            Need::Path(chain) => Requirement::Path {
+            TextRequirement::Path(chain) => Requirement::Path {
                 texts: texts(chain),
                 ngrams: path::distinct_grams(chain),
             },
-            Need::Nearly(nearly) => Requirement::Nearly {
+            TextRequirement::Approx(nearly) => Requirement::Nearly {
                 edits: nearly.edits,
                 texts: nearly.runs.iter().map(|run| texts(run)).collect(),
                 ngrams: nearly.grams(),
             },
-            Need::AllOf(needs) => Requirement::new(needs),
-            Need::AnyOf(alternatives) => {
+            TextRequirement::AllOf(needs) => Requirement::new(needs),
+            TextRequirement::AnyOf(alternatives) => {
                 Requirement::Any(alternatives.iter().map(Requirement::of).collect())
             }
         }

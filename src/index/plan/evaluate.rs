@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::index::gram::{Gram, NGRAM_CHARS};
-use crate::index::plan::chain::Position;
+use crate::index::plan::approx;
+use crate::index::plan::char_seq::Position;
 use crate::index::plan::mask::Mask;
-use crate::index::plan::nearly;
-use crate::index::plan::need::{Conjunction, Need};
 use crate::index::plan::path;
+use crate::index::plan::requirement::{Conjunction, TextRequirement};
 
 /// Access to the rows of one block: which files may hold an n-gram.
 pub trait BlockRows {
@@ -41,7 +41,7 @@ pub(super) struct AllOf {
 enum Part {
     AnyOf(Vec<AllOf>),
     Path(Path),
-    Nearly(nearly::Compiled),
+    Approx(approx::Compiled),
 }
 
 /// A chain: some text of its positions must have all of its n-grams.
@@ -85,16 +85,16 @@ impl Compiler {
     fn add(&mut self, needs: &Conjunction, grams: &mut BTreeSet<u32>, parts: &mut Vec<Part>) {
         for need in needs {
             match need {
-                Need::Literal(text) => {
+                TextRequirement::Literal(text) => {
                     grams.extend(Gram::all_in(text).map(|gram| self.number(gram)));
                 }
-                Need::Path(chain) => parts.push(Part::Path(self.path(chain))),
-                Need::Nearly(nearly) => {
-                    let compiled = nearly::Compiled::new(nearly, |gram| self.number(gram));
-                    parts.push(Part::Nearly(compiled));
+                TextRequirement::Path(chain) => parts.push(Part::Path(self.path(chain))),
+                TextRequirement::Approx(nearly) => {
+                    let compiled = approx::Compiled::new(nearly, |gram| self.number(gram));
+                    parts.push(Part::Approx(compiled));
                 }
-                Need::AllOf(needs) => self.add(needs, grams, parts),
-                Need::AnyOf(alternatives) => {
+                TextRequirement::AllOf(needs) => self.add(needs, grams, parts),
+                TextRequirement::AnyOf(alternatives) => {
                     let mut all: Vec<AllOf> = alternatives
                         .iter()
                         .map(|need| self.all_of(&Conjunction::from([need.clone()])))
@@ -210,7 +210,7 @@ impl AllOf {
                         .min()
                         .unwrap_or(u64::MAX),
                     // The n-grams of this part are always tested in the order of the text.
-                    Part::Nearly(_) => u64::MAX,
+                    Part::Approx(_) => u64::MAX,
                 };
                 (part.cost(), most, part)
             })
@@ -244,7 +244,7 @@ impl AllOf {
             live = match part {
                 Part::AnyOf(alternatives) => any_of(alternatives, rows, &live, scratch),
                 Part::Path(path) => path.evaluate(rows, &live, scratch),
-                Part::Nearly(nearly) => nearly.evaluate(rows, &live, &mut scratch.reached),
+                Part::Approx(nearly) => nearly.evaluate(rows, &live, &mut scratch.reached),
             };
         }
         live
@@ -274,7 +274,7 @@ impl Part {
         match self {
             Part::AnyOf(alternatives) => alternatives.iter().map(AllOf::cost).sum(),
             Part::Path(path) => path.grams.len(),
-            Part::Nearly(nearly) => nearly.cost(),
+            Part::Approx(nearly) => nearly.cost(),
         }
     }
 }

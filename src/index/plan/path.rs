@@ -12,8 +12,8 @@ use unicode_normalization::{IsNormalized, is_nfc_quick};
 use crate::format::nfc::is_normal;
 use crate::index::gram::NGRAM_CHARS;
 use crate::index::plan::FOLD;
-use crate::index::plan::chain::{Chain, Position};
-use crate::index::plan::need::{Conjunction, Need};
+use crate::index::plan::char_seq::{CharSeq, Position};
+use crate::index::plan::requirement::{Conjunction, TextRequirement};
 
 /// Limit on the n-grams of three adjacent positions, and so on the tests of one step of a path
 /// search. Three digits have exactly that many.
@@ -37,7 +37,7 @@ const MAX_SHOWN_POSITIONS: usize = 64;
 
 /// The reasons why parts of chains are not used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Unused {
+pub(super) struct UnusedParts {
     /// A literal was too short.
     pub(super) short: bool,
     /// Normalization changes a literal.
@@ -45,10 +45,10 @@ pub(super) struct Unused {
     /// A path keeps too many files or has too many n-grams.
     pub(super) wide: bool,
     /// Some of these paths.
-    pub(super) parts: Vec<Chain>,
+    pub(super) parts: Vec<CharSeq>,
 }
 
-impl Unused {
+impl UnusedParts {
     /// Records a path that keeps too many files or has too many n-grams.
     pub(super) fn add_wide(&mut self, part: &[Position]) {
         self.wide = true;
@@ -64,7 +64,11 @@ impl Unused {
 /// Returns the requirements on a text that contains a text of this chain, as literals and paths.
 ///
 /// With `fold`, the positions hold folded characters and are tested against folded n-grams.
-pub(super) fn requirements(chain: &[Position], fold: bool, unused: &mut Unused) -> Conjunction {
+pub(super) fn requirements(
+    chain: &[Position],
+    fold: bool,
+    unused: &mut UnusedParts,
+) -> Conjunction {
     let mut needs = Conjunction::new();
     for segment in normal_segments(chain, fold, unused) {
         if segment.len() < NGRAM_CHARS {
@@ -137,7 +141,7 @@ pub(super) fn drop_unnormal(chars: &mut Vec<char>) {
 pub(super) fn normal_segments<'a>(
     chain: &'a [Position],
     fold: bool,
-    unused: &mut Unused,
+    unused: &mut UnusedParts,
 ) -> Vec<&'a [Position]> {
     let plain: Vec<bool> = chain
         .iter()
@@ -183,9 +187,9 @@ pub(super) fn normal_segments<'a>(
 ///
 /// The filters hold the fold of each n-gram, so an exact search can test these few n-grams instead
 /// of all spellings. For example, `[Kk][Mm]a` becomes `kma`.
-fn lowered(segment: &[Position]) -> Option<Chain> {
+fn lowered(segment: &[Position]) -> Option<CharSeq> {
     let mut changed = false;
-    let mut lowered = Chain::with_capacity(segment.len());
+    let mut lowered = CharSeq::with_capacity(segment.len());
     for position in segment {
         let chars = position.chars();
         let mut folds = Vec::with_capacity(chars.len());
@@ -207,11 +211,11 @@ fn lowered(segment: &[Position]) -> Option<Chain> {
 /// Adds the literals and paths of a segment. Runs of single characters are literals. The remaining
 /// parts are paths, cut at each pair of single characters. The cut loses nothing, because a path
 /// search remembers only the last two characters.
-fn add_needs(segment: &[Position], needs: &mut Conjunction, unused: &mut Unused) {
+fn add_needs(segment: &[Position], needs: &mut Conjunction, unused: &mut UnusedParts) {
     for run in segment.chunk_by(|a, b| a.single().is_some() && b.single().is_some()) {
         let text: Vec<char> = run.iter().filter_map(Position::single).collect();
         if text.len() >= NGRAM_CHARS {
-            needs.insert(Need::Literal(text));
+            needs.insert(TextRequirement::Literal(text));
         }
     }
     let single = |n: usize| segment[n].single().is_some();
@@ -228,7 +232,7 @@ fn add_needs(segment: &[Position], needs: &mut Conjunction, unused: &mut Unused)
 
 /// Adds the parts of a path that are worth testing: without windows that are too large, trimmed to
 /// the parts that exclude most.
-fn add_paths(path: &[Position], needs: &mut Conjunction, unused: &mut Unused) {
+fn add_paths(path: &[Position], needs: &mut Conjunction, unused: &mut UnusedParts) {
     if path.len() < NGRAM_CHARS || path.iter().all(|position| position.single().is_some()) {
         return;
     }
@@ -263,7 +267,7 @@ fn add_paths(path: &[Position], needs: &mut Conjunction, unused: &mut Unused) {
 /// path's texts with a probability of about `h^(n-2)` times the product of the sizes of the `n`
 /// positions. So the weight of a position is its size times `h`, and the best part has the least
 /// product of weights. Each part found takes linear time.
-fn add_worthy(path: &[Position], needs: &mut Conjunction, unused: &mut Unused) {
+fn add_worthy(path: &[Position], needs: &mut Conjunction, unused: &mut UnusedParts) {
     let mut rest = vec![path];
     while let Some(path) = rest.pop() {
         let Some((from, to, weight)) = best_part(path) else {
@@ -275,7 +279,7 @@ fn add_worthy(path: &[Position], needs: &mut Conjunction, unused: &mut Unused) {
         }
         let part = &path[from..to];
         if part.iter().any(|position| position.single().is_none()) {
-            needs.insert(Need::Path(part.to_vec()));
+            needs.insert(TextRequirement::Path(part.to_vec()));
         }
         rest.extend([&path[..from], &path[to..]]);
     }

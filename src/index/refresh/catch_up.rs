@@ -13,16 +13,16 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
-use super::{BATCH_DIRS, Entered, Known, Refresh};
+use super::{BATCH_DIRS, EnteredDirs, Refresh, TreeKnowledge};
 use crate::format::error::FormatError;
 use crate::format::manifest::InputStat;
 use crate::format::sort_key::cmp_paths;
-use crate::index::beneath::RootDir;
 use crate::index::enumerate::Survey;
 use crate::index::inputs::Inputs;
+use crate::index::root_dir::RootDir;
 use crate::index::rules::is_control_name;
 use crate::index::snapshot::{Differences, Snapshot, Stale};
-use crate::index::walk::{DirNode, Looked, Walk};
+use crate::index::walk::{DirNode, LookupResult, Walk};
 
 /// Up to this many changed directories are always listed again.
 const MANY_DIRS: usize = 512;
@@ -68,12 +68,12 @@ pub fn catch_up(
     {
         return Ok(CaughtUp::Unknown(Stale::Dir(path.clone())));
     }
-    let mut catching = CatchingUp {
+    let mut catching = TreeComparison {
         snapshot,
         walk,
         scope,
-        known: Known::new(snapshot.segment(), Inputs::default()),
-        entered: Entered::default(),
+        known: TreeKnowledge::new(snapshot.segment(), Inputs::default()),
+        entered: EnteredDirs::default(),
         recorded: recorded(snapshot.inputs()),
         listed: BTreeMap::new(),
     };
@@ -156,18 +156,18 @@ struct Start {
 }
 
 /// A comparison in progress.
-struct CatchingUp<'a> {
+struct TreeComparison<'a> {
     snapshot: &'a Snapshot,
     walk: &'a Walk,
     scope: &'a Path,
-    known: Known,
-    entered: Entered,
+    known: TreeKnowledge,
+    entered: EnteredDirs,
     recorded: BTreeMap<Vec<u8>, Option<InputStat>>,
     /// The directories that were listed, and whether their whole subtrees are.
     listed: BTreeMap<PathBuf, bool>,
 }
 
-impl CatchingUp<'_> {
+impl TreeComparison<'_> {
     /// Returns the directories where listing starts, parents first and in the order of their files,
     /// so that files are appended to the overlay. Directories below a whole subtree are omitted.
     fn starts(&self, differences: &Differences) -> Vec<Start> {
@@ -216,14 +216,15 @@ impl CatchingUp<'_> {
         let looked = match self.entered.get(self.walk, parent) {
             Ok(Some(dir)) => self.walk.look(&dir, std::iter::once(name)).pop(),
             Ok(None) => None,
-            Err(message) => Some(Looked::Error(message)),
+            Err(message) => Some(LookupResult::Error(message)),
         };
         match looked {
-            Some(Looked::Dir(node)) => return Ok(Some((node, start.whole))),
-            Some(Looked::Error(message)) => {
+            Some(LookupResult::Dir(node)) => return Ok(Some((node, start.whole))),
+            Some(LookupResult::Error(message)) => {
                 self.known.errors.insert(path.clone(), message);
             }
-            Some(Looked::File(..) | Looked::LeftOut(_) | Looked::Nothing) | None => {
+            Some(LookupResult::File(..) | LookupResult::LeftOut(_) | LookupResult::Nothing)
+            | None => {
                 self.known.no_dir(self.snapshot.segment(), path)?;
             }
         }

@@ -8,7 +8,6 @@ use super::*;
 use crate::format::manifest::KeyParts;
 use crate::format::sort_key::cmp_paths;
 use crate::format::storage::Storage;
-use crate::index::beneath::RootDir;
 use crate::index::bloom::BloomParams;
 use crate::index::builder::{BuildHost, BuildOptions, FileReader, Progress, build};
 use crate::index::casefold::Casefold;
@@ -16,6 +15,7 @@ use crate::index::deny::DenySet;
 use crate::index::dirty::{DirtySet, Extent};
 use crate::index::enumerate::Enumeration;
 use crate::index::key::{IndexKey, KeyInputs};
+use crate::index::root_dir::RootDir;
 use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::walk::{Follow, FoundFile, IgnoreRules, Place, RuleSets, TraversalOptions};
 
@@ -87,10 +87,10 @@ pub(crate) struct Changing {
     allowed: Arc<RootDir>,
     pub(crate) rng: Rng,
     pub(crate) segment: Arc<Segment>,
-    pub(crate) known: Known,
+    pub(crate) known: TreeKnowledge,
     /// The names of entered directories, in order.
     pub(crate) announced: std::sync::Mutex<Vec<PathBuf>>,
-    entered: Entered,
+    entered: EnteredDirs,
     heard: DirtySet,
     /// All directories that ever existed.
     ever: BTreeSet<PathBuf>,
@@ -109,7 +109,7 @@ impl Changing {
         let allowed = Arc::new(RootDir::open(&root).unwrap());
         let (segment, inputs) = built(&walk(&allowed, Path::new("")));
         let mut changing = Changing {
-            known: Known::new(&segment, inputs),
+            known: TreeKnowledge::new(&segment, inputs),
             _dir: dir,
             root,
             aside,
@@ -117,7 +117,7 @@ impl Changing {
             rng: Rng(seed),
             segment,
             announced: Default::default(),
-            entered: Entered::default(),
+            entered: EnteredDirs::default(),
             heard: DirtySet::new(),
             ever: BTreeSet::new(),
             written: 0,
@@ -146,8 +146,8 @@ impl Changing {
     /// Starts over with a segment of the current tree.
     pub(crate) fn rebuild(&mut self) {
         let (segment, inputs) = built(&self.walk(Path::new("")));
-        (self.known, self.segment) = (Known::new(&segment, inputs), segment);
-        self.entered = Entered::default();
+        (self.known, self.segment) = (TreeKnowledge::new(&segment, inputs), segment);
+        self.entered = EnteredDirs::default();
         self.heard = DirtySet::new();
         self.look_at_all();
         self.note("Rebuild".to_string());
@@ -177,7 +177,7 @@ impl Changing {
     }
 
     /// Looks at a path because of an event at a given time.
-    pub(crate) fn hear_at(&mut self, path: &str, heard_ns: i64) {
+    pub(crate) fn hear_at(&mut self, path: &str, received_ns: i64) {
         let walk = self.walk(Path::new(""));
         let path = Path::new(path);
         let refresh = Refresh {
@@ -186,9 +186,9 @@ impl Changing {
             enter: &|_| {},
             now_ns: i64::MAX,
         };
-        let named = Named {
+        let named = ChangedEntry {
             name: path.file_name().unwrap().to_os_string(),
-            heard_ns,
+            received_ns,
         };
         let dir = path.parent().unwrap();
         let (known, entered) = (&mut self.known, &mut self.entered);
@@ -198,7 +198,7 @@ impl Changing {
     }
 
     /// Processes the pending events, in portions.
-    pub(crate) fn work_off(&mut self) {
+    pub(crate) fn process_marks(&mut self) {
         let walk = self.walk(Path::new(""));
         loop {
             let most = 1 + self.rng.below(6);
@@ -206,15 +206,18 @@ impl Changing {
             if works.is_empty() {
                 return;
             }
-            let mut by_dir: BTreeMap<PathBuf, Vec<Named>> = BTreeMap::new();
+            let mut by_dir: BTreeMap<PathBuf, Vec<ChangedEntry>> = BTreeMap::new();
             let mut cursor = Cursor::default();
             for work in &works {
                 match (work.path.parent(), work.path.file_name()) {
                     (Some(dir), Some(name)) => {
-                        by_dir.entry(dir.to_path_buf()).or_default().push(Named {
-                            name: name.to_os_string(),
-                            heard_ns: 0,
-                        })
+                        by_dir
+                            .entry(dir.to_path_buf())
+                            .or_default()
+                            .push(ChangedEntry {
+                                name: name.to_os_string(),
+                                received_ns: 0,
+                            })
                     }
                     _ => {
                         self.entered.clear();
@@ -429,7 +432,7 @@ impl Changing {
             4 | 5 => {
                 let file = file?;
                 self.write(&file);
-                self.hear(&file, Extent::File);
+                self.record_change(&file, Extent::File);
                 Some(format!("Write {file:?}"))
             }
             6 => {
@@ -532,10 +535,10 @@ impl Changing {
                 self.subtree(&new_file);
                 if self.rng.one_in(2) {
                     self.write(&new_file);
-                    self.hear(&new_file, Extent::File);
+                    self.record_change(&new_file, Extent::File);
                 }
                 // Process the events before the name can disappear again.
-                self.work_off();
+                self.process_marks();
                 Some(format!("Link {file:?} {new_file:?}"))
             }
             18 => {
@@ -574,16 +577,16 @@ impl Changing {
         // No event reports the root as a file.
         match path.as_os_str().is_empty() {
             true => self.subtree(&path),
-            false => self.hear(&path, extent),
+            false => self.record_change(&path, extent),
         }
     }
 
-    fn hear(&mut self, path: &Path, extent: Extent) {
+    fn record_change(&mut self, path: &Path, extent: Extent) {
         self.heard.mark(path, extent, self.written as u64);
     }
 
     fn subtree(&mut self, path: &Path) {
-        self.hear(path, Extent::Subtree);
+        self.record_change(path, Extent::Subtree);
     }
 
     /// Called before names are removed. If a name is created, written through and removed before a
@@ -602,7 +605,7 @@ impl Changing {
                         .map(|entry| entry.unwrap().path()),
                 );
             } else if meta.nlink() > 1 {
-                self.work_off();
+                self.process_marks();
                 return;
             }
         }

@@ -24,7 +24,7 @@ fn fr_lsi_rec_03_what_is_known_after_each_batch_is_what_there_is() {
                     tree.noise();
                 }
             }
-            tree.work_off();
+            tree.process_marks();
             tree.check();
             match tree.rng.below(12) {
                 0 => tree.rebuild(),
@@ -171,11 +171,11 @@ fn what_is_in_a_directory_that_can_not_be_looked_at_is_not_taken_for_gone() {
         enter: &|_| {},
         now_ns: i64::MAX,
     };
-    let mut entered = Entered::default();
+    let mut entered = EnteredDirs::default();
     let mut cursor = Cursor::default();
-    let names = [Named {
+    let names = [ChangedEntry {
         name: "file.txt".into(),
-        heard_ns: 0,
+        received_ns: 0,
     }];
     refresh
         .entries(&mut tree.known, &mut entered, &dir, &names, &mut cursor)

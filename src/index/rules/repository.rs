@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Unread, is_absent, read_regular_file};
+use super::{RulesReadError, is_absent, read_regular_file};
 use crate::index::names::name_from_bytes;
 
 /// The directories of a repository.
@@ -27,7 +27,7 @@ impl Repository {
     pub(super) fn at(
         dir: &Path,
         each: &mut dyn FnMut(&Path),
-    ) -> Result<Option<Repository>, Unread> {
+    ) -> Result<Option<Repository>, RulesReadError> {
         let dot_git = dir.join(".git");
         let git_dir = match dot_git.metadata() {
             Ok(metadata) if metadata.is_file() => match path_in(&dot_git, b"gitdir: ")? {
@@ -42,7 +42,7 @@ impl Repository {
                 }));
             }
             Err(error) if is_absent(&error) => return Ok(None),
-            Err(error) => return Err(Unread::new(&dot_git, &error)),
+            Err(error) => return Err(RulesReadError::new(&dot_git, &error)),
         };
         let shared = git_dir.join("commondir");
         each(&shared);
@@ -59,7 +59,7 @@ impl Repository {
 }
 
 /// Returns the path that follows a prefix in a file.
-fn path_in(file: &Path, prefix: &[u8]) -> Result<Option<PathBuf>, Unread> {
+fn path_in(file: &Path, prefix: &[u8]) -> Result<Option<PathBuf>, RulesReadError> {
     let Some(bytes) = read_regular_file(file)? else {
         return Ok(None);
     };

@@ -18,7 +18,7 @@ fn rules_of(top: &Path, dir: &str) -> Arc<Rules> {
     rules
 }
 
-fn rules_and_unread(top: &Path, dir: &str) -> (Arc<Rules>, Vec<Unread>) {
+fn rules_and_unread(top: &Path, dir: &str) -> (Arc<Rules>, Vec<RulesReadError>) {
     let mut unread = Vec::new();
     let mut rules = Rules::above(top, IgnoreRules::All, None, &mut unread);
     let mut at = top.to_path_buf();

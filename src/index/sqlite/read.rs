@@ -18,8 +18,8 @@ use super::schema::{self, APPLICATION_ID, LAYOUT_VERSION};
 use super::write::{checksum, row_of};
 use crate::format::error::{FormatError, FormatErrorKind};
 use crate::format::manifest::{
-    BloomParts, EligibilityInput, FileRef, IgnoreRules, IndexState, InputStat, KeyParts, Manifest,
-    RuleSets, SegmentRef,
+    BloomParts, EligibilityInput, FileRef, IgnoreRules, InputStat, KeyParts, Manifest,
+    PublicationState, RuleSets, SegmentRef,
 };
 use crate::format::section::{FileKind, SectionWriter, Summary};
 use crate::format::segment::{
@@ -222,7 +222,7 @@ impl Reader<'_> {
         let manifest = Manifest {
             key,
             bloom,
-            state: IndexState {
+            state: PublicationState {
                 sequence: number(row, "sequence")?,
                 created_ms: row.get("created_at_ms")?,
                 updated_ms: row.get("last_updated_at_ms")?,

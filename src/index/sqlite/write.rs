@@ -19,7 +19,7 @@ use crate::index::builder::{BuildError, BuildHost, Phase, Progress};
 use crate::index::key::hash_of;
 use crate::index::sections::Slot;
 use crate::index::segment::Segment;
-use crate::index::state::{Standing, UncertainReason};
+use crate::index::state::{IndexState, UncertainReason};
 
 /// The approximate size of a transaction in bytes.
 const BATCH_BYTES: usize = 1 << 20;
@@ -429,11 +429,11 @@ impl<'a> Writer<'a> {
 
     /// Sets the state in which readers accept the index.
     fn finish(&mut self) -> Result<(), Problem> {
-        let standing = match self.manifest.state.enumeration_errors {
-            0 => Standing::Complete,
-            _ => Standing::Uncertain(UncertainReason::EnumerationError),
+        let index_state = match self.manifest.state.enumeration_errors {
+            0 => IndexState::Complete,
+            _ => IndexState::Uncertain(UncertainReason::EnumerationError),
         };
-        let (state, reason) = (standing.state().as_str(), standing.reason());
+        let (state, reason) = (index_state.state().as_str(), index_state.reason());
         self.prepare("UPDATE index_meta SET safety_state = ?, uncertain_reason = ?")?
             .execute(params![state, reason])?;
         Ok(())

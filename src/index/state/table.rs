@@ -4,7 +4,7 @@
 //! triggers of one moment.
 
 use super::SafetyState::{Absent, Building, Complete, Corrupt, Disabled, Uncertain};
-use super::{Action, DisabledReason, SafetyState, Standing, Trigger, UncertainReason};
+use super::{Action, DisabledReason, IndexState, SafetyState, Trigger, UncertainReason};
 
 /// The classes of triggers, the highest precedence first (LSI §4.2.1, P2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,12 +35,12 @@ pub enum Effect {
     /// The trigger requires the current state with its reason.
     Stay,
     /// The trigger requires this state.
-    Become(Standing),
+    Become(IndexState),
 }
 
 impl Effect {
     /// Returns the state that is required in `current`; `None` if any is acceptable.
-    pub fn on(self, current: Standing) -> Option<Standing> {
+    pub fn on(self, current: IndexState) -> Option<IndexState> {
         match self {
             Effect::None => None,
             Effect::Stay => Some(current),
@@ -59,7 +59,7 @@ pub struct Row {
     /// States in addition to those of the specification, so that no case is missed (D49).
     pub also: &'static [SafetyState],
     /// The only state with its reason in which the row applies; `None` for all.
-    pub only: Option<Standing>,
+    pub only: Option<IndexState>,
     /// The effect on the state.
     pub effect: Effect,
     /// The required actions.
@@ -68,7 +68,7 @@ pub struct Row {
 
 impl Row {
     /// Returns true if the row applies to this state.
-    pub fn applies(&self, current: Standing) -> bool {
+    pub fn applies(&self, current: IndexState) -> bool {
         self.states().any(|state| state == current.state())
             && self.only.is_none_or(|only| only == current)
     }
@@ -78,7 +78,7 @@ impl Row {
         self.from.iter().chain(self.also).copied()
     }
 
-    const fn only(self, only: Standing) -> Row {
+    const fn only(self, only: IndexState) -> Row {
         Row {
             only: Some(only),
             ..self
@@ -106,17 +106,17 @@ const fn row(trigger: Trigger, from: &'static [SafetyState], effect: Effect) -> 
 }
 
 const fn uncertain(reason: UncertainReason) -> Effect {
-    Effect::Become(Standing::Uncertain(reason))
+    Effect::Become(IndexState::Uncertain(reason))
 }
 
 const fn disabled(reason: Option<DisabledReason>) -> Effect {
-    Effect::Become(Standing::Disabled(reason))
+    Effect::Become(IndexState::Disabled(reason))
 }
 
-const COMPLETE: Effect = Effect::Become(Standing::Complete);
-const ABSENT: Effect = Effect::Become(Standing::Absent);
-const BUILDING: Effect = Effect::Become(Standing::Building);
-const CORRUPT: Effect = Effect::Become(Standing::Corrupt);
+const COMPLETE: Effect = Effect::Become(IndexState::Complete);
+const ABSENT: Effect = Effect::Become(IndexState::Absent);
+const BUILDING: Effect = Effect::Become(IndexState::Building);
+const CORRUPT: Effect = Effect::Become(IndexState::Corrupt);
 
 const ANY: &[SafetyState] = &SafetyState::ALL;
 const NOT_DISABLED: &[SafetyState] = &[Complete, Absent, Building, Uncertain, Corrupt];
@@ -160,7 +160,7 @@ pub const TABLE: &[Row] = &[
         disabled(Some(DisabledReason::BelowThreshold)),
     ),
     row(Trigger::AboveThreshold, &[Disabled], ABSENT)
-        .only(Standing::Disabled(Some(DisabledReason::BelowThreshold)))
+        .only(IndexState::Disabled(Some(DisabledReason::BelowThreshold)))
         .does(&[Action::StartBuild]),
     row(Trigger::LockTimeout, NOT_DISABLED, Effect::None)
         .does(&[Action::SkipMaintenance, Action::BypassCall]),
@@ -275,7 +275,7 @@ pub const TABLE: &[Row] = &[
     )
     .does(&[Action::SkipMaintenance, Action::BypassCall]),
     row(Trigger::DirtyDrained, &[Uncertain], COMPLETE)
-        .only(Standing::Uncertain(UncertainReason::DirtyBacklog)),
+        .only(IndexState::Uncertain(UncertainReason::DirtyBacklog)),
     row(Trigger::ReconcileStarted, &[Uncertain], Effect::Stay).does(&[Action::RunReconcile]),
     row(Trigger::ReconcileCompleted, &[Uncertain], COMPLETE)
         .does(&[Action::RaiseEpoch, Action::ClearDirty]),

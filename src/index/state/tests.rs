@@ -4,31 +4,31 @@ use super::UncertainReason as Why;
 use super::*;
 
 /// Returns all states with their reasons.
-fn standings() -> Vec<Standing> {
+fn standings() -> Vec<IndexState> {
     let mut all = vec![
-        Standing::Complete,
-        Standing::Absent,
-        Standing::Building,
-        Standing::Corrupt,
-        Standing::Disabled(None),
+        IndexState::Complete,
+        IndexState::Absent,
+        IndexState::Building,
+        IndexState::Corrupt,
+        IndexState::Disabled(None),
     ];
-    all.extend(Why::ALL.map(Standing::Uncertain));
+    all.extend(Why::ALL.map(IndexState::Uncertain));
     all.extend(No::ALL.map(disabled));
     all
 }
 
-fn disabled(why: No) -> Standing {
-    Standing::Disabled(Some(why))
+fn disabled(why: No) -> IndexState {
+    IndexState::Disabled(Some(why))
 }
 
-fn in_states(states: &[SafetyState]) -> impl Iterator<Item = Standing> {
+fn in_states(states: &[SafetyState]) -> impl Iterator<Item = IndexState> {
     let all = standings().into_iter();
     all.filter(|current| states.contains(&current.state()))
 }
 
 /// Checks a row: the next state after the trigger in each of the states, with any reason.
 #[track_caller]
-fn check(trigger: Trigger, from: &[SafetyState], next: Standing) {
+fn check(trigger: Trigger, from: &[SafetyState], next: IndexState) {
     for current in in_states(from) {
         let step = step(current, &[trigger]);
         if current.state() == next.state() {
@@ -83,7 +83,7 @@ fn rows_index_mode_off_disables() {
     check(
         Trigger::ModeOff,
         &SafetyState::ALL,
-        Standing::Disabled(None),
+        IndexState::Disabled(None),
     );
     for from in SafetyState::ALL {
         let all = [Action::StopWatching, Action::ClearDirty, Action::CloseIndex];
@@ -93,7 +93,7 @@ fn rows_index_mode_off_disables() {
     let before = disabled(No::MemoryBudgetExceeded);
     assert_eq!(
         step(before, &[Trigger::ModeOff]).next,
-        Standing::Disabled(None)
+        IndexState::Disabled(None)
     );
 }
 
@@ -116,7 +116,7 @@ fn rows_a_cooldown_is_waited_for() {
         let active = step(current, &[Trigger::CooldownActive]);
         assert_eq!((active.next, active.actions), (current, Vec::new()));
         let expired = step(current, &[Trigger::CooldownExpired]);
-        assert_eq!(expired.next, Standing::Absent);
+        assert_eq!(expired.next, IndexState::Absent);
         assert_eq!(expired.actions, [Action::ClearCooldown, Action::OpenIndex]);
     }
     ignored_but_in(Trigger::CooldownActive, &[Disabled]);
@@ -125,7 +125,7 @@ fn rows_a_cooldown_is_waited_for() {
 
 #[test]
 fn rows_a_missing_index_is_absent() {
-    check(Trigger::IndexMissing, &NOT_DISABLED, Standing::Absent);
+    check(Trigger::IndexMissing, &NOT_DISABLED, IndexState::Absent);
     ignored_but_in(Trigger::IndexMissing, &NOT_DISABLED);
 }
 
@@ -135,7 +135,7 @@ fn rows_thresholds() {
     check(Trigger::BelowThreshold, &[Absent], why);
     ignored_but_in(Trigger::BelowThreshold, &[Absent]);
     let grown = step(disabled(No::BelowThreshold), &[Trigger::AboveThreshold]);
-    assert_eq!(grown.next, Standing::Absent);
+    assert_eq!(grown.next, IndexState::Absent);
     assert_eq!(grown.actions, [Action::StartBuild]);
     for other in standings().into_iter().filter(|now| *now != why) {
         assert_eq!(step(other, &[Trigger::AboveThreshold]).next, other);
@@ -157,7 +157,7 @@ fn rows_a_lock_that_is_not_had_changes_no_state() {
 
 #[test]
 fn rows_a_mismatch_builds_again() {
-    check(Trigger::Mismatch, &NOT_DISABLED, Standing::Building);
+    check(Trigger::Mismatch, &NOT_DISABLED, IndexState::Building);
     ignored_but_in(Trigger::Mismatch, &NOT_DISABLED);
     let all = [Action::Quarantine, Action::ClearDirty, Action::StartBuild];
     does(Trigger::Mismatch, Complete, &all);
@@ -165,7 +165,11 @@ fn rows_a_mismatch_builds_again() {
 
 #[test]
 fn rows_damage_is_corrupt() {
-    check(Trigger::IntegrityFailure, &NOT_DISABLED, Standing::Corrupt);
+    check(
+        Trigger::IntegrityFailure,
+        &NOT_DISABLED,
+        IndexState::Corrupt,
+    );
     ignored_but_in(Trigger::IntegrityFailure, &NOT_DISABLED);
     let all = [
         Action::Quarantine,
@@ -177,23 +181,23 @@ fn rows_damage_is_corrupt() {
 
 #[test]
 fn rows_builds() {
-    check(Trigger::BuildStarted, &OPENABLE, Standing::Building);
+    check(Trigger::BuildStarted, &OPENABLE, IndexState::Building);
     ignored_but_in(Trigger::BuildStarted, &OPENABLE);
-    check(Trigger::BuildCompleted, &[Building], Standing::Complete);
+    check(Trigger::BuildCompleted, &[Building], IndexState::Complete);
     does(
         Trigger::BuildCompleted,
         Building,
         &[Action::RaiseEpoch, Action::ClearDirty],
     );
-    let why = Standing::Uncertain(Why::BuildBudgetExceeded);
+    let why = IndexState::Uncertain(Why::BuildBudgetExceeded);
     check(Trigger::BuildBudgetExceeded, &[Building], why);
     does(
         Trigger::BuildBudgetExceeded,
         Building,
         &[Action::KeepCheckpoint],
     );
-    check(Trigger::BuildFailedClean, &[Building], Standing::Absent);
-    check(Trigger::BuildFailedDirty, &[Building], Standing::Corrupt);
+    check(Trigger::BuildFailedClean, &[Building], IndexState::Absent);
+    check(Trigger::BuildFailedDirty, &[Building], IndexState::Corrupt);
     does(Trigger::BuildFailedDirty, Building, &[Action::Quarantine]);
     for trigger in [
         Trigger::BuildCompleted,
@@ -215,25 +219,25 @@ fn rows_a_build_that_lost_events_does_not_become_complete() {
         Trigger::EnumerationErrors,
         Trigger::RenameAmbiguous,
     ] {
-        let during = step(Standing::Building, &[lost]).next;
+        let during = step(IndexState::Building, &[lost]).next;
         assert_eq!(during.state(), Uncertain, "{lost:?}");
         let built = step(during, &[Trigger::BuildCompleted]);
         assert_eq!(built.next, during);
         assert_eq!(built.actions, [Action::ScheduleReconcile]);
         // Both triggers at the same moment.
-        let both = step(Standing::Building, &[Trigger::BuildCompleted, lost]).next;
+        let both = step(IndexState::Building, &[Trigger::BuildCompleted, lost]).next;
         assert_eq!(both, during);
     }
-    let overflow = step(Standing::Building, &[Trigger::WatcherOverflow]).next;
+    let overflow = step(IndexState::Building, &[Trigger::WatcherOverflow]).next;
     assert_eq!(
         overflow,
-        Standing::Uncertain(Why::WatcherOverflowDuringBuild)
+        IndexState::Uncertain(Why::WatcherOverflowDuringBuild)
     );
 }
 
 #[test]
 fn rows_an_opened_index_is_uncertain() {
-    let why = Standing::Uncertain(Why::OpenRequiresValidation);
+    let why = IndexState::Uncertain(Why::OpenRequiresValidation);
     check(Trigger::IndexOpened, &OPENABLE, why);
     ignored_but_in(Trigger::IndexOpened, &OPENABLE);
     let all = [Action::StartWatching, Action::ScheduleReconcile];
@@ -243,7 +247,7 @@ fn rows_an_opened_index_is_uncertain() {
 #[test]
 fn rows_watchers() {
     stays(Trigger::WatcherStarted, &SafetyState::ALL);
-    let overflow = Standing::Uncertain(Why::WatcherOverflow);
+    let overflow = IndexState::Uncertain(Why::WatcherOverflow);
     check(Trigger::WatcherOverflow, &[Complete, Uncertain], overflow);
     does(
         Trigger::WatcherOverflow,
@@ -251,32 +255,32 @@ fn rows_watchers() {
         &[Action::MarkDirty, Action::ScheduleReconcile],
     );
     ignored_but_in(Trigger::WatcherOverflow, &[Complete, Uncertain, Building]);
-    let down = Standing::Uncertain(Why::WatcherDown);
+    let down = IndexState::Uncertain(Why::WatcherDown);
     check(Trigger::WatcherDown, &[Complete], down);
     ignored_but_in(Trigger::WatcherDown, &[Complete, Uncertain, Building]);
     // Processing known changes does not restore this lost coverage.
     let backlog = step(
-        Standing::Uncertain(Why::DirtyBacklog),
+        IndexState::Uncertain(Why::DirtyBacklog),
         &[Trigger::WatcherDown],
     )
     .next;
     assert_eq!(
         step(backlog, &[Trigger::DirtyDrained]).next,
-        Standing::Uncertain(Why::WatcherDown)
+        IndexState::Uncertain(Why::WatcherDown)
     );
 }
 
 #[test]
 fn rows_eligibility_and_policy() {
     let both = [Complete, Uncertain];
-    let why = Standing::Uncertain(Why::EligibilityChanged);
+    let why = IndexState::Uncertain(Why::EligibilityChanged);
     check(Trigger::EligibilityChanged, &both, why);
     does(
         Trigger::EligibilityChanged,
         Complete,
         &[Action::MarkDirty, Action::ScheduleReconcile],
     );
-    let why = Standing::Uncertain(Why::PolicyChanged);
+    let why = IndexState::Uncertain(Why::PolicyChanged);
     check(Trigger::PolicyChanged, &both, why);
     does(
         Trigger::PolicyChanged,
@@ -298,14 +302,14 @@ fn rows_eligibility_and_policy() {
 #[test]
 fn rows_enumeration_errors() {
     let from = [Complete, Building, Uncertain];
-    let why = Standing::Uncertain(Why::EnumerationError);
+    let why = IndexState::Uncertain(Why::EnumerationError);
     check(Trigger::EnumerationErrors, &from, why);
     ignored_but_in(Trigger::EnumerationErrors, &from);
 }
 
 #[test]
 fn rows_eviction_and_memory() {
-    check(Trigger::Evicted, &NOT_DISABLED, Standing::Absent);
+    check(Trigger::Evicted, &NOT_DISABLED, IndexState::Absent);
     does(
         Trigger::Evicted,
         Complete,
@@ -325,11 +329,11 @@ fn rows_eviction_and_memory() {
 
 #[test]
 fn rows_what_changed_is_worked_off_in_time_or_not() {
-    check(Trigger::DirtyApplied, &[Complete], Standing::Complete);
-    let why = Standing::Uncertain(Why::DirtyBacklog);
+    check(Trigger::DirtyApplied, &[Complete], IndexState::Complete);
+    let why = IndexState::Uncertain(Why::DirtyBacklog);
     check(Trigger::DirtyBacklog, &[Complete], why);
     does(Trigger::DirtyBacklog, Complete, &[Action::BypassCall]);
-    let why = Standing::Uncertain(Why::MaintBudgetExceeded);
+    let why = IndexState::Uncertain(Why::MaintBudgetExceeded);
     check(Trigger::MaintBudgetExceeded, &[Complete], why);
     does(
         Trigger::MaintBudgetExceeded,
@@ -344,8 +348,8 @@ fn rows_what_changed_is_worked_off_in_time_or_not() {
         ignored_but_in(trigger, &[Complete]);
     }
     for current in standings() {
-        let expected = match current == Standing::Uncertain(Why::DirtyBacklog) {
-            true => Standing::Complete,
+        let expected = match current == IndexState::Uncertain(Why::DirtyBacklog) {
+            true => IndexState::Complete,
             false => current,
         };
         assert_eq!(step(current, &[Trigger::DirtyDrained]).next, expected);
@@ -355,11 +359,11 @@ fn rows_what_changed_is_worked_off_in_time_or_not() {
 #[test]
 fn rows_reconciling() {
     for why in Why::ALL {
-        let current = Standing::Uncertain(why);
+        let current = IndexState::Uncertain(why);
         assert_eq!(step(current, &[Trigger::ReconcileStarted]).next, current);
         assert_eq!(step(current, &[Trigger::ReconcileFailed]).next, current);
         let done = step(current, &[Trigger::ReconcileCompleted]);
-        assert_eq!(done.next, Standing::Complete);
+        assert_eq!(done.next, IndexState::Complete);
         assert_eq!(done.actions, [Action::RaiseEpoch, Action::ClearDirty]);
     }
     for trigger in [
@@ -373,10 +377,10 @@ fn rows_reconciling() {
 
 #[test]
 fn rows_renames() {
-    check(Trigger::RenameApplied, &[Complete], Standing::Complete);
-    let why = Standing::Uncertain(Why::DirtyBacklog);
+    check(Trigger::RenameApplied, &[Complete], IndexState::Complete);
+    let why = IndexState::Uncertain(Why::DirtyBacklog);
     check(Trigger::RenameBacklog, &[Complete], why);
-    let why = Standing::Uncertain(Why::RenameUncertain);
+    let why = IndexState::Uncertain(Why::RenameUncertain);
     check(Trigger::RenameAmbiguous, &[Complete], why);
     ignored_but_in(Trigger::RenameApplied, &[Complete]);
     ignored_but_in(Trigger::RenameBacklog, &[Complete]);
@@ -386,7 +390,7 @@ fn rows_renames() {
 #[test]
 fn p1_the_most_severe_state_wins() {
     use Trigger::{Evicted, IntegrityFailure, MemoryExceeded, Mismatch, ModeOff, WatcherOverflow};
-    let next = |triggers: &[Trigger]| step(Standing::Complete, triggers).next.state();
+    let next = |triggers: &[Trigger]| step(IndexState::Complete, triggers).next.state();
     assert_eq!(next(&[ModeOff, IntegrityFailure]), Disabled);
     assert_eq!(next(&[IntegrityFailure, WatcherOverflow]), Corrupt);
     assert_eq!(next(&[WatcherOverflow, Mismatch]), Uncertain);
@@ -394,46 +398,46 @@ fn p1_the_most_severe_state_wins() {
     assert_eq!(next(&[Evicted, Trigger::DirtyApplied]), Absent);
     assert_eq!(next(&[Evicted, MemoryExceeded]), Disabled);
     // A trigger that does not count deletes nothing.
-    let actions = step(Standing::Complete, &[WatcherOverflow, Evicted]).actions;
+    let actions = step(IndexState::Complete, &[WatcherOverflow, Evicted]).actions;
     assert!(!actions.contains(&Action::Delete), "{actions:?}");
 }
 
 #[test]
 fn p2_classes_decide_between_equal_states() {
-    let next = |triggers: &[Trigger]| step(Standing::Complete, triggers).next;
+    let next = |triggers: &[Trigger]| step(IndexState::Complete, triggers).next;
     let both = [Trigger::MemoryExceeded, Trigger::PersistenceNotPermitted];
     assert_eq!(next(&both), disabled(No::PersistenceNotPermitted));
     let both = [Trigger::DirtyBacklog, Trigger::WatcherOverflow];
-    assert_eq!(next(&both), Standing::Uncertain(Why::WatcherOverflow));
+    assert_eq!(next(&both), IndexState::Uncertain(Why::WatcherOverflow));
     let both = [Trigger::IndexOpened, Trigger::MaintBudgetExceeded];
-    assert_eq!(next(&both), Standing::Uncertain(Why::MaintBudgetExceeded));
+    assert_eq!(next(&both), IndexState::Uncertain(Why::MaintBudgetExceeded));
     // The same class: the order of the table decides.
     let both = [Trigger::EligibilityChanged, Trigger::WatcherOverflow];
-    let step = step(Standing::Complete, &both);
-    assert_eq!(step.next, Standing::Uncertain(Why::WatcherOverflow));
+    let step = step(IndexState::Complete, &both);
+    assert_eq!(step.next, IndexState::Uncertain(Why::WatcherOverflow));
     assert_eq!(step.actions, [Action::MarkDirty, Action::ScheduleReconcile]);
 }
 
 #[test]
 fn p4_reasons_are_overwritten_by_higher_classes_only() {
-    let next = |why, trigger| step(Standing::Uncertain(why), &[trigger]).next;
+    let next = |why, trigger| step(IndexState::Uncertain(why), &[trigger]).next;
     let overflow = Trigger::WatcherOverflow;
     assert_eq!(
         next(Why::DirtyBacklog, overflow),
-        Standing::Uncertain(Why::WatcherOverflow)
+        IndexState::Uncertain(Why::WatcherOverflow)
     );
     assert_eq!(
         next(Why::OpenRequiresValidation, overflow),
-        Standing::Uncertain(Why::WatcherOverflow)
+        IndexState::Uncertain(Why::WatcherOverflow)
     );
     assert_eq!(
         next(Why::EligibilityChanged, overflow),
-        Standing::Uncertain(Why::EligibilityChanged)
+        IndexState::Uncertain(Why::EligibilityChanged)
     );
     let opened = next(Why::BuildBudgetExceeded, Trigger::IndexOpened);
-    assert_eq!(opened, Standing::Uncertain(Why::BuildBudgetExceeded));
+    assert_eq!(opened, IndexState::Uncertain(Why::BuildBudgetExceeded));
     // Whether or not the reason changes, everything has to be compared again.
-    let step = step(Standing::Uncertain(Why::EligibilityChanged), &[overflow]);
+    let step = step(IndexState::Uncertain(Why::EligibilityChanged), &[overflow]);
     assert!(step.actions.contains(&Action::ScheduleReconcile));
 }
 

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use super::DATABASE;
-use super::keep::{Build, Keep, Publishing, Terms};
+use super::storage_format::{Build, Publishing, StorageFormat, StoreSettings};
 use crate::format::error::FormatError;
 use crate::format::manifest::{KeyParts, Manifest};
 use crate::format::publish::publish_path;
 use crate::format::storage::Storage;
-use crate::index::builder::{BuildError, Built};
+use crate::index::builder::{BuildError, BuiltSegment};
 use crate::index::segment::Segment;
 use crate::index::snapshot::StorageMode;
 use crate::index::sqlite::{self, Access};
@@ -17,7 +17,7 @@ use crate::index::sqlite::{self, Access};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Database;
 
-impl Terms {
+impl StoreSettings {
     fn access(&self) -> Access {
         Access {
             privacy: self.privacy,
@@ -35,7 +35,7 @@ impl Terms {
     }
 }
 
-impl Keep for Database {
+impl StorageFormat for Database {
     fn mode(&self) -> StorageMode {
         StorageMode::Sqlite
     }
@@ -46,10 +46,10 @@ impl Keep for Database {
 
     fn publish(
         &self,
-        terms: &Terms,
+        terms: &StoreSettings,
         to: &Publishing<'_>,
         build: Build<'_>,
-    ) -> Result<(Built, Manifest, Segment), BuildError> {
+    ) -> Result<(BuiltSegment, Manifest, Segment), BuildError> {
         let mut bytes = Vec::new();
         let built = build(&mut bytes)?;
         bytes.shrink_to_fit();
@@ -64,13 +64,13 @@ impl Keep for Database {
         Ok((built, manifest, segment))
     }
 
-    fn manifest(&self, terms: &Terms, dir: &Path) -> Result<Manifest, FormatError> {
+    fn manifest(&self, terms: &StoreSettings, dir: &Path) -> Result<Manifest, FormatError> {
         sqlite::load_manifest(&dir.join(DATABASE), terms.unchecked())
     }
 
     fn open(
         &self,
-        terms: &Terms,
+        terms: &StoreSettings,
         dir: &Path,
         asked: &dyn Fn(&KeyParts) -> bool,
     ) -> Result<Option<(Manifest, Segment)>, FormatError> {
@@ -78,7 +78,12 @@ impl Keep for Database {
         Ok(Some(loaded).filter(|(manifest, _)| asked(&manifest.key)))
     }
 
-    fn check(&self, terms: &Terms, dir: &Path, deep: bool) -> Result<Manifest, FormatError> {
+    fn check(
+        &self,
+        terms: &StoreSettings,
+        dir: &Path,
+        deep: bool,
+    ) -> Result<Manifest, FormatError> {
         match deep {
             true => sqlite::verify(&dir.join(DATABASE), terms.unchecked()),
             false => self.manifest(terms, dir),

@@ -14,12 +14,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::keep::Terms;
-use super::{DATABASE, FORMS, Listed, Store, UNFINISHED, empty, is_hash, is_there, size_of_dir};
+use super::storage_format::StoreSettings;
+use super::{
+    DATABASE, FORMS, Store, StoredIndex, UNFINISHED, empty, is_hash, is_there, size_of_dir,
+};
 use crate::format::disk::Disk;
 use crate::format::error::{FormatError, FormatErrorKind};
 use crate::format::lock::{DirLock, LockFile};
-use crate::index::builder::{BuildError, Built};
+use crate::index::builder::{BuildError, BuiltSegment};
 use crate::index::key::root_of;
 
 /// Size and count limits of a store (`FR-LSI-IDX-RM-01`).
@@ -66,13 +68,13 @@ pub struct Eviction {
     /// The evicted indexes, in the order of eviction.
     pub evicted: Vec<Evicted>,
     /// The indexes that were due for eviction and are still there.
-    pub spared: Vec<Spared>,
+    pub spared: Vec<NotEvicted>,
     /// Whether the store still exceeds its limits.
     pub over_limits: bool,
     /// The indexes that were purged because they were built under fewer deny patterns.
     pub purged: Vec<Evicted>,
     /// The indexes that were due to be purged and are still there.
-    pub unpurged: Vec<Spared>,
+    pub unpurged: Vec<NotEvicted>,
 }
 
 /// An index that was removed.
@@ -90,7 +92,7 @@ pub struct Evicted {
 
 /// An index that was due for removal and is still there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spared {
+pub struct NotEvicted {
     /// The directory of the index.
     pub dir: PathBuf,
     /// The root of the indexed tree, if known.
@@ -118,7 +120,7 @@ impl Store {
         kept.retain(|one| has_index(&one.dir));
         let mut indexes = kept.len() as u64;
         kept.sort_by(|a, b| {
-            let rank = |one: &Listed| (one.accessed_ms, Reverse(one.bytes));
+            let rank = |one: &StoredIndex| (one.accessed_ms, Reverse(one.bytes));
             rank(a).cmp(&rank(b)).then_with(|| a.dir.cmp(&b.dir))
         });
         let mut done = Eviction::default();
@@ -134,7 +136,7 @@ impl Store {
             if !gone {
                 let problem = removed.err().filter(|error| !error.is_locked());
                 let problem = problem.map(|error| error.to_string());
-                done.spared.push(Spared { dir, root, problem });
+                done.spared.push(NotEvicted { dir, root, problem });
                 continue;
             }
             // Files that could not be removed still take space.
@@ -156,7 +158,7 @@ impl Store {
     }
 
     /// Removes an index, unless it is in use or was used since `seen` was read.
-    fn evict(&self, seen: &Listed) -> Result<(), FormatError> {
+    fn evict(&self, seen: &StoredIndex) -> Result<(), FormatError> {
         let disk = &*self.terms.disk;
         let _readers = lock_now(disk, &seen.dir, LockFile::Readers)?;
         let writers = lock_now(disk, &seen.dir, LockFile::Writers)?;
@@ -225,10 +227,10 @@ pub(super) struct Bounded<'a> {
 impl Bounded<'_> {
     /// Runs a build, and stops it when its output exceeds the limit.
     pub(super) fn run(
-        terms: &Terms,
+        terms: &StoreSettings,
         out: &mut dyn io::Write,
-        build: impl FnOnce(&mut dyn io::Write) -> Result<Built, BuildError>,
-    ) -> Result<Built, BuildError> {
+        build: impl FnOnce(&mut dyn io::Write) -> Result<BuiltSegment, BuildError>,
+    ) -> Result<BuiltSegment, BuildError> {
         let limit = terms.limits.bytes.min(terms.limits.one);
         let mut bounded = Bounded {
             out,

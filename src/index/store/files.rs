@@ -4,13 +4,13 @@
 
 use std::path::Path;
 
-use super::keep::{Build, Keep, Publishing, Terms};
+use super::storage_format::{Build, Publishing, StorageFormat, StoreSettings};
 use super::{MANIFEST, UNFINISHED};
 use crate::format::error::FormatError;
 use crate::format::manifest::{KeyParts, MAX_MANIFEST_BYTES, Manifest};
 use crate::format::publish::publish;
 use crate::format::storage::{Privacy, Storage};
-use crate::index::builder::{BuildError, Built};
+use crate::index::builder::{BuildError, BuiltSegment};
 use crate::index::segment::Segment;
 use crate::index::snapshot::StorageMode;
 
@@ -18,7 +18,7 @@ use crate::index::snapshot::StorageMode;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Files;
 
-impl Keep for Files {
+impl StorageFormat for Files {
     fn mode(&self) -> StorageMode {
         StorageMode::Mmap
     }
@@ -29,10 +29,10 @@ impl Keep for Files {
 
     fn publish(
         &self,
-        terms: &Terms,
+        terms: &StoreSettings,
         to: &Publishing<'_>,
         build: Build<'_>,
-    ) -> Result<(Built, Manifest, Segment), BuildError> {
+    ) -> Result<(BuiltSegment, Manifest, Segment), BuildError> {
         let dir = to.lock.dir();
         // A new name: readers may still be about to open the previous segment.
         let name = free_name(dir, to.sequence);
@@ -61,11 +61,11 @@ impl Keep for Files {
         Ok((built, manifest, segment))
     }
 
-    fn manifest(&self, terms: &Terms, dir: &Path) -> Result<Manifest, FormatError> {
+    fn manifest(&self, terms: &StoreSettings, dir: &Path) -> Result<Manifest, FormatError> {
         read_manifest(terms, &dir.join(MANIFEST))
     }
 
-    fn unfinished(&self, terms: &Terms, dir: &Path, key: &KeyParts) -> Option<Segment> {
+    fn unfinished(&self, terms: &StoreSettings, dir: &Path, key: &KeyParts) -> Option<Segment> {
         let manifest = read_manifest(terms, &dir.join(UNFINISHED)).ok()?;
         let segment = open_segment(terms, dir, &manifest).ok()?;
         // The next build copies from the whole segment, so it must be sound.
@@ -75,7 +75,7 @@ impl Keep for Files {
 
     fn open(
         &self,
-        terms: &Terms,
+        terms: &StoreSettings,
         dir: &Path,
         asked: &dyn Fn(&KeyParts) -> bool,
     ) -> Result<Option<(Manifest, Segment)>, FormatError> {
@@ -86,7 +86,12 @@ impl Keep for Files {
         self.with_segment(terms, dir, manifest).map(Some)
     }
 
-    fn check(&self, terms: &Terms, dir: &Path, deep: bool) -> Result<Manifest, FormatError> {
+    fn check(
+        &self,
+        terms: &StoreSettings,
+        dir: &Path,
+        deep: bool,
+    ) -> Result<Manifest, FormatError> {
         let manifest = self.manifest(terms, dir)?;
         let (manifest, segment) = self.with_segment(terms, dir, manifest)?;
         if deep {
@@ -107,7 +112,7 @@ impl Files {
     /// manifest means that the index is damaged. Each further round means another publication.
     fn with_segment(
         &self,
-        terms: &Terms,
+        terms: &StoreSettings,
         dir: &Path,
         mut manifest: Manifest,
     ) -> Result<(Manifest, Segment), FormatError> {
@@ -138,18 +143,22 @@ fn placed(error: BuildError, path: &Path) -> BuildError {
 }
 
 /// Returns the key of the unfinished build in a directory, if there is one.
-pub(super) fn unfinished_key(terms: &Terms, dir: &Path) -> Option<KeyParts> {
+pub(super) fn unfinished_key(terms: &StoreSettings, dir: &Path) -> Option<KeyParts> {
     let manifest = read_manifest(terms, &dir.join(UNFINISHED)).ok()?;
     Some(manifest.key)
 }
 
-fn read_manifest(terms: &Terms, path: &Path) -> Result<Manifest, FormatError> {
+fn read_manifest(terms: &StoreSettings, path: &Path) -> Result<Manifest, FormatError> {
     let storage = Storage::read_on(&*terms.disk, path, MAX_MANIFEST_BYTES, terms.privacy)?;
     Manifest::decode(storage).map_err(|error| error.in_file(path))
 }
 
 /// Opens the segment that a manifest names.
-fn open_segment(terms: &Terms, dir: &Path, manifest: &Manifest) -> Result<Segment, FormatError> {
+fn open_segment(
+    terms: &StoreSettings,
+    dir: &Path,
+    manifest: &Manifest,
+) -> Result<Segment, FormatError> {
     let [segment] = &manifest.segments[..] else {
         return Err(FormatError::inconsistent(
             "the manifest",

@@ -7,13 +7,13 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use super::keep::Keep;
+use super::storage_format::StorageFormat;
 use super::{DATABASE, FORMS, Store, is_there, refused};
 use crate::format::error::{FormatError, FormatErrorKind};
 use crate::format::lock::{DirLock, LockFile, go_on_after};
 use crate::format::manifest::{KeyParts, Manifest};
-use crate::index::beneath::metadata_following;
 use crate::index::inputs::Inputs;
+use crate::index::root_dir::metadata_following;
 use crate::index::segment::Segment;
 use crate::index::snapshot::Snapshot;
 use crate::index::stamp::Stamp;
@@ -167,7 +167,7 @@ impl Store {
 
     /// Returns the storage mode of the index in a directory. With several indexes or without any,
     /// it is the mode of the store.
-    fn form_of(&self, dir: &Path) -> Result<&'static dyn Keep, FormatError> {
+    fn form_of(&self, dir: &Path) -> Result<&'static dyn StorageFormat, FormatError> {
         if is_there(self.form, dir) {
             return Ok(self.form);
         }
@@ -185,7 +185,11 @@ impl Store {
     }
 }
 
-pub(super) fn snapshot_of(form: &dyn Keep, manifest: Manifest, segment: Segment) -> Snapshot {
+pub(super) fn snapshot_of(
+    form: &dyn StorageFormat,
+    manifest: Manifest,
+    segment: Segment,
+) -> Snapshot {
     Snapshot::new(
         manifest.key,
         form.mode(),

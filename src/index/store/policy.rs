@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::evict::lock_now;
-use super::{Evicted, Eviction, Spared, Store, empty, files};
+use super::{Evicted, Eviction, NotEvicted, Store, empty, files};
 use crate::format::error::FormatError;
 use crate::format::lock::LockFile;
 use crate::format::manifest::KeyParts;
@@ -17,7 +17,7 @@ use crate::index::deny::DEFAULT_DENIES;
 use crate::index::key::root_of;
 
 /// An index of the same tree that was built under other deny patterns.
-struct Other {
+struct OtherPolicyIndex {
     dir: PathBuf,
     key: KeyParts,
     bytes: u64,
@@ -55,14 +55,14 @@ impl Store {
                 Err(error) if error.is_not_found() => {}
                 Err(error) => {
                     let problem = (!error.is_locked()).then(|| error.to_string());
-                    done.unpurged.push(Spared { dir, root, problem });
+                    done.unpurged.push(NotEvicted { dir, root, problem });
                 }
             }
         }
         done
     }
 
-    fn purge(&self, other: &Other) -> Result<(), FormatError> {
+    fn purge(&self, other: &OtherPolicyIndex) -> Result<(), FormatError> {
         let disk = &*self.terms.disk;
         let _readers = lock_now(disk, &other.dir, LockFile::Readers)?;
         let writers = lock_now(disk, &other.dir, LockFile::Writers)?;
@@ -70,7 +70,7 @@ impl Store {
     }
 
     /// Finds the indexes of the tree of `key` with other deny patterns.
-    fn others(&self, key: &KeyParts) -> Vec<Other> {
+    fn others(&self, key: &KeyParts) -> Vec<OtherPolicyIndex> {
         let store = self.waiting(Duration::ZERO);
         let listed = store.list_with_unfinished().unwrap_or_default();
         let others = listed.into_iter().filter_map(|listed| {
@@ -79,7 +79,7 @@ impl Store {
                 Err(_) => files::unfinished_key(&store.terms, &listed.dir)?,
             };
             let is_other = found.root == key.root && own_patterns(&found).ne(own_patterns(key));
-            is_other.then_some(Other {
+            is_other.then_some(OtherPolicyIndex {
                 dir: listed.dir,
                 key: found,
                 bytes: listed.bytes,

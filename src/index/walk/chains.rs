@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::format::manifest::{IgnoreRules, RuleSets};
-use crate::index::rules::{ControlFiles, Rules, Unread, Verdict};
+use crate::index::rules::{ControlFiles, Rules, RulesReadError, Verdict};
 
 use super::order::bytes;
 
@@ -37,7 +37,7 @@ impl Chains {
         dir: &Path,
         which: IgnoreRules,
         global_excludes: Option<&Path>,
-        unread: &mut Vec<Unread>,
+        unread: &mut Vec<RulesReadError>,
     ) -> Chains {
         let mut chain = |which: IgnoreRules, global_excludes| {
             let mut found = Vec::new();
@@ -67,7 +67,7 @@ impl Chains {
         &self,
         dir: &Path,
         found: ControlFiles,
-        unread: &mut Vec<Unread>,
+        unread: &mut Vec<RulesReadError>,
     ) -> Chains {
         let mut chains = self.chains.clone();
         for chain in chains.iter_mut().flatten() {
@@ -122,7 +122,7 @@ impl Chains {
 }
 
 /// Adds the items that `unread` lacks, since two sets of rules read the same files.
-fn add_news(unread: &mut Vec<Unread>, found: Vec<Unread>) {
+fn add_news(unread: &mut Vec<RulesReadError>, found: Vec<RulesReadError>) {
     for one in found {
         if !unread.contains(&one) {
             unread.push(one);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{EntryPaths, Member, Walk};
-use crate::index::beneath::{EntryKind, RootDir};
+use crate::index::root_dir::{EntryKind, RootDir};
 
 impl Walk {
     /// Resolves a link. Returns `Ok(None)` if the target is denied, or is neither a file nor a

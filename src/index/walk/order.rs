@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::{DirNode, Entry, FoundFile, Member, Place, RuleSets};
 use crate::format::sort_key::component_key;
-use crate::index::beneath::RootDir;
+use crate::index::root_dir::RootDir;
 
 /// Sorts entries into emission order. `twins` is true if the entries come from several directories
 /// with equal ordering keys.
@@ -25,14 +25,14 @@ pub(super) fn in_order(mut keyed: Vec<Keyed>, twins: bool) -> Vec<Entry> {
                 bytes(&a.name).cmp(bytes(&b.name))
             }
         });
-        by_name.then_with(|| a.what.told().cmp(&b.what.told()))
+        by_name.then_with(|| a.what.error().cmp(&b.what.error()))
     });
     let mut entries: Vec<Entry> = Vec::with_capacity(keyed.len());
     // The last directory, if no file followed it.
     let mut open_dir: Option<Keyed> = None;
     for mut item in keyed {
-        match std::mem::replace(&mut item.what, What::Taken) {
-            What::File(dir, target, sets) => {
+        match std::mem::replace(&mut item.what, WalkItem::Taken) {
+            WalkItem::File(dir, target, sets) => {
                 open_dir = None;
                 let found = FoundFile {
                     dir,
@@ -41,8 +41,8 @@ pub(super) fn in_order(mut keyed: Vec<Keyed>, twins: bool) -> Vec<Entry> {
                 };
                 entries.push(Entry::File(found, sets));
             }
-            What::Error(path, message) => entries.push(Entry::Error(path, message)),
-            What::Dir(member) => {
+            WalkItem::Error(path, message) => entries.push(Entry::Error(path, message)),
+            WalkItem::Dir(member) => {
                 if let Some(open) = &open_dir
                     && open.cmp_key(&item).is_eq()
                     && let Some(Entry::Dir(node)) = entries.last_mut()
@@ -55,7 +55,7 @@ pub(super) fn in_order(mut keyed: Vec<Keyed>, twins: bool) -> Vec<Entry> {
                     members: vec![member],
                 }));
             }
-            What::Taken => {}
+            WalkItem::Taken => {}
         }
     }
     entries
@@ -68,10 +68,10 @@ pub(super) struct Keyed {
     pub(super) is_dir: bool,
     pub(super) name: OsString,
     pub(super) logical_dir: Arc<Place>,
-    pub(super) what: What,
+    pub(super) what: WalkItem,
 }
 
-pub(super) enum What {
+pub(super) enum WalkItem {
     File(Arc<Place>, Option<Arc<(Arc<RootDir>, PathBuf)>>, RuleSets),
     Dir(Member),
     Error(PathBuf, String),
@@ -79,12 +79,12 @@ pub(super) enum What {
     Taken,
 }
 
-impl What {
+impl WalkItem {
     /// Returns the path and the message of an error.
-    fn told(&self) -> Option<(&Path, &str)> {
+    fn error(&self) -> Option<(&Path, &str)> {
         match self {
-            What::Error(path, message) => Some((path, message)),
-            What::File(..) | What::Dir(_) | What::Taken => None,
+            WalkItem::Error(path, message) => Some((path, message)),
+            WalkItem::File(..) | WalkItem::Dir(_) | WalkItem::Taken => None,
         }
     }
 }
@@ -97,7 +97,7 @@ impl Keyed {
             is_dir: false,
             name: OsString::new(),
             logical_dir: dir.clone(),
-            what: What::Error(path.to_path_buf(), message),
+            what: WalkItem::Error(path.to_path_buf(), message),
         }
     }
 

@@ -61,7 +61,7 @@ impl Barrier {
     }
 
     /// Records that the event of cookie `n` arrived.
-    pub fn heard(&self, n: u64) {
+    pub fn cookie_arrived(&self, n: u64) {
         let mut state = lock(&self.state);
         state.heard = state.heard.max(n);
         drop(state);
@@ -74,7 +74,7 @@ impl Barrier {
         self.changed.notify_all();
     }
 
-    /// Returns once all changes before the call were reported to the [`Ear`](super::Ear) of
+    /// Returns once all changes before the call were reported to the [`FsEventHandler`](super::FsEventHandler) of
     /// `watcher`, which passes the numbers of cookies to [`heard`](Barrier::heard).
     ///
     /// Waits at most `budget` for the cookie, and before that at most `budget` for another caller's
@@ -185,7 +185,7 @@ mod tests {
         assert!(matches!(late, Err(BarrierError::Late)), "{late:?}");
         assert_eq!(touched.recv().unwrap(), 1);
         // Cookie 1 arrives now. It proves nothing to callers that came after its touch.
-        barrier.heard(1);
+        barrier.cookie_arrived(1);
         answer.send(Ok(())).unwrap();
         let late = barrier.pass(&watcher, Duration::ZERO);
         assert!(matches!(late, Err(BarrierError::Late)), "{late:?}");
@@ -195,7 +195,7 @@ mod tests {
             let caller = scope.spawn(|| barrier.pass(&watcher, LONG));
             assert_eq!(touched.recv().unwrap(), 3);
             answer.send(Ok(())).unwrap();
-            barrier.heard(4);
+            barrier.cookie_arrived(4);
             caller.join().unwrap().unwrap();
         });
     }
@@ -220,7 +220,7 @@ mod tests {
                 std::thread::yield_now();
             }
             answer.send(Ok(())).unwrap();
-            barrier.heard(1);
+            barrier.cookie_arrived(1);
             first.join().unwrap().unwrap();
             // The callers that came in time share one touch; each late caller needs at most one
             // more.
@@ -230,7 +230,7 @@ mod tests {
                     assert_eq!(n, last + 1, "one after the other");
                     last = n;
                     answer.send(Ok(())).unwrap();
-                    barrier.heard(n);
+                    barrier.cookie_arrived(n);
                 }
             }
             for other in others {
@@ -253,7 +253,7 @@ mod tests {
             assert!(matches!(error, BarrierError::Touch(_)), "{error:?}");
             assert_eq!(touched.recv().unwrap(), 2, "no number is used twice");
             answer.send(Ok(())).unwrap();
-            barrier.heard(2);
+            barrier.cookie_arrived(2);
             second.join().unwrap().unwrap();
         });
     }
@@ -318,7 +318,7 @@ mod tests {
                             heard[(from % 8) as usize].fetch_add(1, Ordering::SeqCst);
                         }
                         None if message == 0 => break,
-                        None => barrier.heard(message),
+                        None => barrier.cookie_arrived(message),
                     }
                 }
             });

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 
 use super::lock;
 use crate::format::error::FormatError;
-use crate::format::own_dir::{OwnDir, Purpose};
+use crate::format::lock_dir::{LockDir, Purpose};
 
 /// The naming scheme of cookie directories.
 const COOKIES: Purpose = Purpose {
@@ -21,7 +21,7 @@ const COOKIES: Purpose = Purpose {
 /// A directory with one cookie file, used by one watcher only. Removed on drop.
 #[derive(Debug)]
 pub(super) struct CookieDir {
-    own: OwnDir,
+    own: LockDir,
     #[cfg(unix)]
     opened: fs::File,
     /// The name of the file; `None` before it exists.
@@ -61,7 +61,7 @@ pub(super) fn number(name: &Path) -> Option<u64> {
 impl CookieDir {
     /// Creates a directory in `parent`, and removes unused ones there.
     pub(super) fn make(parent: &Path) -> Result<CookieDir, FormatError> {
-        let own = OwnDir::make(parent, COOKIES)?;
+        let own = LockDir::make(parent, COOKIES)?;
         Ok(CookieDir {
             #[cfg(unix)]
             opened: fs::File::open(own.path())

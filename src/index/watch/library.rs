@@ -12,28 +12,28 @@ use super::listener::{Listener, Shared};
 use super::source::Source;
 
 /// The crate's recommended watcher for the current system.
-pub(super) struct ByNotify {
+pub(super) struct NotifyWatcher {
     /// `None` during the drop.
     inner: Option<RecommendedWatcher>,
     shared: Arc<Shared>,
 }
 
-impl ByNotify {
-    pub(super) fn start(listener: Listener) -> notify::Result<ByNotify> {
+impl NotifyWatcher {
+    pub(super) fn start(listener: Listener) -> notify::Result<NotifyWatcher> {
         let shared = Arc::clone(&listener.shared);
         // Only events about changes: one search by another program opens every file of the tree.
         let config = Config::default()
             .with_event_kinds(EventKindMask::CORE)
             .with_follow_symlinks(false);
         let inner = RecommendedWatcher::new(listener, config)?;
-        Ok(ByNotify {
+        Ok(NotifyWatcher {
             inner: Some(inner),
             shared,
         })
     }
 }
 
-impl Source for ByNotify {
+impl Source for NotifyWatcher {
     fn watch(&mut self, path: &Path) -> notify::Result<()> {
         let by_itself =
             WatchPathConfig::new(RecursiveMode::NonRecursive).with_dereference_symlinks(false);
@@ -56,7 +56,7 @@ impl Source for ByNotify {
     }
 }
 
-impl Drop for ByNotify {
+impl Drop for NotifyWatcher {
     fn drop(&mut self) {
         let inner = self.inner.take();
         if self.shared.has_ended.load(Ordering::Acquire) {

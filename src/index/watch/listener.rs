@@ -1,4 +1,4 @@
-//! Translates the watching library's events to [`Heard`].
+//! Translates the watching library's events to [`FsEvent`].
 //!
 //! Runs on the library's thread. An event that is not understood is reported as a larger change,
 //! never as a smaller one.
@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use notify::event::{EventKind, ModifyKind, RenameMode};
 use notify::{Event, EventHandler};
 
-use super::known::Known;
-use super::{Ear, Heard, cookie, lock};
+use super::watched_dirs::WatchedDirs;
+use super::{FsEvent, FsEventHandler, cookie, lock};
 
 /// The number of errors in a row, without an event between them, after which the watcher is down.
 const MAX_FAILURES: u32 = 8;
@@ -20,7 +20,7 @@ const MAX_FAILURES: u32 = 8;
 /// The state that the watcher shares with its thread.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    pub(super) known: Mutex<Known>,
+    pub(super) known: Mutex<WatchedDirs>,
     /// No more events will be reported.
     pub(super) is_down: AtomicBool,
     /// The library's thread has ended.
@@ -35,7 +35,7 @@ pub(super) struct Listener {
     pub(super) root: PathBuf,
     pub(super) cookies: PathBuf,
     pub(super) shared: Arc<Shared>,
-    pub(super) ear: Arc<dyn Ear>,
+    pub(super) handler: Arc<dyn FsEventHandler>,
     pub(super) failures: u32,
 }
 
@@ -54,7 +54,7 @@ impl EventHandler for Listener {
                 if self.failures >= MAX_FAILURES {
                     self.down(format!("watching fails repeatedly: {error}"));
                 } else {
-                    self.tell(Heard::Overflow);
+                    self.deliver(FsEvent::Overflow);
                 }
             }
         }
@@ -83,13 +83,13 @@ impl Listener {
         self.shared.is_down.store(true, Ordering::Release);
         if self.shared.is_open.load(Ordering::Acquire) {
             // After a second panic, there is no handler left to inform.
-            let _panicked = self.attempt(Heard::Down(why));
+            let _panicked = self.attempt(FsEvent::Down(why));
         }
     }
 
     /// Passes an event to the handler. If the handler panics, it has not recorded the event, so
     /// later events prove nothing and the watcher goes down.
-    fn tell(&self, heard: Heard) {
+    fn deliver(&self, heard: FsEvent) {
         // Also drops the remaining parts of an event.
         if self.shared.is_down.load(Ordering::Acquire) {
             return;
@@ -101,10 +101,10 @@ impl Listener {
 
     /// Catches a panic of the handler. It could happen while this is dropped because of another
     /// panic, which would abort the process.
-    fn attempt(&self, heard: Heard) -> std::thread::Result<()> {
+    fn attempt(&self, heard: FsEvent) -> std::thread::Result<()> {
         // Unwind safe: handlers protect their state by locks, and are told next that the watcher is
         // down.
-        catch_unwind(AssertUnwindSafe(|| self.ear.hear(heard)))
+        catch_unwind(AssertUnwindSafe(|| self.handler.handle(heard)))
     }
 
     fn place(&self, path: &Path) -> Place {
@@ -120,7 +120,7 @@ impl Listener {
     fn take(&self, event: Event) {
         // First, because an overflow has no paths.
         if event.need_rescan() {
-            self.tell(Heard::Overflow);
+            self.deliver(FsEvent::Overflow);
             return;
         }
         match event.kind {
@@ -132,7 +132,7 @@ impl Listener {
             _ => {}
         }
         if event.paths.is_empty() {
-            self.tell(Heard::Overflow);
+            self.deliver(FsEvent::Overflow);
         }
         // The library numbers a name that left a directory, to match it with the name that
         // appeared. It reports the move of a watched directory the same way, but without a number.
@@ -144,10 +144,10 @@ impl Listener {
                 Place::Elsewhere
                     if matches!(event.kind, EventKind::Modify(ModifyKind::Name(_))) =>
                 {
-                    self.tell(Heard::Moved);
+                    self.deliver(FsEvent::Moved);
                 }
                 // The path is not a watched one, so it may stand for any of them.
-                Place::Elsewhere => self.tell(Heard::Subtree(PathBuf::new())),
+                Place::Elsewhere => self.deliver(FsEvent::Subtree(PathBuf::new())),
             }
         }
     }
@@ -156,7 +156,7 @@ impl Listener {
         let is_root = path.as_os_str().is_empty();
         match kind {
             EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Any) => {
-                self.tell(Heard::File(path));
+                self.deliver(FsEvent::File(path));
                 return;
             }
             EventKind::Remove(_) if is_root => {
@@ -177,7 +177,7 @@ impl Listener {
             }
             _ => {}
         }
-        self.tell(Heard::Subtree(path));
+        self.deliver(FsEvent::Subtree(path));
     }
 
     fn take_of_cookies(&self, kind: EventKind, name: &Path) {
@@ -191,7 +191,7 @@ impl Listener {
                 RenameMode::To | RenameMode::Any | RenameMode::Both,
             )) => {
                 if let Some(n) = cookie::number(name) {
-                    self.tell(Heard::Cookie(n));
+                    self.deliver(FsEvent::Cookie(n));
                 }
             }
             _ => {}
@@ -206,10 +206,10 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Notes(Mutex<Vec<Heard>>);
+    struct Notes(Mutex<Vec<FsEvent>>);
 
-    impl Ear for Notes {
-        fn hear(&self, heard: Heard) {
+    impl FsEventHandler for Notes {
+        fn handle(&self, heard: FsEvent) {
             lock(&self.0).push(heard);
         }
     }
@@ -222,7 +222,7 @@ mod tests {
             root: "/root".into(),
             cookies: "/cookies".into(),
             shared,
-            ear: notes.clone(),
+            handler: notes.clone(),
             failures: 0,
         };
         (listener, notes)
@@ -234,7 +234,7 @@ mod tests {
     const META: EventKind = EventKind::Modify(ModifyKind::Metadata(MetadataKind::Any));
 
     #[track_caller]
-    fn check(event: notify::Result<Event>, expected: &[Heard]) {
+    fn check(event: notify::Result<Event>, expected: &[FsEvent]) {
         let (mut listener, notes) = listener();
         listener.handle_event(event);
         let heard = std::mem::take(&mut *lock(&notes.0));
@@ -245,12 +245,12 @@ mod tests {
         Ok(Event::new(kind).add_path(path.into()))
     }
 
-    fn file(path: &str) -> Heard {
-        Heard::File(path.into())
+    fn file(path: &str) -> FsEvent {
+        FsEvent::File(path.into())
     }
 
-    fn subtree(path: &str) -> Heard {
-        Heard::Subtree(path.into())
+    fn subtree(path: &str) -> FsEvent {
+        FsEvent::Subtree(path.into())
     }
 
     #[test]
@@ -276,7 +276,7 @@ mod tests {
         }
         check(at(META, "/root"), &[subtree("")]);
         check(at(EventKind::Any, "/elsewhere/a"), &[subtree("")]);
-        check(at(FROM, "/elsewhere/a"), &[Heard::Moved]);
+        check(at(FROM, "/elsewhere/a"), &[FsEvent::Moved]);
         let both = Event::new(EventKind::Any)
             .add_path("/root/a".into())
             .add_path("/root/b".into());
@@ -293,13 +293,13 @@ mod tests {
     #[test]
     fn lost_events_are_heard_of_whatever_else_the_event_says() {
         let lost = Event::new(EventKind::Other).set_flag(Flag::Rescan);
-        check(Ok(lost), &[Heard::Overflow]);
+        check(Ok(lost), &[FsEvent::Overflow]);
         let lost = Event::new(EventKind::Access(AccessKind::Any))
             .add_path("/root/a".into())
             .set_flag(Flag::Rescan);
-        check(Ok(lost), &[Heard::Overflow]);
-        check(Ok(Event::new(EventKind::Other)), &[Heard::Overflow]);
-        check(Err(notify::Error::generic("x")), &[Heard::Overflow]);
+        check(Ok(lost), &[FsEvent::Overflow]);
+        check(Ok(Event::new(EventKind::Other)), &[FsEvent::Overflow]);
+        check(Err(notify::Error::generic("x")), &[FsEvent::Overflow]);
     }
 
     #[test]
@@ -310,7 +310,7 @@ mod tests {
             listener.handle_event(at(DATA, "/root/a"));
             drop(listener);
             let heard = lock(&notes.0);
-            assert!(matches!(heard[..], [Heard::Down(_)]), "{heard:?}");
+            assert!(matches!(heard[..], [FsEvent::Down(_)]), "{heard:?}");
         }
     }
 
@@ -318,7 +318,7 @@ mod tests {
     fn a_thread_that_ends_is_news_unless_it_was_asked_to() {
         let (listener, notes) = listener();
         drop(listener);
-        assert!(matches!(lock(&notes.0)[..], [Heard::Down(_)]));
+        assert!(matches!(lock(&notes.0)[..], [FsEvent::Down(_)]));
         let (listener, notes) = self::listener();
         listener.shared.is_open.store(false, Ordering::Release);
         drop(listener);
@@ -328,13 +328,13 @@ mod tests {
     /// Panics on a file event, and optionally on the final event.
     struct Panics {
         at_the_end: bool,
-        heard: Mutex<Vec<Heard>>,
+        heard: Mutex<Vec<FsEvent>>,
     }
 
-    impl Ear for Panics {
-        fn hear(&self, heard: Heard) {
-            let is_end = matches!(heard, Heard::Down(_));
-            let is_file = matches!(heard, Heard::File(_));
+    impl FsEventHandler for Panics {
+        fn handle(&self, heard: FsEvent) {
+            let is_end = matches!(heard, FsEvent::Down(_));
+            let is_file = matches!(heard, FsEvent::File(_));
             lock(&self.heard).push(heard);
             let panics = is_file || is_end && self.at_the_end;
             assert!(!panics, "on purpose");
@@ -344,12 +344,12 @@ mod tests {
     #[test]
     fn an_ear_that_panics_ends_it() {
         for at_the_end in [false, true] {
-            let ear = Arc::new(Panics {
+            let handler = Arc::new(Panics {
                 at_the_end,
                 heard: Mutex::default(),
             });
             let (mut listener, _) = listener();
-            listener.ear = ear.clone();
+            listener.handler = handler.clone();
             let two = Event::new(DATA)
                 .add_path("/root/a".into())
                 .add_path("/root/b".into());
@@ -357,8 +357,8 @@ mod tests {
             listener.handle_event(at(TO, "/cookies/7.0"));
             assert!(listener.shared.is_down.load(Ordering::Acquire));
             drop(listener);
-            let heard = lock(&ear.heard);
-            assert!(matches!(heard[..], [Heard::File(_), Heard::Down(_)]));
+            let heard = lock(&handler.heard);
+            assert!(matches!(heard[..], [FsEvent::File(_), FsEvent::Down(_)]));
         }
     }
 
@@ -374,23 +374,25 @@ mod tests {
         assert!(
             !lock(&notes.0)
                 .iter()
-                .any(|heard| matches!(heard, Heard::Down(_)))
+                .any(|heard| matches!(heard, FsEvent::Down(_)))
         );
         for _ in 0..2 * MAX_FAILURES {
             listener.handle_event(Err(notify::Error::generic("x")));
         }
         let heard = lock(&notes.0);
-        let downs = heard.iter().filter(|heard| matches!(heard, Heard::Down(_)));
+        let downs = heard
+            .iter()
+            .filter(|heard| matches!(heard, FsEvent::Down(_)));
         assert_eq!(downs.count(), 1);
-        assert!(matches!(heard.last(), Some(Heard::Down(_))));
+        assert!(matches!(heard.last(), Some(FsEvent::Down(_))));
     }
 
     #[test]
     fn cookies_arrive_with_their_numbers() {
-        check(at(TO, "/cookies/7.0"), &[Heard::Cookie(7)]);
+        check(at(TO, "/cookies/7.0"), &[FsEvent::Cookie(7)]);
         check(
             at(EventKind::Create(CreateKind::File), "/cookies/7.1"),
-            &[Heard::Cookie(7)],
+            &[FsEvent::Cookie(7)],
         );
         for (kind, path) in [
             (FROM, "/cookies/7.0"),
@@ -404,7 +406,7 @@ mod tests {
         for kind in [FROM, EventKind::Remove(RemoveKind::Folder)] {
             let (mut listener, notes) = listener();
             listener.handle_event(at(kind, "/cookies"));
-            assert!(matches!(lock(&notes.0)[..], [Heard::Down(_)]));
+            assert!(matches!(lock(&notes.0)[..], [FsEvent::Down(_)]));
         }
     }
 }

@@ -219,11 +219,11 @@ mod linux {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) use elsewhere::Mounts;
+pub(super) use portable::Mounts;
 
 /// Mounts are not tracked on these systems, where cookies prove nothing either.
 #[cfg(not(target_os = "linux"))]
-mod elsewhere {
+mod portable {
     use std::io;
     use std::path::{Path, PathBuf};
 

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex};
 use notify::ErrorKind;
 
 use super::cookie::CookieDir;
-use super::known::{Identity, Needed, is_gone};
 use super::limits::{self, INSTANCES, WATCHES};
 use super::listener::{Listener, Shared};
 use super::mounts::Mounts;
 use super::source::{self, Source};
-use super::{Ear, WatchError, Watcher, WatcherFactory, lock};
+use super::watched_dirs::{Identity, WatchStep, is_gone};
+use super::{FsEventHandler, WatchError, Watcher, WatcherFactory, lock};
 
 /// Creates watchers of the operating system: inotify on Linux, FSEvents on macOS,
 /// `ReadDirectoryChangesW` on Windows.
@@ -27,12 +27,12 @@ impl WatcherFactory for NativeWatchers {
         &self,
         root: &Path,
         cookie_dir: &Path,
-        ear: Arc<dyn Ear>,
+        handler: Arc<dyn FsEventHandler>,
     ) -> Result<Arc<dyn Watcher>, WatchError> {
         Ok(Arc::new(NativeWatcher::start(
             root,
             cookie_dir,
-            ear,
+            handler,
             source::start,
         )?))
     }
@@ -54,7 +54,7 @@ impl NativeWatcher {
     pub(super) fn start(
         root: &Path,
         cookie_dir: &Path,
-        ear: Arc<dyn Ear>,
+        handler: Arc<dyn FsEventHandler>,
         source: fn(Listener) -> notify::Result<Box<dyn Source>>,
     ) -> Result<Self, WatchError> {
         let root = std::fs::canonicalize(root).map_err(|error| failed(&error))?;
@@ -81,7 +81,7 @@ impl NativeWatcher {
             root: root.clone(),
             cookies: cookies.path().to_path_buf(),
             shared: Arc::clone(&shared),
-            ear,
+            handler,
             failures: 0,
         };
         let mut inner = source(listener).map_err(|error| refused(&error))?;
@@ -153,9 +153,9 @@ impl Watcher for NativeWatcher {
         };
         let needed = known().begin(dir, identity);
         let watched = match needed {
-            Needed::Nothing => return Ok(()),
-            Needed::Watch => inner.watch(&path),
-            Needed::Renew => inner.renew(&path),
+            WatchStep::Nothing => return Ok(()),
+            WatchStep::Watch => inner.watch(&path),
+            WatchStep::Renew => inner.renew(&path),
         };
         match watched {
             Ok(()) => {

@@ -88,7 +88,7 @@ impl Queue {
             root: listener.root.clone(),
             above: BTreeSet::new(),
         };
-        watches.watch_above().map_err(told)?;
+        watches.watch_above().map_err(to_notify_error)?;
         let watches = Arc::new(Mutex::new(watches));
         let mut reader = Reader {
             queue,
@@ -105,7 +105,7 @@ impl Queue {
 }
 
 /// Returns the error that the library would return.
-fn told(errno: Errno) -> notify::Error {
+fn to_notify_error(errno: Errno) -> notify::Error {
     match errno {
         Errno::NOSPC => notify::Error::new(ErrorKind::MaxFilesWatch),
         Errno::NOENT => notify::Error::new(ErrorKind::PathNotFound),
@@ -120,7 +120,7 @@ fn open() -> Result<OwnedFd, Errno> {
 impl Source for Queue {
     fn watch(&mut self, path: &Path) -> notify::Result<()> {
         let watched = lock(&self.watches).watch(path);
-        watched.map_err(|errno| told(errno).add_path(path.to_path_buf()))
+        watched.map_err(|errno| to_notify_error(errno).add_path(path.to_path_buf()))
     }
 
     fn renew(&mut self, path: &Path) -> notify::Result<()> {

@@ -24,5 +24,5 @@ pub(super) fn start(listener: Listener) -> notify::Result<Box<dyn Source>> {
     #[cfg(target_os = "linux")]
     return Ok(Box::new(super::queue::Queue::start(listener)?));
     #[cfg(not(target_os = "linux"))]
-    return Ok(Box::new(super::library::ByNotify::start(listener)?));
+    return Ok(Box::new(super::library::NotifyWatcher::start(listener)?));
 }

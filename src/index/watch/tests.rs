@@ -26,7 +26,7 @@ std::thread_local! {
 #[cfg(target_os = "linux")]
 #[test]
 fn the_crate_that_other_systems_watch_with_does_as_well() {
-    START.set(|listener| Ok(Box::new(library::ByNotify::start(listener)?)));
+    START.set(|listener| Ok(Box::new(library::NotifyWatcher::start(listener)?)));
     what_happens_in_a_watched_directory_is_heard_before_a_barrier();
     attributes_are_heard_of_and_reading_is_not();
     only_directories_below_the_root_are_watched();
@@ -47,25 +47,25 @@ fn the_crate_that_other_systems_watch_with_does_as_well() {
 /// Records the events that it handles.
 #[derive(Default)]
 pub(super) struct Notes {
-    heard: Mutex<Vec<Heard>>,
+    heard: Mutex<Vec<FsEvent>>,
     barrier: Barrier,
     /// While true, the watcher's thread waits.
     is_held: Mutex<bool>,
     released: Condvar,
 }
 
-impl Ear for Notes {
-    fn hear(&self, heard: Heard) {
+impl FsEventHandler for Notes {
+    fn handle(&self, heard: FsEvent) {
         let held = lock(&self.is_held);
         drop(self.released.wait_while(held, |held| *held).unwrap());
         let cookie = match &heard {
-            Heard::Cookie(n) => Some(*n),
+            FsEvent::Cookie(n) => Some(*n),
             _ => None,
         };
-        let is_down = matches!(heard, Heard::Down(_));
+        let is_down = matches!(heard, FsEvent::Down(_));
         lock(&self.heard).push(heard);
         if let Some(n) = cookie {
-            self.barrier.heard(n);
+            self.barrier.cookie_arrived(n);
         }
         if is_down {
             self.barrier.down();
@@ -87,11 +87,11 @@ impl Scene {
         let base = tempfile::tempdir().unwrap();
         fs::create_dir_all(base.path().join("above/root")).unwrap();
         let notes = Arc::new(Notes::default());
-        let ear: Arc<dyn Ear> = notes.clone();
+        let handler: Arc<dyn FsEventHandler> = notes.clone();
         let root = base.path().join("above/root");
         let cookies = tempfile::tempdir().unwrap();
         let dir = cookies.path().join("cookies");
-        let watcher = native::NativeWatcher::start(&root, &dir, ear, START.get()).unwrap();
+        let watcher = native::NativeWatcher::start(&root, &dir, handler, START.get()).unwrap();
         Scene {
             watcher: Arc::new(watcher),
             base,
@@ -131,10 +131,10 @@ impl Scene {
 
     /// Returns the events since the last call, without cookies.
     #[track_caller]
-    fn heard(&self) -> Vec<Heard> {
+    fn heard(&self) -> Vec<FsEvent> {
         self.notes.barrier.pass(&*self.watcher, LONG).unwrap();
         let mut heard = std::mem::take(&mut *lock(&self.notes.heard));
-        heard.retain(|heard| !matches!(heard, Heard::Cookie(_)));
+        heard.retain(|heard| !matches!(heard, FsEvent::Cookie(_)));
         heard
     }
 
@@ -145,7 +145,7 @@ impl Scene {
         let file = format!("{dir}/probe");
         self.write(&file);
         let heard = self.heard();
-        assert!(heard.contains(&Heard::File(file.into())), "{heard:?}");
+        assert!(heard.contains(&FsEvent::File(file.into())), "{heard:?}");
     }
 
     fn hold(&self, held: bool) {
@@ -155,18 +155,18 @@ impl Scene {
 
     /// Waits until the watcher reports that it is down.
     fn wait_for_down(&self) {
-        while !matches!(lock(&self.notes.heard).last(), Some(Heard::Down(_))) {
+        while !matches!(lock(&self.notes.heard).last(), Some(FsEvent::Down(_))) {
             std::thread::yield_now();
         }
     }
 }
 
-fn file(path: &str) -> Heard {
-    Heard::File(path.into())
+fn file(path: &str) -> FsEvent {
+    FsEvent::File(path.into())
 }
 
-fn subtree(path: &str) -> Heard {
-    Heard::Subtree(path.into())
+fn subtree(path: &str) -> FsEvent {
+    FsEvent::Subtree(path.into())
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn closing_a_file_that_could_be_written_to_is_heard_of() {
     let open = fs::OpenOptions::new().write(true).open(scene.at("d/f"));
     assert_eq!(scene.heard(), []);
     drop(open);
-    assert_eq!(scene.heard(), [Heard::File("d/f".into())]);
+    assert_eq!(scene.heard(), [FsEvent::File("d/f".into())]);
 }
 
 #[test]
@@ -344,7 +344,7 @@ fn cookies_are_heard_in_order_and_with_the_same_number_twice() {
     while lock(&scene.notes.heard).len() < touched.len() {
         std::thread::yield_now();
     }
-    assert_eq!(*lock(&scene.notes.heard), touched.map(Heard::Cookie));
+    assert_eq!(*lock(&scene.notes.heard), touched.map(FsEvent::Cookie));
 }
 
 #[cfg(target_os = "linux")]
@@ -366,7 +366,7 @@ fn lost_events_are_heard_of_and_everything_can_be_watched_again() {
     fs::remove_dir_all(scene.at("b")).unwrap();
     fs::create_dir_all(scene.at("b/s")).unwrap();
     scene.hold(false);
-    while !lock(&scene.notes.heard).contains(&Heard::Overflow) {
+    while !lock(&scene.notes.heard).contains(&FsEvent::Overflow) {
         std::thread::yield_now();
     }
     for dir in ["", "a", "b", "b/s"] {
@@ -435,7 +435,7 @@ fn a_dropped_watcher_leaves_nothing_behind_and_says_nothing() {
     }
     let heard = lock(&notes.heard);
     assert!(
-        !heard.iter().any(|heard| matches!(heard, Heard::Down(_))),
+        !heard.iter().any(|heard| matches!(heard, FsEvent::Down(_))),
         "{heard:?}"
     );
 }
@@ -452,10 +452,10 @@ fn a_watcher_whose_cookies_are_removed_is_down() {
 fn trees_and_cookies_that_will_not_do_are_refused() {
     let base = tempfile::tempdir().unwrap();
     let start = |root: &str, cookies: &str| {
-        let ear = Arc::new(Notes::default());
+        let handler = Arc::new(Notes::default());
         let (root, cookies) = (base.path().join(root), base.path().join(cookies));
-        let refused = NativeWatchers.start(&root, &cookies, ear.clone()).err();
-        assert_eq!(*lock(&ear.heard), []);
+        let refused = NativeWatchers.start(&root, &cookies, handler.clone()).err();
+        assert_eq!(*lock(&handler.heard), []);
         refused
     };
     fs::write(base.path().join("file"), "").unwrap();
@@ -482,10 +482,10 @@ fn a_root_behind_a_link_is_watched() {
     fs::create_dir_all(base.path().join("real/d")).unwrap();
     std::os::unix::fs::symlink("real", base.path().join("link")).unwrap();
     let notes = Arc::new(Notes::default());
-    let ear: Arc<dyn Ear> = notes.clone();
+    let handler: Arc<dyn FsEventHandler> = notes.clone();
     let cookies = base.path().join("cookies");
     let watcher = NativeWatchers
-        .start(&base.path().join("link"), &cookies, ear)
+        .start(&base.path().join("link"), &cookies, handler)
         .unwrap();
     watcher.watch(Path::new("d")).unwrap();
     fs::write(base.path().join("link/d/f"), "x").unwrap();
@@ -511,13 +511,13 @@ fn unheard(scene: &Scene, happens: impl FnOnce()) {
     happens();
     scene.watcher.touch(LOST).unwrap();
     scene.hold(false);
-    let is_cookie = |heard: &Heard| *heard == Heard::Cookie(LOST);
+    let is_cookie = |heard: &FsEvent| *heard == FsEvent::Cookie(LOST);
     // A caller that waits for a lost cookie must not wait forever.
     while !lock(&scene.notes.heard).iter().any(is_cookie) {
         std::thread::yield_now();
     }
     let heard = scene.heard();
-    assert!(heard.contains(&Heard::Overflow));
+    assert!(heard.contains(&FsEvent::Overflow));
 }
 
 /// A directory keeps its watch when it is renamed, so the watch has been on all its names.
@@ -633,7 +633,7 @@ fn a_root_that_is_away_for_a_moment_is_heard_of() {
         fs::rename(&away, &above).unwrap();
         assert!(scene.watcher.is_in_place());
         let heard = scene.heard();
-        assert!(heard.contains(&Heard::Moved), "{round}: {heard:?}");
+        assert!(heard.contains(&FsEvent::Moved), "{round}: {heard:?}");
         scene.check_live("d");
         // The next queue reports it too.
         unheard(&scene, || {});
@@ -659,7 +659,7 @@ fn a_root_is_heard_of_that_is_away_because_of_a_directory_that_came_later() {
         fs::rename(&away, base).unwrap();
         scene.heard()
     };
-    assert!(there_and_back().contains(&Heard::Moved));
+    assert!(there_and_back().contains(&FsEvent::Moved));
     for round in 0..3 {
         // Another directory replaces the parent of the root.
         fs::rename(base, &away).unwrap();
@@ -667,10 +667,10 @@ fn a_root_is_heard_of_that_is_away_because_of_a_directory_that_came_later() {
         fs::rename(away.join("above"), base.join("above")).unwrap();
         fs::remove_dir_all(&away).unwrap();
         let heard = scene.heard();
-        assert!(heard.contains(&Heard::Moved), "{round}: {heard:?}");
+        assert!(heard.contains(&FsEvent::Moved), "{round}: {heard:?}");
         scene.watch("");
         let heard = there_and_back();
-        assert!(heard.contains(&Heard::Moved), "{round}: {heard:?}");
+        assert!(heard.contains(&FsEvent::Moved), "{round}: {heard:?}");
         scene.check_live("d");
     }
     // The directory that was moved away is not watched any more.

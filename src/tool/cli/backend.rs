@@ -19,8 +19,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::args::SetupArgs;
-use super::daemon::Meant;
-use super::daemon::client::{Client, Rules, Unanswered, failure_of};
+use super::daemon::DaemonEndpoint;
+use super::daemon::client::{Client, DaemonCallError, Rules, failure_of};
 use super::daemon::serve::{self, live_service, service};
 use super::explain::to_program;
 use super::setup::{Environment, Setup, prepare};
@@ -31,9 +31,9 @@ use crate::tool::config::{Backend as SearchBackend, Config, DaemonUse};
 use crate::tool::daemon::client::ClientError;
 use crate::tool::daemon::handshake::Store;
 use crate::tool::daemon::reply::{ErrorCode, Failure as Refusal};
-use crate::tool::daemon::request::{Asked, Request, SearchQuery, ToolCall};
-use crate::tool::daemon::service::{Admitted, Ending, Service, payload};
-use crate::tool::daemon::tree::{GivenUp, Tree};
+use crate::tool::daemon::request::{Request, RequestBody, SearchQuery, ToolCall};
+use crate::tool::daemon::service::{RequestContext, RequestStop, Service, payload};
+use crate::tool::daemon::tree_backend::{CallCancel, TreeBackend};
 use crate::tool::error::ToolError;
 use crate::tool::indexing::BuildReport;
 use crate::tool::request::SearchRequest;
@@ -58,7 +58,7 @@ const ENOUGH: Duration = Duration::from_secs(1);
 const LOOKS: u32 = 3;
 
 /// The services of this process. A signal shuts them down in order.
-static LINGERING: Mutex<Vec<Weak<Mutex<Own>>>> = Mutex::new(Vec::new());
+static LINGERING: Mutex<Vec<Weak<Mutex<LocalService>>>> = Mutex::new(Vec::new());
 
 /// How long to wait for a daemon's `status` or `health`.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -69,16 +69,16 @@ pub(super) struct Backend {
     setup: SetupArgs,
     environment: Environment,
     /// The only daemon to ask. Absent: the daemon for the configuration in effect.
-    only: Option<Meant>,
+    only: Option<DaemonEndpoint>,
     /// The client name to send to the daemon. Absent: a name for the program that started this
     /// process.
     client_id: Option<String>,
     /// Whether to ask a daemon, and to start one. Absent: as configured, without starting one.
     daemon_use: Option<DaemonUse>,
     /// The setup for `explain` and `building`, with the store that it belongs to.
-    beside: Mutex<Option<(Store, Arc<Setup>)>>,
+    local_setup: Mutex<Option<(Store, Arc<Setup>)>>,
     /// The service of this process, used while no daemon answers.
-    own: Arc<Mutex<Own>>,
+    own: Arc<Mutex<LocalService>>,
     /// [`Backend::let_go`] was called: this process keeps no service any more.
     gone: AtomicBool,
     /// The daemon that failed to greet in time most recently, and the time of that.
@@ -86,11 +86,11 @@ pub(super) struct Backend {
     /// A daemon was started for this backend.
     started: AtomicBool,
     /// Set once the message that no daemon can be started was printed, or must not be printed.
-    told: OnceLock<()>,
+    warned: OnceLock<()>,
 }
 
 /// A service of this process, and the store that it answers for.
-type Own = Option<(Store, Arc<Service>)>;
+type LocalService = Option<(Store, Arc<Service>)>;
 
 impl Backend {
     /// Creates a backend for a canonical root, which must also be the root in `setup`. `daemon_use`
@@ -109,17 +109,17 @@ impl Backend {
             only: None,
             client_id: None,
             daemon_use,
-            beside: Mutex::default(),
+            local_setup: Mutex::default(),
             own: Arc::default(),
             gone: AtomicBool::default(),
             late: Mutex::default(),
             started: AtomicBool::default(),
-            told: OnceLock::new(),
+            warned: OnceLock::new(),
         }
     }
 
     /// Restricts the backend to one daemon, and starts none.
-    pub(super) fn only(self, daemon: Meant) -> Backend {
+    pub(super) fn only(self, daemon: DaemonEndpoint) -> Backend {
         Backend {
             only: Some(daemon),
             ..self
@@ -138,7 +138,7 @@ impl Backend {
     /// Suppresses messages about who answers, for a surface that owns the screen.
     pub(super) fn quiet(self) -> Backend {
         Backend {
-            told: OnceLock::from(()),
+            warned: OnceLock::from(()),
             ..self
         }
     }
@@ -163,7 +163,7 @@ impl Backend {
         shut_down(&self.own);
     }
 
-    fn own(&self) -> MutexGuard<'_, Own> {
+    fn own(&self) -> MutexGuard<'_, LocalService> {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -187,10 +187,11 @@ impl Backend {
     }
 
     /// Finds the daemon for the configuration in effect.
-    fn meant(&self) -> Result<Meant, ToolError> {
+    fn endpoint(&self) -> Result<DaemonEndpoint, ToolError> {
         match &self.only {
             Some(daemon) => Ok(daemon.clone()),
-            None => self.looked(|| Meant::find(&self.root, &self.setup, None, &self.environment)),
+            None => self
+                .looked(|| DaemonEndpoint::find(&self.root, &self.setup, None, &self.environment)),
         }
     }
 
@@ -212,38 +213,38 @@ impl Backend {
         &self,
         request: &Request,
         time: impl FnOnce(&Config) -> Duration,
-        given_up: Option<&GivenUp>,
-    ) -> Result<Reply, ToolError> {
+        call_cancel: Option<&CallCancel>,
+    ) -> Result<DaemonReply, ToolError> {
         if self.daemon_use == Some(DaemonUse::Off) {
-            return Ok(Reply::NoDaemon);
+            return Ok(DaemonReply::NoDaemon);
         }
-        let meant = self.meant()?;
-        if self.daemon_use.is_none() && meant.config.daemon.searches == DaemonUse::Off {
-            return Ok(Reply::NoDaemon);
+        let endpoint = self.endpoint()?;
+        if self.daemon_use.is_none() && endpoint.config.daemon.searches == DaemonUse::Off {
+            return Ok(DaemonReply::NoDaemon);
         }
         // External engines are found by `PATH`, and the daemon may have another one.
-        if meant.config.search.backend != SearchBackend::Embedded {
-            return Ok(Reply::NoDaemon);
+        if endpoint.config.search.backend != SearchBackend::Embedded {
+            return Ok(DaemonReply::NoDaemon);
         }
-        if self.own_for(&meant.store).is_some() {
-            return Ok(Reply::NoDaemon);
+        if self.own_for(&endpoint.store).is_some() {
+            return Ok(DaemonReply::NoDaemon);
         }
-        let time = time(&meant.config);
+        let time = time(&endpoint.config);
         let now = SystemClock.now();
         let is_late = self.late().as_ref().is_some_and(|(of, at)| {
-            *of == meant.store && now.saturating_duration_since(*at) < LATE
+            *of == endpoint.store && now.saturating_duration_since(*at) < LATE
         });
         // A call has a time limit, and this process can answer it instead. `status` can afford the
         // full wait.
-        let greeting = match given_up {
-            None => meant.patience(GREETING),
+        let greeting = match call_cancel {
+            None => endpoint.patience(GREETING),
             Some(_) if is_late => GLANCE,
-            Some(_) => meant
+            Some(_) => endpoint
                 .patience(GREETING)
                 .min(time.saturating_sub(MARGIN) / 2),
         };
         let client = Client {
-            daemon: &meant,
+            daemon: &endpoint,
             rules: Rules {
                 client_id: self.client_id.as_deref(),
                 starts: self.daemon_use == Some(DaemonUse::Start) && self.only.is_none(),
@@ -253,94 +254,98 @@ impl Backend {
                 same_release: self.daemon_use.is_none(),
             },
             until: &Deadline::after(time, Arc::new(SystemClock)),
-            given_up,
+            call_cancel,
         };
         match client.ask(request) {
             Ok(answering) => {
                 *self.late() = None;
                 self.started
                     .fetch_or(answering.is_started, Ordering::SeqCst);
-                Ok(Reply::Answered(answering.first))
+                Ok(DaemonReply::Answered(answering.first))
             }
             // No other daemon can be asked.
-            Err(Unanswered::NotRunning(error)) if self.only.is_some() => {
-                Ok(Reply::Answered(failure(ClientError::Unreachable(error))))
-            }
-            Err(Unanswered::NotRunning(_)) => Ok(Reply::NoDaemon),
-            Err(Unanswered::NoDaemon(why)) => {
-                if self.told.set(()).is_ok() {
+            Err(DaemonCallError::NotRunning(error)) if self.only.is_some() => Ok(
+                DaemonReply::Answered(failure(ClientError::Unreachable(error))),
+            ),
+            Err(DaemonCallError::NotRunning(_)) => Ok(DaemonReply::NoDaemon),
+            Err(DaemonCallError::NoDaemon(why)) => {
+                if self.warned.set(()).is_ok() {
                     complain(&format!("this process answers by itself: {why}"));
                 }
-                Ok(Reply::NoDaemon)
+                Ok(DaemonReply::NoDaemon)
             }
-            Err(Unanswered::LateGreeting(_)) => {
+            Err(DaemonCallError::LateGreeting(_)) => {
                 // After a very short wait, a missing greeting proves nothing.
                 if greeting >= ENOUGH {
-                    *self.late() = Some((meant.store, now));
+                    *self.late() = Some((endpoint.store, now));
                 }
-                Ok(Reply::Late)
+                Ok(DaemonReply::Late)
             }
-            Err(Unanswered::OtherRelease) => Ok(Reply::NoDaemon),
-            Err(Unanswered::Ended(_)) => Ok(Reply::Late),
-            Err(Unanswered::GivenUp) => Ok(Reply::Answered(cancelled())),
-            Err(Unanswered::Client(error)) => Ok(Reply::Answered(failure(error))),
+            Err(DaemonCallError::OtherRelease) => Ok(DaemonReply::NoDaemon),
+            Err(DaemonCallError::Ended(_)) => Ok(DaemonReply::Late),
+            Err(DaemonCallError::GivenUp) => Ok(DaemonReply::Answered(cancelled())),
+            Err(DaemonCallError::Client(error)) => Ok(DaemonReply::Answered(failure(error))),
         }
     }
 
     /// Returns the service of this process. The first call that no daemon answers creates it.
     fn service(&self) -> Result<Arc<Service>, ToolError> {
-        let meant = self.meant()?;
-        if let Some(service) = self.own_for(&meant.store) {
+        let endpoint = self.endpoint()?;
+        if let Some(service) = self.own_for(&endpoint.store) {
             return Ok(service);
         }
         let mut own = self.own();
-        if let Some((_, service)) = own.as_ref().filter(|(of, _)| *of == meant.store) {
+        if let Some((_, service)) = own.as_ref().filter(|(of, _)| *of == endpoint.store) {
             return Ok(service.clone());
         }
         let environment = &self.environment;
-        let setup = self.looked(|| prepare(&self.anywhere()?, environment, &[]))?;
+        let setup = self.looked(|| prepare(&self.with_absolute_paths()?, environment, &[]))?;
         let setup = setup.for_files(environment);
         let signals = setup.signals.clone();
-        let service = live_service(setup, &meant, None, environment);
-        let service = service.map(Arc::new).map_err(told)?;
+        let service = live_service(setup, &endpoint, None, environment);
+        let service = service.map(Arc::new).map_err(to_tool_error)?;
         linger(&self.own, &signals);
-        *own = Some((meant.store, service.clone()));
+        *own = Some((endpoint.store, service.clone()));
         Ok(service)
     }
 
     /// Prepares a setup for a one-shot command, with the configuration in effect.
     fn prepared(&self) -> Result<Setup, ToolError> {
-        let args = self.anywhere()?;
+        let args = self.with_absolute_paths()?;
         self.looked(|| prepare(&args, &self.environment, &[]))
     }
 
     /// Returns the arguments with this backend's root and with absolute paths.
-    fn anywhere(&self) -> Result<SetupArgs, ToolError> {
-        self.setup.anywhere(Some(&self.root), &self.environment)
+    fn with_absolute_paths(&self) -> Result<SetupArgs, ToolError> {
+        self.setup
+            .with_absolute_paths(Some(&self.root), &self.environment)
     }
 
-    fn beside(&self) -> Result<Arc<Setup>, ToolError> {
-        let store = self.meant()?.store;
-        let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, setup)) = beside.as_ref().filter(|(of, _)| *of == store) {
+    fn local_setup(&self) -> Result<Arc<Setup>, ToolError> {
+        let store = self.endpoint()?.store;
+        let mut local_setup = self
+            .local_setup
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, setup)) = local_setup.as_ref().filter(|(of, _)| *of == store) {
             return Ok(setup.clone());
         }
         let setup = Arc::new(self.prepared()?);
-        *beside = Some((store, setup.clone()));
+        *local_setup = Some((store, setup.clone()));
         Ok(setup)
     }
 
     /// Returns the status or health of the daemon, or else of this process.
     fn inspected<T: Serialize>(
         &self,
-        asked: Asked,
+        body: RequestBody,
         own: impl FnOnce(&Service) -> T,
     ) -> Result<Value, ToolError> {
-        let asked = Request { id: None, asked };
+        let asked = Request { id: None, body };
         match self.ask(&asked, |_| PATIENCE, None)? {
-            Reply::Answered(answer) => read(&answer),
-            Reply::Late => read(&failure(ClientError::Late(GREETING))),
-            Reply::NoDaemon => {
+            DaemonReply::Answered(answer) => read(&answer),
+            DaemonReply::Late => read(&failure(ClientError::Late(GREETING))),
+            DaemonReply::NoDaemon => {
                 let own = own(&*self.service()?);
                 Ok(serde_json::to_value(own).unwrap_or_default())
             }
@@ -353,37 +358,43 @@ impl Backend {
     ///
     /// Problems of the configuration.
     pub(super) fn called_by_daemon(&self, call: &ToolCall) -> Result<Option<Vec<u8>>, ToolError> {
-        Ok(match self.ask_tool(call, &GivenUp::default())? {
-            Reply::Answered(answer) if failure_of(&answer).is_none() => Some(answer),
+        Ok(match self.ask_tool(call, &CallCancel::default())? {
+            DaemonReply::Answered(answer) if failure_of(&answer).is_none() => Some(answer),
             _ => None,
         })
     }
 
     /// Sends a tool call to the daemon.
-    fn ask_tool(&self, call: &ToolCall, given_up: &GivenUp) -> Result<Reply, ToolError> {
+    fn ask_tool(
+        &self,
+        call: &ToolCall,
+        call_cancel: &CallCancel,
+    ) -> Result<DaemonReply, ToolError> {
         let request = Request {
             id: None,
-            asked: Asked::Tool(call.clone()),
+            body: RequestBody::Tool(call.clone()),
         };
-        self.ask(&request, |config| time_of(call, config), Some(given_up))
+        self.ask(&request, |config| time_of(call, config), Some(call_cancel))
     }
 
     /// Calls a tool of the daemon, or else of this process.
-    fn called(&self, call: &ToolCall, given_up: &GivenUp) -> Result<Value, ToolError> {
-        let came = SystemClock.now();
-        let (service, came) = match self.ask_tool(call, given_up)? {
-            Reply::Answered(answer) => return read(&answer),
+    fn called(&self, call: &ToolCall, call_cancel: &CallCancel) -> Result<Value, ToolError> {
+        let received_at = SystemClock.now();
+        let (service, received_at) = match self.ask_tool(call, call_cancel)? {
+            DaemonReply::Answered(answer) => return read(&answer),
             // The time that was spent on the daemon counts for the call.
-            Reply::Late => (self.once()?, Some(came)),
+            DaemonReply::Late => (self.once()?, Some(received_at)),
             // After `let_go` nobody would shut down a service that is kept, so use a one-shot
             // service.
-            Reply::NoDaemon if self.gone.load(Ordering::SeqCst) => (self.once()?, Some(came)),
-            Reply::NoDaemon => (self.service()?, None),
+            DaemonReply::NoDaemon if self.gone.load(Ordering::SeqCst) => {
+                (self.once()?, Some(received_at))
+            }
+            DaemonReply::NoDaemon => (self.service()?, None),
         };
         let deadline = Deadline::after(service.time_of(call), service.clock().clone());
-        let admitted = Admitted {
-            came,
-            ..Admitted::at_once(given_up.ending(), deadline)
+        let admitted = RequestContext {
+            received_at,
+            ..RequestContext::at_once(call_cancel.ending(), deadline)
         };
         let answer = service.call(call, admitted).payload;
         Ok(serde_json::from_slice(&answer).unwrap_or_default())
@@ -393,8 +404,8 @@ impl Backend {
     /// later call may reach the daemon.
     fn once(&self) -> Result<Arc<Service>, ToolError> {
         let setup = self.prepared()?.for_files(&self.environment);
-        let service = service(setup, None, serve::Own::default());
-        service.map(Arc::new).map_err(told)
+        let service = service(setup, None, serve::DaemonParts::default());
+        service.map(Arc::new).map_err(to_tool_error)
     }
 }
 
@@ -404,21 +415,21 @@ impl Backend {
 ///
 /// Problems of the configuration and of the root.
 pub(super) fn by_this_process(
-    meant: &Meant,
+    endpoint: &DaemonEndpoint,
     query: &SearchQuery,
     until: &Deadline,
     environment: &Environment,
 ) -> Result<Vec<u8>, ToolError> {
-    let setup = prepare(&meant.setup, environment, &[])?.for_files(environment);
+    let setup = prepare(&endpoint.setup, environment, &[])?.for_files(environment);
     let clock = setup.context.clock.clone();
-    let service = service(setup, None, serve::Own::default()).map_err(told)?;
-    let daemon = &meant.config.daemon;
+    let service = service(setup, None, serve::DaemonParts::default()).map_err(to_tool_error)?;
+    let daemon = &endpoint.config.daemon;
     let most = query.timeout_ms.unwrap_or(daemon.query_timeout_ms);
     let most = Duration::from_millis(most.min(daemon.query_timeout_ms)).min(until.remaining());
-    let ending = Ending::default();
-    let admitted = Admitted {
+    let ending = RequestStop::default();
+    let admitted = RequestContext {
         max_response_bytes: usize::try_from(daemon.max_response_bytes).unwrap_or(usize::MAX),
-        ..Admitted::at_once(&ending, Deadline::after(most, clock))
+        ..RequestContext::at_once(&ending, Deadline::after(most, clock))
     };
     Ok(service.answer(query, admitted).payload)
 }
@@ -433,7 +444,7 @@ pub(super) fn start_unless(no_daemon: bool) -> Option<DaemonUse> {
 }
 
 /// The outcome of asking a daemon.
-enum Reply {
+enum DaemonReply {
     /// The daemon's answer.
     Answered(Vec<u8>),
     /// No daemon is running, or this process must not ask it.
@@ -443,7 +454,7 @@ enum Reply {
 }
 
 /// Registers a service of this process, so that a signal shuts it down in order.
-fn linger(own: &Arc<Mutex<Own>>, signals: &Signals) {
+fn linger(own: &Arc<Mutex<LocalService>>, signals: &Signals) {
     static LINGERS: OnceLock<()> = OnceLock::new();
     let all = || LINGERING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut lingering = all();
@@ -464,7 +475,7 @@ fn linger(own: &Arc<Mutex<Own>>, signals: &Signals) {
 }
 
 /// Shuts down the service of this process for a tree.
-fn shut_down(own: &Mutex<Own>) {
+fn shut_down(own: &Mutex<LocalService>) {
     let own = own.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, service)) = &*own {
         service.shut_down();
@@ -482,22 +493,22 @@ fn time_of(call: &ToolCall, config: &Config) -> Duration {
     Duration::from_millis(configured.min(config.daemon.query_timeout_ms)) + MARGIN
 }
 
-impl Tree for Backend {
-    fn call(&self, call: &ToolCall, given_up: &GivenUp) -> Value {
-        let answer = self.called(call, given_up);
+impl TreeBackend for Backend {
+    fn call(&self, call: &ToolCall, call_cancel: &CallCancel) -> Value {
+        let answer = self.called(call, call_cancel);
         answer.unwrap_or_else(|error| error.to_json())
     }
 
     fn status(&self) -> Result<Value, ToolError> {
-        self.inspected(Asked::Status, |own| own.status(&Default::default()))
+        self.inspected(RequestBody::Status, |own| own.status(&Default::default()))
     }
 
     fn health(&self) -> Result<Value, ToolError> {
-        self.inspected(Asked::Health, Service::health)
+        self.inspected(RequestBody::Health, Service::health)
     }
 
     fn explain(&self, request: &SearchRequest) -> Result<Value, ToolError> {
-        to_program(&*self.beside()?, request)
+        to_program(&*self.local_setup()?, request)
     }
 
     fn building(&self) -> Option<BuildReport> {
@@ -506,8 +517,8 @@ impl Tree for Backend {
             Some((_, service)) => service.building(),
             None => {
                 // A daemon publishes the status of its live index in a file, for all processes.
-                let beside = self.beside().ok()?;
-                let indexes = beside.indexes()?;
+                let local_setup = self.local_setup().ok()?;
+                let indexes = local_setup.indexes()?;
                 let living = indexes.living(&self.root)?;
                 living.into_iter().find_map(|one| one.build)
             }
@@ -516,7 +527,7 @@ impl Tree for Backend {
 }
 
 /// Converts a setup failure into the error that agents see.
-fn told(failure: Failure) -> ToolError {
+fn to_tool_error(failure: Failure) -> ToolError {
     match failure {
         Failure::Tool(error) => error,
         _ => ToolError::Cancelled,

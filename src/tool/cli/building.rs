@@ -21,7 +21,7 @@ use crate::index::store::Eviction;
 use crate::tool::answering::maintenance;
 use crate::tool::config::{IndexMode, SearchConfig};
 use crate::tool::error::ToolError;
-use crate::tool::indexing::{Condition, Foreground, Indexes, Surroundings};
+use crate::tool::indexing::{Condition, Foreground, Indexes, LiveEnvironment};
 
 /// Time between two attempts while another process builds the index.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -201,7 +201,7 @@ pub(super) fn follow(indexes: Option<&Arc<Indexes>>, config: &SearchConfig, setu
     let Some(indexes) = indexes else {
         return;
     };
-    let around = Surroundings::new(setup.context.sandbox.reach().clone());
+    let around = LiveEnvironment::new(setup.context.sandbox.reach().clone());
     if let Err(error) = indexes.live(config, &around) {
         complain(&format!("indexes are not kept up to date: {error}"));
     }
@@ -214,7 +214,7 @@ pub(super) fn live(setup: &Setup, wait: bool) {
     let Some(indexes) = setup.indexes() else {
         return;
     };
-    let around = Surroundings::new(setup.context.sandbox.reach().clone());
+    let around = LiveEnvironment::new(setup.context.sandbox.reach().clone());
     if let Err(error) = indexes.live(&setup.indexing(), &around) {
         complain(&format!("indexes are not kept up to date: {error}"));
         return;

@@ -103,7 +103,10 @@ fn by_daemon(
     };
     let named = args.setup.root.as_deref().unwrap_or(Path::new("."));
     let root = canonical(named, environment).ok()?;
-    let setup = args.setup().anywhere(Some(&root), environment).ok()?;
+    let setup = args
+        .setup()
+        .with_absolute_paths(Some(&root), environment)
+        .ok()?;
     let call = ToolCall {
         tool: tool.name().to_string(),
         request: request.clone(),

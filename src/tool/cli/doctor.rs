@@ -15,11 +15,11 @@ use super::setup::{Environment, Setup, prepare};
 use super::{FAILED, Failure};
 use crate::index::deny::DenySet;
 use crate::index::rules::{IGNORE_FILE_NAMES, malformed_lines};
-use crate::index::state::{Standing, UncertainReason};
+use crate::index::state::{IndexState, UncertainReason};
 use crate::index::walk::{Entry, Follow, IgnoreRules, TraversalOptions, Walk};
 use crate::tool::config::{IndexStorage, Origin};
 use crate::tool::engines::{EngineReport, Engines};
-use crate::tool::indexing::{Condition, LivingIndex};
+use crate::tool::indexing::{Condition, ProcessIndexStatus};
 use crate::tool::render::{escape_controls, escape_json};
 
 /// Maximum number of directories to inspect for ignore files. The report says if there are more.
@@ -247,11 +247,11 @@ fn index_report(
                 message: condition.why().unwrap_or_default(),
             });
         }
-        let standing = condition.standing();
+        let index_state = condition.index_state();
         report.roots.push(IndexRootReport {
             root,
-            state: standing.state().as_str(),
-            uncertain_reason: standing.reason(),
+            state: index_state.state().as_str(),
+            uncertain_reason: index_state.reason(),
             why: condition.why(),
             unwatchable,
         });
@@ -261,9 +261,11 @@ fn index_report(
 
 /// Returns messages about processes that could not watch the tree. The system's limit may be
 /// reached only after the first directories.
-fn unwatched(living: &[LivingIndex]) -> impl Iterator<Item = String> {
-    let down = Standing::Uncertain(UncertainReason::WatcherDown);
-    let down = living.iter().filter(move |living| living.standing == down);
+fn unwatched(living: &[ProcessIndexStatus]) -> impl Iterator<Item = String> {
+    let down = IndexState::Uncertain(UncertainReason::WatcherDown);
+    let down = living
+        .iter()
+        .filter(move |living| living.index_state == down);
     down.filter_map(|living| {
         let why = living.why.as_deref()?;
         Some(format!(

@@ -17,14 +17,14 @@ use super::{Failure, complain};
 use crate::tool::config::{Config, ScopeKind};
 use crate::tool::error::ToolError;
 use crate::tool::executor::capability::Capability;
-use crate::tool::executor::confine::{Confined, Held};
-use crate::tool::executor::failure::{Fault, Reason};
+use crate::tool::executor::confine::{Confinement, ConfinementLevel};
+use crate::tool::executor::failure::{ExecutorError, Reason};
 use crate::tool::executor::host::Worker;
 use crate::tool::executor::lease::{KeyRing, Lease, PublicKey, SecretKey, unverified};
 use crate::tool::executor::manifest::MAX_MANIFEST;
 use crate::tool::executor::source;
 use crate::tool::executor::trust::{untrusted, untrusted_place};
-use crate::tool::executor::worker::{Answer, Told};
+use crate::tool::executor::worker::{Answer, WorkerRequest};
 use crate::tool::executor::{Executor, now};
 use crate::tool::render::escape_controls;
 
@@ -94,7 +94,7 @@ pub(super) struct ExecutorReport {
     /// The name and kind of each scope, with `ok` or the reason why it can't be searched.
     scopes: Vec<(String, ScopeKind, String)>,
     /// The confinement of workers, if it could be determined.
-    confined: Option<Confined>,
+    confined: Option<Confinement>,
 }
 
 /// Inspects the executor, and returns its report with all problems. Returns `None` if it is not
@@ -128,8 +128,8 @@ pub(super) fn examine(config: &Config) -> Option<(ExecutorReport, Vec<String>)> 
         }
         scopes.push((name.clone(), scope.kind, state.to_string()));
     }
-    let asked = worker().map_err(|_| Fault::from(Reason::WorkerAbsent));
-    let confined = match asked.and_then(|worker| worker.ask(&Told::Confine)) {
+    let asked = worker().map_err(|_| ExecutorError::from(Reason::WorkerAbsent));
+    let confined = match asked.and_then(|worker| worker.ask(&WorkerRequest::Confine)) {
         Ok(Answer::Tried { confined, .. }) => Ok(confined),
         Ok(_) => Err(Reason::WorkerFailed.into()),
         Err(fault) => Err(fault),
@@ -140,7 +140,7 @@ pub(super) fn examine(config: &Config) -> Option<(ExecutorReport, Vec<String>)> 
                 ("Landlock", confined.landlock),
                 ("seccomp", confined.seccomp),
             ] {
-                if held == Held::Not {
+                if held == ConfinementLevel::Not {
                     problems.push(format!(
                         "workers are not confined by {name}, because this system \
                          lacks it; use a newer kernel, or allow it in this container"
@@ -148,7 +148,7 @@ pub(super) fn examine(config: &Config) -> Option<(ExecutorReport, Vec<String>)> 
                 }
             }
         }
-        Err(Fault { reason, detail }) => {
+        Err(ExecutorError { reason, detail }) => {
             let detail = detail.iter().flat_map(|detail| [": ", detail.as_str()]);
             problems.push(std::iter::once(reason.message()).chain(detail).collect());
         }
@@ -179,9 +179,9 @@ impl ExecutorReport {
         match &self.confined {
             Some(confined) => {
                 let held = |held| match held {
-                    Held::Not => "no",
-                    Held::Partly => "partly",
-                    Held::Wholly => "yes",
+                    ConfinementLevel::Not => "no",
+                    ConfinementLevel::Partly => "partly",
+                    ConfinementLevel::Wholly => "yes",
                 };
                 let (landlock, seccomp) = (held(confined.landlock), held(confined.seccomp));
                 writeln!(

@@ -12,9 +12,9 @@ use super::building::before_search;
 use super::question::{query_question, searched_paths};
 use super::search::in_flags;
 use super::setup::{Environment, Setup, load_config, prepare};
-use super::show::{self, count, share, things};
+use super::show::{self, count, count_noun, share};
 use crate::exec::query::{CaseMode, Fold, Report};
-use crate::exec::question::{FallbackPlan, Question, Shown};
+use crate::exec::question::{FallbackPlan, OutputSpec, Question};
 use crate::index::plan::{PlanDescription, Reason, Requirement};
 use crate::tool::answering::{Call, Summary};
 use crate::tool::error::ToolError;
@@ -88,9 +88,9 @@ impl Explained {
     /// Errors of the search.
     fn of(setup: &Setup, mut question: Question) -> Result<Explained, ToolError> {
         let explanation = setup.tool.explain_question(&question, &setup.context)?;
-        question.shown = Shown {
+        question.shown = OutputSpec {
             report: Report::Presence,
-            ..Shown::default()
+            ..OutputSpec::default()
         };
         question.limits.max_results = u64::MAX;
         question.fallback = FallbackPlan::default();
@@ -191,7 +191,7 @@ impl Explained {
             "leaves_out_own_output": question.scope.own_output.is_some(),
             "complete": self.is_complete(),
             "reason": self.reason(),
-            "elsewhere": explanation.elsewhere.as_ref().map(show::elsewhere_json),
+            "elsewhere": explanation.other_root_index.as_ref().map(show::elsewhere_json),
         })
     }
 
@@ -243,7 +243,7 @@ impl Explained {
             }
         }
         let (all, excluded) = (stats.candidates_total, stats.candidates_excluded);
-        line(out, "in scope", &things(all, "file"))?;
+        line(out, "in scope", &count_noun(all, "file"))?;
         let share = share(excluded, all);
         line(out, "excluded", &format!("{} ({share})", count(excluded)))?;
         if question.scope.own_output.is_some() {
@@ -262,7 +262,7 @@ impl Explained {
             line(out, "too large", &text)?;
         }
         line(out, "searched", &self.searched())?;
-        let mut confirmed = format!("{} with a match", things(self.confirmed(), "file"));
+        let mut confirmed = format!("{} with a match", count_noun(self.confirmed(), "file"));
         if !self.is_complete() {
             confirmed.push_str("; the search ended before it had searched everything");
         }
@@ -270,8 +270,8 @@ impl Explained {
         if let Some(reason) = self.reason() {
             line(out, "because", reason)?;
         }
-        if let Some(found) = &explanation.elsewhere {
-            line(out, "but", &show::elsewhere(found))?;
+        if let Some(found) = &explanation.other_root_index {
+            line(out, "but", &show::other_root_text(found))?;
         }
         Ok(())
     }
@@ -284,11 +284,11 @@ impl Explained {
     fn searched(&self) -> String {
         let searched = self.searched_files();
         let Some(candidates) = self.explanation.candidates else {
-            return things(searched, "file");
+            return count_noun(searched, "file");
         };
         let by_index = format!(
             "{}; candidates by the index: {}",
-            things(searched, "file"),
+            count_noun(searched, "file"),
             count(candidates)
         );
         match searched.checked_sub(candidates) {

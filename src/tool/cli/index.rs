@@ -1,7 +1,7 @@
 //! `forge-search index`: commands that build, inspect and remove indexes.
 
-mod kept;
-mod living;
+mod live_status;
+mod stored;
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
@@ -9,23 +9,25 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use self::living::{living_json, print_living};
+use self::live_status::{living_json, print_living};
 use super::args::{IndexArgs, IndexCommand, SetupArgs};
 use super::building::{failed, refuse_wide, report_eviction, roots, with_host};
 use super::setup::{Environment, Setup, load_config, prepare};
-use super::show::{self, bytes, seconds, share, things, timestamp};
+use super::show::{self, bytes, count_noun, seconds, share, timestamp};
 use super::{FAILED, Failure, complain};
 use crate::format::error::FormatError;
 use crate::format::segment::{FileRecord, StampRecord};
-use crate::index::builder::Built;
+use crate::index::builder::BuiltSegment;
 use crate::index::key::hash_of;
 use crate::index::snapshot::Snapshot;
-use crate::index::store::{Evicted, Spared};
+use crate::index::store::{Evicted, NotEvicted};
 use crate::index::token::TokenStatus;
 use crate::index::walk::IgnoreRules;
 use crate::tool::config::Config;
 use crate::tool::error::ToolError;
-use crate::tool::indexing::{Condition, Contents, Indexes, LivingIndex, OUT_OF_RANGE, RootStatus};
+use crate::tool::indexing::{
+    Condition, Contents, Indexes, OUT_OF_RANGE, ProcessIndexStatus, RootStatus,
+};
 use crate::tool::render::escape_controls;
 
 /// Exit status of `status` when no index can be used.
@@ -39,9 +41,9 @@ pub(super) fn run(command: &IndexCommand, environment: &Environment) -> Result<u
     match command {
         IndexCommand::Build(args) => build(args, environment),
         IndexCommand::Status(args) => status(args, environment),
-        IndexCommand::Verify(args) => kept::verify(args, environment),
-        IndexCommand::List(args) => kept::list(args, environment),
-        IndexCommand::Clear(args) => kept::clear(args, environment),
+        IndexCommand::Verify(args) => stored::verify(args, environment),
+        IndexCommand::List(args) => stored::list(args, environment),
+        IndexCommand::Clear(args) => stored::clear(args, environment),
     }
 }
 
@@ -64,9 +66,9 @@ fn is_off() -> ToolError {
 struct BuiltRoot {
     root: PathBuf,
     dir: Option<PathBuf>,
-    built: Built,
+    built: BuiltSegment,
     bytes: u64,
-    unread: Vec<(PathBuf, Unread)>,
+    unread: Vec<(PathBuf, NotIndexedReason)>,
     time: Duration,
 }
 
@@ -157,7 +159,7 @@ fn build_root(
 
 /// The reason why a listed file is not indexed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unread {
+enum NotIndexedReason {
     /// The system refused.
     Refused,
     /// The file changed while it was read.
@@ -166,17 +168,21 @@ enum Unread {
     Untimed,
 }
 
-impl Unread {
+impl NotIndexedReason {
     /// All reasons, in the order of the output.
-    const ALL: [Unread; 3] = [Unread::Refused, Unread::Changing, Unread::Untimed];
+    const ALL: [NotIndexedReason; 3] = [
+        NotIndexedReason::Refused,
+        NotIndexedReason::Changing,
+        NotIndexedReason::Untimed,
+    ];
 
-    fn of(file: &FileRecord) -> Option<Unread> {
+    fn of(file: &FileRecord) -> Option<NotIndexedReason> {
         const REFUSED: u8 = TokenStatus::Unreadable as u8;
         const ERROR: u8 = TokenStatus::Error as u8;
         match file.status {
-            REFUSED => Some(Unread::Refused),
-            ERROR if file.stamp == StampRecord::default() => Some(Unread::Untimed),
-            ERROR => Some(Unread::Changing),
+            REFUSED => Some(NotIndexedReason::Refused),
+            ERROR if file.stamp == StampRecord::default() => Some(NotIndexedReason::Untimed),
+            ERROR => Some(NotIndexedReason::Changing),
             _ => None,
         }
     }
@@ -184,21 +190,21 @@ impl Unread {
     /// Describes several files with this reason.
     fn of_files(self) -> &'static str {
         match self {
-            Unread::Refused => "unreadable",
-            Unread::Changing => "changing while they were read",
-            Unread::Untimed => "with a time of last change that is out of range",
+            NotIndexedReason::Refused => "unreadable",
+            NotIndexedReason::Changing => "changing while they were read",
+            NotIndexedReason::Untimed => "with a time of last change that is out of range",
         }
     }
 
     /// Describes one file with this reason.
     fn of_file(self) -> String {
         match self {
-            Unread::Refused => "could not be read; it is always searched".to_string(),
-            Unread::Changing => {
+            NotIndexedReason::Refused => "could not be read; it is always searched".to_string(),
+            NotIndexedReason::Changing => {
                 "changed while it was read, or did not fit into memory; it is always searched"
                     .to_string()
             }
-            Unread::Untimed => format!(
+            NotIndexedReason::Untimed => format!(
                 "was last changed {OUT_OF_RANGE}; it is always searched, until you `touch` it and build the index again"
             ),
         }
@@ -206,12 +212,12 @@ impl Unread {
 }
 
 /// Returns the files that were listed but not indexed.
-fn unread(snapshot: &Snapshot) -> Result<Vec<(PathBuf, Unread)>, FormatError> {
+fn unread(snapshot: &Snapshot) -> Result<Vec<(PathBuf, NotIndexedReason)>, FormatError> {
     let segment = snapshot.segment();
     let mut found = Vec::new();
     for rank in 0..segment.file_count() {
         let file = segment.file(rank)?;
-        if let Some(why) = Unread::of(&file) {
+        if let Some(why) = NotIndexedReason::of(&file) {
             let path = segment.dir_path(file.dir)?.join(segment.name(file.name)?);
             found.push((path, why));
         }
@@ -237,7 +243,7 @@ impl BuiltRoot {
             .map(|(path, error)| json!({"path": path.to_string_lossy(), "error": error}))
             .collect();
         let lossy = |path: &PathBuf| path.to_string_lossy().into_owned();
-        let unread = |why: Unread| -> Vec<String> {
+        let unread = |why: NotIndexedReason| -> Vec<String> {
             let unread = self.unread.iter().filter(|(_, is)| *is == why);
             unread.map(|(path, _)| lossy(path)).collect()
         };
@@ -253,7 +259,7 @@ impl BuiltRoot {
             });
             fields.collect()
         };
-        let spared = |all: &[Spared]| -> Vec<Value> {
+        let spared = |all: &[NotEvicted]| -> Vec<Value> {
             let fields = all.iter().map(|one| {
                 json!({
                     "root": one.root.as_ref().map(lossy),
@@ -281,9 +287,9 @@ impl BuiltRoot {
             "over_limits": eviction.over_limits,
             "purged": removed(&eviction.purged),
             "not_purged": spared(&eviction.unpurged),
-            "unreadable": unread(Unread::Refused),
-            "changing": unread(Unread::Changing),
-            "time_out_of_range": unread(Unread::Untimed),
+            "unreadable": unread(NotIndexedReason::Refused),
+            "changing": unread(NotIndexedReason::Changing),
+            "time_out_of_range": unread(NotIndexedReason::Untimed),
         })
     }
 
@@ -309,7 +315,7 @@ impl BuiltRoot {
             let what = "short, not normalized, with too many n-grams or just changed";
             always.push(format!("{} {what}", show::count(other)));
         }
-        for why in Unread::ALL {
+        for why in NotIndexedReason::ALL {
             let files = self.unread.iter().filter(|(_, is)| *is == why).count();
             if files > 0 {
                 always.push(format!("{} {}", show::count(files as u64), why.of_files()));
@@ -358,7 +364,7 @@ impl BuiltRoot {
             if more > 0 {
                 complain(&format!(
                     "and {}; --json names all",
-                    things(more as u64, "other")
+                    count_noun(more as u64, "other")
                 ));
             }
         };
@@ -460,10 +466,10 @@ fn status_json(status: &RootStatus) -> Value {
         "dir": status.dir.as_ref().map(|dir| dir.to_string_lossy()),
         "storage": status.storage.as_str(),
         "usable": status.condition.is_usable(),
-        "state": status.condition.standing().state().as_str(),
-        "uncertain_reason": status.condition.standing().reason(),
+        "state": status.condition.index_state().state().as_str(),
+        "uncertain_reason": status.condition.index_state().reason(),
         "why": status.condition.why(),
-        "elsewhere": status.elsewhere.as_ref().map(show::elsewhere_json),
+        "elsewhere": status.other_root_index.as_ref().map(show::elsewhere_json),
         "contents": contents,
         "living": living,
         "key": {
@@ -488,15 +494,16 @@ fn status_json(status: &RootStatus) -> Value {
 fn print_status(status: &RootStatus, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", show::path(&status.path))?;
     let index = hash_of(&status.key);
-    let standing = status.condition.standing();
-    let mut state = standing.state().as_str().to_string();
-    if let Some(reason) = standing.reason() {
+    let index_state = status.condition.index_state();
+    let mut state = index_state.state().as_str().to_string();
+    if let Some(reason) = index_state.reason() {
         state.push_str(&format!(" ({reason})"));
     }
     row(out, "state", &state)?;
     if let Some(why) = status.condition.why() {
         row(out, "because", &escape_controls(&why))?;
-        let knows = |one: &&LivingIndex| one.standing.allows_exclusion() && one.index == index;
+        let knows =
+            |one: &&ProcessIndexStatus| one.index_state.allows_exclusion() && one.index == index;
         if let (Condition::Stale { .. }, Some(one)) =
             (&status.condition, status.living.iter().find(knows))
         {
@@ -508,8 +515,8 @@ fn print_status(status: &RootStatus, out: &mut dyn Write) -> io::Result<()> {
             )?;
         }
     }
-    if let Some(found) = &status.elsewhere {
-        row(out, "but", &show::elsewhere(found))?;
+    if let Some(found) = &status.other_root_index {
+        row(out, "but", &show::other_root_text(found))?;
     }
     if let Some(contents) = &status.contents {
         print_contents(contents, out)?;
@@ -542,8 +549,8 @@ fn print_contents(contents: &Contents, out: &mut dyn Write) -> io::Result<()> {
     }
     let mut files = format!(
         "{} in {}",
-        things(contents.files + contents.side_files, "file"),
-        things(contents.dirs, "directory"),
+        count_noun(contents.files + contents.side_files, "file"),
+        count_noun(contents.dirs, "directory"),
     );
     let always = contents.always_searched + contents.side_files;
     if always > 0 {

@@ -17,9 +17,9 @@ use super::daemon::canonical;
 use super::setup::{Environment, load_config};
 use super::{Failure, complain};
 use crate::tool::config::{Config, DaemonUse};
-use crate::tool::daemon::tree::Tree;
+use crate::tool::daemon::tree_backend::TreeBackend;
 use crate::tool::error::{DenialReason, ToolError};
-use crate::tool::mcp::roots::{Trees, within};
+use crate::tool::mcp::roots::{BackendSource, within};
 use crate::tool::mcp::server::Server;
 use crate::tool::mcp::transport::{LineTransport, watch_output};
 
@@ -34,7 +34,7 @@ const TREES: usize = 4;
 
 /// Serves until the client closes standard input.
 pub(super) fn run(args: &McpArgs, environment: &Environment) -> Result<u8, Failure> {
-    let forest = Arc::new(Forest::new(args, environment)?);
+    let forest = Arc::new(McpBackends::new(args, environment)?);
     // Report configuration errors before a client sends a request.
     forest.config()?;
     let server = Server::new(forest.clone(), args.max_output_bytes, args.structured);
@@ -96,7 +96,7 @@ pub(super) fn run(args: &McpArgs, environment: &Environment) -> Result<u8, Failu
 }
 
 /// The trees of one server's clients.
-struct Forest {
+struct McpBackends {
     /// The canonical root. A client whose roots exclude it gets another one.
     root: PathBuf,
     setup: SetupArgs,
@@ -109,8 +109,8 @@ struct Forest {
 /// The allowed roots that the client's roots leave; `None` if they leave all of them.
 type Left = Option<Vec<PathBuf>>;
 
-impl Forest {
-    fn new(args: &McpArgs, environment: &Environment) -> Result<Forest, ToolError> {
+impl McpBackends {
+    fn new(args: &McpArgs, environment: &Environment) -> Result<McpBackends, ToolError> {
         let named = args.setup.root.as_deref();
         let root = canonical(named.unwrap_or(Path::new(".")), environment)?;
         let home = environment.home.as_deref();
@@ -121,8 +121,8 @@ impl Forest {
                 root.display()
             )));
         }
-        Ok(Forest {
-            setup: args.setup.anywhere(None, environment)?,
+        Ok(McpBackends {
+            setup: args.setup.with_absolute_paths(None, environment)?,
             root,
             environment: environment.clone(),
             daemon_use: start_unless(args.no_daemon),
@@ -197,8 +197,8 @@ impl Forest {
     }
 }
 
-impl Trees for Forest {
-    fn open(&self, client_roots: Option<&[PathBuf]>) -> Result<Arc<dyn Tree>, ToolError> {
+impl BackendSource for McpBackends {
+    fn open(&self, client_roots: Option<&[PathBuf]>) -> Result<Arc<dyn TreeBackend>, ToolError> {
         let left = match client_roots {
             None => None,
             Some(named) => {

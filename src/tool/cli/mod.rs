@@ -6,7 +6,7 @@
 //! below (`tool::answering`, `tool::daemon`), and `output` prints them. Every failure ends as a
 //! message on standard error and an exit status.
 
-mod again;
+mod answer_files;
 mod args;
 mod backend;
 mod building;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::setup::Environment;
-use super::show::{bytes, count, things};
+use super::show::{bytes, count, count_noun};
 use crate::index::builder::{Phase, Progress};
 
 /// How often the bar moves without news from the build.
@@ -64,7 +64,7 @@ impl Bar {
 
     /// Shows the progress of the build.
     pub(super) fn show(&self, progress: Progress) {
-        self.begin(Shown::Phase(progress.phase), what(progress));
+        self.begin(Shown::Phase(progress.phase), phase_text(progress));
         if progress.phase == Phase::Tokenize {
             self.bar.set_length(progress.bytes_total);
             self.bar.set_position(progress.bytes_done);
@@ -77,8 +77,8 @@ impl Bar {
 pub(super) const WAITING: &str = "waiting for another process that holds the lock of the index";
 
 /// Returns a description of the current phase.
-fn what(progress: Progress) -> String {
-    let files = things(progress.files_total, "file");
+fn phase_text(progress: Progress) -> String {
+    let files = count_noun(progress.files_total, "file");
     match progress.phase {
         Phase::Enumerate => "listing files".to_string(),
         Phase::Tokenize => format!("reading, {} of {files}", count(progress.files_done)),
@@ -155,6 +155,6 @@ mod tests {
         assert_eq!(after(0, 5), "0 B of 100.00 MB");
         assert_eq!(after(5, 0), "5 B of 100.00 MB");
         assert!(after(1, 1 << 40).ends_with("s left"));
-        assert_eq!(what(progress(0)), "reading, 1,024 of 2,048 files");
+        assert_eq!(phase_text(progress(0)), "reading, 1,024 of 2,048 files");
     }
 }

@@ -12,7 +12,7 @@ use super::args::{QueryArgs, SearchArgs, SetupArgs};
 use super::setup::Environment;
 use crate::exec::query::{BinaryRule, CaseMode, CaseRule, Fuzziness, Report, Spans};
 use crate::exec::question::{
-    FallbackPlan, LookedFor, Question, QuestionError, QuestionLimits, Scope, Shown,
+    FallbackPlan, OutputSpec, PatternSpec, Question, QuestionError, QuestionLimits, Scope,
 };
 use crate::exec::question::{FileIdentity, Follow, IgnoreRules, TraversalOptions};
 use crate::tool::config::{Config, Origin};
@@ -247,7 +247,7 @@ pub(super) fn query_question(
         .max_depth
         .map(|depth| usize::try_from(depth).unwrap_or(usize::MAX));
     Ok(Question {
-        looked_for: LookedFor {
+        looked_for: PatternSpec {
             patterns,
             fixed_strings: args.fixed_strings && !has_none,
             word: args.word_regexp,
@@ -288,7 +288,7 @@ pub(super) fn query_question(
             binary: BinaryRule::UntilNul,
             own_output: own_output(),
         },
-        shown: Shown::default(),
+        shown: OutputSpec::default(),
         limits: limits_of(args, config),
         fallback: FallbackPlan::default(),
     })
@@ -342,7 +342,7 @@ pub(super) fn add_output(
     };
     let report = report_of(args);
     let has_lines = report == Report::Lines;
-    question.shown = Shown {
+    question.shown = OutputSpec {
         report,
         spans: spans_of(args),
         places: args.rg_json,
@@ -511,9 +511,9 @@ mod tests {
 
     fn question(patterns: &[&str]) -> Question {
         Question {
-            looked_for: LookedFor {
+            looked_for: PatternSpec {
                 patterns: Some(patterns.iter().map(|one| one.to_string()).collect()),
-                ..LookedFor::default()
+                ..PatternSpec::default()
             },
             scope: Scope {
                 paths: Vec::new(),
@@ -534,7 +534,7 @@ mod tests {
                 binary: BinaryRule::UntilNul,
                 own_output: None,
             },
-            shown: Shown::default(),
+            shown: OutputSpec::default(),
             limits: QuestionLimits::NONE,
             fallback: FallbackPlan::default(),
         }

@@ -29,8 +29,8 @@ use crate::exec::query::Report;
 use crate::exec::question::Question;
 use crate::exec::stop::{Clock, SystemClock};
 use crate::exec::types::all_types;
+use crate::tool::answer_notes::notes_of;
 use crate::tool::answering::Summary;
-use crate::tool::closing::notes_of;
 use crate::tool::config::{Config, Origin};
 use crate::tool::error::ToolError;
 use crate::tool::notes::{Note, Reader};
@@ -72,8 +72,8 @@ pub(super) fn run(args: &SearchArgs, environment: &Environment) -> Result<u8, Fa
     }
     if input == Input::Stdin {
         let summary = super::stdin::search(&question, timeout, &mut |found| printer.take(found));
-        let (summary, came) = summary.map_err(|error| in_flags(error, &question))?;
-        if !came && !summary.timed_out() && !is_stdin_named {
+        let (summary, received_at) = summary.map_err(|error| in_flags(error, &question))?;
+        if !received_at && !summary.timed_out() && !is_stdin_named {
             let why =
                 "it is empty, so nothing was searched; name a path, such as ., to search files";
             printer.error("standard input".to_string(), why.to_string());

@@ -263,7 +263,7 @@ impl SetupArgs {
     /// # Errors
     ///
     /// A relative configuration path without a working directory.
-    pub(super) fn anywhere(
+    pub(super) fn with_absolute_paths(
         &self,
         root: Option<&Path>,
         environment: &Environment,

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::tool::indexing::{Elsewhere, wall_clock_ns};
+use crate::tool::indexing::{OtherRootIndex, wall_clock_ns};
 use crate::tool::render::{escape_controls, escape_json};
 
 /// Formats a number with separators: `78,495`.
@@ -17,7 +17,7 @@ pub(super) fn count(n: u64) -> String {
 }
 
 /// Formats a number with a noun: `1 file`, `78,495 files`.
-pub(super) fn things(n: u64, thing: &str) -> String {
+pub(super) fn count_noun(n: u64, thing: &str) -> String {
     let ending = match (n, thing.strip_suffix('y')) {
         (1, _) => return format!("1 {thing}"),
         (_, Some(stem)) => return format!("{} {stem}ies", count(n)),
@@ -85,7 +85,7 @@ pub(super) fn argument(path: &Path) -> String {
 }
 
 /// Describes how to use an index of another root.
-pub(super) fn elsewhere(found: &Elsewhere) -> String {
+pub(super) fn other_root_text(found: &OtherRootIndex) -> String {
     let (root, argument) = (path(&found.root), argument(&found.root));
     let how = match (found.contains, found.as_root) {
         (true, _) if found.used => "contains it, has an index, which searches use".to_string(),
@@ -103,7 +103,7 @@ pub(super) fn elsewhere(found: &Elsewhere) -> String {
 }
 
 /// Describes an index of another root as JSON.
-pub(super) fn elsewhere_json(found: &Elsewhere) -> Value {
+pub(super) fn elsewhere_json(found: &OtherRootIndex) -> Value {
     json!({
         "root": found.root.to_string_lossy(),
         "contains": found.contains,
@@ -127,9 +127,9 @@ mod tests {
 
     #[test]
     fn numbers_are_readable() {
-        assert_eq!(things(1, "file"), "1 file");
-        assert_eq!(things(78_495, "file"), "78,495 files");
-        assert_eq!(things(0, "directory"), "0 directories");
+        assert_eq!(count_noun(1, "file"), "1 file");
+        assert_eq!(count_noun(78_495, "file"), "78,495 files");
+        assert_eq!(count_noun(0, "directory"), "0 directories");
         assert_eq!(bytes(947_100_000), "947.10 MB");
         assert_eq!((share(1, 8), share(1, 0)), ("12.5 %".into(), "-".into()));
     }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::complain;
-use super::show::{count, things};
+use super::show::{count, count_noun};
 use crate::tool::answering::Summary;
 use crate::tool::response::Stats;
 
@@ -12,9 +12,9 @@ pub(super) fn report(summary: &Summary, errors: usize, stats: &Stats) {
     let totals = &summary.run.totals;
     complain(&format!(
         "{} shown, {} covered, {}",
-        things(totals.results as u64, "result"),
-        things(totals.files_scanned, "file"),
-        things(errors as u64, "error")
+        count_noun(totals.results as u64, "result"),
+        count_noun(totals.files_scanned, "file"),
+        count_noun(errors as u64, "error")
     ));
     // Write errors are ignored: there is no other place to report them.
     print_stats(stats, &mut io::stderr().lock());

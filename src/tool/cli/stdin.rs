@@ -28,22 +28,22 @@ use crate::tool::response::IndexUse;
 const WAITING_LINES: usize = 1024;
 
 /// A message of the searching thread.
-enum Sent {
+enum SearchMessage {
     Line(Line),
     End(FileOutcome),
 }
 
 /// A reader that records whether any input arrived.
-struct Noting<R> {
+struct InputObserver<R> {
     from: R,
-    came: Arc<AtomicBool>,
+    has_input: Arc<AtomicBool>,
 }
 
-impl<R: Read> Read for Noting<R> {
+impl<R: Read> Read for InputObserver<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.from.read(buffer)?;
         if read > 0 {
-            self.came.store(true, Ordering::Relaxed);
+            self.has_input.store(true, Ordering::Relaxed);
         }
         Ok(read)
     }
@@ -69,33 +69,33 @@ pub(super) fn search(
     let stop = Stop::new();
     let (send, receive) = sync_channel(WAITING_LINES);
     let (own, own_stop) = (query.clone(), stop.clone());
-    let came = Arc::new(AtomicBool::new(false));
-    let noted = came.clone();
+    let has_input = Arc::new(AtomicBool::new(false));
+    let noted = has_input.clone();
     let started = thread::Builder::new().spawn(move || {
         let mut searcher = FileSearcher::new(own, &matcher, own_stop);
-        let mut take = |line: Line| send.send(Sent::Line(line)).is_ok();
-        let input = Noting {
+        let mut take = |line: Line| send.send(SearchMessage::Line(line)).is_ok();
+        let input = InputObserver {
             from: io::stdin().lock(),
-            came: noted,
+            has_input: noted,
         };
         let outcome = searcher.search_input(input, &mut take);
         // The receiver is gone if the deadline has passed.
-        let _ = send.send(Sent::End(outcome));
+        let _ = send.send(SearchMessage::End(outcome));
     });
     started.map_err(|error| ToolError::ExecutionFailed {
         tool: "forge-search".to_string(),
         message: format!("no thread could be started: {error}"),
     })?;
-    let mut input = Taken::new(&query);
+    let mut input = ReceiverState::new(&query);
     let mut timed_out = false;
     loop {
         match receive.recv_timeout(deadline.remaining()) {
-            Ok(Sent::Line(line)) => {
+            Ok(SearchMessage::Line(line)) => {
                 if input.line(line, taker).is_break() {
                     break;
                 }
             }
-            Ok(Sent::End(outcome)) => {
+            Ok(SearchMessage::End(outcome)) => {
                 // This is the last message.
                 let _ = input.end(outcome, taker);
                 break;
@@ -121,19 +121,19 @@ pub(super) fn search(
         fallback: Fallback::default(),
         repeated: Vec::new(),
     };
-    Ok((summary, came.load(Ordering::Relaxed)))
+    Ok((summary, has_input.load(Ordering::Relaxed)))
 }
 
 /// The state of the search on the receiving side.
-struct Taken<'a> {
+struct ReceiverState<'a> {
     query: &'a Query,
     totals: Totals,
     cuts: Cuts,
 }
 
-impl Taken<'_> {
-    fn new(query: &Query) -> Taken<'_> {
-        Taken {
+impl ReceiverState<'_> {
+    fn new(query: &Query) -> ReceiverState<'_> {
+        ReceiverState {
             query,
             totals: Totals {
                 files_scanned: 1,

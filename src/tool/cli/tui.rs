@@ -4,7 +4,7 @@
 //! decides what to do next. [`view`] draws the state. [`asker`] runs searches and reads previews on
 //! threads of its own. Neither `state` nor `view` accesses the terminal.
 
-mod asker;
+mod background;
 mod editor;
 mod state;
 mod view;
@@ -20,7 +20,7 @@ use ratatui::crossterm::event::{
 };
 use ratatui::crossterm::execute;
 
-use super::again::Roots;
+use super::answer_files::Roots;
 use super::args::TuiArgs;
 use super::backend::{Backend, start_unless};
 use super::daemon::canonical;
@@ -30,7 +30,7 @@ use super::{Failure, complain};
 use crate::exec::stop::{Clock, SystemClock};
 use crate::tool::error::ToolError;
 
-use self::asker::Asker;
+use self::background::BackgroundThreads;
 use self::state::{Action, State};
 
 /// How long the loop waits for a key before it checks for answers.
@@ -52,7 +52,7 @@ pub(super) fn run(args: &TuiArgs, environment: &Environment) -> Result<u8, Failu
     }
     let named = args.setup.root.as_deref().unwrap_or(Path::new("."));
     let root = canonical(named, environment)?;
-    let setup = args.setup.anywhere(Some(&root), environment)?;
+    let setup = args.setup.with_absolute_paths(Some(&root), environment)?;
     // Report configuration errors before taking over the screen.
     super::setup::load_config(&setup, environment)?;
     let tree = Backend::new(
@@ -64,7 +64,8 @@ pub(super) fn run(args: &TuiArgs, environment: &Environment) -> Result<u8, Failu
     .quiet();
     let tree = Arc::new(tree.named("tui"));
     let signals = Signals::take_over()?;
-    let asker = Asker::start(tree.clone(), Roots::new(&root, &[]), Arc::new(SystemClock))?;
+    let asker =
+        BackgroundThreads::start(tree.clone(), Roots::new(&root, &[]), Arc::new(SystemClock))?;
     let state = State::new(
         root.display().to_string(),
         args.pattern.clone().unwrap_or_default(),
@@ -106,7 +107,7 @@ pub(super) fn run(args: &TuiArgs, environment: &Environment) -> Result<u8, Failu
 struct Screen<'a> {
     terminal: &'a mut DefaultTerminal,
     state: State,
-    asker: &'a Asker,
+    asker: &'a BackgroundThreads,
     root: &'a Path,
     environment: &'a Environment,
     signals: &'a Signals,
@@ -118,17 +119,17 @@ impl Screen<'_> {
         let clock = SystemClock;
         let mut looked = None;
         let mut dirty = true;
-        self.act(Action::Ask)?;
+        self.run_action(Action::Ask)?;
         while !is_over() {
             let now = clock.now();
             if looked.is_none_or(|at| now.saturating_duration_since(at) >= LOOK) {
                 looked = Some(now);
                 self.asker.look();
             }
-            for told in self.asker.told() {
+            for told in self.asker.messages() {
                 dirty = true;
-                let action = self.state.hear(told);
-                self.act(action)?;
+                let action = self.state.handle_message(told);
+                self.run_action(action)?;
             }
             if dirty {
                 let state = &mut self.state;
@@ -148,7 +149,7 @@ impl Screen<'_> {
                 if action == Action::Quit {
                     return Ok(());
                 }
-                self.act(action)?;
+                self.run_action(action)?;
                 if !event::poll(Duration::ZERO)? {
                     break;
                 }
@@ -157,7 +158,7 @@ impl Screen<'_> {
         Ok(())
     }
 
-    fn act(&mut self, action: Action) -> io::Result<()> {
+    fn run_action(&mut self, action: Action) -> io::Result<()> {
         match action {
             Action::Nothing | Action::Quit => {}
             Action::Ask => self.asker.ask(self.state.begin()),
@@ -188,6 +189,6 @@ impl Screen<'_> {
             self.state.complain(why);
         }
         // The edited file may not match any more.
-        self.act(Action::Ask)
+        self.run_action(Action::Ask)
     }
 }

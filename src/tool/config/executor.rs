@@ -27,30 +27,30 @@ pub(super) const EXECUTOR_KEYS: [&str; 5] = [
 ];
 
 /// The keys of the table except `scopes`, with the values that each key takes.
-const KEYS: [(&str, Takes); 4] = [
-    ("keys", Takes::PublicKeys),
-    ("require_confinement", Takes::Kind(Kind::Boolean)),
+const KEYS: [(&str, AcceptedValue); 4] = [
+    ("keys", AcceptedValue::PublicKeys),
+    ("require_confinement", AcceptedValue::Kind(Kind::Boolean)),
     (
         "retention_days",
-        Takes::Kind(Kind::Integer {
+        AcceptedValue::Kind(Kind::Integer {
             min: 1,
             max: u32::MAX as u64,
         }),
     ),
-    ("store", Takes::Path),
+    ("store", AcceptedValue::Path),
 ];
 
 /// The keys of a scope, with the values that each key takes.
-const SCOPE_KEYS: [(&str, Takes); 4] = [
-    ("kind", Takes::Kind(Kind::choice(ScopeKind::WORDS))),
-    ("location", Takes::Path),
-    ("primary_key", Takes::Text),
-    ("table", Takes::Text),
+const SCOPE_KEYS: [(&str, AcceptedValue); 4] = [
+    ("kind", AcceptedValue::Kind(Kind::choice(ScopeKind::WORDS))),
+    ("location", AcceptedValue::Path),
+    ("primary_key", AcceptedValue::Text),
+    ("table", AcceptedValue::Text),
 ];
 
 /// The values that a key takes.
 #[derive(Clone, Copy, Debug)]
-enum Takes {
+enum AcceptedValue {
     Kind(Kind),
     /// A non-empty path.
     Path,
@@ -59,7 +59,7 @@ enum Takes {
     PublicKeys,
 }
 
-impl Takes {
+impl AcceptedValue {
     /// Reads a value. The error says why the value is not allowed, and which value is.
     fn read(self, value: &DeValue<'_>) -> Result<Value, String> {
         let texts = |items: &DeArray<'_>| {
@@ -68,18 +68,20 @@ impl Takes {
             texts.map(|texts| texts.into_iter().map(str::to_string).collect())
         };
         let must = match (self, value) {
-            (Takes::Kind(kind), value) => {
+            (AcceptedValue::Kind(kind), value) => {
                 let read = kind.read(value);
                 return read.map_err(|why| format!("{} is not allowed: {why}", shown(value)));
             }
-            (Takes::PublicKeys, value) => {
+            (AcceptedValue::PublicKeys, value) => {
                 let read = value.as_array().and_then(texts).map(Value::Texts);
                 return read.ok_or("must be a list of strings, each a public key".to_string());
             }
-            (Takes::Path, DeValue::String(text)) if text.is_empty() => "a path that is not empty",
+            (AcceptedValue::Path, DeValue::String(text)) if text.is_empty() => {
+                "a path that is not empty"
+            }
             (_, DeValue::String(text)) => return Ok(Value::Text(text.to_string())),
-            (Takes::Path, _) => "a string with a path",
-            (Takes::Text, _) => "a string",
+            (AcceptedValue::Path, _) => "a string with a path",
+            (AcceptedValue::Text, _) => "a string",
         };
         Err(format!("{} is not allowed: must be {must}", shown(value)))
     }
@@ -165,7 +167,7 @@ impl ScopeKind {
 }
 
 /// A problem, and its byte offset in the text.
-pub(super) type Wrong = (usize, Problem);
+pub(super) type PlacedProblem = (usize, Problem);
 
 impl ExecutorConfig {
     /// Reads the keys of the table into `self`, and returns the problems. `at` is the byte offset
@@ -175,7 +177,7 @@ impl ExecutorConfig {
         at: usize,
         executor: &DeValue<'_>,
         place: Option<&Path>,
-    ) -> Vec<Wrong> {
+    ) -> Vec<PlacedProblem> {
         let mut wrong = Vec::new();
         let DeValue::Table(table) = executor else {
             return vec![(at, no_table("executor", "executor", executor))];
@@ -216,7 +218,12 @@ impl ExecutorConfig {
         }
     }
 
-    fn read_scopes(&mut self, at: usize, value: &DeValue<'_>, place: Option<&Path>) -> Vec<Wrong> {
+    fn read_scopes(
+        &mut self,
+        at: usize,
+        value: &DeValue<'_>,
+        place: Option<&Path>,
+    ) -> Vec<PlacedProblem> {
         let DeValue::Table(scopes) = value else {
             let problem = no_table("executor.scopes", "executor.scopes.NAME", value);
             return vec![(at, problem)];

@@ -340,7 +340,7 @@ impl Admission {
     }
 
     /// Returns whether the queries of a client get low priority, since it has several here.
-    pub fn stands_back(&self, client: &Client) -> bool {
+    pub fn is_low_priority(&self, client: &Client) -> bool {
         let lane = self.lanes.get(client);
         lane.is_some_and(|lane| lane.running + lane.waiting.len() > 1)
     }

@@ -59,7 +59,7 @@ impl From<&DaemonConfig> for Caps {
 }
 
 /// The context of a ranked search.
-pub(super) struct Answering<'a> {
+pub(super) struct RankedSearch<'a> {
     /// The tool whose engines and indexes are used.
     pub tool: &'a SearchTool,
     /// The sandbox and the clock.
@@ -89,11 +89,11 @@ pub(super) struct Answering<'a> {
     /// Whether the configuration has changed since the daemon started.
     pub stale: bool,
     /// Whether the query runs with low priority.
-    pub stands_back: bool,
+    pub is_low_priority: bool,
 }
 
 /// A result before it is written.
-struct Place {
+struct ResultDraft {
     path: String,
     lossy: bool,
     text: String,
@@ -105,14 +105,14 @@ struct Place {
     is_anchor: bool,
 }
 
-impl Place {
+impl ResultDraft {
     /// Escapes control characters in the path and the text.
-    fn escaped(self) -> Place {
+    fn escaped(self) -> ResultDraft {
         let at = self
             .text
             .get(..self.at)
             .map_or(0, |text| escape_lines(text).len());
-        Place {
+        ResultDraft {
             path: escape_name(&self.path).into_owned(),
             text: escape_lines(&self.text).into_owned(),
             at,
@@ -121,7 +121,7 @@ impl Place {
     }
 }
 
-impl Answering<'_> {
+impl RankedSearch<'_> {
     /// Answers a query, and returns how long each stage took.
     ///
     /// # Errors
@@ -284,7 +284,7 @@ impl Answering<'_> {
         let place = question.target.canonical.as_path();
         let query_fingerprint = identity::query_fingerprint(query, place, limit, per_file);
         let explain = query.explain.then(|| {
-            let asked = Explained {
+            let asked = AnswerExplanation {
                 terms: &terms,
                 profile,
                 retrieved: &retrieved,
@@ -292,7 +292,7 @@ impl Answering<'_> {
                 retrievers: &retrievers,
                 index: &index,
             };
-            let mut explain = asked.told();
+            let mut explain = asked.to_json();
             explain.insert("snapshot_id".to_string(), json!(snapshot_id));
             explain.insert("head_sha".to_string(), json!(git.head_sha));
             explain.insert("dirty".to_string(), json!(git.dirty));
@@ -300,7 +300,7 @@ impl Answering<'_> {
                 let admission = json!({
                     "queued": self.queued,
                     "waited_ms": millis(self.waited),
-                    "stands_back": self.stands_back,
+                    "stands_back": self.is_low_priority,
                     // Always `null`: a client with a retry delay gets a refusal instead of an
                     // answer.
                     "retry_after_ms": null,
@@ -318,7 +318,7 @@ impl Answering<'_> {
             "max_total_snippet_bytes": self.caps.max_total_snippet_bytes,
             "max_snippet_bytes_per_result": self.caps.max_snippet_bytes_per_result,
         });
-        let (mut limits_hit, mut warnings) = remarks.told();
+        let (mut limits_hit, mut warnings) = remarks.into_parts();
         if !query.raw {
             let of_limits = limits_hit.iter_mut().map(|hit| &mut hit.path_key);
             let all = of_limits.chain(warnings.iter_mut().map(|one| &mut one.path_key));
@@ -427,7 +427,7 @@ impl Answering<'_> {
         per_file: usize,
         options: &Retrieval<'_>,
         remarks: &mut Remarks,
-    ) -> Vec<Ranked<Place>> {
+    ) -> Vec<Ranked<ResultDraft>> {
         use rayon::prelude::*;
         let read: Vec<_> = best
             .par_iter()
@@ -465,7 +465,7 @@ impl Answering<'_> {
                     start: excerpt.chunk.start as u64,
                     row,
                     bucket: Bucket::of(&path),
-                    item: Place {
+                    item: ResultDraft {
                         path: path.clone(),
                         lossy: lossy || excerpt.lossy,
                         text: excerpt.text,
@@ -483,7 +483,12 @@ impl Answering<'_> {
 
     /// Builds the results within the caps on snippets. Unless `raw` is set, control characters are
     /// escaped.
-    fn written(&self, chosen: Vec<Ranked<Place>>, raw: bool, remarks: &mut Remarks) -> Vec<Found> {
+    fn written(
+        &self,
+        chosen: Vec<Ranked<ResultDraft>>,
+        raw: bool,
+        remarks: &mut Remarks,
+    ) -> Vec<Found> {
         let most = chosen.first().map_or(1, |one| one.score.max(1));
         let mut left = to_usize(self.caps.max_total_snippet_bytes);
         let each = to_usize(self.caps.max_snippet_bytes_per_result);
@@ -503,7 +508,7 @@ impl Answering<'_> {
                 let cap = self.caps.max_total_snippet_bytes;
                 remarks.limit("max_total_snippet_bytes", cap, None, None);
             }
-            let shown = around(&item.text, item.at, each.min(left));
+            let shown = char_window(&item.text, item.at, each.min(left));
             let feeds = |text: &str| text.matches('\n').count() as u64;
             let start_line = item.start_line + feeds(&item.text[..shown.start]);
             // Without a snippet the lines are those of the whole place.
@@ -590,7 +595,7 @@ pub(super) fn inside(path: &Path, root: &Path) -> Result<String, Failure> {
 }
 
 /// The explanation of an answer: numbers and names, no text of files.
-struct Explained<'a> {
+struct AnswerExplanation<'a> {
     terms: &'a Terms,
     profile: Profile,
     retrieved: &'a Retrieved,
@@ -599,8 +604,8 @@ struct Explained<'a> {
     index: &'a IndexUse,
 }
 
-impl Explained<'_> {
-    fn told(&self) -> Map<String, Value> {
+impl AnswerExplanation<'_> {
+    fn to_json(&self) -> Map<String, Value> {
         let weights = self.profile.weights();
         let by_kind = |count: &dyn Fn(Bucket) -> u64| {
             let pairs = Bucket::ALL
@@ -634,10 +639,10 @@ impl Explained<'_> {
                 "ranked_by_kind": by_kind(&among),
                 "results_by_kind": by_kind(&shown),
             },
-            "retrievers": told_of(self.retrievers),
+            "retrievers": retrievers_to_json(self.retrievers),
             "index": {
-                "state": self.index.standing.state().as_str(),
-                "reason": self.index.standing.reason(),
+                "state": self.index.index_state.state().as_str(),
+                "reason": self.index.index_state.reason(),
                 "exclusion_used": self.index.exclusion_used,
             },
         });
@@ -646,7 +651,7 @@ impl Explained<'_> {
 }
 
 /// Returns the method of each kind of retriever, or that it is not configured.
-fn told_of(retrievers: &[&dyn Retriever]) -> Value {
+fn retrievers_to_json(retrievers: &[&dyn Retriever]) -> Value {
     let mut told = json!({ "lexical": "not configured", "dense": "not configured" });
     for retriever in retrievers {
         told[retriever.kind()] = retriever.method().into();
@@ -662,7 +667,7 @@ fn warn_changed(remarks: &mut Remarks, path: &str) {
 
 /// Returns a range of at most `most` bytes around an offset, a quarter of it before the offset. It
 /// begins and ends at character boundaries.
-fn around(text: &str, at: usize, most: usize) -> std::ops::Range<usize> {
+fn char_window(text: &str, at: usize, most: usize) -> std::ops::Range<usize> {
     if text.len() <= most {
         return 0..text.len();
     }

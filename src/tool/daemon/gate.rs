@@ -18,23 +18,23 @@ use crate::exec::stop::Clock;
 const WAITING: &str = "too many queries are waiting";
 
 /// The message that ends a wait.
-enum Told {
+enum WaitEnd {
     /// The query may run.
     Admitted,
     /// Another query has displaced it.
     Displaced,
 }
 
-struct Inside {
+struct GateState {
     admission: Admission,
     refusals: Refusals,
-    waiting: BTreeMap<Ticket, oneshot::Sender<Told>>,
+    waiting: BTreeMap<Ticket, oneshot::Sender<WaitEnd>>,
 }
 
 /// Lets as many queries run at once as the limits allow.
 #[derive(Clone)]
 pub(super) struct Gate {
-    inside: Arc<Mutex<Inside>>,
+    inside: Arc<Mutex<GateState>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -43,14 +43,14 @@ pub(super) struct Permit {
     gate: Gate,
     ticket: Ticket,
     since: Instant,
-    stands_back: bool,
+    is_low_priority: bool,
     queued: bool,
 }
 
 impl Permit {
     /// Returns whether the query gets low priority, since its client has several here.
-    pub(super) fn stands_back(&self) -> bool {
-        self.stands_back
+    pub(super) fn is_low_priority(&self) -> bool {
+        self.is_low_priority
     }
 
     /// Returns whether the query had to wait for others.
@@ -60,15 +60,15 @@ impl Permit {
 }
 
 /// The decision about a query that arrives at the gate.
-enum Entered {
+enum GateDecision {
     At(Permit),
-    Waits(Ticket, oneshot::Receiver<Told>),
+    Waits(Ticket, oneshot::Receiver<WaitEnd>),
     /// The query is refused after this delay.
     Refused(Failure, Duration),
 }
 
 /// The place of a waiting query. Dropping it gives the place up.
-struct Place {
+struct QueueSlot {
     gate: Gate,
     ticket: Option<Ticket>,
 }
@@ -76,7 +76,7 @@ struct Place {
 impl Gate {
     /// Builds a gate.
     pub(super) fn new(bounds: Bounds, clock: Arc<dyn Clock>) -> Gate {
-        let inside = Inside {
+        let inside = GateState {
             admission: Admission::new(bounds),
             refusals: Refusals::default(),
             waiting: BTreeMap::new(),
@@ -107,26 +107,26 @@ impl Gate {
     ) -> Result<Permit, Failure> {
         let arrived = self.arrive(client, share, kind);
         let (ticket, told) = match arrived {
-            Entered::At(permit) => return Ok(permit),
-            Entered::Refused(failure, held) => {
+            GateDecision::At(permit) => return Ok(permit),
+            GateDecision::Refused(failure, held) => {
                 if !held.is_zero() {
                     tokio::time::sleep(held).await;
                 }
                 return Err(failure);
             }
-            Entered::Waits(ticket, told) => (ticket, told),
+            GateDecision::Waits(ticket, told) => (ticket, told),
         };
-        let mut place = Place {
+        let mut place = QueueSlot {
             gate: self.clone(),
             ticket: Some(ticket),
         };
         match told.await {
-            Ok(Told::Admitted) => {
+            Ok(WaitEnd::Admitted) => {
                 place.ticket = None;
-                let stands_back = self.lock().admission.stands_back(client);
-                Ok(self.permit(ticket, stands_back, true))
+                let is_low_priority = self.lock().admission.is_low_priority(client);
+                Ok(self.permit(ticket, is_low_priority, true))
             }
-            Ok(Told::Displaced) | Err(_) => {
+            Ok(WaitEnd::Displaced) | Err(_) => {
                 place.ticket = None;
                 Err(self.lock().refuse(WAITING))
             }
@@ -134,12 +134,12 @@ impl Gate {
     }
 
     /// Asks admission for a decision about a new query.
-    fn arrive(&self, client: &Client, share: Share, kind: Kind) -> Entered {
+    fn arrive(&self, client: &Client, share: Share, kind: Kind) -> GateDecision {
         let mut inside = self.lock();
         match inside.admission.arrive(client, share, kind) {
             Arrival::Admitted(ticket) => {
-                let stands_back = inside.admission.stands_back(client);
-                Entered::At(self.permit(ticket, stands_back, false))
+                let is_low_priority = inside.admission.is_low_priority(client);
+                GateDecision::At(self.permit(ticket, is_low_priority, false))
             }
             Arrival::Busy => {
                 let now = self.clock.now();
@@ -147,16 +147,16 @@ impl Gate {
                 let refusal = inside.refusals.refuse(client, retry_after_ms, now);
                 let mut failure = Failure::new(ErrorCode::Busy, WAITING);
                 failure.error.retry_after_ms = Some(refusal.retry_after_ms);
-                Entered::Refused(failure, refusal.held)
+                GateDecision::Refused(failure, refusal.held)
             }
             Arrival::Queued { ticket, instead_of } => {
                 if let Some(displaced) = instead_of.and_then(|one| inside.waiting.remove(&one)) {
                     // The displaced query may have been given up just now.
-                    let _ = displaced.send(Told::Displaced);
+                    let _ = displaced.send(WaitEnd::Displaced);
                 }
                 let (sender, receiver) = oneshot::channel();
                 inside.waiting.insert(ticket, sender);
-                Entered::Waits(ticket, receiver)
+                GateDecision::Waits(ticket, receiver)
             }
         }
     }
@@ -176,12 +176,12 @@ impl Gate {
         self.lock().refuse(message)
     }
 
-    fn permit(&self, ticket: Ticket, stands_back: bool, queued: bool) -> Permit {
+    fn permit(&self, ticket: Ticket, is_low_priority: bool, queued: bool) -> Permit {
         Permit {
             gate: self.clone(),
             ticket,
             since: self.clock.now(),
-            stands_back,
+            is_low_priority,
             queued,
         }
     }
@@ -191,18 +191,18 @@ impl Gate {
         let admitted = inside.admission.leave(ticket, took_us);
         for ticket in admitted {
             if let Some(waiting) = inside.waiting.remove(&ticket) {
-                // If the receiver is gone, its `Place` leaves in the query's stead.
-                let _ = waiting.send(Told::Admitted);
+                // If the receiver is gone, its `QueueSlot` leaves in the query's stead.
+                let _ = waiting.send(WaitEnd::Admitted);
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inside> {
+    fn lock(&self) -> MutexGuard<'_, GateState> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inside {
+impl GateState {
     fn refuse(&self, message: &str) -> Failure {
         let mut failure = Failure::new(ErrorCode::Busy, message);
         failure.error.retry_after_ms = Some(self.admission.retry_after_ms());
@@ -218,7 +218,7 @@ impl Drop for Permit {
     }
 }
 
-impl Drop for Place {
+impl Drop for QueueSlot {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
         let waited = {

@@ -21,9 +21,9 @@ use super::report::{
 };
 use crate::exec::git::Git;
 use crate::exec::stop::Stop;
-use crate::index::live::{Done, Report};
+use crate::index::live::{Report, TaskRun};
 use crate::index::snapshot::Snapshot;
-use crate::index::state::Standing;
+use crate::index::state::IndexState;
 use crate::tool::config::Config;
 use crate::tool::indexing::Indexes;
 use crate::tool::search::ToolContext;
@@ -49,7 +49,7 @@ pub struct Load {
 }
 
 /// The parts of a service that `status` and `health` read.
-pub(super) struct Inspected<'a> {
+pub(super) struct InspectionContext<'a> {
     pub(super) root: &'a Path,
     pub(super) store: &'a Store,
     pub(super) config: &'a Config,
@@ -70,13 +70,13 @@ pub(super) struct Inspected<'a> {
 }
 
 /// The state of a live index.
-struct InUse<'a> {
+struct LiveIndexState<'a> {
     indexes: &'a Arc<Indexes>,
     report: Report,
     snapshot: Option<Arc<Snapshot>>,
 }
 
-impl Inspected<'_> {
+impl InspectionContext<'_> {
     /// Returns the answer to `status`. Reads the metadata of index files, and runs git for at most
     /// [`STATUS_GIT`] unless a longer time is configured.
     pub(super) fn status(&self, load: &Load) -> Status {
@@ -84,12 +84,12 @@ impl Inspected<'_> {
         let report = in_use.as_ref().map(|one| &one.report);
         let snapshot = in_use.as_ref().and_then(|one| one.snapshot.as_deref());
         let id = snapshot.map(|snapshot| (self.name_of)(snapshot));
-        let relied_on = report.is_some_and(|report| report.standing.allows_exclusion());
+        let relied_on = report.is_some_and(|report| report.index_state.allows_exclusion());
         let created_at = id.as_deref().and_then(super::identity::created_ms);
         let count = |outcome| load.counts.of(Outcome::Failed(outcome));
         let works = report.map(|report| report.works).unwrap_or_default();
         let ms = |us: Option<u64>| us.map(|us| us.div_ceil(1_000));
-        let took = |done: Option<Done>| done.map(|done| done.took_ms);
+        let took = |done: Option<TaskRun>| done.map(|done| done.took_ms);
         let excludes = self.context.global_excludes.as_deref();
         let none = absent(self.store, self.root, self.config, excludes);
         Status {
@@ -155,13 +155,13 @@ impl Inspected<'_> {
         })
     }
 
-    fn in_use<'a>(&self, indexes: &'a Arc<Indexes>) -> Option<InUse<'a>> {
+    fn in_use<'a>(&self, indexes: &'a Arc<Indexes>) -> Option<LiveIndexState<'a>> {
         if self.stale {
             // A stale daemon has shut its indexes down.
             return None;
         }
         let root = indexes.root_for(self.root)?;
-        Some(InUse {
+        Some(LiveIndexState {
             indexes,
             report: indexes.live_report(&root)?,
             snapshot: indexes.live_snapshot(&root),
@@ -172,16 +172,16 @@ impl Inspected<'_> {
         let works = report.map(|report| report.works).unwrap_or_default();
         let done = [works.build, works.merge, works.reconcile];
         let last = done.into_iter().flatten().max_by_key(|done| done.ended_ns);
-        let building = report.is_some_and(|report| report.standing == Standing::Building);
+        let building = report.is_some_and(|report| report.index_state == IndexState::Building);
         let state = match report {
             _ if self.stale => "stale",
             None => "off",
-            Some(report) => match report.standing {
-                Standing::Building => "building",
-                Standing::Disabled(_) => "off",
-                Standing::Complete if !report.busy && report.dirty == 0 => "idle",
-                Standing::Complete => "syncing",
-                Standing::Absent | Standing::Corrupt | Standing::Uncertain(_) => {
+            Some(report) => match report.index_state {
+                IndexState::Building => "building",
+                IndexState::Disabled(_) => "off",
+                IndexState::Complete if !report.busy && report.dirty == 0 => "idle",
+                IndexState::Complete => "syncing",
+                IndexState::Absent | IndexState::Corrupt | IndexState::Uncertain(_) => {
                     match report.busy {
                         true => "syncing",
                         false => "waiting",

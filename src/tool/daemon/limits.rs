@@ -85,7 +85,7 @@ impl Remarks {
     }
 
     /// Returns both lists.
-    pub fn told(self) -> (Vec<LimitHit>, Vec<Warning>) {
+    pub fn into_parts(self) -> (Vec<LimitHit>, Vec<Warning>) {
         (
             self.limits.into_values().collect(),
             self.warnings.into_values().collect(),
@@ -113,7 +113,7 @@ mod tests {
                 remarks.limit(code, 5, observed, path);
                 remarks.warn(code, format!("{observed:?}"), path);
             }
-            remarks.told()
+            remarks.into_parts()
         };
         let (limits, warnings) = told(0);
         let shown: Vec<_> = limits

@@ -57,7 +57,7 @@ impl LogFile {
             std::fs::remove_file(&older)?;
         }
         if log.len > log.most {
-            log.turn()?;
+            log.rotate()?;
             match std::fs::remove_file(older) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
@@ -66,7 +66,7 @@ impl LogFile {
         Ok(log)
     }
 
-    fn turn(&mut self) -> io::Result<()> {
+    fn rotate(&mut self) -> io::Result<()> {
         // Another program may have put a file at either path meanwhile. One that is no log makes
         // this fail, and stays as it is.
         check(&before(&self.path))?;
@@ -193,7 +193,7 @@ impl Write for LogFile {
             return Ok(line.len());
         }
         if self.len + bytes > self.most {
-            self.turn()?;
+            self.rotate()?;
         }
         self.file.write_all(line)?;
         self.len += bytes;

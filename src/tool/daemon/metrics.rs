@@ -51,7 +51,7 @@ impl Outcome {
 }
 
 #[derive(Debug, Default)]
-struct Counted {
+struct CounterState {
     by_outcome: [u64; Outcome::ALL.len()],
     slow: u64,
     /// Durations of recent queries in microseconds, as a ring.
@@ -108,7 +108,7 @@ impl Stages {
 #[derive(Debug)]
 pub struct Metrics {
     slow: Duration,
-    counted: Mutex<Counted>,
+    counted: Mutex<CounterState>,
 }
 
 /// The counters at one moment.
@@ -159,12 +159,14 @@ impl Metrics {
         }
         let mut counted = self.lock();
         counted.slow += u64::from(took > self.slow);
-        let facts = answer.facts.as_ref();
-        let timings = facts.map(|facts| facts.timings).unwrap_or_default();
+        let log_fields = answer.log_fields.as_ref();
+        let timings = log_fields
+            .map(|log_fields| log_fields.timings)
+            .unwrap_or_default();
         counted.stages.add(us(waited), &timings);
         counted.segments_most = counted
             .segments_most
-            .max(facts.and_then(|facts| facts.segments));
+            .max(log_fields.and_then(|log_fields| log_fields.segments));
         counted.took_us = counted.took_us.saturating_add(us(took));
         let at = counted.next;
         match counted.times.get_mut(at) {
@@ -212,7 +214,7 @@ impl Metrics {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Counted> {
+    fn lock(&self) -> MutexGuard<'_, CounterState> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -299,7 +301,7 @@ pub fn exposition(counts: &Counts, running: usize, waiting: usize) -> String {
 mod tests {
     use super::*;
 
-    use super::super::service::Facts;
+    use super::super::service::QueryLogFields;
 
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
@@ -309,7 +311,7 @@ mod tests {
         Answer {
             payload: Vec::new(),
             outcome,
-            facts: None,
+            log_fields: None,
         }
     }
 
@@ -350,7 +352,7 @@ mod tests {
             "a call tells nothing of it"
         );
         for (segments, rank) in [(1, 2), (0, 5)] {
-            let facts = Facts {
+            let log_fields = QueryLogFields {
                 timings: Timings {
                     admission: 9,
                     snapshot_read: 1,
@@ -359,10 +361,10 @@ mod tests {
                     format: 0,
                 },
                 segments: Some(segments),
-                ..Facts::default()
+                ..QueryLogFields::default()
             };
             let answer = Answer {
-                facts: Some(facts),
+                log_fields: Some(log_fields),
                 ..answer(Outcome::Answered)
             };
             metrics.ended(&answer, ms(2), ms(10));

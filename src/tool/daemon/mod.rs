@@ -35,4 +35,4 @@ pub mod server;
 pub mod service;
 #[cfg(unix)]
 pub mod socket;
-pub mod tree;
+pub mod tree_backend;

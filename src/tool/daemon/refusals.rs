@@ -22,7 +22,7 @@ const LOGGED: Duration = Duration::from_secs(10);
 
 /// The last refusal of a client: the end of its delay, and the delay that it got.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct LastRefusal {
     until: Instant,
     retry_after_ms: u64,
 }
@@ -39,7 +39,7 @@ pub(super) struct Refusal {
 /// The refusals of a daemon.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
-    told: BTreeMap<Client, Told>,
+    last_refusals: BTreeMap<Client, LastRefusal>,
     logged: Option<Instant>,
     unlogged: u64,
 }
@@ -48,7 +48,10 @@ impl Refusals {
     /// Refuses a query. A client that retried too early gets twice its last delay, and gets the
     /// refusal only after the rest of that delay, up to [`HELD`].
     pub(super) fn refuse(&mut self, client: &Client, retry_after_ms: u64, now: Instant) -> Refusal {
-        let before = self.told.get(client).filter(|told| now < told.until);
+        let before = self
+            .last_refusals
+            .get(client)
+            .filter(|told| now < told.until);
         let refusal = match before {
             None => Refusal {
                 retry_after_ms,
@@ -61,16 +64,16 @@ impl Refusals {
                 held: told.until.saturating_duration_since(now).min(HELD),
             },
         };
-        if self.told.len() >= CLIENTS {
-            self.told.retain(|_, told| now < told.until);
+        if self.last_refusals.len() >= CLIENTS {
+            self.last_refusals.retain(|_, told| now < told.until);
         }
-        if self.told.len() < CLIENTS || self.told.contains_key(client) {
+        if self.last_refusals.len() < CLIENTS || self.last_refusals.contains_key(client) {
             let until = now + refusal.held + Duration::from_millis(refusal.retry_after_ms);
-            let told = Told {
+            let told = LastRefusal {
                 until,
                 retry_after_ms: refusal.retry_after_ms,
             };
-            self.told.insert(client.clone(), told);
+            self.last_refusals.insert(client.clone(), told);
         }
         refusal
     }
@@ -141,9 +144,9 @@ mod tests {
         for client in 0..3 * CLIENTS {
             refusals.refuse(&named(&client.to_string()), 25, now);
         }
-        assert_eq!(refusals.told.len(), CLIENTS);
+        assert_eq!(refusals.last_refusals.len(), CLIENTS);
         refusals.refuse(&named("late"), 25, now + ms(25));
-        assert_eq!(refusals.told.len(), 1);
+        assert_eq!(refusals.last_refusals.len(), 1);
     }
 
     #[test]

@@ -24,16 +24,16 @@ const SHOWN: usize = 80;
 /// The reason why a message is malformed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Refused {
+pub struct RequestError {
     /// The problem, and the allowed values.
     pub message: String,
     /// The id of the request, if it could be read.
     pub request_id: Option<String>,
 }
 
-impl Refused {
-    fn new(message: impl Into<String>) -> Refused {
-        Refused {
+impl RequestError {
+    fn new(message: impl Into<String>) -> RequestError {
+        RequestError {
             message: message.into(),
             request_id: None,
         }
@@ -80,22 +80,22 @@ impl Hello {
     ///
     /// # Errors
     ///
-    /// [`Refused`] for any other message.
-    pub fn parse(payload: &[u8]) -> Result<Hello, Refused> {
+    /// [`RequestError`] for any other message.
+    pub fn parse(payload: &[u8]) -> Result<Hello, RequestError> {
         let hello: Hello = typed(Value::Object(object(payload)?), "the handshake")?;
         match (&hello.protocol_versions, hello.protocol_version) {
             (None, None) => {
-                return Err(Refused::new(
+                return Err(RequestError::new(
                     "the handshake lacks protocol_versions, a list such as [1]",
                 ));
             }
             (Some(_), Some(_)) => {
-                return Err(Refused::new(
+                return Err(RequestError::new(
                     "the handshake has both protocol_versions and protocol_version; give one of them",
                 ));
             }
             (Some(versions), None) if versions.is_empty() => {
-                return Err(Refused::new(
+                return Err(RequestError::new(
                     "protocol_versions is empty; list at least one",
                 ));
             }
@@ -175,9 +175,9 @@ impl SearchQuery {
         }
     }
 
-    fn check(&self) -> Result<(), Refused> {
+    fn check(&self) -> Result<(), RequestError> {
         let within = |name: &str, value: Option<u64>, most: u64| match value {
-            Some(value) if value == 0 || value > most => Err(Refused::new(format!(
+            Some(value) if value == 0 || value > most => Err(RequestError::new(format!(
                 "{name} is {value}; 1 to {most} are allowed"
             ))),
             _ => Ok(()),
@@ -186,7 +186,7 @@ impl SearchQuery {
         within("per_file", self.per_file, MAX_PER_FILE.most)?;
         within("timeout_ms", self.timeout_ms, QUERY_TIMEOUT_MS.most)?;
         if self.query.trim().is_empty() {
-            return Err(Refused::new("query is blank; give at least one word"));
+            return Err(RequestError::new("query is blank; give at least one word"));
         }
         Ok(())
     }
@@ -295,7 +295,7 @@ impl ToolCall {
 
 /// The body of a request.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Asked {
+pub enum RequestBody {
     /// A search with ranked results.
     Search(SearchQuery),
     /// A call of a tool.
@@ -315,10 +315,10 @@ pub enum Asked {
 /// A request after the handshake.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// The id that the client chose, if any; for [`Asked::Cancel`] the id of the other request.
+    /// The id that the client chose, if any; for [`RequestBody::Cancel`] the id of the other request.
     pub id: Option<String>,
     /// The body of the request.
-    pub asked: Asked,
+    pub body: RequestBody,
 }
 
 impl Request {
@@ -326,8 +326,8 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`Refused`] for any other message.
-    pub fn parse(payload: &[u8]) -> Result<Request, Refused> {
+    /// [`RequestError`] for any other message.
+    pub fn parse(payload: &[u8]) -> Result<Request, RequestError> {
         let mut fields = object(payload)?;
         let id = match fields.remove("request_id") {
             None => None,
@@ -335,19 +335,19 @@ impl Request {
                 check_id("request_id", &id)?;
                 Some(id)
             }
-            Some(_) => return Err(Refused::new("request_id is not a string")),
+            Some(_) => return Err(RequestError::new("request_id is not a string")),
         };
-        let refused = |refused: Refused| Refused {
+        let refused = |refused: RequestError| RequestError {
             request_id: id.clone(),
             ..refused
         };
-        let asked = Asked::from_fields(fields).map_err(refused)?;
-        if asked == Asked::Cancel && id.is_none() {
-            return Err(Refused::new(
+        let body = RequestBody::from_fields(fields).map_err(refused)?;
+        if body == RequestBody::Cancel && id.is_none() {
+            return Err(RequestError::new(
                 "cancel lacks request_id, the id of the request to cancel",
             ));
         }
-        Ok(Request { id, asked })
+        Ok(Request { id, body })
     }
 
     /// Serializes the request as a client sends it.
@@ -357,14 +357,14 @@ impl Request {
             // Strings, numbers and lists of them always serialize.
             _ => Map::new(),
         };
-        let (kind, mut all) = match &self.asked {
-            Asked::Search(query) => ("search", fields(serde_json::to_value(query))),
-            Asked::Tool(call) => ("tool", fields(serde_json::to_value(call))),
-            Asked::Status => ("status", Map::new()),
-            Asked::Health => ("health", Map::new()),
-            Asked::Metrics => ("metrics", Map::new()),
-            Asked::Cancel => ("cancel", Map::new()),
-            Asked::Shutdown => ("shutdown", Map::new()),
+        let (kind, mut all) = match &self.body {
+            RequestBody::Search(query) => ("search", fields(serde_json::to_value(query))),
+            RequestBody::Tool(call) => ("tool", fields(serde_json::to_value(call))),
+            RequestBody::Status => ("status", Map::new()),
+            RequestBody::Health => ("health", Map::new()),
+            RequestBody::Metrics => ("metrics", Map::new()),
+            RequestBody::Cancel => ("cancel", Map::new()),
+            RequestBody::Shutdown => ("shutdown", Map::new()),
         };
         all.insert("type".to_string(), kind.into());
         if let Some(id) = &self.id {
@@ -374,16 +374,20 @@ impl Request {
     }
 }
 
-impl Asked {
-    fn from_fields(mut fields: Map<String, Value>) -> Result<Asked, Refused> {
+impl RequestBody {
+    fn from_fields(mut fields: Map<String, Value>) -> Result<RequestBody, RequestError> {
         let kind = match fields.remove("type") {
             Some(Value::String(kind)) => kind,
-            Some(_) => return Err(Refused::new("type is not a string")),
-            None => return Err(Refused::new(format!("the request lacks type; {TYPES}"))),
+            Some(_) => return Err(RequestError::new("type is not a string")),
+            None => {
+                return Err(RequestError::new(format!(
+                    "the request lacks type; {TYPES}"
+                )));
+            }
         };
-        let bare = |asked: Asked| match fields.keys().next() {
-            None => Ok(asked),
-            Some(field) => Err(Refused::new(format!(
+        let bare = |body: RequestBody| match fields.keys().next() {
+            None => Ok(body),
+            Some(field) => Err(RequestError::new(format!(
                 "unknown field `{}`; {kind} takes no fields",
                 shown(field)
             ))),
@@ -392,15 +396,15 @@ impl Asked {
             "search" => {
                 let query: SearchQuery = typed(Value::Object(fields), "search")?;
                 query.check()?;
-                Ok(Asked::Search(query))
+                Ok(RequestBody::Search(query))
             }
-            "tool" => typed(Value::Object(fields), "tool").map(Asked::Tool),
-            "status" => bare(Asked::Status),
-            "health" => bare(Asked::Health),
-            "metrics" => bare(Asked::Metrics),
-            "cancel" => bare(Asked::Cancel),
-            "shutdown" => bare(Asked::Shutdown),
-            other => Err(Refused::new(format!(
+            "tool" => typed(Value::Object(fields), "tool").map(RequestBody::Tool),
+            "status" => bare(RequestBody::Status),
+            "health" => bare(RequestBody::Health),
+            "metrics" => bare(RequestBody::Metrics),
+            "cancel" => bare(RequestBody::Cancel),
+            "shutdown" => bare(RequestBody::Shutdown),
+            other => Err(RequestError::new(format!(
                 "unknown type `{}`; {TYPES}",
                 shown(other)
             ))),
@@ -410,34 +414,34 @@ impl Asked {
 
 const TYPES: &str = "search, tool, status, health, metrics, cancel and shutdown are known";
 
-fn object(payload: &[u8]) -> Result<Map<String, Value>, Refused> {
+fn object(payload: &[u8]) -> Result<Map<String, Value>, RequestError> {
     match serde_json::from_slice(payload) {
         Ok(Value::Object(fields)) => match serde_json::from_slice(payload) {
-            Ok(Once) => Ok(fields),
-            Err(error) => Err(Refused::new(shown(&error.to_string()))),
+            Ok(UniqueFields) => Ok(fields),
+            Err(error) => Err(RequestError::new(shown(&error.to_string()))),
         },
-        Ok(_) => Err(Refused::new("the message is not a JSON object")),
-        Err(error) => Err(Refused::new(format!(
+        Ok(_) => Err(RequestError::new("the message is not a JSON object")),
+        Err(error) => Err(RequestError::new(format!(
             "the message is not valid JSON: {error}"
         ))),
     }
 }
 
 /// Checks that an object has no field twice, since sender and reader could use different ones.
-struct Once;
+struct UniqueFields;
 
-impl<'de> Deserialize<'de> for Once {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Once, D::Error> {
+impl<'de> Deserialize<'de> for UniqueFields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<UniqueFields, D::Error> {
         struct Fields;
 
         impl<'de> Visitor<'de> for Fields {
-            type Value = Once;
+            type Value = UniqueFields;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Once, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<UniqueFields, A::Error> {
                 let mut seen = BTreeSet::new();
                 while let Some((name, IgnoredAny)) = map.next_entry::<String, IgnoredAny>()? {
                     if let Some(name) = seen.replace(name) {
@@ -445,7 +449,7 @@ impl<'de> Deserialize<'de> for Once {
                         return Err(A::Error::custom(message));
                     }
                 }
-                Ok(Once)
+                Ok(UniqueFields)
             }
         }
 
@@ -453,19 +457,21 @@ impl<'de> Deserialize<'de> for Once {
     }
 }
 
-fn typed<T: DeserializeOwned>(value: Value, what: &str) -> Result<T, Refused> {
+fn typed<T: DeserializeOwned>(value: Value, what: &str) -> Result<T, RequestError> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
         let at = match path.as_str() {
             "." => String::new(),
             path => format!("{}: ", shown(path)),
         };
-        Refused::new(format!("{what}: {at}{}", shown(&error.inner().to_string())))
+        RequestError::new(format!("{what}: {at}{}", shown(&error.inner().to_string())))
     })
 }
 
-fn check_id(name: &str, id: &str) -> Result<(), Refused> {
-    id_error(id).map_or(Ok(()), |why| Err(Refused::new(format!("{name} {why}"))))
+fn check_id(name: &str, id: &str) -> Result<(), RequestError> {
+    id_error(id).map_or(Ok(()), |why| {
+        Err(RequestError::new(format!("{name} {why}")))
+    })
 }
 
 /// Returns why an id of a client is refused, if it is.
@@ -491,7 +497,7 @@ mod tests {
 
     use super::*;
 
-    fn parse(value: Value) -> Result<Request, Refused> {
+    fn parse(value: Value) -> Result<Request, RequestError> {
         Request::parse(value.to_string().as_bytes())
     }
 
@@ -515,14 +521,14 @@ mod tests {
             person: true,
             whole: true,
         };
-        for asked in [
-            Asked::Search(query),
-            Asked::Tool(call),
-            Asked::Cancel,
-            Asked::Shutdown,
+        for body in [
+            RequestBody::Search(query),
+            RequestBody::Tool(call),
+            RequestBody::Cancel,
+            RequestBody::Shutdown,
         ] {
             let id = Some("a b-1".to_string());
-            let request = Request { id, asked };
+            let request = Request { id, body };
             assert_eq!(parse(request.to_value()), Ok(request));
         }
     }

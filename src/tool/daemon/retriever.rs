@@ -87,7 +87,7 @@ pub(super) struct Lexical<'a> {
 }
 
 /// The work of a lexical retrieval.
-struct Retrieving<'a> {
+struct LexicalRetrieval<'a> {
     options: Retrieval<'a>,
     pool: &'a ThreadPool,
     deadline: &'a Deadline,
@@ -95,7 +95,7 @@ struct Retrieving<'a> {
     left: OnceLock<Duration>,
 }
 
-impl Work for Retrieving<'_> {
+impl Work for LexicalRetrieval<'_> {
     type Found = Retrieved;
 
     fn through<S: FileSource>(&self, source: S) -> Result<Retrieved, RunError> {
@@ -123,7 +123,7 @@ impl Retriever for Lexical<'_> {
         let missing = |error: std::io::Error| invalid(format!("path can't be searched: {error}"));
         let meta = target.root.metadata(&target.relative).map_err(missing)?;
         let left = self.deadline.remaining();
-        let work = Retrieving {
+        let work = LexicalRetrieval {
             options: *options,
             pool: self.pool,
             deadline: &self.deadline,

@@ -3,8 +3,8 @@
 //! Owns the listener, its time limits and the shutdown. Searches run on blocking threads, as many
 //! at once as the gate admits.
 
-mod asked;
 mod connection;
+mod dispatch;
 
 use std::io;
 use std::path::PathBuf;

@@ -16,11 +16,11 @@ use rayon::ThreadPool;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::answer::{Answering, Caps, of_tool};
+use super::answer::{Caps, RankedSearch, of_tool};
 use super::handshake::Store;
 use super::identity;
 #[cfg(unix)]
-use super::inspect::{Inspected, Load};
+use super::inspect::{InspectionContext, Load};
 use super::limits::{LimitHit, MAX_RESULTS};
 use super::metrics::Outcome;
 use super::question;
@@ -76,11 +76,11 @@ pub struct Parts {
 }
 
 /// Computes the current fingerprint of the configuration.
-pub type Fingerprint = Arc<dyn Fn() -> Now + Send + Sync>;
+pub type Fingerprint = Arc<dyn Fn() -> ConfigState + Send + Sync>;
 
 /// The current state of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Now {
+pub enum ConfigState {
     /// The configuration is valid and has this fingerprint.
     Is(String),
     /// The configuration is gone or invalid.
@@ -126,12 +126,12 @@ type SnapshotKey = (u64, Option<u64>, u64);
 
 /// Ends a running request.
 #[derive(Clone, Debug, Default)]
-pub struct Ending {
+pub struct RequestStop {
     stop: Stop,
     cancel: CancelHandle,
 }
 
-impl Ending {
+impl RequestStop {
     /// Ends the request. The first reason stays.
     pub fn end(&self, reason: StopReason) {
         self.stop.raise(reason);
@@ -152,12 +152,12 @@ pub struct Answer {
     /// How the request ended.
     pub outcome: Outcome,
     /// The log fields of a ranked search; absent for other requests.
-    pub facts: Option<Facts>,
+    pub log_fields: Option<QueryLogFields>,
 }
 
 /// The log fields of a ranked search. They hold no query text and no path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct QueryLogFields {
     /// The id of the request.
     pub request_id: Option<String>,
     /// The id of the snapshot that was searched.
@@ -176,23 +176,23 @@ pub struct Facts {
     pub segments: Option<u64>,
 }
 
-impl Facts {
+impl QueryLogFields {
     /// Returns the log fields that are known before the query is answered.
-    pub(super) fn asked(query: &SearchQuery) -> Facts {
+    pub(super) fn for_query(query: &SearchQuery) -> QueryLogFields {
         let profile = Profile::from(query.mode.unwrap_or_default());
-        Facts {
+        QueryLogFields {
             profile: profile.as_str().to_string(),
             max_results: query.limit.unwrap_or(MAX_RESULTS.default),
             per_file: query.per_file.unwrap_or(profile.per_file().into()),
             snippet: Snippet::from(query.snippet.unwrap_or_default())
                 .as_str()
                 .to_string(),
-            ..Facts::default()
+            ..QueryLogFields::default()
         }
     }
 
-    fn of(success: &Success, timings: Timings, segments: u64) -> Facts {
-        Facts {
+    fn of(success: &Success, timings: Timings, segments: u64) -> QueryLogFields {
+        QueryLogFields {
             request_id: Some(success.request_id.clone()),
             snapshot_id: success.snapshot_id.clone(),
             profile: success.mode.clone(),
@@ -210,7 +210,7 @@ impl From<Failure> for Answer {
         Answer {
             payload: payload(&failure),
             outcome: Outcome::Failed(failure.error.code),
-            facts: None,
+            log_fields: None,
         }
     }
 }
@@ -220,21 +220,21 @@ impl Answer {
         Answer {
             payload,
             outcome: Outcome::Answered,
-            facts: None,
+            log_fields: None,
         }
     }
 }
 
 /// The context of an admitted request.
-pub struct Admitted<'a> {
+pub struct RequestContext<'a> {
     /// The id that the client gave the request.
     pub id: Option<String>,
     /// Ends the request.
-    pub ending: &'a Ending,
+    pub ending: &'a RequestStop,
     /// When the answer is due.
     pub deadline: Deadline,
     /// When the request was received; now, if absent.
-    pub came: Option<Instant>,
+    pub received_at: Option<Instant>,
     /// How long the request waited.
     pub waited: Duration,
     /// Whether the request waited for other queries.
@@ -242,23 +242,23 @@ pub struct Admitted<'a> {
     /// The largest response, in bytes.
     pub max_response_bytes: usize,
     /// Whether the request runs with low priority.
-    pub stands_back: bool,
+    pub is_low_priority: bool,
 }
 
-impl<'a> Admitted<'a> {
+impl<'a> RequestContext<'a> {
     /// Builds the context of a request of this process: no wait, no limit on the length of its
     /// answer.
     #[cfg(feature = "cli")]
-    pub(crate) fn at_once(ending: &'a Ending, deadline: Deadline) -> Admitted<'a> {
-        Admitted {
+    pub(crate) fn at_once(ending: &'a RequestStop, deadline: Deadline) -> RequestContext<'a> {
+        RequestContext {
             id: None,
             ending,
             deadline,
-            came: None,
+            received_at: None,
             waited: Duration::ZERO,
             queued: false,
             max_response_bytes: usize::MAX,
-            stands_back: false,
+            is_low_priority: false,
         }
     }
 }
@@ -381,9 +381,9 @@ impl Service {
         self.fingerprint
             .as_ref()
             .is_some_and(|fingerprint| match fingerprint() {
-                Now::Is(now) => now != self.store.config_fingerprint,
-                Now::Wrong => true,
-                Now::Unreadable => false,
+                ConfigState::Is(now) => now != self.store.config_fingerprint,
+                ConfigState::Wrong => true,
+                ConfigState::Unreadable => false,
             })
     }
 
@@ -419,8 +419,8 @@ impl Service {
         &'a self,
         name_of: &'a dyn Fn(&Snapshot) -> String,
         ignores: &'a dyn Fn(Option<&Snapshot>) -> String,
-    ) -> Inspected<'a> {
-        Inspected {
+    ) -> InspectionContext<'a> {
+        InspectionContext {
             root: &self.root,
             store: &self.store,
             config: &self.config,
@@ -440,8 +440,8 @@ impl Service {
     }
 
     /// Answers a ranked search. Blocks.
-    pub fn answer(&self, query: &SearchQuery, admitted: Admitted<'_>) -> Answer {
-        let id = match (&admitted.id, query.deterministic) {
+    pub fn answer(&self, query: &SearchQuery, request_context: RequestContext<'_>) -> Answer {
+        let id = match (&request_context.id, query.deterministic) {
             (Some(id), _) => id.clone(),
             // The id is computed from the query and its snapshot, once both are known.
             (None, true) => String::new(),
@@ -449,7 +449,7 @@ impl Service {
         };
         let name_of = |snapshot: &Snapshot| self.name_of(snapshot);
         let ignores = |snapshot: Option<&Snapshot>| self.ignores(snapshot);
-        let answering = Answering {
+        let answering = RankedSearch {
             tool: &self.search,
             context: &self.context,
             root: &self.root,
@@ -458,24 +458,24 @@ impl Service {
             name_of: &name_of,
             ignores: &ignores,
             caps: self.caps,
-            pool: match admitted.stands_back {
+            pool: match request_context.is_low_priority {
                 true => &self.behind,
                 false => &self.pool,
             },
-            stop: &admitted.ending.stop,
+            stop: &request_context.ending.stop,
             stale: self.is_stale(),
-            stands_back: admitted.stands_back,
-            deadline: admitted.deadline,
-            waited: admitted.waited,
-            queued: admitted.queued,
+            is_low_priority: request_context.is_low_priority,
+            deadline: request_context.deadline,
+            waited: request_context.waited,
+            queued: request_context.queued,
         };
         match answering.answer(query, id) {
             Ok((success, timings)) => {
                 let segments = u64::from(success.snapshot_id.is_some());
-                let facts = Some(Facts::of(&success, timings, segments));
+                let log_fields = Some(QueryLogFields::of(&success, timings, segments));
                 Answer {
-                    facts,
-                    ..Answer::of(fitted(success, admitted.max_response_bytes))
+                    log_fields,
+                    ..Answer::of(fitted(success, request_context.max_response_bytes))
                 }
             }
             Err(failure) => failure.into(),
@@ -496,11 +496,11 @@ impl Service {
     /// Calls a tool. Blocks. The tool's answer is returned as it is, also if it says that the
     /// request is malformed. Only an end from outside (timeout, cancellation) gets an error of this
     /// protocol.
-    pub fn call(&self, call: &ToolCall, admitted: Admitted<'_>) -> Answer {
-        let mut context = self.context_of(&admitted);
+    pub fn call(&self, call: &ToolCall, request_context: RequestContext<'_>) -> Answer {
+        let mut context = self.context_of(&request_context);
         // The protocol's limit includes the envelope around the text; the caller's limit does not.
         let envelope = if call.text { TextAnswer::envelope() } else { 0 };
-        let room = admitted.max_response_bytes.saturating_sub(envelope);
+        let room = request_context.max_response_bytes.saturating_sub(envelope);
         let most = call.max_output_bytes.unwrap_or(usize::MAX);
         context.max_output_bytes = match call.whole {
             true => call.max_output_bytes,
@@ -511,15 +511,15 @@ impl Service {
         }
         let answered = self.answered(call, &context);
         if let Ok((text, _)) = &answered
-            && text.len() > admitted.max_response_bytes
+            && text.len() > request_context.max_response_bytes
         {
             let message = "the whole answer is longer than max_response_bytes of [tools.daemon]";
             return Failure::new(ErrorCode::Busy, message)
-                .of(admitted.id)
+                .of(request_context.id)
                 .into();
         }
         let answered = answered.map(|(text, timed_out)| (text.into_bytes(), timed_out));
-        closed(answered, admitted)
+        closed(answered, request_context)
     }
 
     /// Answers the search of a person: sends each part of the answer with `send`, and returns the
@@ -527,22 +527,22 @@ impl Service {
     pub(crate) fn answer_question(
         &self,
         call: &ToolCall,
-        admitted: Admitted<'_>,
+        request_context: RequestContext<'_>,
         send: &question::Sender<'_>,
     ) -> Answer {
-        let mut context = self.context_of(&admitted);
-        context.max_output_bytes = Some(admitted.max_response_bytes);
+        let mut context = self.context_of(&request_context);
+        context.max_output_bytes = Some(request_context.max_response_bytes);
         context.sandbox = self.people.clone();
         let request = Value::Object(call.request.clone());
         let answered = question::answer(&self.search, request, &context, send);
-        closed(answered, admitted)
+        closed(answered, request_context)
     }
 
     /// Returns the tool context of an admitted call.
-    fn context_of(&self, admitted: &Admitted<'_>) -> ToolContext {
+    fn context_of(&self, request_context: &RequestContext<'_>) -> ToolContext {
         let mut context = self.context.clone();
-        context.cancel = admitted.ending.cancel.clone();
-        context.came = admitted.came;
+        context.cancel = request_context.ending.cancel.clone();
+        context.received_at = request_context.received_at;
         context
     }
 
@@ -644,23 +644,26 @@ impl Service {
 }
 
 /// Converts the outcome of a tool call into an answer.
-fn closed(answered: Result<(Vec<u8>, bool), ToolError>, admitted: Admitted<'_>) -> Answer {
-    match (answered, admitted.ending.reason()) {
+fn closed(
+    answered: Result<(Vec<u8>, bool), ToolError>,
+    request_context: RequestContext<'_>,
+) -> Answer {
+    match (answered, request_context.ending.reason()) {
         (Ok((text, false)), None) => Answer::of(text),
         // A partial answer after a timeout is sent as it is, and counts as a timeout.
         (Ok((text, true)), None) => Answer {
             outcome: Outcome::Failed(ErrorCode::Timeout),
             ..Answer::of(text)
         },
-        (_, Some(reason)) => ended(reason).of(admitted.id).into(),
+        (_, Some(reason)) => ended(reason).of(request_context.id).into(),
         (Err(error), None) => {
             let failure = of_tool(&error);
             match error {
-                ToolError::Cancelled => failure.of(admitted.id).into(),
+                ToolError::Cancelled => failure.of(request_context.id).into(),
                 error => Answer {
                     payload: error.to_json().to_string().into_bytes(),
                     outcome: Outcome::Failed(failure.error.code),
-                    facts: None,
+                    log_fields: None,
                 },
             }
         }

@@ -13,8 +13,10 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use self::lock::Held;
-pub use self::lock::{Note, Sole, Turn, all_noted, is_taken, noted};
+use self::lock::HeldLock;
+pub use self::lock::{
+    DaemonRecord, InstanceLock, StartLock, is_taken, registered_daemons, registered_socket,
+};
 pub use self::places::{SocketPlaces, is_foreign};
 
 /// The longest path of a socket, in bytes: the size of `sockaddr_un` without the final zero.
@@ -107,9 +109,9 @@ pub struct OwnSocket {
     /// The identity of the socket file, so that no other file is removed.
     identity: Identity,
     /// Released before the socket's lock, so that the next owner of that lock also gets this one.
-    sole: Option<Sole>,
+    instance_lock: Option<InstanceLock>,
     /// Removed and released last.
-    _lock: Held,
+    _lock: HeldLock,
 }
 
 /// The identity of a socket file.
@@ -157,7 +159,7 @@ fn bind_own(path: &Path) -> io::Result<(UnixListener, Identity)> {
 fn bind_shared(path: &Path) -> io::Result<(UnixListener, Identity)> {
     use std::os::fd::AsRawFd;
     let gid = fs::metadata(dir_of(path))?.gid();
-    let private = beside(path, &format!(".{}", std::process::id()));
+    let private = with_suffix(path, &format!(".{}", std::process::id()));
     match fs::DirBuilder::new().mode(0o700).create(&private) {
         // The directory may be left over from a killed process with the same id.
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -226,7 +228,7 @@ impl OwnSocket {
             return Err(SocketError::TooLong(path.to_path_buf()));
         }
         private_dir(dir_of(path), access)?;
-        let Some(lock) = Held::take(&beside(path, ".lock"), access)? else {
+        let Some(lock) = HeldLock::take(&with_suffix(path, ".lock"), access)? else {
             return Err(SocketError::Taken(path.to_path_buf()));
         };
         match fs::symlink_metadata(path) {
@@ -244,14 +246,14 @@ impl OwnSocket {
             path: path.to_path_buf(),
             listener: Some(listener),
             identity,
-            sole: None,
+            instance_lock: None,
             _lock: lock,
         })
     }
 
     /// Keeps the right to be the only daemon until this is dropped.
-    pub fn keep(&mut self, sole: Sole) {
-        self.sole = Some(sole);
+    pub fn keep(&mut self, instance_lock: InstanceLock) {
+        self.instance_lock = Some(instance_lock);
     }
 
     /// Returns the identity of the socket file.
@@ -277,7 +279,7 @@ impl Drop for OwnSocket {
             let _ = fs::remove_file(&self.path);
         }
         // The next owner of the socket's lock has to get this one, too.
-        self.sole = None;
+        self.instance_lock = None;
     }
 }
 
@@ -288,7 +290,7 @@ fn dir_of(path: &Path) -> &Path {
     }
 }
 
-fn beside(path: &Path, ending: &str) -> PathBuf {
+fn with_suffix(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_os_string();
     name.push(ending);
     PathBuf::from(name)
@@ -395,11 +397,11 @@ mod tests {
         let private = own.join("private");
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         for ending in [".lock", ".start"] {
-            let lock = beside(&path, ending);
+            let lock = with_suffix(&path, ending);
             let refused = || {
                 let error = match ending {
                     ".lock" => OwnSocket::listen(&path, Access::Group).unwrap_err(),
-                    _ => Turn::take(&path, Access::Group).unwrap_err(),
+                    _ => StartLock::take(&path, Access::Group).unwrap_err(),
                 };
                 assert!(matches!(error, SocketError::NoLock { .. }), "{error}");
                 error.to_string()
@@ -476,14 +478,14 @@ mod tests {
     fn ggrep_one_process_at_a_time_starts_a_daemon() {
         let (_dir, own) = own_dir();
         let path = own.join("a.sock");
-        let turn = Turn::take(&path, Access::Owner).unwrap();
-        assert!(turn.is_some());
-        assert!(Turn::take(&path, Access::Owner).unwrap().is_none());
-        let other = Turn::take(&own.join("b.sock"), Access::Owner).unwrap();
+        let start_lock = StartLock::take(&path, Access::Owner).unwrap();
+        assert!(start_lock.is_some());
+        assert!(StartLock::take(&path, Access::Owner).unwrap().is_none());
+        let other = StartLock::take(&own.join("b.sock"), Access::Owner).unwrap();
         assert!(other.is_some(), "that is about another socket");
         assert!(!is_taken(&path), "nobody listens yet");
-        drop(turn);
-        assert!(Turn::take(&path, Access::Owner).unwrap().is_some());
+        drop(start_lock);
+        assert!(StartLock::take(&path, Access::Owner).unwrap().is_some());
     }
 
     #[test]
@@ -517,7 +519,7 @@ mod tests {
             config_fingerprint: "c".to_string(),
         };
         let path = own.join("a.sock");
-        let note = Note {
+        let note = DaemonRecord {
             socket: path.clone(),
             store: store.clone(),
             pid: 7,
@@ -526,21 +528,21 @@ mod tests {
         let state = dir.path().join("state");
         fs::create_dir(&state).unwrap();
         let left = |dir: &Path| fs::read_dir(dir).unwrap().count();
-        let turn = Turn::take(&path, Access::Owner).unwrap();
-        let mut sole = Sole::take(&state, &store).unwrap();
-        sole.note(&note).unwrap();
+        let start_lock = StartLock::take(&path, Access::Owner).unwrap();
+        let mut instance_lock = InstanceLock::take(&state, &store).unwrap();
+        instance_lock.note(&note).unwrap();
         let mut socket = OwnSocket::listen(&path, Access::Owner).unwrap();
-        socket.keep(sole);
-        assert_eq!(all_noted(&state), [note]);
-        assert_eq!(noted(&state, &store), Some(path.clone()));
+        socket.keep(instance_lock);
+        assert_eq!(registered_daemons(&state), [note]);
+        assert_eq!(registered_socket(&state, &store), Some(path.clone()));
         assert!(
-            matches!(Sole::take(&state, &store), Err(SocketError::Elsewhere(at)) if at == path)
+            matches!(InstanceLock::take(&state, &store), Err(SocketError::Elsewhere(at)) if at == path)
         );
         assert_eq!((left(&own), left(&state)), (3, 1));
-        drop(turn);
+        drop(start_lock);
         drop(socket);
         assert_eq!((left(&own), left(&state)), (0, 0));
-        assert_eq!(all_noted(&state), []);
+        assert_eq!(registered_daemons(&state), []);
     }
 
     #[test]
@@ -557,7 +559,7 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     while turns.load(Ordering::SeqCst) < 500 {
-                        let Ok(Some(turn)) = Turn::take(&path, Access::Owner) else {
+                        let Ok(Some(start_lock)) = StartLock::take(&path, Access::Owner) else {
                             continue;
                         };
                         most.fetch_max(
@@ -567,7 +569,7 @@ mod tests {
                         turns.fetch_add(1, Ordering::SeqCst);
                         std::thread::yield_now();
                         holders.fetch_sub(1, Ordering::SeqCst);
-                        drop(turn);
+                        drop(start_lock);
                     }
                 });
             }

@@ -10,21 +10,21 @@ use serde::{Deserialize, Serialize};
 
 /// The confinement of a worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Confined {
+pub struct Confinement {
     /// Only the data of the scope can be opened; `partly` if the kernel supports a part of the
     /// rules.
-    pub landlock: Held,
+    pub landlock: ConfinementLevel,
     /// System calls that write, connect or start programs are refused.
-    pub seccomp: Held,
+    pub seccomp: ConfinementLevel,
 }
 
-impl Confined {
+impl Confinement {
     /// Names the mechanisms that the system lacks; `None` if it has both.
     pub fn lacks(&self) -> Option<&'static str> {
         match (self.landlock, self.seccomp) {
-            (Held::Not, Held::Not) => Some("Landlock and seccomp"),
-            (Held::Not, _) => Some("Landlock"),
-            (_, Held::Not) => Some("seccomp"),
+            (ConfinementLevel::Not, ConfinementLevel::Not) => Some("Landlock and seccomp"),
+            (ConfinementLevel::Not, _) => Some("Landlock"),
+            (_, ConfinementLevel::Not) => Some("seccomp"),
             _ => None,
         }
     }
@@ -33,7 +33,7 @@ impl Confined {
 /// The state of a mechanism.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Held {
+pub enum ConfinementLevel {
     /// The system does not have it.
     #[default]
     Not,
@@ -44,18 +44,18 @@ pub enum Held {
 }
 
 /// Gives up everything but reading `paths`. Paths that do not exist are skipped.
-pub fn confine(paths: &[PathBuf]) -> Confined {
+pub fn confine(paths: &[PathBuf]) -> Confinement {
     #[cfg(target_os = "linux")]
     {
-        Confined {
+        Confinement {
             landlock: linux::landlock(paths).unwrap_or_default(),
-            seccomp: linux::seccomp().map_or(Held::Not, |()| Held::Wholly),
+            seccomp: linux::seccomp().map_or(ConfinementLevel::Not, |()| ConfinementLevel::Wholly),
         }
     }
     #[cfg(not(target_os = "linux"))]
     {
         let _ = paths;
-        Confined::default()
+        Confinement::default()
     }
 }
 
@@ -73,12 +73,12 @@ mod linux {
         SeccompRule,
     };
 
-    use super::Held;
+    use super::ConfinementLevel;
 
     /// The newest Landlock version in use; older systems support less of it.
     const WANTED: ABI = ABI::V5;
 
-    pub(super) fn landlock(paths: &[PathBuf]) -> Result<Held, RulesetError> {
+    pub(super) fn landlock(paths: &[PathBuf]) -> Result<ConfinementLevel, RulesetError> {
         let mut rules = Ruleset::default()
             .set_compatibility(CompatLevel::BestEffort)
             .handle_access(AccessFs::from_all(WANTED))?
@@ -95,9 +95,9 @@ mod linux {
             rules = rules.add_rule(PathBeneath::new(open, read))?;
         }
         Ok(match rules.restrict_self()?.ruleset {
-            RulesetStatus::FullyEnforced => Held::Wholly,
-            RulesetStatus::PartiallyEnforced => Held::Partly,
-            RulesetStatus::NotEnforced => Held::Not,
+            RulesetStatus::FullyEnforced => ConfinementLevel::Wholly,
+            RulesetStatus::PartiallyEnforced => ConfinementLevel::Partly,
+            RulesetStatus::NotEnforced => ConfinementLevel::Not,
         })
     }
 

@@ -135,7 +135,7 @@ reasons! {
 
 /// A failure, with details for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct ExecutorError {
     /// The reason of the failure.
     pub reason: Reason,
     /// Details for the operator, on one line and without control characters. Answers never contain
@@ -143,20 +143,20 @@ pub struct Fault {
     pub detail: Option<String>,
 }
 
-impl Fault {
+impl ExecutorError {
     /// Builds a failure with a detail.
-    pub fn because(reason: Reason, detail: &dyn std::fmt::Display) -> Fault {
+    pub fn because(reason: Reason, detail: &dyn std::fmt::Display) -> ExecutorError {
         let detail = detail.to_string();
-        Fault {
+        ExecutorError {
             reason,
             detail: Some(escape_controls(&detail).into_owned()),
         }
     }
 }
 
-impl From<Reason> for Fault {
-    fn from(reason: Reason) -> Fault {
-        Fault {
+impl From<Reason> for ExecutorError {
+    fn from(reason: Reason) -> ExecutorError {
+        ExecutorError {
             reason,
             detail: None,
         }
@@ -165,14 +165,14 @@ impl From<Reason> for Fault {
 
 /// The JSON form of a failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failed {
+pub struct FailureResponse {
     /// The code, the reason and the message.
-    pub error: Told,
+    pub error: ErrorBody,
 }
 
 /// The error of a failed task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub struct ErrorBody {
     /// The code (EXEC §10).
     pub code: Code,
     /// The reason behind the code.
@@ -181,10 +181,10 @@ pub struct Told {
     pub message: String,
 }
 
-impl From<Reason> for Failed {
-    fn from(reason: Reason) -> Failed {
-        Failed {
-            error: Told {
+impl From<Reason> for FailureResponse {
+    fn from(reason: Reason) -> FailureResponse {
+        FailureResponse {
+            error: ErrorBody {
                 code: reason.code(),
                 reason,
                 message: reason.message().to_string(),
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(codes.len(), 8);
         let messages: BTreeSet<&str> = Reason::ALL.iter().map(|reason| reason.message()).collect();
         assert_eq!(messages.len(), Reason::ALL.len());
-        let told = serde_json::to_value(Failed::from(Reason::TaskIdReused)).unwrap();
+        let told = serde_json::to_value(FailureResponse::from(Reason::TaskIdReused)).unwrap();
         assert_eq!(told["error"]["code"], "EXECUTION_FAILED");
         assert_eq!(told["error"]["reason"], "task_id_reused");
     }

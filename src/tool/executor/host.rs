@@ -9,12 +9,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::confine::Confined;
-use super::failure::{Fault, Reason};
+use super::confine::Confinement;
+use super::failure::{ExecutorError, Reason};
 use super::search::Found;
-use super::worker::{Answer, Job, MEMORY, Message, Told};
+use super::worker::{Answer, Job, MEMORY, Message, WorkerRequest};
 use crate::exec::exit::Exit;
-use crate::exec::process::{Ended, Interruption, Invocation, Until, run};
+use crate::exec::process::{Interruption, Invocation, RunEnd, StopConditions, run};
 use crate::exec::stop::{Clock, Deadline, Stop, SystemClock};
 use crate::tool::config::ScopeKind;
 
@@ -39,23 +39,23 @@ pub trait Host: Send + Sync {
     /// # Errors
     ///
     /// The reason why there is no result.
-    fn run(&self, job: &Job) -> Result<Done, Fault>;
+    fn run(&self, job: &Job) -> Result<HostResult, ExecutorError>;
 }
 
 /// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Done {
+pub struct HostResult {
     /// The results that were found.
     pub found: Found,
     /// The peak memory of the search in KiB, if known.
     pub peak_kib: Option<u64>,
     /// How the search was confined; absent without a process of its own.
-    pub confined: Option<Confined>,
+    pub confined: Option<Confinement>,
 }
 
 /// A function as a host: for sources in memory, and for tests. It has no limits.
-impl<F: Fn(&Job) -> Result<Done, Reason> + Send + Sync> Host for F {
-    fn run(&self, job: &Job) -> Result<Done, Fault> {
+impl<F: Fn(&Job) -> Result<HostResult, Reason> + Send + Sync> Host for F {
+    fn run(&self, job: &Job) -> Result<HostResult, ExecutorError> {
         Ok(self(job)?)
     }
 }
@@ -104,12 +104,16 @@ impl Worker {
     /// # Errors
     ///
     /// The reason why there is no answer.
-    pub fn ask(&self, told: &Told) -> Result<Answer, Fault> {
+    pub fn ask(&self, told: &WorkerRequest) -> Result<Answer, ExecutorError> {
         let deadline = Deadline::after(self.time.min(TIME), self.clock.clone());
         self.ask_until(told, &deadline)
     }
 
-    fn ask_until(&self, told: &Told, deadline: &Deadline) -> Result<Answer, Fault> {
+    fn ask_until(
+        &self,
+        told: &WorkerRequest,
+        deadline: &Deadline,
+    ) -> Result<Answer, ExecutorError> {
         let message = Message {
             host: std::process::id(),
             told: told.clone(),
@@ -122,7 +126,7 @@ impl Worker {
             memory: Some(self.memory.min(MEMORY)),
             ..Invocation::new(&self.program, &self.args)
         };
-        let until = Until {
+        let until = StopConditions {
             stop: &stop,
             deadline: Some(deadline),
         };
@@ -133,20 +137,23 @@ impl Worker {
                 false => ControlFlow::Continue(()),
             }
         });
-        let ended = ended.map_err(|error| Fault::because(Reason::WorkerAbsent, &error))?;
+        let ended = ended.map_err(|error| ExecutorError::because(Reason::WorkerAbsent, &error))?;
         match (ended.interrupted, ended.exit) {
             (Some(Interruption::Enough), _) => Err(Reason::Output.into()),
             (Some(_), _) => Err(Reason::Time.into()),
             // The exit status is unknown if SIGCHLD is ignored. A truncated answer does not parse.
             (None, Some(Exit::Code(0)) | None) => serde_json::from_slice(&output)
-                .map_err(|_| Fault::because(reason(&ended), &said(&ended))),
-            (None, _) => Err(Fault::because(reason(&ended), &said(&ended))),
+                .map_err(|_| ExecutorError::because(reason(&ended), &describe_end(&ended))),
+            (None, _) => Err(ExecutorError::because(
+                reason(&ended),
+                &describe_end(&ended),
+            )),
         }
     }
 }
 
 /// Describes how a worker ended, with the last line of its standard error.
-fn said(ended: &Ended) -> String {
+fn describe_end(ended: &RunEnd) -> String {
     let how = match ended.exit {
         Some(exit) => format!("the worker ended with {exit}"),
         None => "the worker ended".to_string(),
@@ -164,7 +171,7 @@ fn said(ended: &Ended) -> String {
 }
 
 /// Returns why a worker ended without an answer.
-fn reason(ended: &Ended) -> Reason {
+fn reason(ended: &RunEnd) -> Reason {
     // Rust prints this message when an allocation fails, and aborts.
     let said = b"memory allocation of ";
     let refused = memchr::memmem::find(&ended.stderr, said).is_some();
@@ -178,8 +185,8 @@ fn reason(ended: &Ended) -> Reason {
 }
 
 impl Host for Worker {
-    fn run(&self, job: &Job) -> Result<Done, Fault> {
-        let told = Told::Search(job.clone());
+    fn run(&self, job: &Job) -> Result<HostResult, ExecutorError> {
+        let told = WorkerRequest::Search(job.clone());
         let deadline = Deadline::after(self.time.min(TIME), self.clock.clone());
         let patience = Deadline::after(self.patience, self.clock.clone());
         loop {
@@ -190,7 +197,7 @@ impl Host for Worker {
                     confined,
                 } => {
                     let confined = Some(confined);
-                    return Ok(Done {
+                    return Ok(HostResult {
                         found,
                         peak_kib,
                         confined,

@@ -40,7 +40,7 @@ pub struct Manifest {
 
 /// A parsed manifest whose fields are not validated yet.
 #[derive(Debug)]
-pub(super) struct Unchecked {
+pub(super) struct UncheckedManifest {
     fields: Fields,
     /// Whether the manifest was valid UTF-8.
     utf8: bool,
@@ -75,14 +75,14 @@ impl<'de> Deserialize<'de> for Fields {
     }
 }
 
-impl Unchecked {
+impl UncheckedManifest {
     /// Parses a manifest as far as possible.
-    pub(super) fn read(bytes: &[u8]) -> Option<Unchecked> {
+    pub(super) fn read(bytes: &[u8]) -> Option<UncheckedManifest> {
         if bytes.len() > MAX_MANIFEST {
             return None;
         }
         let text = String::from_utf8_lossy(bytes);
-        Some(Unchecked {
+        Some(UncheckedManifest {
             fields: serde_json::from_str(&text).ok()?,
             utf8: matches!(text, Cow::Borrowed(_)),
         })

@@ -63,7 +63,7 @@ pub fn unavailable(error: &io::Error) -> Reason {
 }
 
 /// Returns the path with an ending added to its name.
-pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
+pub(super) fn companion_path(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_os_string();
     name.push(ending);
     name.into()
@@ -78,7 +78,7 @@ const SETTLING: u32 = 10;
 
 /// A file that must not change while it is read.
 #[derive(Debug)]
-struct Steady {
+struct StableFile {
     file: File,
     was: State,
 }
@@ -114,8 +114,8 @@ fn unsettled(changed_ns: i128) -> Option<Duration> {
     SETTLED.checked_sub(age).filter(|rest| !rest.is_zero())
 }
 
-impl Steady {
-    fn open(path: &Path) -> Result<Steady, Reason> {
+impl StableFile {
+    fn open(path: &Path) -> Result<StableFile, Reason> {
         // Opening another kind of file, such as a pipe, might wait for ever.
         let meta = std::fs::metadata(path).map_err(|error| unavailable(&error))?;
         if !meta.is_file() {
@@ -134,7 +134,7 @@ impl Steady {
             std::thread::sleep(rest);
             was = State::of(&file)?;
         }
-        Ok(Steady { file, was })
+        Ok(StableFile { file, was })
     }
 
     /// Fails if the file has changed.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior, params};
 
-use super::failure::{Fault, Reason};
+use super::failure::{ExecutorError, Reason};
 use super::trust::{untrusted, untrusted_place};
 
 /// How long to wait for other processes that write.
@@ -24,7 +24,7 @@ const VERSION: i64 = 1;
 
 /// A stored result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredResult {
     /// The result, byte for byte.
     pub body: Vec<u8>,
     /// How many items of the source were skipped.
@@ -45,7 +45,7 @@ impl Store {
     /// # Errors
     ///
     /// [`Reason::StoreFailed`], with details for the operator.
-    pub fn open(path: &Path) -> Result<Store, Fault> {
+    pub fn open(path: &Path) -> Result<Store, ExecutorError> {
         let failed = |error: &dyn Display| failed(path, error);
         if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
             private(dir).map_err(|error| failed(&error))?;
@@ -62,7 +62,7 @@ impl Store {
             }
             Ok(_) => {
                 for ending in ["", "-wal", "-shm", "-journal"] {
-                    let file = super::source::beside(path, ending);
+                    let file = super::source::companion_path(path, ending);
                     let meta = std::fs::metadata(&file);
                     if let Some(why) = meta.ok().and_then(|meta| untrusted(&meta)) {
                         return Err(self::failed(&file, &why));
@@ -121,7 +121,7 @@ impl Store {
         }))
     }
 
-    fn failed(&self, error: &rusqlite::Error) -> Fault {
+    fn failed(&self, error: &rusqlite::Error) -> ExecutorError {
         failed(&self.path, error)
     }
 
@@ -131,7 +131,11 @@ impl Store {
     ///
     /// [`Reason::TaskIdReused`] if it was executed with another manifest, [`Reason::ResultExpired`]
     /// if its result was deleted, and [`Reason::StoreFailed`].
-    pub fn find(&self, task_id: &str, manifest: &[u8]) -> Result<Option<Stored>, Fault> {
+    pub fn find(
+        &self,
+        task_id: &str,
+        manifest: &[u8],
+    ) -> Result<Option<StoredResult>, ExecutorError> {
         let row = self.connection.query_row(
             "SELECT manifest, body, passed_over FROM results WHERE task_id = ?1",
             [task_id],
@@ -147,7 +151,7 @@ impl Store {
             None => Ok(None),
             Some((other, _, _)) if other != manifest => Err(Reason::TaskIdReused.into()),
             Some((_, None, _)) => Err(Reason::ResultExpired.into()),
-            Some((_, Some(body), passed_over)) => Ok(Some(Stored {
+            Some((_, Some(body), passed_over)) => Ok(Some(StoredResult {
                 body,
                 passed_over: u64::try_from(passed_over).unwrap_or_default(),
             })),
@@ -163,9 +167,9 @@ impl Store {
         &self,
         task_id: &str,
         manifest: &[u8],
-        result: &Stored,
+        result: &StoredResult,
         now_s: i64,
-    ) -> Result<Stored, Fault> {
+    ) -> Result<StoredResult, ExecutorError> {
         let passed_over = i64::try_from(result.passed_over).unwrap_or(i64::MAX);
         self.connection
             .execute(
@@ -183,7 +187,7 @@ impl Store {
     /// # Errors
     ///
     /// [`Reason::StoreFailed`].
-    pub fn expire(&self, before_s: i64) -> Result<usize, Fault> {
+    pub fn expire(&self, before_s: i64) -> Result<usize, ExecutorError> {
         let expired = self.connection.execute(
             "UPDATE results SET body = NULL WHERE body IS NOT NULL AND stored_at < ?1",
             [before_s],
@@ -199,8 +203,8 @@ impl Store {
     }
 }
 
-fn failed(path: &Path, error: &dyn Display) -> Fault {
-    Fault::because(
+fn failed(path: &Path, error: &dyn Display) -> ExecutorError {
+    ExecutorError::because(
         Reason::StoreFailed,
         &format_args!("{}: {error}", path.display()),
     )

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::confine::{Confined, confine};
+use super::confine::{Confinement, confine};
 use super::failure::Reason;
 use super::search::{Found, search};
 use super::source;
@@ -47,14 +47,14 @@ pub enum Answer {
         /// The peak memory of the worker in KiB, if the system reports it.
         peak_kib: Option<u64>,
         /// How the worker was confined.
-        confined: Confined,
+        confined: Confinement,
     },
     /// The search failed.
     Failed(Reason),
     /// The result of a confinement test.
     Tried {
         /// How the worker was confined.
-        confined: Confined,
+        confined: Confinement,
         /// The operations that succeeded although they are forbidden.
         allowed: Vec<String>,
     },
@@ -63,7 +63,7 @@ pub enum Answer {
 /// The request to a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Told {
+pub enum WorkerRequest {
     /// Run a search.
     Search(Job),
     /// Report the confinement, without a search.
@@ -78,7 +78,7 @@ pub(super) struct Message {
     /// The process id of the host.
     pub(super) host: u32,
     /// The request to the worker.
-    pub(super) told: Told,
+    pub(super) told: WorkerRequest,
 }
 
 /// Runs a worker process, for a program that [`Worker`](super::host::Worker) starts. Reads the
@@ -86,7 +86,7 @@ pub(super) struct Message {
 /// else.
 pub fn main() -> u8 {
     // The worker must not inherit open files of the host.
-    if let Err(error) = crate::exec::process::without_what_is_open(SEALED) {
+    if let Err(error) = crate::exec::process::reexec_without_open_files(SEALED) {
         return cannot(&error);
     }
     limit();
@@ -102,7 +102,7 @@ pub fn main() -> u8 {
     // Opened before the confinement forbids it.
     let mut status = File::open("/proc/self/status").ok();
     let answer = match told {
-        Told::Search(job) => match execute(&job) {
+        WorkerRequest::Search(job) => match execute(&job) {
             Ok((found, confined)) => Answer::Found {
                 found,
                 confined,
@@ -110,11 +110,11 @@ pub fn main() -> u8 {
             },
             Err(reason) => Answer::Failed(reason),
         },
-        Told::Confine => Answer::Tried {
+        WorkerRequest::Confine => Answer::Tried {
             confined: confine(&[]),
             allowed: Vec::new(),
         },
-        Told::Try(dir) => attempt(&dir),
+        WorkerRequest::Try(dir) => attempt(&dir),
     };
     let Ok(answer) = serde_json::to_vec(&answer) else {
         return 2;
@@ -128,7 +128,7 @@ fn cannot(why: &dyn Display) -> u8 {
     2
 }
 
-fn execute(job: &Job) -> Result<(Found, Confined), Reason> {
+fn execute(job: &Job) -> Result<(Found, Confinement), Reason> {
     // A database's files are next to the file itself, not next to a link to it.
     let location = job.scope.location.canonicalize();
     let scope = ScopeConfig {
@@ -139,8 +139,9 @@ fn execute(job: &Job) -> Result<(Found, Confined), Reason> {
     let mut readable = vec![location.clone()];
     if job.scope.kind == ScopeKind::Sqlite {
         // The other files of a database.
-        readable
-            .extend(["-wal", "-shm", "-journal"].map(|ending| source::beside(location, ending)));
+        readable.extend(
+            ["-wal", "-shm", "-journal"].map(|ending| source::companion_path(location, ending)),
+        );
     }
     let confined = confine(&readable);
     if job.require_confinement && confined.lacks().is_some() {

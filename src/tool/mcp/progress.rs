@@ -13,16 +13,16 @@ const SILENCE: Duration = Duration::from_secs(1);
 const SIGN_OF_LIFE: f64 = 0.001;
 
 /// The progress reports of a build. The number of each report is larger than the last.
-pub(super) struct Reporting {
+pub(super) struct BuildProgress {
     token: ProgressToken,
     /// The number of the last report, and its time.
     reported: Option<(f64, Instant)>,
 }
 
-impl Reporting {
+impl BuildProgress {
     /// Builds the reports for the token of a client.
-    pub(super) fn new(token: ProgressToken) -> Reporting {
-        Reporting {
+    pub(super) fn new(token: ProgressToken) -> BuildProgress {
+        BuildProgress {
             token,
             reported: None,
         }
@@ -84,7 +84,7 @@ mod tests {
             ended: false,
         };
         let token = ProgressToken(rmcp::model::NumberOrString::Number(1));
-        let mut reporting = Reporting::new(token);
+        let mut reporting = BuildProgress::new(token);
         let first = reporting.of(&report(None, 0, 0), began).unwrap();
         assert_eq!((first.progress, first.total), (0.0, None));
         assert!(first.message.unwrap().contains("ENUMERATE"));

@@ -9,18 +9,18 @@ use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
 
-use crate::tool::daemon::tree::Tree;
+use crate::tool::daemon::tree_backend::TreeBackend;
 use crate::tool::error::ToolError;
 
 /// Opens the trees of clients.
-pub trait Trees: Send + Sync {
+pub trait BackendSource: Send + Sync {
     /// Returns the tree of a client that works in certain directories, restricted to them. A client
     /// that lists no directories works in the directory where the server was started.
     ///
     /// # Errors
     ///
     /// No directory may be searched, or the configuration is not valid.
-    fn open(&self, client_roots: Option<&[PathBuf]>) -> Result<Arc<dyn Tree>, ToolError>;
+    fn open(&self, client_roots: Option<&[PathBuf]>) -> Result<Arc<dyn TreeBackend>, ToolError>;
 }
 
 /// Returns the path of a `file:` URI; `None` for other URIs and for files on other machines.

@@ -25,11 +25,11 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use super::content::{Content, fields_schema};
 use super::lenient::mended;
 use super::message::wrong_params;
-use super::progress::Reporting;
-use super::roots::{Trees, path_of};
+use super::progress::BuildProgress;
+use super::roots::{BackendSource, path_of};
 use super::transport::ClientState;
 use crate::tool::daemon::request::ToolCall;
-use crate::tool::daemon::tree::{GivenUp, Tree};
+use crate::tool::daemon::tree_backend::{CallCancel, TreeBackend};
 use crate::tool::error::ToolError;
 use crate::tool::request::SearchRequest;
 use crate::tool::tools::ToolName;
@@ -81,11 +81,11 @@ with a stable code and a colon.";
 
 /// An MCP server over the trees that a client's roots select.
 pub struct Server {
-    trees: Arc<dyn Trees>,
+    trees: Arc<dyn BackendSource>,
     tools: Vec<Tool>,
     max_output_bytes: usize,
     /// The directories that the client has listed, once it was asked.
-    roots: tokio::sync::Mutex<Option<Named>>,
+    roots: tokio::sync::Mutex<Option<ListedRoots>>,
     /// When the client last failed to list its directories, and why.
     unlisted: Mutex<Option<(Instant, String)>>,
     /// The state of the client, shared with its transport.
@@ -104,7 +104,7 @@ impl std::fmt::Debug for Server {
 
 /// The number of changes that the client had announced before it listed its directories, and those
 /// directories.
-type Named = (u64, Option<Vec<PathBuf>>);
+type ListedRoots = (u64, Option<Vec<PathBuf>>);
 
 /// The directories that a client works in.
 enum Roots {
@@ -117,7 +117,7 @@ enum Roots {
 impl Server {
     /// Builds a server of the tools, whose answers have at most `max_output_bytes`. With
     /// `structured` an answer has fields in addition to its text. They count towards the limit.
-    pub fn new(trees: Arc<dyn Trees>, max_output_bytes: usize, structured: bool) -> Server {
+    pub fn new(trees: Arc<dyn BackendSource>, max_output_bytes: usize, structured: bool) -> Server {
         Server {
             trees,
             tools: ToolName::ALL.map(|name| tool(name, structured)).to_vec(),
@@ -169,7 +169,7 @@ impl Server {
         &self,
         context: &RequestContext<RoleServer>,
     ) -> Result<Option<Vec<PathBuf>>, ToolError> {
-        let came = Instant::now();
+        let received_at = Instant::now();
         let mut ended = self.client.ended.subscribe();
         let mut roots = tokio::select! {
             roots = self.roots.lock() => roots,
@@ -177,7 +177,11 @@ impl Server {
             () = context.ct.cancelled() => return Err(ToolError::Cancelled),
         };
         // A request that waited for the same question fails with it.
-        if let Some((at, why)) = self.unlisted().as_ref().filter(|(at, _)| *at >= came) {
+        if let Some((at, why)) = self
+            .unlisted()
+            .as_ref()
+            .filter(|(at, _)| *at >= received_at)
+        {
             return Err(unlisted(&format!("{why} ({:?} ago)", at.elapsed())));
         }
         let changes = self.client.changes.load(Ordering::SeqCst);
@@ -209,7 +213,7 @@ impl Server {
     }
 
     /// Returns the tree of a client.
-    async fn tree(&self, roots: Option<Vec<PathBuf>>) -> Result<Arc<dyn Tree>, ToolError> {
+    async fn tree(&self, roots: Option<Vec<PathBuf>>) -> Result<Arc<dyn TreeBackend>, ToolError> {
         let trees = self.trees.clone();
         blocking(move || trees.open(roots.as_deref())).await?
     }
@@ -221,14 +225,14 @@ impl Server {
         context: &RequestContext<RoleServer>,
     ) -> Result<Value, ToolError> {
         let tree = self.tree(roots).await?;
-        let given_up = Arc::new(GivenUp::default());
+        let call_cancel = Arc::new(CallCancel::default());
         // Cancels the call also if this future is dropped.
-        let _waits = given_up.while_waited_for();
+        let _waits = call_cancel.while_waited_for();
         let mut answer = Box::pin({
-            let (tree, given_up) = (tree.clone(), given_up.clone());
-            blocking(move || tree.call(&call, &given_up))
+            let (tree, call_cancel) = (tree.clone(), call_cancel.clone());
+            blocking(move || tree.call(&call, &call_cancel))
         });
-        let mut reporting = context.meta.get_progress_token().map(Reporting::new);
+        let mut reporting = context.meta.get_progress_token().map(BuildProgress::new);
         let mut ended = self.client.ended.subscribe();
         let mut gone = Box::pin(async move {
             // A pipe may end right after its last request, so short calls are still answered.
@@ -240,7 +244,7 @@ impl Server {
         loop {
             tokio::select! {
                 answered = &mut answer => return answered,
-                () = context.ct.cancelled(), if !given_up.is_given_up() => given_up.give_up(),
+                () = context.ct.cancelled(), if !call_cancel.is_cancelled() => call_cancel.cancel(),
                 // Dropping the guard cancels the call.
                 () = &mut gone => return Err(ToolError::Cancelled),
                 _ = ticks.tick(), if reporting.is_some() => {

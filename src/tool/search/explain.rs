@@ -70,7 +70,7 @@ impl SearchTool {
         };
         let mut explanation = choice.explanation();
         if choice.is_absent() {
-            explanation.elsewhere = indexes.elsewhere(path, &asked.reach);
+            explanation.other_root_index = indexes.index_of_other_root(path, &asked.reach);
         }
         Ok(explanation)
     }

@@ -17,7 +17,7 @@ const MOST_KEPT: usize = 256 << 20;
 
 /// The parts of an answer, in the order of arrival.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct AnswerParts {
     files: Vec<FileAnswer>,
     /// Errors and skipped files, in their order.
     errors: Vec<Problem>,
@@ -33,7 +33,7 @@ enum Problem {
     NotText(String, u64),
 }
 
-impl Kept {
+impl AnswerParts {
     /// Keeps a part, unless the limit is exceeded.
     pub(super) fn take(&mut self, found: Found) -> ControlFlow<()> {
         match found {

@@ -164,8 +164,8 @@ impl IndexStats {
     /// excluded.
     pub(super) fn new(index: IndexUse, total: u64, excluded: u64) -> IndexStats {
         IndexStats {
-            index_safety_state: index.standing.state().as_str().to_string(),
-            index_uncertain_reason: index.standing.reason().map(str::to_string),
+            index_safety_state: index.index_state.state().as_str().to_string(),
+            index_uncertain_reason: index.index_state.reason().map(str::to_string),
             index_exclusion_used: index.exclusion_used,
             storage_mode: index.storage_mode,
             storage_fallback_reason: index.storage_fallback_reason,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Searcher;
 use crate::exec::eligible::{FileSource, WalkSource};
-use crate::exec::indexes::{Comparing, Snapshot};
+use crate::exec::indexes::{ComparisonMode, Snapshot};
 use crate::exec::schedule::{RunError, RunOptions};
 use crate::tool::indexing::Question;
 use crate::tool::response::IndexUse;
@@ -34,7 +34,7 @@ impl Searcher {
         let mut facts = IndexUse::not_used();
         if let Some(indexes) = &self.indexes {
             facts = indexes.not_chosen();
-            let choice = match self.choose(indexes, question, Comparing::First, options) {
+            let choice = match self.choose(indexes, question, ComparisonMode::First, options) {
                 Ok(Some(choice)) => choice,
                 Ok(None) => return (Ok(work.without_time()), facts, None),
                 Err(error) => return (Err(error), facts, None),

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use forge_search::format::lock::LockFile;
-use forge_search::index::state::{DisabledReason, SafetyState, Standing, UncertainReason};
+use forge_search::index::state::{DisabledReason, IndexState, SafetyState, UncertainReason};
 use serde_json::{Value, json};
 
 use super::World;
@@ -324,8 +324,8 @@ fn every_reason_of_appendix_d_is_shown_by_index_status() {
     }
     let lock = locked(&own, LockFile::Writers);
     let mut seen = 0;
-    for standing in Standing::all() {
-        let (state, reason) = (standing.state().as_str(), standing.reason());
+    for index_state in IndexState::all() {
+        let (state, reason) = (index_state.state().as_str(), index_state.reason());
         let note = json!({
             "version": 1, "process": 4321, "root": root.to_str().unwrap(), "index": "0f",
             "state": state, "reason": reason, "why": format!("why it is {state}"),

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forge_search::index::beneath::metadata_following;
 use forge_search::index::handles::Handles;
+use forge_search::index::root_dir::metadata_following;
 use forge_search::index::stamp::Stamp;
 use forge_search::tool::config::{Config, IndexMode, IndexStorage};
 use forge_search::tool::daemon::server::Settings;
 use forge_search::tool::engines::Engines;
-use forge_search::tool::indexing::{CachePlaces, Indexes, Surroundings, wall_clock_ns};
+use forge_search::tool::indexing::{CachePlaces, Indexes, LiveEnvironment, wall_clock_ns};
 use forge_search::tool::sandbox::Sandbox;
 use forge_search::tool::search::{SearchTool, ToolContext};
 use serde_json::{Value, json};
@@ -496,9 +496,9 @@ fn ipc_must_005_a_segment_too_many_is_not_opened_and_the_one_in_use_stays() {
         };
         let indexes = Indexes::new(&config.search, &engines, &sandbox, None, &places).unwrap();
         let indexes = Arc::new(indexes);
-        let around = Surroundings {
+        let around = LiveEnvironment {
             merge_files: 2,
-            ..Surroundings::new(sandbox.reach().clone())
+            ..LiveEnvironment::new(sandbox.reach().clone())
         };
         indexes.live(&config.search, &around).unwrap();
         indexes.wait_live(tree.root(), GUARD);

@@ -36,7 +36,7 @@ use forge_search::tool::daemon::server::{Server, Settings};
 use forge_search::tool::daemon::service::{Parts, Service};
 use forge_search::tool::daemon::socket::{Access, OwnSocket};
 use forge_search::tool::engines::Engines;
-use forge_search::tool::indexing::{CachePlaces, Indexes, Surroundings, wall_clock_ns};
+use forge_search::tool::indexing::{CachePlaces, Indexes, LiveEnvironment, wall_clock_ns};
 use forge_search::tool::sandbox::Sandbox;
 use forge_search::tool::search::{SearchTool, ToolContext};
 use forge_search::tool::search_files::FilesTool;
@@ -88,7 +88,10 @@ impl World {
         let (search, indexes) = make();
         if let Some(indexes) = &indexes {
             indexes
-                .live(&config.search, &Surroundings::new(sandbox.reach().clone()))
+                .live(
+                    &config.search,
+                    &LiveEnvironment::new(sandbox.reach().clone()),
+                )
                 .unwrap();
             indexes.wait_live(tree.root(), GUARD);
         }

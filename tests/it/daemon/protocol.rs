@@ -9,7 +9,7 @@ use forge_search::tool::daemon::admission::Bounds;
 use forge_search::tool::daemon::client::{Caller, ClientError, Connection};
 use forge_search::tool::daemon::metrics::Outcome;
 use forge_search::tool::daemon::reply::ErrorCode;
-use forge_search::tool::daemon::request::{Asked, Request, SearchQuery};
+use forge_search::tool::daemon::request::{Request, RequestBody, SearchQuery};
 use forge_search::tool::daemon::server::Settings;
 use forge_search::tool::daemon::socket::Access;
 use serde_json::json;
@@ -404,7 +404,7 @@ fn ggrep_the_client_of_the_library_speaks_the_same() {
     assert_eq!(connection.welcome.protocol_version, 1);
     let request = Request {
         id: Some("x".to_string()),
-        asked: Asked::Search(SearchQuery::new("socket")),
+        body: RequestBody::Search(SearchQuery::new("socket")),
     };
     let answer = connection.ask(&request, GUARD).unwrap();
     let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();

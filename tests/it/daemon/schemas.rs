@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use forge_search::tool::daemon::reply::{ErrorCode, schemas};
 use forge_search::tool::daemon::request::{
-    Asked, Mode, Request, SearchQuery, SnippetMode, ToolCall,
+    Mode, Request, RequestBody, SearchQuery, SnippetMode, ToolCall,
 };
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ pub(super) fn check_answer(answer: &Value) {
 #[test]
 fn ggrep_requests_are_as_their_schema_says() {
     let all = [
-        Asked::Search(SearchQuery {
+        RequestBody::Search(SearchQuery {
             limit: Some(1),
             per_file: Some(2),
             mode: Some(Mode::Debug),
@@ -69,8 +69,8 @@ fn ggrep_requests_are_as_their_schema_says() {
             timeout_ms: Some(5),
             ..SearchQuery::new("x")
         }),
-        Asked::Search(SearchQuery::new("x")),
-        Asked::Tool(ToolCall {
+        RequestBody::Search(SearchQuery::new("x")),
+        RequestBody::Tool(ToolCall {
             tool: "Search".to_string(),
             request: serde_json::Map::new(),
             max_output_bytes: None,
@@ -78,7 +78,7 @@ fn ggrep_requests_are_as_their_schema_says() {
             person: false,
             whole: false,
         }),
-        Asked::Tool(ToolCall {
+        RequestBody::Tool(ToolCall {
             tool: "search_files".to_string(),
             request: serde_json::Map::new(),
             max_output_bytes: Some(1),
@@ -86,15 +86,15 @@ fn ggrep_requests_are_as_their_schema_says() {
             person: true,
             whole: true,
         }),
-        Asked::Status,
-        Asked::Health,
-        Asked::Metrics,
-        Asked::Cancel,
-        Asked::Shutdown,
+        RequestBody::Status,
+        RequestBody::Health,
+        RequestBody::Metrics,
+        RequestBody::Cancel,
+        RequestBody::Shutdown,
     ];
-    for asked in all {
+    for body in all {
         let id = Some("me".to_string());
-        check("request", &Request { id, asked }.to_value());
+        check("request", &Request { id, body }.to_value());
     }
     // The daemon refuses the requests that the schema refuses.
     for wrong in [

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use forge_search::exec::collect::{Found, Limits};
 use forge_search::exec::eligible::ListSource;
 use forge_search::exec::query::Report;
-use forge_search::exec::schedule::{Abandoned, Run, RunOptions, run};
+use forge_search::exec::schedule::{AbandonedWorkers, Run, RunOptions, run};
 use forge_search::exec::stop::{CancelHandle, Deadline};
 
 use super::*;
@@ -43,7 +43,7 @@ fn limited(max_results: usize) -> RunOptions {
         threads: 2,
         deadline: Deadline::after(std::time::Duration::from_secs(600), Arc::new(SystemClock)),
         cancel: CancelHandle::new(),
-        abandoned: Abandoned::default(),
+        abandoned: AbandonedWorkers::default(),
     }
 }
 

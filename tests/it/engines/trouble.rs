@@ -6,7 +6,7 @@ use std::time::Duration;
 use forge_search::exec::collect::{Found, Limits};
 use forge_search::exec::eligible::ListSource;
 use forge_search::exec::query::Report;
-use forge_search::exec::schedule::{Abandoned, Run, RunOptions, run};
+use forge_search::exec::schedule::{AbandonedWorkers, Run, RunOptions, run};
 use forge_search::exec::stop::{CancelHandle, Deadline};
 use std::ops::ControlFlow;
 
@@ -44,7 +44,7 @@ fn scheduled(
         threads: 2,
         deadline,
         cancel: CancelHandle::new(),
-        abandoned: Abandoned::default(),
+        abandoned: AbandonedWorkers::default(),
     };
     let prepared = engine.prepare(query).unwrap();
     let mut parts = Vec::new();

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use forge_search::exec::stop::SystemClock;
-use forge_search::tool::executor::confine::Held;
-use forge_search::tool::executor::worker::{Answer, MEMORY, Told};
+use forge_search::tool::executor::confine::ConfinementLevel;
+use forge_search::tool::executor::worker::{Answer, MEMORY, WorkerRequest};
 
 use super::*;
 
@@ -227,7 +227,9 @@ fn exec_8_a_worker_whose_parent_is_not_its_host_does_nothing() {
         env!("CARGO_BIN_EXE_forge-search")
     );
     let between = Worker::new(PathBuf::from("/bin/sh"), vec!["-c".into(), script.into()]);
-    let fault = between.ask(&Told::Try(world.path("x"))).unwrap_err();
+    let fault = between
+        .ask(&WorkerRequest::Try(world.path("x")))
+        .unwrap_err();
     assert_eq!(fault.reason, Reason::WorkerFailed);
     let detail = fault.detail.unwrap();
     assert!(
@@ -244,7 +246,7 @@ fn exec_8_the_host_limits_the_worker_itself() {
         memory: MEMORY,
         ..Worker::new(PathBuf::from("/bin/sh"), vec!["-c".into(), script.into()])
     };
-    let answer = shell("ulimit -v; exit 9").ask(&Told::Try(world.path("x")));
+    let answer = shell("ulimit -v; exit 9").ask(&WorkerRequest::Try(world.path("x")));
     assert_eq!(
         answer.map_err(|fault| fault.reason),
         Err(Reason::WorkerFailed)
@@ -255,7 +257,7 @@ fn exec_8_the_host_limits_the_worker_itself() {
          exec printf '{\"failed\": \"time\"}'",
     );
     assert_eq!(
-        limited.ask(&Told::Try(world.path("x"))),
+        limited.ask(&WorkerRequest::Try(world.path("x"))),
         Ok(Answer::Failed(Reason::Time))
     );
 }
@@ -266,16 +268,17 @@ fn exec_1_a_worker_can_neither_write_nor_connect_nor_start_anything() {
     let dir = world.path("try");
     world.write("try/file", "x");
     world.write("try/secret", "x");
-    let Ok(Answer::Tried { confined, allowed }) = worker().ask(&Told::Try(dir.clone())) else {
+    let Ok(Answer::Tried { confined, allowed }) = worker().ask(&WorkerRequest::Try(dir.clone()))
+    else {
         panic!("no answer");
     };
     println!("confined: {confined:?}, allowed: {allowed:?}");
-    if confined.seccomp == Held::Wholly {
+    if confined.seccomp == ConfinementLevel::Wholly {
         // Seccomp leaves only reading allowed, which Landlock forbids.
         let left: Vec<&String> = allowed.iter().filter(|what| *what != "read").collect();
         assert!(left.is_empty(), "{allowed:?}");
     }
-    if confined.landlock != Held::Not {
+    if confined.landlock != ConfinementLevel::Not {
         assert!(!allowed.contains(&"read".to_string()), "{allowed:?}");
     }
     assert_eq!(fs::read(dir.join("file")).unwrap(), b"x");

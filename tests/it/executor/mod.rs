@@ -16,7 +16,7 @@ use std::time::Instant;
 use forge_search::exec::stop::Clock;
 use forge_search::tool::config::{ExecutorConfig, ScopeConfig, ScopeKind};
 use forge_search::tool::executor::failure::Reason;
-use forge_search::tool::executor::host::{Done, Host, Worker};
+use forge_search::tool::executor::host::{Host, HostResult, Worker};
 use forge_search::tool::executor::lease::{Lease, SecretKey};
 use forge_search::tool::executor::search::search;
 use forge_search::tool::executor::source::InMemory;
@@ -152,7 +152,7 @@ fn manifest(task: &str, capability: &str, scope: &str, query: &str, max: u32) ->
 }
 
 /// Searches a few records in memory and ignores the scope.
-fn in_memory(job: &Job) -> Result<Done, Reason> {
+fn in_memory(job: &Job) -> Result<HostResult, Reason> {
     let field = |name: &str, text: &str| (name.to_string(), text.to_string());
     let mut source = InMemory {
         records: vec![
@@ -168,7 +168,7 @@ fn in_memory(job: &Job) -> Result<Done, Reason> {
         ],
     };
     let found = search(&mut source, &job.query, job.max_results as usize)?;
-    Ok(Done {
+    Ok(HostResult {
         found,
         peak_kib: None,
         confined: None,

@@ -156,7 +156,7 @@ fn exec_9_a_store_that_can_not_be_used_is_told_and_nothing_is_executed_for_nothi
         "this is no database, and longer than nothing",
     );
     let execution = world.run(
-        &world.executor(|_: &Job| -> Result<Done, Reason> { panic!("executed") }),
+        &world.executor(|_: &Job| -> Result<HostResult, Reason> { panic!("executed") }),
         "t",
         "SEARCH_DATASETS",
         "a",

@@ -4,9 +4,9 @@
 use std::time::{Duration, Instant};
 
 use forge_search::index::pace::Activity;
-use forge_search::index::watch::Heard;
+use forge_search::index::watch::FsEvent;
 use forge_search::tool::config::IndexStorage;
-use forge_search::tool::indexing::Surroundings;
+use forge_search::tool::indexing::LiveEnvironment;
 
 use super::*;
 use crate::clocks::{FakeClock, Gate, until};
@@ -49,13 +49,13 @@ impl World {
             hands: Arc::default(),
         };
         let hands = world.hands.clone();
-        let around = Surroundings {
+        let around = LiveEnvironment {
             activity: Arc::new(Activity::new(hands.clone())),
             clock: hands.clone(),
             wall: Arc::new(move || hands.wall_ns()),
             watchers: Arc::new(Hearing(world.watchers.clone())),
             watcher_patience: GUARD,
-            ..Surroundings::new(world.files.context().sandbox.reach().clone())
+            ..LiveEnvironment::new(world.files.context().sandbox.reach().clone())
         };
         let config = FilesTool::search_config(&world.files.config);
         world.hands.wakes(world.files.indexes());
@@ -74,7 +74,8 @@ impl World {
         let start = Instant::now();
         loop {
             let report = self.files.indexes().live_report(self.tree.root()).unwrap();
-            if report.standing.state().as_str() == state && (report.dirty, report.unread) == (0, 0)
+            if report.index_state.state().as_str() == state
+                && (report.dirty, report.unread) == (0, 0)
             {
                 return;
             }
@@ -91,8 +92,8 @@ impl World {
         (response.matches.iter().map(compact).collect(), stats)
     }
 
-    fn hear(&self, path: &str) {
-        self.watchers.hear(Heard::File(path.into()));
+    fn handle(&self, path: &str) {
+        self.watchers.handle(FsEvent::File(path.into()));
     }
 }
 
@@ -174,7 +175,7 @@ fn t_sfi_04_a_changed_file_is_searched_and_indexed_again() {
         let world = World::complete(storage);
         assert_eq!(world.find("pitchfork").0.len(), 0);
         world.tree.file("a/two.txt", "a pitchfork\n");
-        world.hear("a/two.txt");
+        world.handle("a/two.txt");
         let (found, _) = world.find("pitchfork");
         assert_eq!(found, ["a/two.txt:1:3:pitchfork|a pitchfork"]);
         world.until("COMPLETE");
@@ -190,7 +191,7 @@ fn fr_sfi_pre_01_a_file_that_became_too_large_is_an_error_with_an_index_too() {
     world.tree.file("a/two.txt", "x".repeat(300));
     world.tree.file("new.txt", "x".repeat(300));
     for path in ["a/two.txt", "new.txt"] {
-        world.hear(path);
+        world.handle(path);
     }
     let request = json!({"path": ".", "query": "needle", "max_file_size_bytes": 200});
     let large = ["a/two.txt", "new.txt"];
@@ -211,7 +212,7 @@ fn t_sfi_05_a_deleted_file_leaves_the_index() {
     for &storage in STORAGES {
         let world = World::complete(storage);
         std::fs::remove_file(world.tree.path("a/one.txt")).unwrap();
-        world.hear("a/one.txt");
+        world.handle("a/one.txt");
         assert_eq!(world.find("needle").0, [""; 0]);
         world.until("COMPLETE");
         let (found, stats) = world.find("needle");
@@ -226,7 +227,7 @@ fn t_sfi_06_after_an_overflow_the_tree_is_compared() {
     // The watcher sends no events for these edits.
     world.tree.file("b/new.txt", "a needle more\n");
     std::fs::remove_file(world.tree.path("four.txt")).unwrap();
-    world.watchers.hear(Heard::Overflow);
+    world.watchers.handle(FsEvent::Overflow);
     let (found, _) = world.find("needle");
     assert_eq!(found.len(), 3);
     world.until("COMPLETE");

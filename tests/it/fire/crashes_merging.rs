@@ -11,15 +11,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use forge_search::index::beneath::RootDir;
 use forge_search::index::bloom::BloomParams;
 use forge_search::index::builder::{
-    BuildError, BuildHost, BuildOptions, Built, Earlier, Progress, build_from,
+    BuildError, BuildHost, BuildOptions, BuiltSegment, EarlierSegment, Progress, build_from,
 };
 use forge_search::index::casefold::Casefold;
 use forge_search::index::deny::DenySet;
 use forge_search::index::inputs::Inputs;
 use forge_search::index::pace::Piece;
+use forge_search::index::root_dir::RootDir;
 use forge_search::index::segment::Segment;
 use forge_search::index::snapshot::Snapshot;
 use forge_search::index::store::{Limits, Publication, Store};
@@ -204,8 +204,8 @@ impl Growing {
         &self,
         store: &Store,
         host: &Ending,
-        earlier: Option<Earlier<'_>>,
-    ) -> Result<(Built, Snapshot), BuildError> {
+        earlier: Option<EarlierSegment<'_>>,
+    ) -> Result<(BuiltSegment, Snapshot), BuildError> {
         let publication = Publication {
             key: &key(KEYS[TREE]),
             params: options().params,
@@ -232,7 +232,7 @@ impl Growing {
                 };
                 let unfinished = store.unfinished(&key, &mut pause);
                 let from = if unfinished.is_some() { " on" } else { "" };
-                match self.publish(store, &host, unfinished.as_ref().map(Earlier::new)) {
+                match self.publish(store, &host, unfinished.as_ref().map(EarlierSegment::new)) {
                     Ok((_, snapshot)) => {
                         self.count(&format!("built{from}"));
                         state[TREE] = Some(self.sound(snapshot.segment()));
@@ -250,7 +250,7 @@ impl Growing {
                 let used = store.load(&key, &mut pause).unwrap();
                 let earlier = used
                     .as_ref()
-                    .map(|snapshot| Earlier::new(snapshot.segment()));
+                    .map(|snapshot| EarlierSegment::new(snapshot.segment()));
                 let merged = self.publish(store, &Ending::never(), earlier);
                 let (built, snapshot) = merged.unwrap();
                 assert_eq!(u64::from(built.meta.files), self.texts.len() as u64);
@@ -353,7 +353,11 @@ impl Life for Growing {
         }
         if self.to_resume.is_multiple_of(8) {
             self.resumed += 1;
-            let built = self.publish(store, &Ending::never(), Some(Earlier::new(&unfinished)));
+            let built = self.publish(
+                store,
+                &Ending::never(),
+                Some(EarlierSegment::new(&unfinished)),
+            );
             let (_, snapshot) = built.map_err(|error| format!("it is not built on: {error}"))?;
             self.sound(snapshot.segment());
             check_tidy(&dir, "built on");

@@ -11,7 +11,7 @@ use forge_search::format::error::FormatError;
 use forge_search::format::manifest::KeyParts;
 use forge_search::format::storage::{Privacy, Storage};
 use forge_search::index::bloom::BloomParams;
-use forge_search::index::builder::{BuildError, BuildHost, Built, Progress};
+use forge_search::index::builder::{BuildError, BuildHost, BuiltSegment, Progress};
 use forge_search::index::casefold::Casefold;
 use forge_search::index::inputs::Inputs;
 use forge_search::index::plan::SupersetSafe;
@@ -82,7 +82,11 @@ impl Edition {
     }
 
     /// Publishes the edition in place of the current one.
-    pub(super) fn publish(&self, store: &Store, key: &KeyParts) -> Result<Built, BuildError> {
+    pub(super) fn publish(
+        &self,
+        store: &Store,
+        key: &KeyParts,
+    ) -> Result<BuiltSegment, BuildError> {
         self.publish_at(store, key, 1_700_000_000_000 + self.number as i64)
     }
 
@@ -92,7 +96,7 @@ impl Edition {
         store: &Store,
         key: &KeyParts,
         now_ms: i64,
-    ) -> Result<Built, BuildError> {
+    ) -> Result<BuiltSegment, BuildError> {
         self.publish_by(store, key, now_ms, &|| {})
     }
 
@@ -108,7 +112,7 @@ impl Edition {
         key: &KeyParts,
         now_ms: i64,
         written: &dyn Fn(),
-    ) -> Result<Built, BuildError> {
+    ) -> Result<BuiltSegment, BuildError> {
         let publication = Publication {
             key,
             params: BloomParams::from_config(MAX_TEXT, 0.01),

@@ -28,8 +28,8 @@ const HABITS: [&str; 5] = [
 ];
 
 fn with_habits<'a>(args: &[&'a str]) -> Vec<&'a str> {
-    let habits = HABITS.iter().flat_map(|habit| ["--set", habit]);
-    args.iter().copied().chain(habits).collect()
+    let live_options = HABITS.iter().flat_map(|habit| ["--set", habit]);
+    args.iter().copied().chain(live_options).collect()
 }
 
 /// The moment at which the program is killed.

@@ -10,15 +10,15 @@ use std::time::Duration;
 use forge_search::exec::stop::CancelHandle;
 use forge_search::format::lock::{DirLock, LockFile};
 use forge_search::format::segment::StampRecord;
-use forge_search::index::beneath::RootDir;
 use forge_search::index::bloom::BloomParams;
 use forge_search::index::builder::{
     BuildError, BuildHost, BuildOptions, FileReader, Progress, assemble,
 };
 use forge_search::index::casefold::Casefold;
 use forge_search::index::enumerate::{DirEntry, Enumeration, FileEntry};
+use forge_search::index::root_dir::RootDir;
 use forge_search::index::stamp::Stamp;
-use forge_search::index::state::{SafetyState, Standing};
+use forge_search::index::state::{IndexState, SafetyState};
 use forge_search::index::walk::{Place, RuleSets};
 use forge_search::tool::config::IndexMode;
 use forge_search::tool::indexing::{Condition, Foreground, wall_clock_ns};
@@ -136,7 +136,7 @@ fn replace(file: &Path, change: impl FnOnce(&mut Vec<u8>)) {
 }
 
 fn is_damaged(condition: &Condition) -> bool {
-    matches!(condition, Condition::Damaged(_)) && condition.standing() == Standing::Corrupt
+    matches!(condition, Condition::Damaged(_)) && condition.index_state() == IndexState::Corrupt
 }
 
 #[test]
@@ -484,7 +484,7 @@ fn what_changed_is_said() {
     let condition = opened.condition(root);
     let why = condition.why().unwrap();
     assert_eq!(
-        condition.standing().state(),
+        condition.index_state().state(),
         SafetyState::Uncertain,
         "{why}"
     );
@@ -493,7 +493,10 @@ fn what_changed_is_said() {
     assert!(opened.condition(root).is_usable());
     world.tree.file(".ignore", "b\n");
     let condition = opened.condition(root);
-    assert_eq!(condition.standing().reason(), Some("ELIGIBILITY_CHANGED"));
+    assert_eq!(
+        condition.index_state().reason(),
+        Some("ELIGIBILITY_CHANGED")
+    );
     assert!(
         condition.why().unwrap().contains(".ignore"),
         "{condition:?}"

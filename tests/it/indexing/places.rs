@@ -13,7 +13,7 @@ use forge_search::exec::stop::CancelHandle;
 use forge_search::format::disk::{Disk, DiskFile, RealDisk};
 use forge_search::format::storage::Privacy;
 use forge_search::index::snapshot::StorageMode;
-use forge_search::index::state::{DisabledReason, Standing};
+use forge_search::index::state::{DisabledReason, IndexState};
 use forge_search::index::store::Store;
 use forge_search::tool::config::{IndexMode, IndexStorage};
 use forge_search::tool::indexing::{CachePlaces, Condition, Foreground, Indexes};
@@ -181,7 +181,7 @@ fn fr_lsi_stor_fallback_01_what_can_not_be_kept_is_in_memory_for_the_session() {
     assert_eq!(listing(&world.cache).len(), 0);
     // Each session builds its own index.
     let condition = world.open().condition(world.tree.root());
-    assert_eq!(condition.standing(), Standing::Absent);
+    assert_eq!(condition.index_state(), IndexState::Absent);
     assert!(matches!(condition, Condition::Unkept(_)), "{condition:?}");
     // Memory that was configured is not a fallback.
     let world = world.config(|config| config.index_storage = IndexStorage::Memory);
@@ -217,7 +217,7 @@ fn t_lsi_safe_07_without_any_place_for_indexes_indexing_is_disabled() {
     let opened = world.open();
     let condition = opened.condition(world.tree.root());
     let reason = DisabledReason::PersistenceNotPermitted;
-    assert_eq!(condition.standing(), Standing::Disabled(Some(reason)));
+    assert_eq!(condition.index_state(), IndexState::Disabled(Some(reason)));
     assert!(condition.why().unwrap().contains("index_path"));
     let stats = world.check_unused(&opened, &needle());
     assert_eq!(stats.index_safety_state, "DISABLED");

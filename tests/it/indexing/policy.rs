@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use forge_search::exec::stop::CancelHandle;
 use forge_search::format::lock::LockFile;
-use forge_search::index::builder::Built;
+use forge_search::index::builder::BuiltSegment;
 use forge_search::tool::config::IndexStorage;
 use forge_search::tool::indexing::Foreground;
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ fn request() -> Value {
     json!({"pattern": "needle", "no_ignore": false})
 }
 
-fn build(opened: &Opened) -> Built {
+fn build(opened: &Opened) -> BuiltSegment {
     opened.build().remove(0)
 }
 

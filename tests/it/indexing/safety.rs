@@ -179,8 +179,8 @@ fn t_lsi_safe_02_changed_ignore_files_are_reconciled_before_anything_is_left_out
                 // The search handles the change itself. The stored index stays uncertain.
                 let stats = world.check(opened, &needle());
                 assert_eq!(stats.index_safety_state, "COMPLETE", "{name} {what}");
-                let standing = opened.condition(world.tree.root()).standing();
-                let reason = standing.reason();
+                let index_state = opened.condition(world.tree.root()).index_state();
+                let reason = index_state.reason();
                 // A new or removed ignore file may show only as a change of its directory.
                 assert!(
                     reason == Some("ELIGIBILITY_CHANGED")

@@ -55,7 +55,7 @@ fn build_with(opened: &Opened, root: &Path, host: &dyn BuildHost) -> usize {
 }
 
 fn is_unlisted(condition: &Condition) -> bool {
-    condition.standing().reason() == Some("ENUMERATION_ERROR")
+    condition.index_state().reason() == Some("ENUMERATION_ERROR")
 }
 
 /// Returns a world for each storage.

@@ -10,9 +10,9 @@ use forge_search::format::lock::LockFile;
 use forge_search::format::manifest::MANIFEST_VERSION;
 use forge_search::format::section::FileKind;
 use forge_search::index::builder::Phase;
-use forge_search::index::watch::Heard;
+use forge_search::index::watch::FsEvent;
 use forge_search::tool::config::{IndexMode, IndexStorage};
-use forge_search::tool::indexing::{CachePlaces, Indexes, Surroundings};
+use forge_search::tool::indexing::{CachePlaces, Indexes, LiveEnvironment};
 use forge_search::tool::response::{BuildStats, Stats};
 use serde_json::json;
 
@@ -34,7 +34,7 @@ fn fr_lsi_bg_01_each_root_has_an_index_of_its_own_that_lives() {
         let root = world.tree.path(root);
         indexes.wait_live(&root, GUARD).unwrap().unwrap();
         let report = indexes.live_report(&root).unwrap();
-        assert_eq!(report.standing.state().as_str(), "COMPLETE");
+        assert_eq!(report.index_state.state().as_str(), "COMPLETE");
         let (stats, _) =
             world.ask(&json!({"pattern": "needle", "path": root.file_name().unwrap().to_str()}));
         assert!(stats.index_exclusion_used, "{stats:?}");
@@ -134,7 +134,7 @@ fn fr_lsi_bg_60_directories_are_watched_before_they_are_listed() {
     assert_eq!(found.len(), 3 + 5, "{found:?}");
     // New directories are also watched before they are listed.
     fs::create_dir_all(world.tree.path("b/new/deep")).unwrap();
-    world.watchers.queue(Heard::Subtree("b/new".into()));
+    world.watchers.queue(FsEvent::Subtree("b/new".into()));
     world.setup.search(json!({"pattern": "needle"}));
     assert_eq!(world.check_used("needle").len(), 3 + 5 + 2);
     assert!(
@@ -210,7 +210,7 @@ fn fr_lsi_stat_03_beside_a_worker_only_the_fields_about_the_index_change() {
     world.until_complete();
     let complete = stats();
     world.watchers.hold("");
-    world.hear(Heard::Overflow);
+    world.handle(FsEvent::Overflow);
     let uncertain = stats();
     let states = [&building, &complete, &uncertain].map(|all| all[0].index_safety_state.clone());
     assert_eq!(states, ["BUILDING", "COMPLETE", "UNCERTAIN"]);
@@ -338,7 +338,7 @@ fn fr_lsi_bg_52_a_damaged_index_is_built_anew() {
         own.watchers.hold("a");
         own.live();
         own.until_held();
-        assert_eq!(own.standing().0, "BUILDING", "{name}");
+        assert_eq!(own.index_state().0, "BUILDING", "{name}");
         own.check_unused("needle", "BUILDING", None);
         own.watchers.release();
         own.until_complete();
@@ -391,7 +391,7 @@ fn an_index_that_another_process_is_building_is_waited_for() {
     let lock = locked(&dir, LockFile::Writers);
     world.live();
     let report = world.until("it is locked", |report| report.why.is_some());
-    assert_eq!(report.standing.state().as_str(), "ABSENT", "{report:?}");
+    assert_eq!(report.index_state.state().as_str(), "ABSENT", "{report:?}");
     world.check_unused("needle", "ABSENT", None);
     drop(lock);
     world.hands.put_forward(10_000);
@@ -432,11 +432,11 @@ fn an_index_that_is_shut_down_is_compared_with_the_tree() {
 #[test]
 fn living_is_of_the_surroundings_of_the_first_call() {
     let world = World::complete(LIVE, |_| {});
-    let around = Surroundings::new(world.setup.context().sandbox.reach().clone());
+    let around = LiveEnvironment::new(world.setup.context().sandbox.reach().clone());
     let indexes = world.setup.kept().indexes.clone();
     indexes.live(&world.setup.config, &around).unwrap();
     world.write("b/new.txt", "a needle\n");
-    world.watchers.queue(Heard::Subtree("b/new.txt".into()));
+    world.watchers.queue(FsEvent::Subtree("b/new.txt".into()));
     assert_eq!(world.check_used("needle").len(), 4);
     assert_eq!(Arc::strong_count(&around.clock), 2);
 }
@@ -458,7 +458,10 @@ fn an_index_that_nobody_keeps_up_to_date_is_not_waited_for() {
     let world = World::of(Tree::new(), world.setup.clone().reopened()).taking(world);
     world.live();
     let indexes = world.setup.kept().indexes.clone();
-    let standing = indexes.wait_live(world.root(), GUARD).unwrap();
-    assert_eq!(standing.unwrap().reason(), Some("OPEN_REQUIRES_VALIDATION"));
+    let index_state = indexes.wait_live(world.root(), GUARD).unwrap();
+    assert_eq!(
+        index_state.unwrap().reason(),
+        Some("OPEN_REQUIRES_VALIDATION")
+    );
     world.check_used("needle");
 }

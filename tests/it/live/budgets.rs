@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_search::index::watch::Heard;
+use forge_search::index::watch::FsEvent;
 use forge_search::tool::request::SearchRequest;
 use forge_search::tool::response::SearchResponse;
 use serde_json::json;
@@ -94,9 +94,9 @@ fn fr_lsi_bud_02_maintenance_that_takes_too_long_is_skipped_and_the_index_bypass
     world.hands.stop();
     // A file changes. Handling the queued events would stop at the held directory `b`.
     world.write("a/two.txt", "a needle, too\n");
-    world.watchers.queue(Heard::File("a/two.txt".into()));
+    world.watchers.queue(FsEvent::File("a/two.txt".into()));
     world.watchers.hold("b");
-    world.watchers.queue(Heard::Subtree("b".into()));
+    world.watchers.queue(FsEvent::Subtree("b".into()));
     let (stats, found) = world.find("needle");
     assert_eq!(found.len(), 4);
     assert!(!stats.index_exclusion_used);
@@ -133,7 +133,7 @@ fn fr_lsi_rec_01_and_fr_lsi_rec_02_slices_go_on_in_the_background_until_all_was_
     });
     let epoch = world.report().epoch;
     world.write("b/new/new.txt", "a needle\n");
-    world.hear(Heard::Overflow);
+    world.handle(FsEvent::Overflow);
     world.until_complete();
     assert_eq!(world.report().epoch, epoch + 1);
     assert_eq!(world.check_used("needle").len(), 4);
@@ -160,7 +160,7 @@ fn fr_lsi_bud_04_after_a_cooldown_indexing_is_tried_again() {
     world.hands.put_forward(999);
     let (_, found) = world.find("needle");
     assert_eq!(found.len(), 3);
-    assert_eq!(world.standing(), ("DISABLED", reason));
+    assert_eq!(world.index_state(), ("DISABLED", reason));
     assert_eq!(world.watchers.starts(), 1);
     world.hands.put_forward(1);
     world.until_complete();
@@ -181,7 +181,7 @@ fn fr_lsi_bud_04_without_a_cooldown_indexing_stays_disabled() {
     world.hands.put_forward(100 * 3_600_000);
     let (stats, _) = world.find("needle");
     assert_eq!(stats.index_safety_state, "DISABLED");
-    assert_eq!(world.standing(), ("DISABLED", reason));
+    assert_eq!(world.index_state(), ("DISABLED", reason));
     assert_eq!(world.watchers.starts(), 1);
 }
 
@@ -193,14 +193,14 @@ fn a_build_that_fails_after_a_loss_is_not_waited_for() {
     world.watchers.hold("a/b/c");
     world.live();
     world.until_held();
-    world.hear(Heard::Overflow);
+    world.handle(FsEvent::Overflow);
     world.watchers.release();
     let indexes = world.setup.kept().indexes.clone();
     let ended = indexes
         .wait_live(world.root(), crate::support::GUARD)
         .unwrap();
     assert_eq!(
-        ended.map(|standing| standing.state().as_str()),
+        ended.map(|index_state| index_state.state().as_str()),
         Some("UNCERTAIN")
     );
     let reason = Some("WATCHER_OVERFLOW_DURING_BUILD");

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::time::Instant;
 
 use forge_search::index::pace::Clock;
-use forge_search::index::watch::{Ear, Heard, WatchError, Watcher, WatcherFactory};
+use forge_search::index::watch::{FsEvent, FsEventHandler, WatchError, Watcher, WatcherFactory};
 use forge_search::tool::indexing::{Indexes, wall_clock_ns};
 
 /// The fate of cookies. A cookie is a marker that the index touches: when the watcher reports it,
@@ -18,7 +18,7 @@ use forge_search::tool::indexing::{Indexes, wall_clock_ns};
 pub(crate) enum Cookies {
     /// The watcher reports them, after the queued events.
     #[default]
-    Heard,
+    FsEvent,
     /// The watcher never reports them.
     Lost,
     /// The watcher reports them when the test calls [`Watchers::deliver_late`].
@@ -42,7 +42,7 @@ pub(crate) struct Watchers {
 
 #[derive(Default)]
 struct State {
-    ear: Option<Weak<dyn Ear>>,
+    handler: Option<Weak<dyn FsEventHandler>>,
     starts: usize,
     watched: BTreeSet<PathBuf>,
     /// Each call that watched a directory, in order, with repetitions.
@@ -53,7 +53,7 @@ struct State {
     refuses: Option<String>,
     cookies: Cookies,
     /// The events that are reported before the next cookie.
-    queue: Vec<Heard>,
+    queue: Vec<FsEvent>,
     /// The cookies that were touched and not reported yet.
     late: Vec<u64>,
     /// A thread that watches this directory waits.
@@ -72,27 +72,27 @@ impl Watchers {
     }
 
     /// Reports an event now.
-    pub(crate) fn hear(&self, heard: Heard) {
-        self.ear().hear(heard);
+    pub(crate) fn handle(&self, event: FsEvent) {
+        self.handler().handle(event);
     }
 
     /// Reports an event now if there is a watcher.
-    pub(crate) fn hear_if_any(&self, heard: Heard) {
-        let ear = self.lock().ear.as_ref().and_then(Weak::upgrade);
-        if let Some(ear) = ear {
-            ear.hear(heard);
+    pub(crate) fn hear_if_any(&self, event: FsEvent) {
+        let handler = self.lock().handler.as_ref().and_then(Weak::upgrade);
+        if let Some(handler) = handler {
+            handler.handle(event);
         }
     }
 
     /// Returns the handler of the latest watcher's events.
-    pub(crate) fn ear(&self) -> Arc<dyn Ear> {
-        let ear = self.lock().ear.as_ref().and_then(Weak::upgrade);
-        ear.expect("a watcher")
+    pub(crate) fn handler(&self) -> Arc<dyn FsEventHandler> {
+        let handler = self.lock().handler.as_ref().and_then(Weak::upgrade);
+        handler.expect("a watcher")
     }
 
     /// Reports an event right before the next cookie.
-    pub(crate) fn queue(&self, heard: Heard) {
-        self.lock().queue.push(heard);
+    pub(crate) fn queue(&self, event: FsEvent) {
+        self.lock().queue.push(event);
     }
 
     pub(crate) fn set_cookies(&self, cookies: Cookies) {
@@ -107,8 +107,9 @@ impl Watchers {
     /// Reports the late cookies.
     pub(crate) fn deliver_late(&self) {
         let late = std::mem::take(&mut self.lock().late);
-        let ear = self.ear();
-        late.into_iter().for_each(|n| ear.hear(Heard::Cookie(n)));
+        let handler = self.handler();
+        late.into_iter()
+            .for_each(|n| handler.handle(FsEvent::Cookie(n)));
     }
 
     pub(crate) fn set_limit(&self, limit: Option<usize>) {
@@ -153,8 +154,8 @@ impl Watchers {
 
     /// Returns true if the latest watcher's handler is alive.
     pub(crate) fn is_heard(&self) -> bool {
-        let ear = self.lock().ear.as_ref().and_then(Weak::upgrade);
-        ear.is_some()
+        let handler = self.lock().handler.as_ref().and_then(Weak::upgrade);
+        handler.is_some()
     }
 
     /// Returns the number of watchers that were started.
@@ -177,7 +178,7 @@ impl WatcherFactory for Hearing {
         &self,
         root: &Path,
         cookie_dir: &Path,
-        ear: Arc<dyn Ear>,
+        handler: Arc<dyn FsEventHandler>,
     ) -> Result<Arc<dyn Watcher>, WatchError> {
         let watchers = &self.0;
         assert!(!cookie_dir.starts_with(root));
@@ -186,12 +187,12 @@ impl WatcherFactory for Hearing {
             return Err(WatchError::Other(why.clone()));
         }
         state.starts += 1;
-        state.ear = Some(Arc::downgrade(&ear));
+        state.handler = Some(Arc::downgrade(&handler));
         state.watched.clear();
         Ok(Arc::new(Double {
             watchers: watchers.clone(),
             root: root.to_path_buf(),
-            ear,
+            handler,
         }))
     }
 }
@@ -202,7 +203,7 @@ pub(crate) struct Hearing(pub(crate) Arc<Watchers>);
 struct Double {
     watchers: Arc<Watchers>,
     root: PathBuf,
-    ear: Arc<dyn Ear>,
+    handler: Arc<dyn FsEventHandler>,
 }
 
 impl Drop for Double {
@@ -253,11 +254,11 @@ impl Watcher for Double {
             let mut state = self.watchers.lock();
             (state.cookies, std::mem::take(&mut state.queue))
         };
-        for heard in queue {
-            self.ear.hear(heard);
+        for event in queue {
+            self.handler.handle(event);
         }
         match cookies {
-            Cookies::Heard => self.ear.hear(Heard::Cookie(n)),
+            Cookies::Heard => self.handler.handle(FsEvent::Cookie(n)),
             Cookies::Lost => {}
             Cookies::Late => self.watchers.lock().late.push(n),
             Cookies::Fail => return Err(io::Error::other("the cookies are gone")),

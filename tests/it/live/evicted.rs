@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use forge_search::index::watch::Heard;
+use forge_search::index::watch::FsEvent;
 
 use super::storages::How;
 use super::{FILES, World, patient};
@@ -72,7 +72,7 @@ fn fr_lsi_idx_rm_02_an_index_that_made_room_takes_no_space_though_it_lives() {
     // Without a search, the index stays absent.
     a.hands.put_forward(1_000_000);
     a.until("nothing is done", |report| {
-        report.standing.state().as_str() == "ABSENT"
+        report.index_state.state().as_str() == "ABSENT"
     });
     b.check_used("needle");
     // The next search is answered without an index and triggers a build, which evicts the other
@@ -100,7 +100,7 @@ fn fr_lsi_idx_rm_02_indexes_that_make_room_for_each_other_rest_between() {
     }
     let report = a.report();
     assert_eq!(
-        (report.standing.state().as_str(), report.epoch),
+        (report.index_state.state().as_str(), report.epoch),
         ("ABSENT", before)
     );
     a.hands.put_forward(LOOKS_MS);
@@ -148,15 +148,17 @@ fn fr_lsi_bg_50_what_another_process_has_built_is_compared_and_not_built_again()
     let (_, found) = a.find("needle");
     // Each of the two searches may have made the worker open the index.
     a.until("opened and compared", |report| {
-        let standing = report.standing.state().as_str();
-        (standing, report.generation, report.beside) == ("COMPLETE", generation, 1)
+        let index_state = report.index_state.state().as_str();
+        (index_state, report.generation, report.extra_files) == ("COMPLETE", generation, 1)
     });
     a.until_used("needle");
     assert_eq!(a.find("needle").1, found);
     // Later, without a watcher, the worker does not rebuild either: no search has found a
     // difference since.
     a.watchers.refuse(Some("there is no watcher in this test"));
-    a.hear(Heard::Down("the watcher of the test has ended".to_string()));
+    a.handle(FsEvent::Down(
+        "the watcher of the test has ended".to_string(),
+    ));
     a.until_standing("UNCERTAIN", Some("WATCHER_DOWN"));
     a.hands.put_forward(1_000_000);
     a.nudge();
@@ -188,5 +190,5 @@ fn what_another_process_has_built_is_taken_up_by_the_next_search() {
     assert_eq!(found.len(), 4);
     world.until_complete();
     assert_eq!(world.check_used("needle"), found);
-    assert_eq!(world.report().beside, 1);
+    assert_eq!(world.report().extra_files, 1);
 }

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use forge_search::index::watch::Heard;
+use forge_search::index::watch::FsEvent;
 
 use super::{LIVE, MAPPED, World, set};
 use crate::support::Tree;
@@ -28,7 +28,7 @@ fn d16a_what_is_written_through_a_name_outside_of_the_tree_is_found() {
     fs::hard_link(world.tree.path("a/new.txt"), &other).unwrap();
     world.hear_subtree("a/new.txt");
     world.until("it was read", |report| {
-        report.beside == 1 && report.unread == 0
+        report.extra_files == 1 && report.unread == 0
     });
     fs::write(&other, "a needle by another name\n").unwrap();
     assert!(world.check_used("needle").contains("a/new.txt"));
@@ -41,22 +41,22 @@ fn d16a_what_is_heard_of_one_name_goes_for_all_names_of_a_file() {
     // The name is created and written through before the worker handles an event.
     fs::hard_link(world.tree.path("a/two.txt"), world.tree.path("b/too.txt")).unwrap();
     fs::write(world.tree.path("b/too.txt"), "a needle\n").unwrap();
-    world.watchers.queue(Heard::Subtree("b/too.txt".into()));
+    world.watchers.queue(FsEvent::Subtree("b/too.txt".into()));
     assert_eq!(
         world.check_used("a needle"),
         set(["a/one.txt", "a/two.txt", "b/too.txt"])
     );
     fs::write(world.tree.path("a/two.txt"), "straw again\n").unwrap();
-    world.watchers.queue(Heard::File("a/two.txt".into()));
+    world.watchers.queue(FsEvent::File("a/two.txt".into()));
     assert_eq!(world.check_used("a needle"), set(["a/one.txt"]));
     assert_eq!(world.check_used("straw again").len(), 2);
     // One name is removed. The other name's file is looked at too, although the watcher reported no
     // event for it.
     fs::remove_file(world.tree.path("b/too.txt")).unwrap();
-    world.watchers.queue(Heard::Subtree("b/too.txt".into()));
+    world.watchers.queue(FsEvent::Subtree("b/too.txt".into()));
     assert_eq!(world.check_used("straw again"), set(["a/two.txt"]));
     fs::write(world.tree.path("a/two.txt"), "a needle\n").unwrap();
-    world.watchers.queue(Heard::File("a/two.txt".into()));
+    world.watchers.queue(FsEvent::File("a/two.txt".into()));
     assert_eq!(world.check_used("a needle").len(), 2);
 }
 

@@ -65,7 +65,7 @@ fn fr_lsi_idx_conc_02_the_state_stays_while_another_process_writes() {
     // This loop lasts longer than the worker's retry interval.
     while start.elapsed() < Duration::from_millis(300) {
         world.hands.put_forward(50);
-        assert_eq!(world.standing(), ("ABSENT", None));
+        assert_eq!(world.index_state(), ("ABSENT", None));
         std::thread::sleep(LOOK);
     }
     world.check_unused("needle", "ABSENT", None);
@@ -82,7 +82,7 @@ fn fr_lsi_idx_conc_02_an_index_is_built_in_memory_beside_a_writer_that_does_not_
     let (world, lock, dir) = beside_a_writer();
     world.until("it says why", |report| report.why.is_some());
     let start = Instant::now();
-    while world.standing().0 != "COMPLETE" {
+    while world.index_state().0 != "COMPLETE" {
         assert!(start.elapsed() < GUARD, "{:?}", world.report());
         world.hands.put_forward(1_000);
         std::thread::sleep(LOOK);
@@ -132,11 +132,11 @@ fn fr_lsi_idx_conc_02_what_takes_too_much_memory_waits_for_the_other_process() {
         world.hands.put_forward(1_000);
         std::thread::sleep(LOOK);
     }
-    assert_eq!(world.standing(), ("ABSENT", None));
+    assert_eq!(world.index_state(), ("ABSENT", None));
     drop(lock);
     world.until("it is kept", |report| {
         world.hands.put_forward(1_000);
-        report.standing.allows_exclusion() && report.storage == Some(world.kept_as())
+        report.index_state.allows_exclusion() && report.storage == Some(world.kept_as())
     });
 }
 
@@ -152,7 +152,7 @@ fn fr_lsi_idx_conc_02_what_is_in_memory_is_kept_later_also_where_nobody_watches(
         world.until(what, |report| {
             world.hands.put_forward(1_000);
             world.find("needle");
-            report.standing.allows_exclusion() && report.storage == Some(storage)
+            report.index_state.allows_exclusion() && report.storage == Some(storage)
         });
     };
     in_time("it is in memory", StorageMode::Memory);
@@ -185,7 +185,7 @@ fn fr_lsi_idx_conc_02_a_writer_of_old_is_not_taken_for_one_of_now() {
     let start = Instant::now();
     while start.elapsed() < Duration::from_millis(300) {
         world.hands.put_forward(50);
-        assert_eq!(world.standing(), ("ABSENT", None));
+        assert_eq!(world.index_state(), ("ABSENT", None));
         std::thread::sleep(LOOK);
     }
     drop(lock);
@@ -214,7 +214,7 @@ fn fr_lsi_idx_conc_02_what_is_complete_is_not_opened_again() {
     let start = Instant::now();
     while start.elapsed() < Duration::from_millis(100) {
         assert_eq!(world.find("needle").1.len(), 4);
-        assert_eq!(world.standing(), ("COMPLETE", None));
+        assert_eq!(world.index_state(), ("COMPLETE", None));
     }
     assert_eq!(world.report().epoch, epoch, "it was compared again");
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use forge_search::format::lock::{DirLock, LockFile};
-use forge_search::index::watch::Heard;
+use forge_search::index::watch::FsEvent;
 use forge_search::tool::indexing::Report;
 
 use super::World;
@@ -37,7 +37,7 @@ fn merging() -> World {
     world.watchers.hold("a/b/c");
     world.hear_subtree("b/large.txt");
     world.until_held();
-    assert_eq!(world.standing(), ("COMPLETE", None));
+    assert_eq!(world.index_state(), ("COMPLETE", None));
     world.hands.stop();
     world
 }
@@ -49,10 +49,10 @@ fn a_new_segment_is_built_as_soon_as_what_was_read_takes_too_much() {
     world.write("b/large.txt", &large());
     world.hear_subtree("b/large.txt");
     world.until("it took over", |report| {
-        report.beside == 0 && report.dirty == 0 && report.unread == 0
+        report.extra_files == 0 && report.dirty == 0 && report.unread == 0
     });
     world.until("it is in the segment", |report| {
-        (report.beside, report.dead) == (0, 0) && report.generation == Some(2)
+        (report.extra_files, report.dead) == (0, 0) && report.generation == Some(2)
     });
     world.check_used("needle");
     // The published status names the new generation, although the state has not changed.
@@ -70,16 +70,16 @@ fn a_new_segment_is_built_as_soon_as_what_was_read_takes_too_much() {
 #[test]
 fn fr_lsi_trk_03_a_file_that_changed_and_does_not_show_it_is_soon_in_a_new_segment() {
     let world = World::complete(How::OnDisk, |_| {});
-    let standing = |report: &Report| (report.beside, report.dead, report.unread);
-    assert_eq!(standing(&world.report()), (0, 0, 0));
+    let index_state = |report: &Report| (report.extra_files, report.dead, report.unread);
+    assert_eq!(index_state(&world.report()), (0, 0, 0));
     assert_eq!(world.report().generation, Some(1));
     // The file has not changed since long before the index was built, so its size and times show no
     // change.
-    world.watchers.queue(Heard::File("a/one.txt".into()));
+    world.watchers.queue(FsEvent::File("a/one.txt".into()));
     world.check_used("needle");
     let report = world.report();
-    assert_eq!((report.beside, report.dead), (1, 1));
-    let done = |report: &Report| standing(report) == (0, 0, 0) && report.generation == Some(2);
+    assert_eq!((report.extra_files, report.dead), (1, 1));
+    let done = |report: &Report| index_state(report) == (0, 0, 0) && report.generation == Some(2);
     world.until("it took over", done);
     world.check_used("needle");
     // An event from before the merge does not count again.
@@ -97,15 +97,15 @@ fn what_changes_while_a_new_segment_is_built_is_seen_before_and_after() {
     world.write("new.txt", "a needle\n");
     world.write("a/two.txt", "a needle, too\n");
     fs::remove_file(world.tree.path("a/one.txt")).unwrap();
-    world.watchers.queue(Heard::Subtree("new.txt".into()));
-    world.watchers.queue(Heard::File("a/two.txt".into()));
-    world.watchers.queue(Heard::Subtree("a/one.txt".into()));
+    world.watchers.queue(FsEvent::Subtree("new.txt".into()));
+    world.watchers.queue(FsEvent::File("a/two.txt".into()));
+    world.watchers.queue(FsEvent::Subtree("a/one.txt".into()));
     let found = world.check_used("needle");
     assert_eq!(found.len(), 4);
     assert_eq!(world.report().dirty, 0, "a search has worked that off");
     world.watchers.release();
     // All changes are marked again for the new segment.
-    let report = world.until("it took over", |report| report.beside == 0);
+    let report = world.until("it took over", |report| report.extra_files == 0);
     assert_eq!(report.dirty, 3, "{report:?}");
     assert_eq!(world.check_used("needle"), found);
     assert_eq!(world.report().dirty, 0);
@@ -126,7 +126,7 @@ fn ggrep_a_new_segment_is_published_while_a_search_looks_at_changes() {
         }
     });
     world.write("d/new.txt", "a needle\n");
-    world.watchers.queue(Heard::Subtree("d".into()));
+    world.watchers.queue(FsEvent::Subtree("d".into()));
     std::thread::scope(|scope| {
         let search = scope.spawn(|| world.check_used("needle"));
         while !entered.load(Ordering::SeqCst) {
@@ -152,7 +152,7 @@ fn ggrep_a_new_segment_is_published_while_a_search_looks_at_changes() {
 fn what_is_lost_while_a_new_segment_is_built_is_compared_afterwards() {
     let world = merging();
     world.write("new.txt", "a needle\n");
-    world.hear(Heard::Overflow);
+    world.handle(FsEvent::Overflow);
     let reason = Some("WATCHER_OVERFLOW");
     assert_eq!(world.check_unused("needle", "UNCERTAIN", reason).len(), 4);
     world.watchers.release();
@@ -223,7 +223,7 @@ fn another_watcher_proves_nothing_before_the_tree_was_compared() {
     // Meanwhile, each search compares the tree itself.
     let (_, found) = world.find("needle");
     assert!(found.contains("nine.txt"), "{found:?}");
-    assert_eq!(world.standing(), ("UNCERTAIN", Some("WATCHER_DOWN")));
+    assert_eq!(world.index_state(), ("UNCERTAIN", Some("WATCHER_DOWN")));
     world.watchers.set_limit(None);
     world.watchers.release();
     world.until_complete();
@@ -252,5 +252,5 @@ fn what_was_to_be_read_is_read_although_no_new_segment_could_be_built() {
     world.hear_subtree("many");
     world.until("no new segment", |report| report.why.is_some());
     let report = world.until("all was read", |report| report.unread == 0);
-    assert_eq!((report.beside, report.generation), (2_100, Some(1)));
+    assert_eq!((report.extra_files, report.generation), (2_100, Some(1)));
 }

@@ -31,9 +31,9 @@ use std::time::{Duration, Instant};
 
 use forge_search::index::builder::Phase;
 use forge_search::index::pace::{Activity, RunningSearch};
-use forge_search::index::watch::{Heard, WatcherFactory};
+use forge_search::index::watch::{FsEvent, WatcherFactory};
 use forge_search::tool::config::{IndexStorage, SearchConfig};
-use forge_search::tool::indexing::{LivingIndex, Report, Surroundings};
+use forge_search::tool::indexing::{LiveEnvironment, ProcessIndexStatus, Report};
 use forge_search::tool::response::{SearchResponse, Stats};
 use serde_json::{Value, json};
 
@@ -130,13 +130,13 @@ impl World {
 
     fn live_in(&self, activity: Arc<Activity>, watchers: Arc<dyn WatcherFactory>) {
         let hands = self.hands.clone();
-        let around = Surroundings {
+        let around = LiveEnvironment {
             activity,
             clock: hands.clone(),
             wall: Arc::new(move || hands.wall_ns()),
             watchers,
             watcher_patience: GUARD,
-            ..Surroundings::new(self.setup.context().sandbox.reach().clone())
+            ..LiveEnvironment::new(self.setup.context().sandbox.reach().clone())
         };
         let indexes = &self.setup.kept().indexes;
         self.hands.wakes(indexes);
@@ -171,9 +171,9 @@ impl World {
     }
 
     /// Returns the state and its reason, as users see them.
-    fn standing(&self) -> (&'static str, Option<&'static str>) {
-        let standing = self.report().standing;
-        (standing.state().as_str(), standing.reason())
+    fn index_state(&self) -> (&'static str, Option<&'static str>) {
+        let index_state = self.report().index_state;
+        (index_state.state().as_str(), index_state.reason())
     }
 
     /// Waits until `is_so` is true of the report, and returns that report.
@@ -193,8 +193,8 @@ impl World {
     #[track_caller]
     fn until_standing(&self, state: &str, reason: Option<&str>) -> Report {
         self.until(&format!("{state} {reason:?}"), |report| {
-            let standing = report.standing;
-            standing.state().as_str() == state && standing.reason() == reason
+            let index_state = report.index_state;
+            index_state.state().as_str() == state && index_state.reason() == reason
         })
     }
 
@@ -208,7 +208,7 @@ impl World {
     #[track_caller]
     fn until_at_rest(&self) {
         self.until("it is complete and the worker rests", |report| {
-            report.standing.allows_exclusion() && !report.busy
+            report.index_state.allows_exclusion() && !report.busy
         });
         self.hands.stop();
     }
@@ -232,7 +232,7 @@ impl World {
     }
 
     /// Returns the status that the index publishes for other processes.
-    fn told(&self) -> Vec<LivingIndex> {
+    fn told(&self) -> Vec<ProcessIndexStatus> {
         let indexes = &self.setup.kept().indexes;
         indexes.living(self.root()).expect("a root")
     }
@@ -240,14 +240,14 @@ impl World {
     /// Waits until the published status has this state and this reason, and checks that it names
     /// this process.
     #[track_caller]
-    fn until_told(&self, state: &str, reason: Option<&str>) -> LivingIndex {
+    fn until_told(&self, state: &str, reason: Option<&str>) -> ProcessIndexStatus {
         let start = Instant::now();
         loop {
             let told = self.told();
             assert!(told.len() <= 1, "{told:?}");
             if let Some(told) = told.into_iter().next()
-                && told.standing.state().as_str() == state
-                && told.standing.reason() == reason
+                && told.index_state.state().as_str() == state
+                && told.index_state.reason() == reason
             {
                 assert_eq!(told.process, std::process::id());
                 return told;
@@ -263,22 +263,22 @@ impl World {
     }
 
     /// Makes the watcher report an event now.
-    fn hear(&self, heard: Heard) {
-        self.watchers.hear(heard);
+    fn handle(&self, event: FsEvent) {
+        self.watchers.handle(event);
     }
 
     fn hear_file(&self, path: &str) {
-        self.hear(Heard::File(path.into()));
+        self.handle(FsEvent::File(path.into()));
     }
 
     fn hear_subtree(&self, path: &str) {
-        self.hear(Heard::Subtree(path.into()));
+        self.handle(FsEvent::Subtree(path.into()));
     }
 
     /// Wakes the worker, so that it checks whether work is due.
     fn nudge(&self) {
         // The worker may have given up watching: then there is no watcher to report the event.
-        let nothing = Heard::Subtree("b/nothing-there".into());
+        let nothing = FsEvent::Subtree("b/nothing-there".into());
         self.watchers.hear_if_any(nothing);
     }
 

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use forge_search::index::watch::{Heard, NativeWatchers};
+use forge_search::index::watch::{FsEvent, NativeWatchers};
 use serde_json::json;
 
 use super::{LIVE, LOOK, MAPPED, World};
@@ -24,7 +24,7 @@ const APART_MS: u64 = 6_000;
 fn until_certain(world: &World) {
     world.until("it is certain again", |report| {
         world.hands.put_forward(1_000);
-        report.standing.allows_exclusion()
+        report.index_state.allows_exclusion()
     });
 }
 
@@ -128,7 +128,7 @@ fn d55_a_name_that_is_written_to_and_is_not_there_makes_all_uncertain() {
     for at_once in [true, false] {
         world.watchers.hold("");
         match at_once {
-            true => world.watchers.queue(Heard::File("a/gone".into())),
+            true => world.watchers.queue(FsEvent::File("a/gone".into())),
             false => {
                 world.hear_file("a/gone");
                 world.until_standing("UNCERTAIN", UNCERTAIN);
@@ -142,11 +142,11 @@ fn d55_a_name_that_is_written_to_and_is_not_there_makes_all_uncertain() {
     }
     // The file was removed after it was written, and the event of the removal arrives in time.
     world.hands.stop();
-    world.watchers.queue(Heard::File("a/late".into()));
-    world.watchers.queue(Heard::Subtree("a/late".into()));
+    world.watchers.queue(FsEvent::File("a/late".into()));
+    world.watchers.queue(FsEvent::Subtree("a/late".into()));
     world.check_used("needle");
     // The directory is gone too. Its removal has an event of its own, so the index stays certain.
-    world.watchers.queue(Heard::File("a/away/file".into()));
+    world.watchers.queue(FsEvent::File("a/away/file".into()));
     world.check_used("needle");
 }
 
@@ -155,7 +155,7 @@ fn d55_a_name_of_no_file_of_the_tree_is_in_the_way_for_a_short_time_only() {
     let world = World::complete(LIVE, |_| {});
     let write = || {
         world.hands.put_forward(APART_MS);
-        world.watchers.queue(Heard::File("a/server.log".into()));
+        world.watchers.queue(FsEvent::File("a/server.log".into()));
         let (stats, _) = world.find("needle");
         until_certain(&world);
         stats.index_uncertain_reason
@@ -199,7 +199,7 @@ fn d55_names_without_end_do_not_keep_the_worker_busy() {
         world.hands.put_forward(100);
         world
             .watchers
-            .queue(Heard::File(format!("a/temporary{n}").into()));
+            .queue(FsEvent::File(format!("a/temporary{n}").into()));
         assert_eq!(world.find("needle").1.len(), 3);
         std::thread::sleep(LOOK);
     }
@@ -224,15 +224,15 @@ fn d55_a_name_is_not_taken_for_that_of_no_file_while_other_files_change() {
     for round in 0..4 {
         world.hands.put_forward(APART_MS);
         world.write("a/two.txt", &format!("straw {}\n", "x".repeat(round)));
-        world.watchers.queue(Heard::File("a/two.txt".into()));
-        world.watchers.queue(Heard::File("a/gone.tmp".into()));
+        world.watchers.queue(FsEvent::File("a/two.txt".into()));
+        world.watchers.queue(FsEvent::File("a/gone.tmp".into()));
         world.find("needle");
         until_certain(&world);
     }
     world.until_used("needle");
     world.until_read();
     world.write("a/two.txt", "a needle, written by the name that is gone\n");
-    world.watchers.queue(Heard::File("a/gone.tmp".into()));
+    world.watchers.queue(FsEvent::File("a/gone.tmp".into()));
     assert_eq!(world.find("needle").1.len(), 4);
 }
 
@@ -243,7 +243,7 @@ fn d55_a_name_is_not_taken_for_that_of_no_file_while_other_files_change() {
 fn d55_what_is_written_while_the_tree_is_looked_at_does_not_count_for_the_next_look() {
     let world = Arc::new(World::complete(LIVE, |_| {}));
     world.hands.stop();
-    let gone = || Heard::File("a/gone.tmp".into());
+    let gone = || FsEvent::File("a/gone.tmp".into());
     // In each round, the comparison finds the write.
     for round in 0..6 {
         world.hands.put_forward(100);
@@ -257,7 +257,7 @@ fn d55_what_is_written_while_the_tree_is_looked_at_does_not_count_for_the_next_l
                 if dir == Path::new("a/b") && !done.swap(true, Ordering::SeqCst) {
                     let world = weak.upgrade().unwrap();
                     world.write("a/b/four.txt", "the last for some time\n");
-                    world.hear(Heard::File("a/gone.tmp".into()));
+                    world.handle(FsEvent::File("a/gone.tmp".into()));
                 }
             });
         }
@@ -271,7 +271,7 @@ fn d55_what_is_written_while_the_tree_is_looked_at_does_not_count_for_the_next_l
     world.until("all was read", |report| {
         world.hands.put_forward(100);
         world.find("needle");
-        report.unread == 0 && report.standing.allows_exclusion()
+        report.unread == 0 && report.index_state.allows_exclusion()
     });
     world.write("a/b/four.txt", "a needle, later\n");
     world.watchers.queue(gone());

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use forge_search::index::watch::{Ear, Heard, NativeWatchers, WatchError, Watcher, WatcherFactory};
+use forge_search::index::watch::{
+    FsEvent, FsEventHandler, NativeWatchers, WatchError, Watcher, WatcherFactory,
+};
 use serde_json::json;
 
 use super::{LIVE, MAPPED, World, rounds};
@@ -83,25 +85,25 @@ struct Losing {
     told: Arc<AtomicUsize>,
 }
 
-struct LosingEar {
+struct LosingHandler {
     of: Losing,
     lost: AtomicBool,
-    ear: Arc<dyn Ear>,
+    handler: Arc<dyn FsEventHandler>,
 }
 
-impl Ear for LosingEar {
-    fn hear(&self, heard: Heard) {
-        match (self.of.loses.load(Ordering::SeqCst), &heard) {
-            (true, Heard::File(_) | Heard::Subtree(_)) => {
+impl FsEventHandler for LosingHandler {
+    fn handle(&self, event: FsEvent) {
+        match (self.of.loses.load(Ordering::SeqCst), &event) {
+            (true, FsEvent::File(_) | FsEvent::Subtree(_)) => {
                 self.lost.store(true, Ordering::SeqCst);
             }
             _ => {
                 // Like the kernel's queue: the overflow is reported before any later event.
                 if self.lost.swap(false, Ordering::SeqCst) {
                     self.of.told.fetch_add(1, Ordering::SeqCst);
-                    self.ear.hear(Heard::Overflow);
+                    self.handler.handle(FsEvent::Overflow);
                 }
-                self.ear.hear(heard);
+                self.handler.handle(event);
             }
         }
     }
@@ -112,11 +114,11 @@ impl WatcherFactory for Losing {
         &self,
         root: &std::path::Path,
         cookie_dir: &std::path::Path,
-        ear: Arc<dyn Ear>,
+        handler: Arc<dyn FsEventHandler>,
     ) -> Result<Arc<dyn Watcher>, WatchError> {
         let (of, lost) = (self.clone(), AtomicBool::new(false));
-        let ear = Arc::new(LosingEar { of, lost, ear });
-        NativeWatchers.start(root, cookie_dir, ear)
+        let handler = Arc::new(LosingHandler { of, lost, handler });
+        NativeWatchers.start(root, cookie_dir, handler)
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use forge_search::format::lock::LockFile;
-use forge_search::index::watch::Heard;
+use forge_search::index::watch::FsEvent;
 use forge_search::tool::config::{IndexMode, SearchConfig};
 use forge_search::tool::indexing::Report;
 use forge_search::tool::search::SearchTool;
@@ -29,7 +29,7 @@ fn fr_lsi_bg_50_open_requires_validation_until_the_tree_was_compared() {
     world.live();
     world.until_held();
     let reason = "OPEN_REQUIRES_VALIDATION";
-    assert_eq!(world.standing(), ("UNCERTAIN", Some(reason)));
+    assert_eq!(world.index_state(), ("UNCERTAIN", Some(reason)));
     // Until the worker has compared the tree, each search compares it.
     let found = world.check_used("needle");
     assert_eq!(found.len(), 4);
@@ -44,16 +44,16 @@ fn fr_lsi_bg_50_open_requires_validation_until_the_tree_was_compared() {
     assert_eq!(world.check_used("needle"), found);
     // The index was compared with the tree, not built again: the new file is outside of the
     // segment.
-    assert_eq!(world.report().beside, 1);
+    assert_eq!(world.report().extra_files, 1);
 }
 
 #[test]
 fn watcher_overflow_shows() {
     let world = World::complete(LIVE, |_| {});
     world.watchers.hold("");
-    world.hear(Heard::Overflow);
+    world.handle(FsEvent::Overflow);
     let reason = Some("WATCHER_OVERFLOW");
-    assert_eq!(world.standing(), ("UNCERTAIN", reason));
+    assert_eq!(world.index_state(), ("UNCERTAIN", reason));
     world.check_unused("needle", "UNCERTAIN", reason);
     assert!(world.report().why.unwrap().contains("faster"));
     let told = world.until_told("UNCERTAIN", reason);
@@ -65,9 +65,9 @@ fn watcher_overflow_shows() {
 fn rename_uncertain_shows_when_a_directory_above_the_tree_was_renamed() {
     let world = World::complete(LIVE, |_| {});
     world.watchers.hold("");
-    world.hear(Heard::Moved);
+    world.handle(FsEvent::Moved);
     let reason = Some("RENAME_UNCERTAIN");
-    assert_eq!(world.standing(), ("UNCERTAIN", reason));
+    assert_eq!(world.index_state(), ("UNCERTAIN", reason));
     world.check_unused("needle", "UNCERTAIN", reason);
     let told = world.until_told("UNCERTAIN", reason);
     assert!(told.why.unwrap().contains("above the tree was renamed"));
@@ -103,13 +103,13 @@ fn rename_uncertain_shows_when_the_system_tells_of_a_rename_above_the_tree() {
 fn watcher_down_shows_and_is_tried_again_after_a_minute() {
     let world = World::complete(LIVE, |_| {});
     world.watchers.refuse(Some("no watcher today"));
-    let ear = world.watchers.ear();
-    world.hear(Heard::Down("the watcher has ended".to_string()));
+    let handler = world.watchers.handler();
+    world.handle(FsEvent::Down("the watcher has ended".to_string()));
     let reason = Some("WATCHER_DOWN");
     let report = world.until("it was tried", |report| {
         report.unwatched.as_deref() == Some("no watcher today")
     });
-    assert_eq!(world.standing(), ("UNCERTAIN", reason));
+    assert_eq!(world.index_state(), ("UNCERTAIN", reason));
     assert!(!report.tracking, "{report:?}");
     assert!(!world.until_told("UNCERTAIN", reason).tracking);
     // Searches compare the tree themselves, and their answers are right.
@@ -118,7 +118,7 @@ fn watcher_down_shows_and_is_tried_again_after_a_minute() {
     world.watchers.refuse(None);
     world.hands.put_forward(61_000);
     // A last event from the old watcher wakes the worker, which then looks at the clock.
-    ear.hear(Heard::File("b/new.txt".into()));
+    handler.handle(FsEvent::File("b/new.txt".into()));
     world.until_complete();
     assert_eq!(world.watchers.starts(), 2);
     assert_eq!(world.check_used("needle").len(), 4);
@@ -217,7 +217,7 @@ fn eligibility_changed_shows_when_a_file_with_rules_is_heard_of() {
     world.write("a/.ignore", "one.txt\n");
     world.hear_subtree("a/.ignore");
     let reason = Some("ELIGIBILITY_CHANGED");
-    assert_eq!(world.standing(), ("UNCERTAIN", reason));
+    assert_eq!(world.index_state(), ("UNCERTAIN", reason));
     let found = world.check_unused("needle", "UNCERTAIN", reason);
     assert_eq!(found, set(["a/b/three.rs", "a/b/c/six.rs"]));
     let told = world.until_told("UNCERTAIN", reason);
@@ -314,7 +314,7 @@ fn fr_lsi_bud_03_dirty_backlog_shows_and_ends_when_the_worker_has_caught_up() {
     assert_eq!(found.len(), 4);
     world.until_told("UNCERTAIN", reason);
     world.until_held();
-    assert_eq!(world.standing(), ("UNCERTAIN", reason));
+    assert_eq!(world.index_state(), ("UNCERTAIN", reason));
     let epoch = world.report().epoch;
     world.watchers.release();
     world.until_complete();
@@ -467,7 +467,7 @@ fn enumeration_error_shows_where_nobody_watches_until_everything_can_be_listed()
             };
             settled().unwrap();
             let reason = Some("ENUMERATION_ERROR");
-            assert_eq!(world.standing(), ("UNCERTAIN", reason));
+            assert_eq!(world.index_state(), ("UNCERTAIN", reason));
             let built = world.report().works.build;
             for _ in 0..3 {
                 world.check_unused("needle", "UNCERTAIN", reason);
@@ -520,7 +520,7 @@ fn fr_lsi_bud_maint_01_maint_budget_exceeded_shows_when_changes_are_not_heard_in
     world.write("a/two.txt", "a needle, too\n");
     let reason = Some("MAINT_BUDGET_EXCEEDED");
     assert_eq!(world.check_unused("needle", "UNCERTAIN", reason).len(), 4);
-    assert_eq!(world.standing(), ("UNCERTAIN", reason));
+    assert_eq!(world.index_state(), ("UNCERTAIN", reason));
     world.until_told("UNCERTAIN", reason);
     // A comparison of the tree finds the changes that the watcher missed.
     world.watchers.set_cookies(Cookies::Heard);
@@ -535,18 +535,18 @@ fn fr_lsi_bg_62_watcher_overflow_during_build_shows_at_once_and_the_build_goes_o
     world.watchers.hold("a/b/c");
     world.live();
     world.until_held();
-    assert_eq!(world.standing(), ("BUILDING", None));
+    assert_eq!(world.index_state(), ("BUILDING", None));
     assert!(world.until_told("BUILDING", None).build.is_some());
     world.write("a/late.txt", "a needle\n");
-    world.hear(Heard::Overflow);
+    world.handle(FsEvent::Overflow);
     let reason = Some("WATCHER_OVERFLOW_DURING_BUILD");
-    assert_eq!(world.standing(), ("UNCERTAIN", reason));
+    assert_eq!(world.index_state(), ("UNCERTAIN", reason));
     let found = world.check_unused("needle", "UNCERTAIN", reason);
     world.watchers.hold("a");
     world.watchers.nobody_waits();
     // The index is built, but used only after it was compared with the tree.
     world.until_held();
-    assert_eq!(world.standing(), ("UNCERTAIN", reason));
+    assert_eq!(world.index_state(), ("UNCERTAIN", reason));
     world.until_told("UNCERTAIN", reason);
     world.check_unused("needle", "UNCERTAIN", reason);
     world.watchers.release();
@@ -602,9 +602,9 @@ fn t_lsi_safe_07_persistence_not_permitted_shows_and_nothing_lives() {
     let status = indexes
         .status(world.setup.context().sandbox.reach())
         .remove(0);
-    let standing = status.condition.standing();
+    let index_state = status.condition.index_state();
     assert_eq!(
-        (standing.state().as_str(), standing.reason()),
+        (index_state.state().as_str(), index_state.reason()),
         ("DISABLED", reason)
     );
     assert_eq!(status.living, []);
@@ -642,10 +642,10 @@ fn a_limit_of_watches_shows_with_what_to_do_and_searches_compare() {
         let report = world.report();
         // The watcher can watch `limit` directories. All of them: the root, a, a/b, a/b/c and b.
         if limit + 1 >= all {
-            assert_eq!(world.standing(), ("COMPLETE", None));
+            assert_eq!(world.index_state(), ("COMPLETE", None));
             continue;
         }
-        assert_eq!(world.standing(), ("UNCERTAIN", Some("WATCHER_DOWN")));
+        assert_eq!(world.index_state(), ("UNCERTAIN", Some("WATCHER_DOWN")));
         assert_eq!(report.unwatched.as_deref(), Some(REMEDY));
         assert_eq!(report.why.as_deref(), Some(REMEDY));
         assert!(!report.tracking);
@@ -713,13 +713,13 @@ fn a_limit_that_is_met_later_shows_too() {
     let world = World::complete(LIVE, |_| {});
     world.watchers.set_limit(Some(5));
     world.write("b/new/new.txt", "a needle\n");
-    world.watchers.queue(Heard::Subtree("b/new".into()));
+    world.watchers.queue(FsEvent::Subtree("b/new".into()));
     let (stats, found) = world.find("needle");
     assert_eq!(found.len(), 4);
     assert!(!stats.index_exclusion_used);
     let limited = |report: &Report| report.why.as_deref() == Some(REMEDY) && !report.tracking;
     world.until("the next watcher has met it too", limited);
-    assert_eq!(world.standing(), ("UNCERTAIN", Some("WATCHER_DOWN")));
+    assert_eq!(world.index_state(), ("UNCERTAIN", Some("WATCHER_DOWN")));
     // A caller that waits for the index returns at once, because the index can't become complete.
     let indexes = world.setup.kept().indexes.clone();
     indexes

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use forge_search::index::watch::Heard;
+use forge_search::index::watch::FsEvent;
 
 use super::{LIVE, MAPPED, World, rounds, set};
 use crate::support::Tree;
@@ -21,7 +21,7 @@ fn t_lsi_safe_01_watcher_overflow_leaves_nothing_out_until_it_was_reconciled() {
         fs::remove_file(world.tree.path("a/one.txt")).unwrap();
         fs::rename(world.tree.path("a/b"), world.tree.path("c")).unwrap();
         world.watchers.hold("b");
-        world.hear(Heard::Overflow);
+        world.handle(FsEvent::Overflow);
         let now = set(["a/two.txt", "new/dir/new.txt", "c/three.rs", "c/c/six.rs"]);
         let reason = Some("WATCHER_OVERFLOW");
         assert_eq!(world.check_unused("needle", "UNCERTAIN", reason), now);
@@ -38,11 +38,11 @@ fn t_lsi_safe_01_watcher_overflow_leaves_nothing_out_until_it_was_reconciled() {
         fs::rename(world.tree.path("c"), world.tree.path("a/b")).unwrap();
         fs::remove_dir_all(world.tree.path("new")).unwrap();
         world.watchers.hold("b");
-        world.hear(Heard::Overflow);
+        world.handle(FsEvent::Overflow);
         world.until_held();
         world.write("a/one.txt", "a needle in a haystack\n");
         world.write("a/two.txt", "nothing but straw\n");
-        world.hear(Heard::Overflow);
+        world.handle(FsEvent::Overflow);
         world.watchers.release();
         world.until_complete();
         println!("round {round}: {:?}", world.report());
@@ -84,7 +84,7 @@ fn t_lsi_safe_02_an_ignore_file_that_changed_leaves_nothing_out_until_it_was_rec
     world.write("new/deep/needle.txt", "a needle\n");
     world.write("new/deep/other.txt", "a needle\n");
     world.write("new/.ignore", "other.txt\n");
-    world.watchers.queue(Heard::Subtree("new".into()));
+    world.watchers.queue(FsEvent::Subtree("new".into()));
     assert_eq!(world.find("needle").1.len(), 3);
     world.until_complete();
     assert_eq!(world.check_used("needle").len(), 3);
@@ -103,7 +103,7 @@ fn t_lsi_safe_03_a_reconcile_beyond_its_budget_stays_uncertain_and_answers_are_r
     world.until_complete();
     world.write("d001/straw.txt", "a needle, unheard\n");
     world.watchers.hold("d000/deep");
-    world.hear(Heard::Overflow);
+    world.handle(FsEvent::Overflow);
     world.until_held();
     let reason = Some("WATCHER_OVERFLOW");
     let found = world.check_unused("needle", "UNCERTAIN", reason);
@@ -123,7 +123,7 @@ fn t_lsi_safe_04_of_several_triggers_the_first_in_rank_gives_the_reason() {
     world.check_unused("needle", "UNCERTAIN", Some("DIRTY_BACKLOG"));
     world.until_held();
     // A loss of coverage ranks above a maintenance backlog.
-    world.hear(Heard::Overflow);
+    world.handle(FsEvent::Overflow);
     world.check_unused("needle", "UNCERTAIN", Some("WATCHER_OVERFLOW"));
     // Of two losses, the first one is shown. Both have to be repaired.
     world.write(".ignore", "c/\n");
@@ -162,7 +162,7 @@ fn t_lsi_safe_06_a_tree_that_has_grown_beyond_the_thresholds_is_indexed_after_so
     // The build is never retried before it is due.
     assert!(calls >= 1, "{calls}");
     world.until_held();
-    assert_eq!(world.standing(), ("BUILDING", None));
+    assert_eq!(world.index_state(), ("BUILDING", None));
     world.watchers.release();
     world.until_complete();
     world.check_used("needle");
@@ -184,13 +184,13 @@ fn fr_lsi_bg_06_a_tree_of_many_bytes_is_above_the_threshold_too() {
 fn fr_lsi_trk_08_whatever_was_lost_is_found_by_comparing() {
     let world = World::complete(MAPPED, |_| {});
     for (lost, reason) in [
-        (Heard::Overflow, "WATCHER_OVERFLOW"),
-        (Heard::Down("it has ended".to_string()), "WATCHER_DOWN"),
+        (FsEvent::Overflow, "WATCHER_OVERFLOW"),
+        (FsEvent::Down("it has ended".to_string()), "WATCHER_DOWN"),
     ] {
         world.write("a/two.txt", &format!("a needle {reason}\n"));
         world.watchers.hold("a");
-        world.hear(lost);
-        assert_eq!(world.standing(), ("UNCERTAIN", Some(reason)));
+        world.handle(lost);
+        assert_eq!(world.index_state(), ("UNCERTAIN", Some(reason)));
         assert!(world.find(reason).1.contains("a/two.txt"));
         world.watchers.release();
         world.until_complete();
@@ -228,11 +228,11 @@ fn a_clock_that_is_set_back_or_forward_beside_a_living_index_changes_no_answer()
                 world.report()
             );
             fs::rename(world.tree.path("a/two.txt"), world.tree.path("b/two.txt")).unwrap();
-            world.hear(Heard::Subtree("a/two.txt".into()));
-            world.hear(Heard::Subtree("b/two.txt".into()));
+            world.handle(FsEvent::Subtree("a/two.txt".into()));
+            world.handle(FsEvent::Subtree("b/two.txt".into()));
             assert_eq!(world.find(&marker).1, set(["b/two.txt"]));
             fs::remove_file(world.tree.path("b/two.txt")).unwrap();
-            world.hear(Heard::Subtree("b/two.txt".into()));
+            world.handle(FsEvent::Subtree("b/two.txt".into()));
             assert_eq!(world.find("needle").1.len(), 3);
         }
         // When the clock is right and the whole tree was compared, the worker reads every file.

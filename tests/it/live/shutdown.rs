@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use forge_search::format::lock::{DirLock, LockFile};
 use forge_search::index::builder::Phase;
-use forge_search::index::watch::{Heard, NativeWatchers};
+use forge_search::index::watch::{FsEvent, NativeWatchers};
 
 use super::storages::How;
 use super::{LIVE, LOOK, MAPPED, World};
@@ -263,7 +263,7 @@ fn fr_lsi_bg_42_a_shutdown_before_anything_was_written_leaves_nothing() {
             .iter()
             .all(|listed| listed.manifest.is_err())
     );
-    assert_eq!(world.standing().0, "ABSENT");
+    assert_eq!(world.index_state().0, "ABSENT");
     // The next process starts from the directories that are left.
     let again = world.setup.clone().reopened();
     assert_eq!(
@@ -302,7 +302,7 @@ fn fr_lsi_bg_43_a_build_that_can_not_end_in_time_is_left_behind_and_publishes_no
 fn fr_lsi_bg_43_a_reconcile_that_can_not_end_in_time_is_left_behind() {
     let world = World::complete(MAPPED, |config| config.index_shutdown_timeout_ms = 200);
     world.watchers.hold("a");
-    world.hear(Heard::Overflow);
+    world.handle(FsEvent::Overflow);
     world.until_held();
     assert!(!world.setup.kept().indexes.shut_down());
     world.write("a/two.txt", "a needle, too\n");
@@ -310,7 +310,7 @@ fn fr_lsi_bg_43_a_reconcile_that_can_not_end_in_time_is_left_behind() {
     world.watchers.release();
     std::thread::sleep(10 * LOOK);
     // The reconcile was not completed, so it proves nothing.
-    assert_ne!(world.standing().0, "COMPLETE");
+    assert_ne!(world.index_state().0, "COMPLETE");
     let world = world.left_alone();
     fs::write(world.tree.path("a/two.txt"), "straw\n").unwrap();
     assert_eq!(world.find("needle").1.len(), 3);
@@ -334,7 +334,7 @@ fn fr_lsi_bg_40_dropping_the_indexes_ends_a_build() {
     });
     let searching = world.live_beside_a_search();
     world.until_in_phase(Phase::Tokenize);
-    assert_eq!(world.standing().0, "BUILDING");
+    assert_eq!(world.index_state().0, "BUILDING");
     let hands = world.hands.clone();
     world.setup.kept = None;
     drop(searching);

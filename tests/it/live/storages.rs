@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use forge_search::index::watch::Heard;
+use forge_search::index::watch::FsEvent;
 use forge_search::tool::config::IndexStorage;
 
 use super::{LIVE, MAPPED, World, set};
@@ -92,7 +92,7 @@ fn life(storage: IndexStorage) -> Vec<BTreeSet<String>> {
 
     // The watcher loses events: every file is searched until the tree was compared.
     world.write("nine.txt", "a needle that nobody heard of\n");
-    world.hear(Heard::Overflow);
+    world.handle(FsEvent::Overflow);
     world.until_complete();
     world.until_used("needle");
     stages.push(world.check_used("needle"));

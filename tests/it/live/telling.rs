@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use forge_search::index::builder::Phase;
-use forge_search::index::watch::Heard;
+use forge_search::index::watch::FsEvent;
 use forge_search::tool::config::IndexStorage;
 
 use super::storages::How;
@@ -62,7 +62,7 @@ fn other_processes_are_told_from_the_first_build_to_the_end() {
             told.tracking && told.build.is_none() && told.why.is_none(),
             "{told:?}"
         );
-        assert_eq!((told.epoch, told.waiting, told.beside), (1, 0, 0));
+        assert_eq!((told.epoch, told.waiting, told.extra_files), (1, 0, 0));
         let kept = variant.storage != IndexStorage::Memory;
         assert_eq!(told.generation, kept.then_some(1), "{variant:?}");
         // `status` shows it together with the state on disk.
@@ -164,7 +164,7 @@ fn where_nothing_can_be_told_everything_else_goes_on() {
     fs::create_dir(&living).unwrap();
     fs::set_permissions(&living, fs::Permissions::from_mode(0o777)).unwrap();
     world.watchers.hold("");
-    world.hear(Heard::Overflow);
+    world.handle(FsEvent::Overflow);
     world.until_told("UNCERTAIN", Some("WATCHER_OVERFLOW"));
     assert_eq!(fs::read_dir(&living).unwrap().count(), 0);
     world.watchers.release();
@@ -176,7 +176,7 @@ fn where_nothing_can_be_told_everything_else_goes_on() {
 fn an_index_that_is_left_behind_tells_nothing_more_when_it_ends() {
     let world = World::complete(LIVE, |config| config.index_shutdown_timeout_ms = 100);
     world.watchers.hold("a");
-    world.hear(Heard::Overflow);
+    world.handle(FsEvent::Overflow);
     world.until_held();
     assert!(!world.setup.kept().indexes.shut_down());
     world.watchers.release();

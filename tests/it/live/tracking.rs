@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use forge_search::index::watch::Heard;
+use forge_search::index::watch::FsEvent;
 use forge_search::tool::indexing::Report;
 use serde_json::json;
 
@@ -21,10 +21,10 @@ fn fr_lsi_trk_04_what_was_heard_until_a_search_is_in_its_answer() {
         world.hands.stop();
         world.write("a/two.txt", "a needle, too\n");
         // The event is still in the system's queue when the search begins.
-        world.watchers.queue(Heard::File("a/two.txt".into()));
+        world.watchers.queue(FsEvent::File("a/two.txt".into()));
         assert_eq!(world.check_used("needle").len(), 4);
         fs::remove_file(world.tree.path("a/two.txt")).unwrap();
-        world.watchers.queue(Heard::Subtree("a/two.txt".into()));
+        world.watchers.queue(FsEvent::Subtree("a/two.txt".into()));
         assert_eq!(world.check_used("needle").len(), 3);
         assert_eq!(world.report().dirty, 0);
     }
@@ -43,7 +43,9 @@ fn nfr_lsi_perf_01_an_update_looks_at_nothing_but_what_changed() {
             world.write("a/two.txt", &format!("a needle, change {n}\n"));
             world.hear_file("a/two.txt");
             let read = |report: &Report| (report.dirty, report.unread) == (0, 0);
-            let report = world.until("it was read", |report| report.beside == 1 && read(report));
+            let report = world.until("it was read", |report| {
+                report.extra_files == 1 && read(report)
+            });
             assert_eq!(report.dead, 1, "{report:?}");
             let request = json!({"pattern": format!("change {n}"), "path": "a"});
             let (stats, response) = world.ask(&request);
@@ -53,7 +55,7 @@ fn nfr_lsi_perf_01_an_update_looks_at_nothing_but_what_changed() {
         // An event for the whole tree makes the worker find them.
         world.hear_subtree("");
         world.until("all was found", |report| {
-            (report.beside, report.dead) == (2, 3)
+            (report.extra_files, report.dead) == (2, 3)
         });
     }
 }
@@ -126,7 +128,7 @@ fn fr_lsi_trk_06_marks_wait_until_nothing_more_happens() {
     world.hands.put_forward(1);
     world.until("it was worked off", |report| report.dirty == 0);
     assert!(world.watchers.calls().len() > calls);
-    assert_eq!(world.standing(), ("COMPLETE", None));
+    assert_eq!(world.index_state(), ("COMPLETE", None));
 }
 
 #[test]
@@ -177,7 +179,7 @@ fn fr_lsi_trk_07_a_root_that_is_gone_for_a_while_is_compared_when_it_is_there_ag
     });
     fs::rename(&away, world.root()).unwrap();
     let reason = Some("ELIGIBILITY_CHANGED");
-    assert_eq!(world.standing(), ("UNCERTAIN", reason));
+    assert_eq!(world.index_state(), ("UNCERTAIN", reason));
     assert_eq!(world.check_unused("needle", "UNCERTAIN", reason).len(), 3);
     world.hands.put_forward(2_000);
     world.until_complete();
@@ -208,7 +210,7 @@ fn a_root_that_goes_away_while_it_is_built_is_indexed_when_it_is_there_again() {
         // The worker retries two seconds after the root was missing.
         world.until("COMPLETE", |report| {
             world.hands.put_forward(2_000);
-            report.standing.allows_exclusion()
+            report.index_state.allows_exclusion()
         });
         assert_eq!(world.check_used("needle").len(), 3, "{last}");
     }
@@ -220,8 +222,8 @@ fn fr_lsi_trk_09_renames_are_followed_by_their_names_and_never_uncertain() {
     world.hands.stop();
     let rename = |from: &str, to: &str| {
         fs::rename(world.tree.path(from), world.tree.path(to)).unwrap();
-        world.watchers.queue(Heard::Subtree(from.into()));
-        world.watchers.queue(Heard::Subtree(to.into()));
+        world.watchers.queue(FsEvent::Subtree(from.into()));
+        world.watchers.queue(FsEvent::Subtree(to.into()));
     };
     rename("a/one.txt", "b/uno.txt");
     assert!(world.check_used("needle").contains("b/uno.txt"));
@@ -240,10 +242,10 @@ fn fr_lsi_trk_09_renames_are_followed_by_their_names_and_never_uncertain() {
     // If only one name of a rename is inside the tree, only that name has an event.
     let outside = world.root().parent().unwrap().join("outside");
     fs::rename(world.tree.path("a/b"), &outside).unwrap();
-    world.watchers.queue(Heard::Subtree("a/b".into()));
+    world.watchers.queue(FsEvent::Subtree("a/b".into()));
     assert_eq!(world.check_used("needle"), set(["a/one.txt"]));
     fs::rename(&outside, world.tree.path("c")).unwrap();
-    world.watchers.queue(Heard::Subtree("c".into()));
+    world.watchers.queue(FsEvent::Subtree("c".into()));
     assert_eq!(world.check_used("needle").len(), 3);
     assert_eq!(world.report().epoch, 1);
 }
@@ -298,7 +300,7 @@ fn what_has_changed_is_read_and_left_out_again() {
     world.hear_file("a/two.txt");
     world.hear_subtree("b/new.txt");
     let report = world.until("they were read", |report| {
-        report.beside == 2 && report.unread == 0
+        report.extra_files == 2 && report.unread == 0
     });
     assert_eq!(report.dead, 1);
     let (stats, _) = world.find("needle");
@@ -306,7 +308,7 @@ fn what_has_changed_is_read_and_left_out_again() {
     // The file changes again. Its old content must not exclude it.
     world.hands.stop();
     world.write("b/new.txt", "a new needle\n");
-    world.watchers.queue(Heard::File("b/new.txt".into()));
+    world.watchers.queue(FsEvent::File("b/new.txt".into()));
     assert_eq!(world.check_used("needle").len(), 4);
 }
 
@@ -330,7 +332,7 @@ fn a_tree_that_is_away_for_a_moment_is_not_taken_for_an_empty_one() {
             std::thread::sleep(LOOK);
         }
     };
-    until(&|report| report.standing.allows_exclusion());
+    until(&|report| report.index_state.allows_exclusion());
     let (above, away) = (world.tree.path("above"), world.tree.path("away"));
     fs::rename(&above, &away).unwrap();
     world.hear_file("a/one.txt");
@@ -341,8 +343,8 @@ fn a_tree_that_is_away_for_a_moment_is_not_taken_for_an_empty_one() {
     assert_eq!(world.ask(&request).1.count, 3);
     // The watcher also watches the directories above the root and reports that one was renamed. If
     // there is no watcher at the moment, the worker starts another one.
-    world.watchers.hear_if_any(Heard::Overflow);
-    until(&|report| report.standing.allows_exclusion());
+    world.watchers.hear_if_any(FsEvent::Overflow);
+    until(&|report| report.index_state.allows_exclusion());
     let (stats, response) = world.ask(&request);
     assert!(
         stats.index_exclusion_used && response.count == 3,

@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use forge_search::tool::indexing::Surroundings;
+use forge_search::tool::indexing::LiveEnvironment;
 use forge_search::tool::request::SearchRequest;
 use forge_search::tool::search::{SearchTool, ToolContext};
 use serde_json::Value;
@@ -144,7 +144,7 @@ impl Alive {
             })
             .with_indexes(variant);
         let process = Process::new(setup);
-        let mut around = Surroundings::new(process.context.sandbox.reach().clone());
+        let mut around = LiveEnvironment::new(process.context.sandbox.reach().clone());
         around.watcher_patience = GUARD;
         if seed % 4 >= 2 {
             // The worker merges and reconciles almost all the time, while searches run.

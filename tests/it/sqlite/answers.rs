@@ -242,7 +242,7 @@ fn fr_lsi_idx_stor_01_eligibility_inputs_come_back() {
             .indexes()
             .status(place.setup.context().sandbox.reach())
             .remove(0);
-        status.condition.standing().reason()
+        status.condition.index_state().reason()
     };
     assert_eq!(reason(&place), None);
     // First an ignore file that did not exist, outside of the tree; then one inside.

@@ -10,7 +10,7 @@ use crate::exec::eligible::{FileSource, Item, WalkSource};
 use crate::exec::embedded::Embedded;
 use crate::exec::engine::Engine;
 use crate::exec::query::{Query, QueryOptions, Report};
-use crate::exec::schedule::{self, Abandoned, Run, RunOptions};
+use crate::exec::schedule::{self, AbandonedWorkers, Run, RunOptions};
 use crate::exec::stop::{CancelHandle, Deadline, StopReason, SystemClock};
 use crate::index::refresh::catch_up::catch_up;
 use crate::index::refresh::changing::{Changing, WORDS};
@@ -272,7 +272,7 @@ fn run(source: &Arc<CatalogSource>, max_results: usize, threads: usize) -> (Run,
         threads,
         deadline: Deadline::after(Duration::MAX, Arc::new(SystemClock)),
         cancel: CancelHandle::new(),
-        abandoned: Abandoned::default(),
+        abandoned: AbandonedWorkers::default(),
     };
     let query = Query::new(&["alpha".to_string()], &QueryOptions::default()).unwrap();
     let engine = Embedded::default().prepare(Arc::new(query)).unwrap();

@@ -11,24 +11,24 @@ use super::{WallClock, pause, system_wall_clock};
 use crate::exec::stop;
 use crate::exec::stop::CancelHandle;
 use crate::index::builder::{BuildHost, Phase, Progress};
-use crate::index::pace::{Activity, BuildBudget, Clock, Exceeded, Pace, Pacer, Piece, millis};
+use crate::index::pace::{Activity, BudgetError, BuildBudget, Clock, Pace, Pacer, Piece, millis};
 
 /// Returns a clock for [`Activity`] that starts at zero and advances with another clock.
 pub fn monotonic(clock: Arc<dyn stop::Clock>) -> Arc<dyn Clock> {
     /// Counts the time since a start.
-    struct Since {
+    struct ClockSince {
         start: Instant,
         clock: Arc<dyn stop::Clock>,
     }
 
-    impl Clock for Since {
+    impl Clock for ClockSince {
         fn now_ms(&self) -> u64 {
             millis(self.clock.now().saturating_duration_since(self.start))
         }
     }
 
     let start = clock.now();
-    Arc::new(Since { start, clock })
+    Arc::new(ClockSince { start, clock })
 }
 
 /// Runs one build alongside searches. The build pauses as configured while a search runs
@@ -150,7 +150,7 @@ impl BuildHost for Background {
         });
     }
 
-    fn may_go_on(&self, files: u64, bytes: u64) -> Result<(), Exceeded> {
+    fn may_go_on(&self, files: u64, bytes: u64) -> Result<(), BudgetError> {
         self.budget.check(self.monitor.elapsed_ms(), files, bytes)
     }
 }
@@ -160,12 +160,12 @@ impl BuildHost for Background {
 pub struct BuildMonitor {
     activity: Arc<Activity>,
     start_ms: u64,
-    seen: Mutex<Seen>,
+    seen: Mutex<LastProgress>,
 }
 
 /// The last progress that the build reported.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct LastProgress {
     progress: Option<Progress>,
     end_ms: Option<u64>,
 }
@@ -226,7 +226,7 @@ impl BuildMonitor {
 
     /// Locks even after a panic in another thread: each field is replaced as a whole. Held only
     /// while a few numbers are copied.
-    fn lock(&self) -> MutexGuard<'_, Seen> {
+    fn lock(&self) -> MutexGuard<'_, LastProgress> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

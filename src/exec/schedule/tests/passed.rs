@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::*;
-use crate::exec::eligible::filtered::{Filtered, Said};
+use crate::exec::eligible::filtered::{Filtered, SkipReports};
 use crate::exec::eligible::{Globs, WalkSource};
 use crate::exec::embedded::Embedded;
 use crate::exec::engine::Engine;
@@ -18,8 +18,8 @@ fn dice(name: &str, seed: u64) -> u64 {
     }) >> 17
 }
 
-fn said() -> impl Strategy<Value = Said> {
-    prop_oneof![Just(Said::OnTheFile), Just(Said::OneByOne)]
+fn said() -> impl Strategy<Value = SkipReports> {
+    prop_oneof![Just(SkipReports::OnTheFile), Just(SkipReports::OneByOne)]
 }
 
 /// Asserts that two runs differ only in the skipped files, and returns the number of these.
@@ -126,7 +126,7 @@ fn walk(tmp: &tempfile::TempDir) -> WalkSource {
         rules: IgnoreRules::None,
         recursive: true,
     };
-    let deny = Arc::new(DenySet::beneath(&[], false, &[&top]).unwrap());
+    let deny = Arc::new(DenySet::for_roots(&[], false, &[&top]).unwrap());
     let locate = Arc::new(|_: &std::path::Path| None);
     let walk = Walk::new(root, PathBuf::new(), options, deny, locate, None);
     WalkSource::new(walk, Globs::new(&[], &[]).unwrap())
@@ -189,7 +189,7 @@ proptest! {
 #[track_caller]
 fn edge(nodes: &[Node], max_results: usize, max_files: u64, passed: fn(&str) -> bool) -> Whole {
     let mut results = Vec::new();
-    for said in [Said::OnTheFile, Said::OneByOne] {
+    for said in [SkipReports::OnTheFile, SkipReports::OneByOne] {
         for threads in [1, 2, 8] {
             let fake = || Fake::new(move |name, _| Ok(hit(usize::from(!passed(name)))));
             let options = options(max_results, max_files, threads);
@@ -226,7 +226,7 @@ fn everything_passed_over_needs_no_worker() {
     let (tree, _tmp) = Tree::new(nodes.to_vec());
     let fake = Fake::new(|_, _| Ok(hit(1)));
     let workers = fake.workers.clone();
-    let source = Filtered::new(tree, Said::OnTheFile, |_| true);
+    let source = Filtered::new(tree, SkipReports::OnTheFile, |_| true);
     super::run(source, Arc::new(fake), &options(10, 5000, 8)).unwrap();
     assert_eq!(workers.load(Ordering::Acquire), 0);
 }
@@ -268,7 +268,7 @@ fn max_files_before_the_first_file_to_be_searched_needs_no_worker() {
     let (tree, _tmp) = Tree::new(vec![Node::Files(80), Node::Files(10)]);
     let fake = Fake::new(|_, _| Ok(hit(1)));
     let (workers, seen) = (fake.workers.clone(), fake.seen.clone());
-    let source = Filtered::new(tree, Said::OnTheFile, |file| {
+    let source = Filtered::new(tree, SkipReports::OnTheFile, |file| {
         file.found.name.to_string_lossy().starts_with("00")
     });
     let run = run(source, Arc::new(fake), &options(100, 80, 8)).unwrap();
@@ -385,7 +385,7 @@ fn files_with_passed_ones_between_them_are_still_searched_in_full_pieces() {
         max_files: 200,
     };
     let tasks = fake.tasks.clone();
-    let source = Filtered::new(tree, Said::OneByOne, |file| {
+    let source = Filtered::new(tree, SkipReports::OneByOne, |file| {
         dice(&file.found.name.to_string_lossy(), 0).is_multiple_of(2)
     });
     let run = run(source, Arc::new(fake), &options(10, 100_000, 2)).unwrap();
@@ -418,7 +418,7 @@ fn nothing_is_searched_beyond_a_limit_that_files_passed_over_reach() {
             Ok(hit(1))
         });
         let seen = fake.seen.clone();
-        let source = Filtered::new(tree, Said::OnTheFile, move |file| {
+        let source = Filtered::new(tree, SkipReports::OnTheFile, move |file| {
             !file.found.name.to_string_lossy().ends_with(kept)
         });
         let run = run(source, Arc::new(fake), &options(1000, 200, 4)).unwrap();
@@ -452,7 +452,7 @@ fn a_deadline_counts_what_was_passed_over_before_the_gap() {
     });
     let mut options = options(1000, 1000, 2);
     options.deadline = Deadline::after(Duration::from_secs(10), clock);
-    let source = Filtered::new(tree, Said::OnTheFile, |file| {
+    let source = Filtered::new(tree, SkipReports::OnTheFile, |file| {
         let name = file.found.name.to_string_lossy();
         name.starts_with("00") || name.as_ref() < "02.005"
     });

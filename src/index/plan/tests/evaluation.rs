@@ -7,10 +7,10 @@ use proptest::strategy::Strategy as Generator;
 
 use super::{parse, shown};
 use crate::index::gram::Gram;
-use crate::index::plan::chain::{Chain, Position};
+use crate::index::plan::char_seq::{CharSeq, Position};
 use crate::index::plan::evaluate::{AllOf, Compiler};
-use crate::index::plan::need::{Conjunction, Need};
-use crate::index::plan::path::{self, Unused};
+use crate::index::plan::path::{self, UnusedParts};
+use crate::index::plan::requirement::{Conjunction, TextRequirement};
 use crate::index::plan::{BLOCK_FILES, BlockRows, Mask, Reason, Scratch, Strategy, SupersetSafe};
 
 /// The n-grams of each file of a block.
@@ -71,7 +71,7 @@ fn text(letters: &'static str, len: std::ops::Range<usize>) -> impl Generator<Va
 }
 
 /// Generates positions of one or two characters: so few that a path is used as a whole.
-fn chain() -> impl Generator<Value = Chain> {
+fn chain() -> impl Generator<Value = CharSeq> {
     let position = prop::sample::select(vec!["a", "b", "c", "ab", "bc", "ac"])
         .prop_map(|chars| Position::new(chars.chars().collect()).unwrap());
     prop::collection::vec(position, 3..8)
@@ -215,10 +215,10 @@ proptest! {
         let brute: Vec<usize> = (0..files.len())
             .filter(|&n| texts_of(&chain).iter().any(|text| grams_of(text).is_subset(&files[n])))
             .collect();
-        let whole = Conjunction::from([Need::Path(chain.clone())]);
-        let mut unused = Unused::default();
+        let whole = Conjunction::from([TextRequirement::Path(chain.clone())]);
+        let mut unused = UnusedParts::default();
         let parts = path::requirements(&chain, false, &mut unused);
-        prop_assert_eq!(unused, Unused::default());
+        prop_assert_eq!(unused, UnusedParts::default());
         for needs in [whole, parts] {
             let (all, grams) = compile(&needs);
             let mut rows = Rows { grams: &grams, files: &files, asked: Vec::new() };

@@ -192,7 +192,7 @@ fn fr_lsi_idx_rm_03_an_index_that_is_written_or_opened_stays() {
         let done = world.store().make_room(Some(&world.dir(2)));
         assert!(done.evicted.is_empty() && done.over_limits, "{done:?}");
         let (root, problem) = (None, None);
-        let expected = Spared {
+        let expected = NotEvicted {
             dir: dir.clone(),
             root,
             problem,

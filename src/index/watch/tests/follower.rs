@@ -20,7 +20,7 @@ struct State {
     marks: BTreeMap<PathBuf, u64>,
     number: u64,
     files: Files,
-    lost: Vec<Heard>,
+    lost: Vec<FsEvent>,
 }
 
 #[derive(Default)]
@@ -31,11 +31,11 @@ struct Follower {
     is_over: AtomicBool,
 }
 
-impl Ear for Follower {
-    fn hear(&self, heard: Heard) {
+impl FsEventHandler for Follower {
+    fn handle(&self, heard: FsEvent) {
         match heard {
-            Heard::Cookie(n) => self.barrier.heard(n),
-            Heard::File(path) | Heard::Subtree(path) => self.mark(path),
+            FsEvent::Cookie(n) => self.barrier.cookie_arrived(n),
+            FsEvent::File(path) | FsEvent::Subtree(path) => self.mark(path),
             lost => lock(&self.state).lost.push(lost),
         }
     }
@@ -247,9 +247,9 @@ fn whatever_differs_after_a_barrier_is_marked() {
     let root = base.path().join("root");
     fs::create_dir(&root).unwrap();
     let follower = Arc::new(Follower::default());
-    let ear: Arc<dyn Ear> = follower.clone();
+    let handler: Arc<dyn FsEventHandler> = follower.clone();
     let watcher = NativeWatchers
-        .start(&root, &base.path().join("cookies"), ear)
+        .start(&root, &base.path().join("cookies"), handler)
         .unwrap();
     follower.mark(PathBuf::new());
     let mut changer = Changer {

@@ -13,9 +13,9 @@ use super::super::Failure;
 use super::super::args::SetupArgs;
 use super::super::building::{before_search, refuse_wide};
 #[cfg(unix)]
-use super::super::daemon::client::{Answering, Client, Rules};
+use super::super::daemon::client::{AnswerStart, Client, Rules};
 #[cfg(unix)]
-use super::super::daemon::{Meant, canonical, root_of, start};
+use super::super::daemon::{DaemonEndpoint, canonical, root_of, start};
 use super::super::setup::{Environment, Setup, prepare};
 use crate::exec::collect::Found;
 use crate::exec::event::{FileAnswer, FileOutcome};
@@ -27,7 +27,7 @@ use crate::exec::stop::{Deadline, SystemClock};
 use crate::tool::answering::{Call, Summary};
 use crate::tool::config::{Backend, Config, DaemonUse, IndexMode};
 use crate::tool::daemon::question::{AnswerEnd, Message, QuestionCall};
-use crate::tool::daemon::request::{Asked, Request};
+use crate::tool::daemon::request::{Request, RequestBody};
 
 /// Maximum time for a daemon to greet. A daemon that is slower than that is busy, and this process
 /// can search itself.
@@ -65,7 +65,7 @@ pub(in super::super) struct PersonSearch<'a> {
 
 /// The outcome of asking a daemon.
 #[cfg(unix)]
-enum FromDaemon {
+enum DaemonOutcome {
     /// The whole answer.
     All(Box<AnswerEnd>),
     /// The taker stopped reading.
@@ -85,10 +85,10 @@ impl PersonSearch<'_> {
         #[cfg(unix)]
         if self.config.daemon.searches != DaemonUse::Off {
             let summary = match self.by_daemon(&mut handed_out, taker) {
-                FromDaemon::All(end) => Some((*end).into()),
+                DaemonOutcome::All(end) => Some((*end).into()),
                 // The taker has stopped, so nobody reads the summary.
-                FromDaemon::Enough => Some(Summary::of_nothing()),
-                FromDaemon::NotAll => None,
+                DaemonOutcome::Enough => Some(Summary::of_nothing()),
+                DaemonOutcome::NotAll => None,
             };
             if let Some(summary) = summary {
                 tracing::debug!(target: "forge_search::search", "the daemon of the tree answered");
@@ -108,7 +108,7 @@ impl PersonSearch<'_> {
         if self.question.looked_for.patterns.is_some() {
             before_search(&setup, self.environment, self.question, self.timeout)?;
         }
-        setup.context.came = Some(self.began);
+        setup.context.received_at = Some(self.began);
         let call = Call {
             context: &setup.context,
             timeout: self.timeout,
@@ -136,10 +136,10 @@ impl PersonSearch<'_> {
         let started =
             root_of(self.setup.root.as_deref(), None, self.environment).and_then(|root| {
                 refuse_wide(setup, self.environment, &root)?;
-                Meant::find(&root, self.setup, None, self.environment)
+                DaemonEndpoint::find(&root, self.setup, None, self.environment)
             });
         match started {
-            Ok(daemon) => start::without_waiting(&daemon),
+            Ok(daemon) => start::start_without_waiting(&daemon),
             Err(error) => tracing::debug!(
                 target: "forge_search::search",
                 "no daemon is started: {}",
@@ -150,19 +150,19 @@ impl PersonSearch<'_> {
 
     /// Hands the daemon's results to `taker`, and records them in `handed_out`.
     #[cfg(unix)]
-    fn by_daemon(&self, handed_out: &mut HandedOut, taker: &mut Taker<'_>) -> FromDaemon {
+    fn by_daemon(&self, handed_out: &mut HandedOut, taker: &mut Taker<'_>) -> DaemonOutcome {
         let answering = self
             .find()
             .and_then(|(daemon, question)| self.begin(&daemon, question));
         match answering {
             Some(answering) => self.read(answering, handed_out, taker),
-            None => FromDaemon::NotAll,
+            None => DaemonOutcome::NotAll,
         }
     }
 
     /// Finds the daemon, and rewrites the question so that its paths start at the daemon's root.
     #[cfg(unix)]
-    fn find(&self) -> Option<(Meant, Question)> {
+    fn find(&self) -> Option<(DaemonEndpoint, Question)> {
         // External engines are found by `PATH`, and the daemon may have another one. The socket of
         // a group's daemon has no usual place.
         let config = self.of_daemon;
@@ -171,7 +171,7 @@ impl PersonSearch<'_> {
         }
         let root = self.setup.root.as_deref().unwrap_or(Path::new("."));
         let root: PathBuf = canonical(root, self.environment).ok()?;
-        let daemon = Meant::around(&root, self.setup, config, self.environment)?;
+        let daemon = DaemonEndpoint::enclosing_daemon(&root, self.setup, config, self.environment)?;
         let below = root.strip_prefix(&daemon.root).ok()?;
         let question = self.question.clone();
         if below.as_os_str().is_empty() {
@@ -194,7 +194,7 @@ impl PersonSearch<'_> {
     }
 
     #[cfg(unix)]
-    fn begin(&self, daemon: &Meant, question: Question) -> Option<Answering> {
+    fn begin(&self, daemon: &DaemonEndpoint, question: Question) -> Option<AnswerStart> {
         let call = QuestionCall {
             question,
             timeout_ms: self
@@ -203,7 +203,7 @@ impl PersonSearch<'_> {
         };
         let request = Request {
             id: None,
-            asked: Asked::Tool(call.to_call()),
+            body: RequestBody::Tool(call.to_call()),
         };
         let until = Deadline::after(Duration::MAX, Arc::new(SystemClock));
         let client = Client {
@@ -217,7 +217,7 @@ impl PersonSearch<'_> {
                 same_release: true,
             },
             until: &until,
-            given_up: None,
+            call_cancel: None,
         };
         client.ask(&request).ok()
     }
@@ -227,10 +227,10 @@ impl PersonSearch<'_> {
     #[cfg(unix)]
     fn read(
         &self,
-        mut answering: Answering,
+        mut answering: AnswerStart,
         handed_out: &mut HandedOut,
         taker: &mut Taker<'_>,
-    ) -> FromDaemon {
+    ) -> DaemonOutcome {
         let mut message = Ok(answering.first);
         let (mut first_lines, mut bytes) = (Vec::new(), 0);
         loop {
@@ -254,8 +254,8 @@ impl PersonSearch<'_> {
                     first_lines.extend(lines);
                     Vec::new()
                 }
-                Ok(Ok(Message::End(end))) if !end.is_broken_off => return FromDaemon::All(end),
-                _ => return FromDaemon::NotAll,
+                Ok(Ok(Message::End(end))) if !end.is_broken_off => return DaemonOutcome::All(end),
+                _ => return DaemonOutcome::NotAll,
             };
             for mut part in parts {
                 if let Found::File(file) = &mut part {
@@ -264,11 +264,11 @@ impl PersonSearch<'_> {
                 }
                 handed_out.note(&part);
                 if taker(part).is_break() {
-                    return FromDaemon::Enough;
+                    return DaemonOutcome::Enough;
                 }
             }
             if bytes > MUCH {
-                return FromDaemon::NotAll;
+                return DaemonOutcome::NotAll;
             }
             message = answering.connection.next(self.patience());
         }

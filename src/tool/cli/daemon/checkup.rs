@@ -11,10 +11,10 @@ use serde::Serialize;
 
 use super::super::args::SetupArgs;
 use super::super::setup::Environment;
-use super::{Meant, root_of};
+use super::{DaemonEndpoint, root_of};
 use crate::tool::daemon::client::{ClientError, Connection};
 use crate::tool::daemon::report::{Health, Severity, Status};
-use crate::tool::daemon::request::{Asked, Request};
+use crate::tool::daemon::request::{Request, RequestBody};
 use crate::tool::daemon::socket::is_taken;
 use crate::tool::render::escape_controls;
 
@@ -49,9 +49,9 @@ pub(in super::super) fn examine(
     setup: &SetupArgs,
     environment: &Environment,
 ) -> Option<(DaemonReport, Vec<String>)> {
-    let meant = Meant::find(root, setup, None, environment).ok()?;
+    let endpoint = DaemonEndpoint::find(root, setup, None, environment).ok()?;
     let mut report = DaemonReport {
-        socket: meant.socket.display().to_string(),
+        socket: endpoint.socket.display().to_string(),
         running: false,
         pid: None,
         version: None,
@@ -61,17 +61,17 @@ pub(in super::super) fn examine(
         around: None,
     };
     let mut problems = Vec::new();
-    let caller = meant.caller(None, meant.patience(PATIENCE));
-    let mut connection = match Connection::open(&meant.socket, &meant.store, caller) {
+    let caller = endpoint.caller(None, endpoint.patience(PATIENCE));
+    let mut connection = match Connection::open(&endpoint.socket, &endpoint.store, caller) {
         Err(ClientError::Unreachable(_)) => {
-            report.around = around(root, setup, environment);
+            report.around = enclosing_tree_with_daemon(root, setup, environment);
             return Some((report, problems));
         }
         Err(error) => {
             problems.push(format!(
                 "the program that listens at {} does not answer correctly: {error}; end it with \
                  `ggrep stop` or, if that fails, kill its process",
-                meant.socket.display()
+                endpoint.socket.display()
             ));
             return Some((report, problems));
         }
@@ -79,8 +79,8 @@ pub(in super::super) fn examine(
     };
     report.running = true;
     report.version = Some(connection.welcome.binary_version.clone());
-    let mut ask = |asked, patience| connection.ask(&Request { id: None, asked }, patience);
-    match ask(Asked::Status, meant.patience(PATIENCE))
+    let mut ask = |body, patience| connection.ask(&Request { id: None, body }, patience);
+    match ask(RequestBody::Status, endpoint.patience(PATIENCE))
         .map(|answer| serde_json::from_slice::<Status>(&answer))
     {
         Ok(Ok(status)) => {
@@ -91,7 +91,7 @@ pub(in super::super) fn examine(
         Ok(Err(_)) => {}
         Err(error) => problems.push(format!("the daemon does not report its status: {error}")),
     }
-    match ask(Asked::Health, meant.patience(HEALTH))
+    match ask(RequestBody::Health, endpoint.patience(HEALTH))
         .map(|answer| serde_json::from_slice::<Health>(&answer))
     {
         Ok(Ok(health)) => {
@@ -114,14 +114,18 @@ pub(in super::super) fn examine(
 }
 
 /// Returns the enclosing git working tree, if it is another directory and its daemon is running.
-fn around(root: &Path, setup: &SetupArgs, environment: &Environment) -> Option<String> {
+fn enclosing_tree_with_daemon(
+    root: &Path,
+    setup: &SetupArgs,
+    environment: &Environment,
+) -> Option<String> {
     let around = root_of(None, Some(root), environment).ok()?;
     let setup = SetupArgs {
         root: None,
         ..setup.clone()
     };
-    let meant = Meant::find(&around, &setup, None, environment).ok()?;
-    (around != root && is_taken(&meant.socket)).then(|| around.display().to_string())
+    let endpoint = DaemonEndpoint::find(&around, &setup, None, environment).ok()?;
+    (around != root && is_taken(&endpoint.socket)).then(|| around.display().to_string())
 }
 
 impl DaemonReport {

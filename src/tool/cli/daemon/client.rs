@@ -8,13 +8,13 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-use super::Meant;
-use super::start::{Unconnected, connect_or_start};
+use super::DaemonEndpoint;
+use super::start::{ConnectError, connect_or_start};
 use crate::exec::stop::Deadline;
 use crate::tool::daemon::client::{ClientError, Connection};
 use crate::tool::daemon::reply::{ErrorCode, Failure};
 use crate::tool::daemon::request::Request;
-use crate::tool::daemon::tree::GivenUp;
+use crate::tool::daemon::tree_backend::CallCancel;
 
 /// How often to retry if the daemon ends without an answer. Requests change nothing, so retries are
 /// safe.
@@ -39,7 +39,7 @@ pub(in super::super) struct Rules<'a> {
 }
 
 /// The beginning of a daemon's answer.
-pub(in super::super) struct Answering {
+pub(in super::super) struct AnswerStart {
     /// The connection, for further messages.
     pub(in super::super) connection: Connection,
     /// The first message, which may be the whole answer.
@@ -50,7 +50,7 @@ pub(in super::super) struct Answering {
 
 /// The reason why no daemon answers.
 #[derive(Debug)]
-pub(in super::super) enum Unanswered {
+pub(in super::super) enum DaemonCallError {
     /// No daemon is running, and the rules forbid to start one.
     NotRunning(io::Error),
     /// No daemon is running, and starting one failed for this reason.
@@ -70,13 +70,13 @@ pub(in super::super) enum Unanswered {
 /// The client for one request to the daemon of a tree.
 pub(in super::super) struct Client<'a> {
     /// The daemon to ask.
-    pub(in super::super) daemon: &'a Meant,
+    pub(in super::super) daemon: &'a DaemonEndpoint,
     /// The rules for asking.
     pub(in super::super) rules: Rules<'a>,
     /// The deadline of the answer.
     pub(in super::super) until: &'a Deadline,
     /// The handle with which the caller may cancel the request.
-    pub(in super::super) given_up: Option<&'a GivenUp>,
+    pub(in super::super) call_cancel: Option<&'a CallCancel>,
 }
 
 impl Client<'_> {
@@ -84,8 +84,8 @@ impl Client<'_> {
     ///
     /// # Errors
     ///
-    /// [`Unanswered`], if no daemon answers.
-    pub(in super::super) fn ask(&self, request: &Request) -> Result<Answering, Unanswered> {
+    /// [`DaemonCallError`], if no daemon answers.
+    pub(in super::super) fn ask(&self, request: &Request) -> Result<AnswerStart, DaemonCallError> {
         let mut left = AGAIN;
         let mut is_started = false;
         loop {
@@ -94,30 +94,30 @@ impl Client<'_> {
             if self.rules.same_release
                 && connection.welcome.binary_version != env!("CARGO_PKG_VERSION")
             {
-                return Err(Unanswered::OtherRelease);
+                return Err(DaemonCallError::OtherRelease);
             }
-            if let Some(given_up) = self.given_up
+            if let Some(call_cancel) = self.call_cancel
                 && let Ok(hang_up) = connection.hang_up()
             {
-                given_up.also(hang_up);
+                call_cancel.on_cancel(hang_up);
             }
             let patience = self.until.remaining().min(self.rules.first_message);
             let answer = connection.ask(request, patience);
-            if self.given_up.is_some_and(GivenUp::is_given_up) {
-                return Err(Unanswered::GivenUp);
+            if self.call_cancel.is_some_and(CallCancel::is_cancelled) {
+                return Err(DaemonCallError::GivenUp);
             }
             if is_over(&answer) {
                 if left == 0 {
-                    return Err(Unanswered::Ended(answer));
+                    return Err(DaemonCallError::Ended(answer));
                 }
                 left -= 1;
                 continue;
             }
-            let first = answer.map_err(Unanswered::Client)?;
+            let first = answer.map_err(DaemonCallError::Client)?;
             match self.retry_after(&first) {
                 Some(wait) => thread::sleep(wait),
                 None => {
-                    return Ok(Answering {
+                    return Ok(AnswerStart {
                         connection,
                         first,
                         is_started,
@@ -128,7 +128,7 @@ impl Client<'_> {
     }
 
     /// Connects to the daemon. The flag says whether the client started it.
-    fn connect(&self) -> Result<(Connection, bool), Unanswered> {
+    fn connect(&self) -> Result<(Connection, bool), DaemonCallError> {
         let Rules {
             client_id,
             starts,
@@ -143,14 +143,20 @@ impl Client<'_> {
             let caller = self.daemon.caller(client_id, patience);
             Connection::open(&self.daemon.socket, &self.daemon.store, caller)
                 .map(|connection| (connection, false))
-                .map_err(Unconnected::Client)
+                .map_err(ConnectError::Client)
         };
         connected.map_err(|error| match error {
-            Unconnected::NotStarted(why) => Unanswered::NoDaemon(why),
-            Unconnected::Client(ClientError::Unreachable(error)) => Unanswered::NotRunning(error),
-            Unconnected::Client(error @ ClientError::Late(_)) => Unanswered::LateGreeting(error),
-            Unconnected::Client(error @ ClientError::Gone(_)) => Unanswered::Ended(Err(error)),
-            Unconnected::Client(error) => Unanswered::Client(error),
+            ConnectError::NotStarted(why) => DaemonCallError::NoDaemon(why),
+            ConnectError::Client(ClientError::Unreachable(error)) => {
+                DaemonCallError::NotRunning(error)
+            }
+            ConnectError::Client(error @ ClientError::Late(_)) => {
+                DaemonCallError::LateGreeting(error)
+            }
+            ConnectError::Client(error @ ClientError::Gone(_)) => {
+                DaemonCallError::Ended(Err(error))
+            }
+            ConnectError::Client(error) => DaemonCallError::Client(error),
         })
     }
 

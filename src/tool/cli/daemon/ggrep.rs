@@ -25,13 +25,13 @@ use super::super::logging;
 use super::super::setup::Environment;
 use super::super::signals::wait_for_children;
 use super::super::{Failure as CliFailure, complain_as, is_closed};
-use super::client::{Client, Rules, Unanswered};
-use super::{Meant, canonical, people, root_of, serve};
+use super::client::{Client, DaemonCallError, Rules};
+use super::{DaemonEndpoint, canonical, human, root_of, serve};
 use crate::exec::stop::{Deadline, SystemClock};
 use crate::tool::daemon::client::{ClientError, Connection};
 use crate::tool::daemon::limits::Warning;
 use crate::tool::daemon::reply::{ErrorCode, Failure, Success};
-use crate::tool::daemon::request::{Asked, Request};
+use crate::tool::daemon::request::{Request, RequestBody};
 use crate::tool::daemon::service::payload;
 use crate::tool::daemon::socket::{Identity, is_taken};
 use crate::tool::error::ToolError;
@@ -64,7 +64,7 @@ pub fn main() -> u8 {
             let said = error.render().to_string();
             let said = said.trim_start_matches("error: ").trim_end();
             let failure = Failure::new(ErrorCode::InvalidRequest, said);
-            let told = people::print_json(&payload(&failure), false, &mut io::stdout());
+            let told = human::print_json(&payload(&failure), false, &mut io::stdout());
             // Write errors are ignored: the exit status reports the failure.
             drop(told);
             return failure.error.code.exit_status();
@@ -95,21 +95,21 @@ pub(in super::super) fn finish_command(command: Other) -> u8 {
 }
 
 /// Reports a failure, and returns the exit status.
-fn conclude(json: bool, done: Result<(), Ended>) -> u8 {
+fn conclude(json: bool, done: Result<(), GgrepError>) -> u8 {
     match done {
         Ok(()) => 0,
         // The reader of the output has closed the pipe, such as `head`. That is not an error.
-        Err(Ended::Output(error)) if is_closed(&error) => 0,
-        Err(Ended::Output(error)) => {
+        Err(GgrepError::Output(error)) if is_closed(&error) => 0,
+        Err(GgrepError::Output(error)) => {
             complain_as("ggrep", &format!("the output can't be written: {error}"));
             1
         }
-        Err(Ended::Negative) => 1,
-        Err(Ended::Failed(failure)) => {
+        Err(GgrepError::Negative) => 1,
+        Err(GgrepError::Failed(failure)) => {
             let told = match json {
-                true => people::print_json(&payload(&failure), false, &mut io::stdout()),
+                true => human::print_json(&payload(&failure), false, &mut io::stdout()),
                 false => {
-                    people::complain(&failure);
+                    human::complain(&failure);
                     Ok(())
                 }
             };
@@ -149,41 +149,41 @@ fn background() -> u8 {
 }
 
 /// The reason why the program did not succeed.
-enum Ended {
+enum GgrepError {
     Failed(Failure),
     /// Nothing was found, or a check failed. The output says so.
     Negative,
     Output(io::Error),
 }
 
-impl From<io::Error> for Ended {
-    fn from(error: io::Error) -> Ended {
-        Ended::Output(error)
+impl From<io::Error> for GgrepError {
+    fn from(error: io::Error) -> GgrepError {
+        GgrepError::Output(error)
     }
 }
 
-impl From<ToolError> for Ended {
-    fn from(error: ToolError) -> Ended {
-        Ended::failed(ErrorCode::InvalidRequest, error.message())
+impl From<ToolError> for GgrepError {
+    fn from(error: ToolError) -> GgrepError {
+        GgrepError::failed(ErrorCode::InvalidRequest, error.message())
     }
 }
 
-impl From<ClientError> for Ended {
-    fn from(error: ClientError) -> Ended {
+impl From<ClientError> for GgrepError {
+    fn from(error: ClientError) -> GgrepError {
         match error {
-            ClientError::Refused(failure) => Ended::Failed(failure),
-            error => Ended::failed(error.code(), error.to_string()),
+            ClientError::Refused(failure) => GgrepError::Failed(failure),
+            error => GgrepError::failed(error.code(), error.to_string()),
         }
     }
 }
 
-impl Ended {
-    fn failed(code: ErrorCode, message: impl AsRef<str>) -> Ended {
-        Ended::Failed(Failure::new(code, message))
+impl GgrepError {
+    fn failed(code: ErrorCode, message: impl AsRef<str>) -> GgrepError {
+        GgrepError::Failed(Failure::new(code, message))
     }
 }
 
-fn run(cli: Ggrep) -> Result<(), Ended> {
+fn run(cli: Ggrep) -> Result<(), GgrepError> {
     match cli.command {
         None => ask(
             &cli.question,
@@ -194,7 +194,7 @@ fn run(cli: Ggrep) -> Result<(), Ended> {
     }
 }
 
-fn carry_out(command: Other) -> Result<(), Ended> {
+fn carry_out(command: Other) -> Result<(), GgrepError> {
     let mut out = io::stdout().lock();
     match command {
         Other::Status(args) => status(&args, &Environment::read(), &mut out),
@@ -209,30 +209,34 @@ fn carry_out(command: Other) -> Result<(), Ended> {
     }
 }
 
-fn ask(args: &QuestionArgs, environment: &Environment, out: &mut dyn Write) -> Result<(), Ended> {
+fn ask(
+    args: &QuestionArgs,
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<(), GgrepError> {
     refuse_late_command(args)?;
     let named = args.which.setup.root.as_deref();
     let root = root_of(named, args.path.as_deref(), environment)?;
     let socket = args.which.socket.as_deref();
-    let meant = Meant::find(&root, &args.which.setup, socket, environment)?;
+    let endpoint = DaemonEndpoint::find(&root, &args.which.setup, socket, environment)?;
     let path = scope(args, &root, environment)?;
     let request = Request {
         id: None,
-        asked: Asked::Search(args.query(path)),
+        body: RequestBody::Search(args.query(path)),
     };
     // Check the question before a daemon is started for it.
     Request::parse(&payload(&request.to_value()))
-        .map_err(|refused| Ended::failed(ErrorCode::InvalidRequest, refused.message))?;
-    let until = Deadline::after(patience(&meant, args.timeout_ms), Arc::new(SystemClock));
-    let (mut answer, mut success) = answered(&meant, &request, args, &until, environment)?;
+        .map_err(|refused| GgrepError::failed(ErrorCode::InvalidRequest, refused.message))?;
+    let until = Deadline::after(patience(&endpoint, args.timeout_ms), Arc::new(SystemClock));
+    let (mut answer, mut success) = answered(&endpoint, &request, args, &until, environment)?;
     let is_stale = success
         .warnings
         .iter()
         .any(|warning| warning.code == "stale_config");
-    if is_stale && !meant.named {
+    if is_stale && !endpoint.named {
         // The configuration has changed since this process read it. Ask the daemon for the new one.
-        let now = Meant::find(&root, &args.which.setup, socket, environment)?;
-        if now.store != meant.store {
+        let now = DaemonEndpoint::find(&root, &args.which.setup, socket, environment)?;
+        if now.store != endpoint.store {
             (answer, success) = answered(&now, &request, args, &until, environment)?;
         } else if !args.no_start && replaced(&now, &until) {
             // The configuration changed and changed back, so the daemon is stale although its
@@ -241,13 +245,13 @@ fn ask(args: &QuestionArgs, environment: &Environment, out: &mut dyn Write) -> R
         }
     }
     if args.json {
-        people::print_json(&answer, args.raw, out)?;
+        human::print_json(&answer, args.raw, out)?;
         return found(&success);
     }
     name_from_here(&mut success, &root, environment);
-    people::print(&success, args.raw, out)?;
+    human::print(&success, args.raw, out)?;
     out.flush()?;
-    people::remark(&success);
+    human::remark(&success);
     found(&success)
 }
 
@@ -266,33 +270,33 @@ fn name_from_here(success: &mut Success, root: &Path, environment: &Environment)
 }
 
 /// Fails if nothing was found, so that scripts see it in the exit status.
-fn found(success: &Success) -> Result<(), Ended> {
+fn found(success: &Success) -> Result<(), GgrepError> {
     match success.results.is_empty() {
-        true => Err(Ended::Negative),
+        true => Err(GgrepError::Negative),
         false => Ok(()),
     }
 }
 
 /// Shuts down a stale daemon, and returns whether it has ended.
-fn replaced(meant: &Meant, until: &Deadline) -> bool {
-    let caller = meant.caller(None, until.remaining());
+fn replaced(endpoint: &DaemonEndpoint, until: &Deadline) -> bool {
+    let caller = endpoint.caller(None, until.remaining());
     let request = Request {
         id: None,
-        asked: Asked::Shutdown,
+        body: RequestBody::Shutdown,
     };
-    let Ok(mut connection) = Connection::open(&meant.socket, &meant.store, caller) else {
+    let Ok(mut connection) = Connection::open(&endpoint.socket, &endpoint.store, caller) else {
         return true;
     };
-    let before = Identity::of(&meant.socket);
+    let before = Identity::of(&endpoint.socket);
     connection.ask(&request, until.remaining()).is_ok()
-        && has_ended(meant, before, until.remaining())
+        && has_ended(endpoint, before, until.remaining())
 }
 
 /// Waits until the daemon with the socket `before` has ended. Returns false after `most`.
-fn has_ended(meant: &Meant, before: Option<Identity>, most: Duration) -> bool {
+fn has_ended(endpoint: &DaemonEndpoint, before: Option<Identity>, most: Duration) -> bool {
     let mut waited = Duration::ZERO;
     // Another daemon may already have replaced it.
-    while is_taken(&meant.socket) && Identity::of(&meant.socket) == before {
+    while is_taken(&endpoint.socket) && Identity::of(&endpoint.socket) == before {
         if waited > most {
             return false;
         }
@@ -305,14 +309,14 @@ fn has_ended(meant: &Meant, before: Option<Identity>, most: Duration) -> bool {
 /// Returns the answer of the daemon. If no daemon can answer, returns the answer of this process,
 /// with a warning.
 fn answered(
-    meant: &Meant,
+    endpoint: &DaemonEndpoint,
     request: &Request,
     args: &QuestionArgs,
     until: &Deadline,
     environment: &Environment,
-) -> Result<(Vec<u8>, Success), Ended> {
+) -> Result<(Vec<u8>, Success), GgrepError> {
     let client = Client {
-        daemon: meant,
+        daemon: endpoint,
         rules: Rules {
             client_id: args.client_id.as_deref(),
             starts: !args.no_start,
@@ -322,21 +326,21 @@ fn answered(
             same_release: false,
         },
         until,
-        given_up: None,
+        call_cancel: None,
     };
     let unanswered = match client.ask(request) {
         Ok(answering) => return read(&answering.first),
         Err(unanswered) => unanswered,
     };
     // A named socket means exactly that daemon, and `--no-start` means a running one.
-    let is_allowed = args.fallback || !(args.no_start || meant.named);
+    let is_allowed = args.fallback || !(args.no_start || endpoint.named);
     let Some(why) = absence(&unanswered).filter(|_| is_allowed) else {
-        return Err(refused(unanswered, meant));
+        return Err(refused(unanswered, endpoint));
     };
-    let Asked::Search(query) = &request.asked else {
-        return Err(refused(unanswered, meant));
+    let RequestBody::Search(query) = &request.body else {
+        return Err(refused(unanswered, endpoint));
     };
-    let (_, mut success) = read(&by_this_process(meant, query, until, environment)?)?;
+    let (_, mut success) = read(&by_this_process(endpoint, query, until, environment)?)?;
     success.warnings.push(Warning {
         code: "no_daemon".to_string(),
         message: format!("answered without a daemon: {why}"),
@@ -348,38 +352,38 @@ fn answered(
 }
 
 /// Parses an answer.
-fn read(answer: &[u8]) -> Result<(Vec<u8>, Success), Ended> {
+fn read(answer: &[u8]) -> Result<(Vec<u8>, Success), GgrepError> {
     match serde_json::from_slice(answer) {
         Ok(success) => Ok((answer.to_vec(), success)),
         Err(error) => {
             let failure = serde_json::from_slice(answer).map_err(|_| {
                 let message = format!("the daemon's answer can't be read: {error}");
-                Ended::failed(ErrorCode::Internal, message)
+                GgrepError::failed(ErrorCode::Internal, message)
             })?;
-            Err(Ended::Failed(failure))
+            Err(GgrepError::Failed(failure))
         }
     }
 }
 
 /// Returns a one-line reason why no daemon is available, or `None` if one is available.
-fn absence(unanswered: &Unanswered) -> Option<String> {
+fn absence(unanswered: &DaemonCallError) -> Option<String> {
     match unanswered {
-        Unanswered::Ended(_) => Some("each daemon ended before it answered".to_string()),
-        Unanswered::NotRunning(error) => Some(error.to_string()),
-        Unanswered::NoDaemon(why) => {
+        DaemonCallError::Ended(_) => Some("each daemon ended before it answered".to_string()),
+        DaemonCallError::NotRunning(error) => Some(error.to_string()),
+        DaemonCallError::NoDaemon(why) => {
             let lines: Vec<&str> = why.lines().map(str::trim).collect();
             Some(lines.join("; "))
         }
-        Unanswered::LateGreeting(_)
-        | Unanswered::GivenUp
-        | Unanswered::OtherRelease
-        | Unanswered::Client(_) => None,
+        DaemonCallError::LateGreeting(_)
+        | DaemonCallError::GivenUp
+        | DaemonCallError::OtherRelease
+        | DaemonCallError::Client(_) => None,
     }
 }
 
 /// Rejects a command name after options: it would be taken for a question, which is hardly the
 /// intention.
-fn refuse_late_command(args: &QuestionArgs) -> Result<(), Ended> {
+fn refuse_late_command(args: &QuestionArgs) -> Result<(), GgrepError> {
     let query = args.query.as_deref().unwrap_or_default();
     let is_command = Ggrep::command()
         .get_subcommands()
@@ -387,7 +391,7 @@ fn refuse_late_command(args: &QuestionArgs) -> Result<(), Ended> {
     let is_meant = std::env::args_os().any(|word| word == "--");
     match is_command && !is_meant {
         false => Ok(()),
-        true => Err(Ended::failed(
+        true => Err(GgrepError::failed(
             ErrorCode::InvalidRequest,
             format!(
                 "`{query}` follows options: to run the command, put it first, as in `ggrep {query} \
@@ -402,7 +406,7 @@ fn scope(
     args: &QuestionArgs,
     root: &std::path::Path,
     environment: &Environment,
-) -> Result<Option<String>, Ended> {
+) -> Result<Option<String>, GgrepError> {
     let place = match (&args.path, &args.which.setup.root) {
         (Some(path), None) => canonical(path, environment)?,
         (Some(path), Some(_)) => canonical(&root.join(path), environment)?,
@@ -415,7 +419,7 @@ fn scope(
     }
     match place.to_str() {
         Some(path) => Ok(Some(path.to_string())),
-        None => Err(Ended::failed(
+        None => Err(GgrepError::failed(
             ErrorCode::InvalidRequest,
             format!(
                 "path {} is not valid UTF-8; name a directory above it",
@@ -426,50 +430,55 @@ fn scope(
 }
 
 /// Returns how long to wait for an answer.
-fn patience(meant: &Meant, timeout_ms: Option<u64>) -> Duration {
-    let most = meant.config.daemon.query_timeout_ms;
+fn patience(endpoint: &DaemonEndpoint, timeout_ms: Option<u64>) -> Duration {
+    let most = endpoint.config.daemon.query_timeout_ms;
     Duration::from_millis(timeout_ms.map_or(most, |ms| ms.min(most))) + GRACE
 }
 
-fn refused(unanswered: Unanswered, meant: &Meant) -> Ended {
+fn refused(unanswered: DaemonCallError, endpoint: &DaemonEndpoint) -> GgrepError {
     match unanswered {
-        Unanswered::NotRunning(error) => Ended::failed(
+        DaemonCallError::NotRunning(error) => GgrepError::failed(
             ErrorCode::Internal,
             format!(
                 "no daemon answers for {} at {}: {error}; start one with `forge-search serve`, or leave out --no-start",
-                meant.root.display(),
-                meant.socket.display()
+                endpoint.root.display(),
+                endpoint.socket.display()
             ),
         ),
-        Unanswered::NoDaemon(why) => Ended::failed(ErrorCode::Internal, why),
-        Unanswered::Ended(Ok(answer)) => match read(&answer) {
+        DaemonCallError::NoDaemon(why) => GgrepError::failed(ErrorCode::Internal, why),
+        DaemonCallError::Ended(Ok(answer)) => match read(&answer) {
             Err(ended) => ended,
-            Ok(_) => Ended::failed(ErrorCode::Cancelled, "the query was cancelled"),
+            Ok(_) => GgrepError::failed(ErrorCode::Cancelled, "the query was cancelled"),
         },
-        Unanswered::Ended(Err(error)) => error.into(),
-        Unanswered::GivenUp => Ended::failed(ErrorCode::Cancelled, "the query was abandoned"),
-        Unanswered::OtherRelease => Ended::failed(
+        DaemonCallError::Ended(Err(error)) => error.into(),
+        DaemonCallError::GivenUp => {
+            GgrepError::failed(ErrorCode::Cancelled, "the query was abandoned")
+        }
+        DaemonCallError::OtherRelease => GgrepError::failed(
             ErrorCode::Incompatible,
             "the daemon has another version than this program; end it with `ggrep stop`",
         ),
-        Unanswered::LateGreeting(error) => error.into(),
-        Unanswered::Client(ClientError::Refused(failure))
-            if meant.named && failure.error.code == ErrorCode::InvalidRequest =>
+        DaemonCallError::LateGreeting(error) => error.into(),
+        DaemonCallError::Client(ClientError::Refused(failure))
+            if endpoint.named && failure.error.code == ErrorCode::InvalidRequest =>
         {
             let message = format!(
                 "{}; leave out --socket to use the daemon of this tree and configuration",
                 failure.error.message
             );
-            Ended::failed(ErrorCode::InvalidRequest, message)
+            GgrepError::failed(ErrorCode::InvalidRequest, message)
         }
-        Unanswered::Client(error) => error.into(),
+        DaemonCallError::Client(error) => error.into(),
     }
 }
 
 /// Returns the daemon that a command addresses.
-fn meant_by(which: &WhichArgs, environment: &Environment) -> Result<Meant, Ended> {
+fn endpoint_for(
+    which: &WhichArgs,
+    environment: &Environment,
+) -> Result<DaemonEndpoint, GgrepError> {
     let root = root_of(which.setup.root.as_deref(), None, environment)?;
-    Ok(Meant::find(
+    Ok(DaemonEndpoint::find(
         &root,
         &which.setup,
         which.socket.as_deref(),

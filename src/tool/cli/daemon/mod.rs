@@ -1,12 +1,12 @@
 //! The query daemon on the command line: `forge-search serve`, `ggrep`, and the client of daemons.
 //!
-//! Owns the decision which daemon a command addresses ([`Meant`]), and how a daemon is started
+//! Owns the decision which daemon a command addresses ([`DaemonEndpoint`]), and how a daemon is started
 //! ([`start`]). The protocol and the daemon's work are in [`crate::tool::daemon`].
 
 pub(super) mod checkup;
 pub(super) mod client;
 pub(super) mod ggrep;
-mod people;
+mod human;
 pub(super) mod serve;
 pub(super) mod start;
 
@@ -19,12 +19,12 @@ use crate::tool::config::Config;
 use crate::tool::daemon::client::Caller;
 use crate::tool::daemon::handshake::Store;
 use crate::tool::daemon::identity;
-use crate::tool::daemon::socket::{Access, is_taken, noted};
+use crate::tool::daemon::socket::{Access, is_taken, registered_socket};
 use crate::tool::error::ToolError;
 
 /// The daemon that a command addresses, running or not.
 #[derive(Clone, Debug)]
-pub(super) struct Meant {
+pub(super) struct DaemonEndpoint {
     /// The canonical root of its tree.
     pub(super) root: PathBuf,
     /// The configuration in effect.
@@ -47,15 +47,15 @@ pub(super) struct Meant {
     least_patience: Option<Duration>,
 }
 
-impl Meant {
+impl DaemonEndpoint {
     /// Finds the running daemon with this configuration for the deepest tree that contains a
     /// canonical directory. For example, the daemon of `project` answers for `project/src`.
-    pub(super) fn around(
+    pub(super) fn enclosing_daemon(
         dir: &Path,
         setup: &SetupArgs,
         config: &Config,
         environment: &Environment,
-    ) -> Option<Meant> {
+    ) -> Option<DaemonEndpoint> {
         let excludes = environment.excludes_at(dir);
         // The global excludes are part of the fingerprint, so they must be equal too.
         let config_fingerprint = identity::config_fingerprint(config, excludes.as_deref());
@@ -66,7 +66,7 @@ impl Meant {
                 config_fingerprint: config_fingerprint.clone(),
             };
             let socket = running(&store, state.as_deref(), environment)?;
-            Some(Meant {
+            Some(DaemonEndpoint {
                 root: root.to_path_buf(),
                 config: config.clone(),
                 store,
@@ -92,13 +92,13 @@ impl Meant {
         setup: &SetupArgs,
         socket: Option<&Path>,
         environment: &Environment,
-    ) -> Result<Meant, ToolError> {
+    ) -> Result<DaemonEndpoint, ToolError> {
         // Pin the configuration file, so that a daemon started from anywhere reads the same file.
         let setup = SetupArgs {
             config: setup.config.clone().or_else(|| environment.config_file()),
             ..setup.clone()
         };
-        let setup = setup.anywhere(Some(root), environment)?;
+        let setup = setup.with_absolute_paths(Some(root), environment)?;
         let config = load_config(&setup, environment)?;
         let store = Store {
             store_id: identity::store_id(root),
@@ -119,7 +119,7 @@ impl Meant {
             None => running(&store, state.as_deref(), environment)
                 .unwrap_or_else(|| environment.sockets.path_for(&store)),
         };
-        Ok(Meant {
+        Ok(DaemonEndpoint {
             root: root.to_path_buf(),
             config,
             store,
@@ -143,11 +143,11 @@ fn running(store: &Store, state: Option<&Path>, environment: &Environment) -> Op
         return Some(usual);
     }
     state
-        .and_then(|state| noted(state, store))
+        .and_then(|state| registered_socket(state, store))
         .or_else(|| earlier(store, environment))
 }
 
-impl Meant {
+impl DaemonEndpoint {
     /// Returns how long to wait for the daemon: `usual`, or the minimum from the environment if
     /// that is longer.
     pub(super) fn patience(&self, usual: Duration) -> Duration {
@@ -161,15 +161,18 @@ impl Meant {
 
     /// Returns whether the running daemon has recorded this socket.
     fn is_noted_here(&self) -> bool {
-        let noted = self.state.as_ref().and_then(|dir| noted(dir, &self.store));
+        let noted = self
+            .state
+            .as_ref()
+            .and_then(|dir| registered_socket(dir, &self.store));
         noted.is_some_and(|noted| noted == self.socket)
     }
 
     /// Returns the running daemon if it has recorded another socket, and the caller named none.
-    fn elsewhere(&self) -> Option<Meant> {
+    fn at_recorded_socket(&self) -> Option<DaemonEndpoint> {
         let state = self.state.as_ref().filter(|_| !self.named)?;
-        let socket = noted(state, &self.store).filter(|noted| *noted != self.socket)?;
-        Some(Meant {
+        let socket = registered_socket(state, &self.store).filter(|noted| *noted != self.socket)?;
+        Some(DaemonEndpoint {
             socket,
             ..self.clone()
         })

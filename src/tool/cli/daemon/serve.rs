@@ -18,14 +18,14 @@ use super::super::logging;
 use super::super::setup::{Environment, Setup, load_config, prepare};
 use super::super::signals::Signals;
 use super::super::{FAILED, Failure, complain};
-use super::{Meant, is_own, root_of, start};
+use super::{DaemonEndpoint, is_own, root_of, start};
 use crate::index::handles::Handles;
 use crate::tool::config::{DaemonUse, SearchConfig};
 use crate::tool::daemon::identity;
 use crate::tool::daemon::log::LogFile;
 use crate::tool::daemon::server::{Server, Settings};
-use crate::tool::daemon::service::{Fingerprint, Now, Parts, Service};
-use crate::tool::daemon::socket::{Note, OwnSocket, SocketError, Sole, is_taken};
+use crate::tool::daemon::service::{ConfigState, Fingerprint, Parts, Service};
+use crate::tool::daemon::socket::{InstanceLock, Note, OwnSocket, SocketError, is_taken};
 use crate::tool::error::ToolError;
 use crate::tool::indexing::wall_clock_ns;
 use crate::tool::search_files::FilesTool;
@@ -39,16 +39,16 @@ const MARGIN: Duration = Duration::from_secs(2);
 pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Result<u8, Failure> {
     let named = args.tree.as_deref().or(args.setup.root.as_deref());
     let root = root_of(named, None, environment)?;
-    let meant = Meant {
+    let endpoint = DaemonEndpoint {
         log: args
             .log
             .as_deref()
             .map(|log| environment.absolute(log))
             .transpose()?,
-        ..Meant::find(&root, &args.setup, args.socket.as_deref(), environment)?
+        ..DaemonEndpoint::find(&root, &args.setup, args.socket.as_deref(), environment)?
     };
     if args.detach {
-        let socket = start::in_background(&meant).map_err(|message| failed(&message))?;
+        let socket = start::in_background(&endpoint).map_err(|message| failed(&message))?;
         writeln!(io::stdout(), "{}", socket.display())?;
         return Ok(0);
     }
@@ -59,30 +59,31 @@ pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Resu
     }
     many_files();
     // Lock and listen first, so that a second daemon does no work.
-    let settings = settings(&meant, args.background);
+    let settings = settings(&endpoint, args.background);
     let refuse = |error: SocketError| failed(&error.to_string());
-    let state = own_state(&meant, environment);
-    let socket = match (alone(&meant, state.as_deref()), args.http) {
+    let state = own_state(&endpoint, environment);
+    let socket = match (listen_exclusively(&endpoint, state.as_deref()), args.http) {
         (Ok(socket), _) => socket,
         (Err(SocketError::Taken(_)), Some(address)) => {
-            return beside(args, &meant, address, environment);
+            return serve_page_only(args, &endpoint, address, environment);
         }
         (Err(error), _) => return Err(refuse(error)),
     };
     let mut environment = environment.clone();
-    let most = usize::try_from(meant.config.daemon.max_open_segments_global).unwrap_or(usize::MAX);
+    let most =
+        usize::try_from(endpoint.config.daemon.max_open_segments_global).unwrap_or(usize::MAX);
     environment.cache.handles = Handles::at_most(most);
     let environment = &environment;
-    let log = log_to(&meant, state.as_deref())?;
-    let setup = prepare(&meant.setup, environment, &[])?.for_files(environment);
+    let log = log_to(&endpoint, state.as_deref())?;
+    let setup = prepare(&endpoint.setup, environment, &[])?.for_files(environment);
     let signals = setup.signals.clone();
-    let service = live_service(setup, &meant, log, environment)?;
+    let service = live_service(setup, &endpoint, log, environment)?;
     let cant = |error: io::Error| failed(&format!("the daemon can't be started: {error}"));
     let mut server = Server::start(service, socket, settings).map_err(cant)?;
     let _page = match args.http {
         Some(address) => {
-            let tree = page_tree(&meant, args, environment)?.only(meant.clone());
-            Some(page(Arc::new(tree), &meant, address)?)
+            let tree = page_tree(&endpoint, args, environment)?.only(endpoint.clone());
+            Some(page(Arc::new(tree), &endpoint, address)?)
         }
         None => None,
     };
@@ -100,8 +101,8 @@ pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Resu
     } else {
         complain(&format!(
             "serving {} at {}; end with Ctrl-C or `ggrep stop`",
-            meant.root.display(),
-            meant.socket.display()
+            endpoint.root.display(),
+            endpoint.socket.display()
         ));
     }
     match server.wait() {
@@ -118,40 +119,45 @@ pub(in super::super) fn run(args: &ServeArgs, environment: &Environment) -> Resu
 /// Takes the instance lock and listens on the socket. The lock is per store and configuration, so
 /// two daemons can't serve the same tree through two sockets. Without a state directory there is no
 /// lock. The lock comes first, because listening may replace another daemon's socket.
-fn alone(meant: &Meant, state: Option<&Path>) -> Result<OwnSocket, SocketError> {
-    let sole = state.map(|dir| Sole::take(dir, &meant.store)).transpose();
-    let sole = match sole {
-        Err(SocketError::Elsewhere(socket)) if socket == meant.socket => {
+fn listen_exclusively(
+    endpoint: &DaemonEndpoint,
+    state: Option<&Path>,
+) -> Result<OwnSocket, SocketError> {
+    let instance_lock = state
+        .map(|dir| InstanceLock::take(dir, &endpoint.store))
+        .transpose();
+    let instance_lock = match instance_lock {
+        Err(SocketError::Elsewhere(socket)) if socket == endpoint.socket => {
             return Err(match is_taken(&socket) && socket.exists() {
                 true => SocketError::Taken(socket),
                 false => SocketError::Lost(socket),
             });
         }
-        sole => sole?,
+        instance_lock => instance_lock?,
     };
-    let mut socket = OwnSocket::listen(&meant.socket, meant.access())?;
-    if let Some(mut sole) = sole {
-        sole.note(&Note {
-            socket: meant.socket.clone(),
-            store: meant.store.clone(),
+    let mut socket = OwnSocket::listen(&endpoint.socket, endpoint.access())?;
+    if let Some(mut instance_lock) = instance_lock {
+        instance_lock.note(&Note {
+            socket: endpoint.socket.clone(),
+            store: endpoint.store.clone(),
             pid: std::process::id(),
-            root: meant.root.clone(),
+            root: endpoint.root.clone(),
         })?;
-        socket.keep(sole);
+        socket.keep(instance_lock);
     }
     Ok(socket)
 }
 
 /// Serves only the page, until a signal arrives. The running daemon answers for it, or a later one.
-fn beside(
+fn serve_page_only(
     args: &ServeArgs,
-    meant: &Meant,
+    endpoint: &DaemonEndpoint,
     address: SocketAddr,
     environment: &Environment,
 ) -> Result<u8, Failure> {
     let signals = Signals::take_over()?;
-    let tree = Arc::new(page_tree(meant, args, environment)?);
-    let page = page(tree.clone(), meant, address)?;
+    let tree = Arc::new(page_tree(endpoint, args, environment)?);
+    let page = page(tree.clone(), endpoint, address)?;
     let (tell, told) = mpsc::channel();
     let linger = signals.linger(move || {
         // Sending fails only if the main thread is already gone.
@@ -162,7 +168,7 @@ fn beside(
     linger.map_err(|error| failed(&format!("the page can't be served: {error}")))?;
     complain(&format!(
         "a daemon already serves {}; this process serves only the page; end it with Ctrl-C",
-        meant.root.display()
+        endpoint.root.display()
     ));
     // Either the signal arrived, or the sender is gone.
     let _ = told.recv();
@@ -173,15 +179,17 @@ fn beside(
 
 /// Returns the backend of the page.
 fn page_tree(
-    meant: &Meant,
+    endpoint: &DaemonEndpoint,
     args: &ServeArgs,
     environment: &Environment,
 ) -> Result<Backend, ToolError> {
-    // Use the original arguments, not `meant.setup`: the usual configuration file may be created
+    // Use the original arguments, not `endpoint.setup`: the usual configuration file may be created
     // later.
-    let setup = args.setup.anywhere(Some(&meant.root), environment)?;
+    let setup = args
+        .setup
+        .with_absolute_paths(Some(&endpoint.root), environment)?;
     let tree = Backend::new(
-        meant.root.clone(),
+        endpoint.root.clone(),
         setup,
         environment,
         Some(DaemonUse::Start),
@@ -190,8 +198,12 @@ fn page_tree(
 }
 
 /// Starts the page, and prints its URL.
-fn page(tree: Arc<Backend>, meant: &Meant, address: SocketAddr) -> Result<Page, Failure> {
-    let name = meant.root.display().to_string();
+fn page(
+    tree: Arc<Backend>,
+    endpoint: &DaemonEndpoint,
+    address: SocketAddr,
+) -> Result<Page, Failure> {
+    let name = endpoint.root.display().to_string();
     let begun = Token::random().and_then(|token| Page::start(tree, name, address, token));
     let page = begun.map_err(|error| failed(&format!("--http {address}: {error}")))?;
     let mut out = io::stdout();
@@ -200,9 +212,9 @@ fn page(tree: Arc<Backend>, meant: &Meant, address: SocketAddr) -> Result<Page, 
     Ok(page)
 }
 
-fn settings(meant: &Meant, background: bool) -> Settings {
-    let idle = Some(meant.config.daemon.idle_exit_ms).filter(|ms| background && *ms > 0);
-    let settings = Settings::from(&meant.config);
+fn settings(endpoint: &DaemonEndpoint, background: bool) -> Settings {
+    let idle = Some(endpoint.config.daemon.idle_exit_ms).filter(|ms| background && *ms > 0);
+    let settings = Settings::from(&endpoint.config);
     Settings {
         idle_exit: idle.map(Duration::from_millis),
         // Reserve half of the open files for searches.
@@ -261,12 +273,12 @@ fn may_be_open() -> usize {
 /// # Errors
 ///
 /// A log file that the caller named can't be opened.
-fn log_to(meant: &Meant, state: Option<&Path>) -> Result<Option<PathBuf>, Failure> {
-    let path = match &meant.log {
+fn log_to(endpoint: &DaemonEndpoint, state: Option<&Path>) -> Result<Option<PathBuf>, Failure> {
+    let path = match &endpoint.log {
         Some(path) => path.clone(),
         None => {
             // The name depends on the store, not on the socket: one daemon has one log.
-            let store = &meant.store;
+            let store = &endpoint.store;
             let name = identity::socket_name(&store.store_id, &store.config_fingerprint);
             let Some(state) = state else {
                 logging::start("forge-search", false);
@@ -275,9 +287,9 @@ fn log_to(meant: &Meant, state: Option<&Path>) -> Result<Option<PathBuf>, Failur
             state.join(name).with_extension("log")
         }
     };
-    let log = match LogFile::open(&path, meant.config.daemon.max_log_bytes) {
+    let log = match LogFile::open(&path, endpoint.config.daemon.max_log_bytes) {
         Ok(log) => log,
-        Err(error) if meant.log.is_some() => {
+        Err(error) if endpoint.log.is_some() => {
             return Err(failed(&format!("--log {}: {error}", path.display())));
         }
         Err(error) => {
@@ -300,14 +312,14 @@ fn log_to(meant: &Meant, state: Option<&Path>) -> Result<Option<PathBuf>, Failur
 
 /// Returns the directory for locks, notes and logs of this user's daemons, if there is one. A
 /// directory inside the tree is not used, because each log entry would change the tree.
-fn own_state(meant: &Meant, environment: &Environment) -> Option<PathBuf> {
+fn own_state(endpoint: &DaemonEndpoint, environment: &Environment) -> Option<PathBuf> {
     let dir = environment.sockets.state_dir()?;
     // Compare canonical paths, before any directory is created.
     let is_inside = |dir: &Path| {
         let there = dir.ancestors().find_map(|dir| dir.canonicalize().ok());
-        there.is_some_and(|dir| dir.starts_with(&meant.root))
+        there.is_some_and(|dir| dir.starts_with(&endpoint.root))
     };
-    if dir.starts_with(&meant.root) || is_inside(&dir) {
+    if dir.starts_with(&endpoint.root) || is_inside(&dir) {
         return None;
     }
     private(&dir).ok()?;
@@ -328,11 +340,11 @@ fn private(dir: &Path) -> io::Result<()> {
 /// [`ToolError::ExecutionFailed`] if the system refuses to create more threads.
 pub(in super::super) fn live_service(
     mut setup: Setup,
-    meant: &Meant,
+    endpoint: &DaemonEndpoint,
     log: Option<PathBuf>,
     environment: &Environment,
 ) -> Result<Service, Failure> {
-    let low_impact = meant.config.daemon.low_impact;
+    let low_impact = endpoint.config.daemon.low_impact;
     let pace = |config: SearchConfig| match low_impact {
         true => gentle(config),
         false => config,
@@ -342,28 +354,28 @@ pub(in super::super) fn live_service(
     if let Some(files) = &files {
         building::follow(files.indexes(), &pace(setup.indexing_files()), &setup);
     }
-    let arguments = meant.setup.clone();
+    let arguments = endpoint.setup.clone();
     // Copy the environment: the process later changes its working directory.
     let began = environment.clone();
-    let root = meant.root.clone();
-    let own = Own {
+    let root = endpoint.root.clone();
+    let own = DaemonParts {
         log,
-        git: environment.programs(&meant.root).find("git"),
+        git: environment.programs(&endpoint.root).find("git"),
         git_settings: environment.git_settings.clone(),
         git_patience: environment.least_patience,
         fingerprint: Some(Arc::new(move || {
             let now = match load_config(&arguments, &began) {
                 Ok(config) => {
                     let excludes = began.excludes_at(&root);
-                    Now::Is(identity::config_fingerprint(&config, excludes.as_deref()))
+                    ConfigState::Is(identity::config_fingerprint(&config, excludes.as_deref()))
                 }
-                Err(_) => Now::Wrong,
+                Err(_) => ConfigState::Wrong,
             };
             // If not even `/` can be opened (too many open files), the failure says nothing about
             // the configuration.
             match std::fs::File::open("/") {
                 Ok(_) => now,
-                Err(_) => Now::Unreadable,
+                Err(_) => ConfigState::Unreadable,
             }
         })),
     };
@@ -383,7 +395,7 @@ fn gentle(config: SearchConfig) -> SearchConfig {
 
 /// The parts of a service that only daemons have.
 #[derive(Default)]
-pub(in super::super) struct Own {
+pub(in super::super) struct DaemonParts {
     log: Option<PathBuf>,
     git: Option<PathBuf>,
     git_settings: Vec<(OsString, OsString)>,
@@ -399,7 +411,7 @@ pub(in super::super) struct Own {
 pub(in super::super) fn service(
     setup: Setup,
     files: Option<FilesTool>,
-    own: Own,
+    own: DaemonParts,
 ) -> Result<Service, Failure> {
     let Some(files) = files.or(setup.files) else {
         return Err(failed("the tool search_files was not set up"));

@@ -1,6 +1,6 @@
 //! Starts a daemon, or connects to a running one.
 //!
-//! If several clients find no daemon at the same time, one of them takes the start lock ([`Turn`])
+//! If several clients find no daemon at the same time, one of them takes the start lock ([`StartLock`])
 //! and starts the daemon. The others wait for that daemon.
 
 use std::borrow::Cow;
@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::Meant;
+use super::DaemonEndpoint;
 use crate::exec::exit::Exit;
 use crate::exec::process::{Invocation, start_in_background};
 use crate::exec::stop::{Deadline, SystemClock};
 use crate::tool::daemon::client::{ClientError, Connection};
-use crate::tool::daemon::socket::{Turn, is_taken};
+use crate::tool::daemon::socket::{StartLock, is_taken};
 use crate::tool::render::escape_controls;
 
 /// Time between two attempts.
@@ -66,31 +66,32 @@ const LOOKS: u32 = 5;
 /// # Errors
 ///
 /// The daemon's error message.
-pub(super) fn in_background(meant: &Meant) -> Result<PathBuf, String> {
-    let patience = meant.patience(PATIENCE);
+pub(super) fn in_background(endpoint: &DaemonEndpoint) -> Result<PathBuf, String> {
+    let patience = endpoint.patience(PATIENCE);
     let until = Deadline::after(patience, Arc::new(SystemClock));
-    let caller = meant.caller(None, patience);
-    if meant.log.is_some() && Connection::open(&meant.socket, &meant.store, caller).is_ok() {
+    let caller = endpoint.caller(None, patience);
+    if endpoint.log.is_some() && Connection::open(&endpoint.socket, &endpoint.store, caller).is_ok()
+    {
         return Err(
             "a daemon is already running with its own log file; end it with `ggrep stop` \
              first, or leave out --log"
                 .to_string(),
         );
     }
-    connect_or_start(meant, None, &until, patience)
+    connect_or_start(endpoint, None, &until, patience)
         .map(|connected| connected.socket)
         .map_err(|error| match error {
-            Unconnected::Client(error) => error.to_string(),
-            Unconnected::NotStarted(why) => why,
+            ConnectError::Client(error) => error.to_string(),
+            ConnectError::NotStarted(why) => why,
         })
 }
 
 /// Starts the daemon in the background without waiting for it. If several processes do so at once,
 /// one daemon survives.
-pub(in super::super) fn without_waiting(meant: &Meant) {
-    match start(meant, Duration::ZERO) {
-        Ok(()) | Err(Unconnected::Client(_)) => {}
-        Err(Unconnected::NotStarted(why)) => {
+pub(in super::super) fn start_without_waiting(endpoint: &DaemonEndpoint) {
+    match start(endpoint, Duration::ZERO) {
+        Ok(()) | Err(ConnectError::Client(_)) => {}
+        Err(ConnectError::NotStarted(why)) => {
             tracing::debug!(target: "forge_search::search", "no daemon is started: {why}");
         }
     }
@@ -98,7 +99,7 @@ pub(in super::super) fn without_waiting(meant: &Meant) {
 
 /// The reason why there is no connection.
 #[derive(Debug)]
-pub(in super::super) enum Unconnected {
+pub(in super::super) enum ConnectError {
     /// A daemon is running, but refuses the connection.
     Client(ClientError),
     /// No daemon is running, and starting one failed.
@@ -106,7 +107,7 @@ pub(in super::super) enum Unconnected {
 }
 
 /// A connection to a daemon.
-pub(in super::super) struct Connected {
+pub(in super::super) struct DaemonConnection {
     pub(in super::super) connection: Connection,
     /// The daemon's socket. It may differ from the requested one: of several daemons started at
     /// different sockets, one survives.
@@ -120,53 +121,56 @@ pub(in super::super) struct Connected {
 ///
 /// # Errors
 ///
-/// [`Unconnected`].
-/// [`Unconnected`].
+/// [`ConnectError`].
+/// [`ConnectError`].
 pub(in super::super) fn connect_or_start(
-    meant: &Meant,
+    endpoint: &DaemonEndpoint,
     client_id: Option<&str>,
     until: &Deadline,
     greeting: Duration,
-) -> Result<Connected, Unconnected> {
+) -> Result<DaemonConnection, ConnectError> {
     let mut is_started = false;
-    let mut meant = Cow::Borrowed(meant);
-    let mut turn = None;
+    let mut endpoint = Cow::Borrowed(endpoint);
+    let mut start_lock = None;
     let all = until.remaining();
-    let began = Deadline::after(meant.patience(PATIENCE), Arc::new(SystemClock));
+    let began = Deadline::after(endpoint.patience(PATIENCE), Arc::new(SystemClock));
     let mut lost = LOST;
     while !began.remaining().is_zero() {
         let left = until.remaining();
         if left.is_zero() {
-            return Err(Unconnected::Client(ClientError::Late(all)));
+            return Err(ConnectError::Client(ClientError::Late(all)));
         }
-        let caller = meant.caller(client_id, left.min(greeting));
-        match Connection::open(&meant.socket, &meant.store, caller) {
+        let caller = endpoint.caller(client_id, left.min(greeting));
+        match Connection::open(&endpoint.socket, &endpoint.store, caller) {
             Ok(connection) => {
-                return Ok(Connected {
+                return Ok(DaemonConnection {
                     connection,
-                    socket: meant.socket.clone(),
+                    socket: endpoint.socket.clone(),
                     is_started,
                 });
             }
             Err(ClientError::Unreachable(_) | ClientError::Gone(_)) => {}
-            Err(error) => return Err(Unconnected::Client(error)),
+            Err(error) => return Err(ConnectError::Client(error)),
         }
-        if let Some(other) = meant.elsewhere().filter(|_| !is_taken(&meant.socket)) {
-            (meant, turn) = (Cow::Owned(other), None);
+        if let Some(other) = endpoint
+            .at_recorded_socket()
+            .filter(|_| !is_taken(&endpoint.socket))
+        {
+            (endpoint, start_lock) = (Cow::Owned(other), None);
             continue;
         }
         // The daemon notices within seconds that its socket is gone, and exits.
-        if meant.is_noted_here() && !is_taken(&meant.socket) && lost > 0 {
+        if endpoint.is_noted_here() && !is_taken(&endpoint.socket) && lost > 0 {
             lost -= 1;
             thread::sleep(NAP);
             continue;
         }
-        match &turn {
+        match &start_lock {
             // Check again: an earlier holder of the lock may have started a daemon.
-            Some(_) if !is_taken(&meant.socket) => match start(&meant, until.remaining()) {
-                Err(Unconnected::NotStarted(why)) => match first(&meant) {
-                    Some(other) => (meant, turn) = (Cow::Owned(other), None),
-                    None => return Err(Unconnected::NotStarted(why)),
+            Some(_) if !is_taken(&endpoint.socket) => match start(&endpoint, until.remaining()) {
+                Err(ConnectError::NotStarted(why)) => match first(&endpoint) {
+                    Some(other) => (endpoint, start_lock) = (Cow::Owned(other), None),
+                    None => return Err(ConnectError::NotStarted(why)),
                 },
                 started => {
                     started?;
@@ -175,28 +179,28 @@ pub(in super::super) fn connect_or_start(
             },
             Some(_) => thread::sleep(NAP),
             None => {
-                turn = Turn::take(&meant.socket, meant.access())
-                    .map_err(|error| Unconnected::NotStarted(error.to_string()))?;
-                if turn.is_none() {
+                start_lock = StartLock::take(&endpoint.socket, endpoint.access())
+                    .map_err(|error| ConnectError::NotStarted(error.to_string()))?;
+                if start_lock.is_none() {
                     thread::sleep(NAP);
                 }
             }
         }
     }
-    Err(Unconnected::NotStarted(format!(
+    Err(ConnectError::NotStarted(format!(
         "no daemon answers at {}: one is starting or ending; try again",
-        meant.socket.display()
+        endpoint.socket.display()
     )))
 }
 
 /// Returns the competing daemon that made a start fail, if there is one. A daemon records its
 /// socket shortly after it has taken the instance lock.
-fn first(meant: &Meant) -> Option<Meant> {
+fn first(endpoint: &DaemonEndpoint) -> Option<DaemonEndpoint> {
     (0..LOOKS).find_map(|look| {
         if look > 0 {
             thread::sleep(NAP);
         }
-        meant.elsewhere()
+        endpoint.at_recorded_socket()
     })
 }
 
@@ -209,40 +213,40 @@ fn is_inherited(name: &str) -> bool {
 }
 
 /// Starts the daemon from this executable, whatever its name is.
-fn start(meant: &Meant, left: Duration) -> Result<(), Unconnected> {
-    let not_started = |why: String| Unconnected::NotStarted(why);
+fn start(endpoint: &DaemonEndpoint, left: Duration) -> Result<(), ConnectError> {
+    let not_started = |why: String| ConnectError::NotStarted(why);
     let program = std::env::current_exe().map_err(|error| {
         not_started(format!(
             "the path of this program can't be determined: {error}"
         ))
     })?;
     let mut args: Vec<OsString> = vec!["serve".into(), "--background".into()];
-    args.extend(["--socket".into(), meant.socket.clone().into()]);
-    if let Some(log) = &meant.log {
+    args.extend(["--socket".into(), endpoint.socket.clone().into()]);
+    if let Some(log) = &endpoint.log {
         args.extend(["--log".into(), log.into()]);
     }
-    if let Some(root) = &meant.setup.root {
+    if let Some(root) = &endpoint.setup.root {
         args.extend(["--root".into(), root.into()]);
     }
-    if let Some(config) = &meant.setup.config {
+    if let Some(config) = &endpoint.setup.config {
         args.extend(["--config".into(), config.into()]);
     }
-    for setting in &meant.setup.set {
+    for setting in &endpoint.setup.set {
         args.extend(["--set".into(), setting.into()]);
     }
     let invocation = Invocation::new(&program, &args);
-    let patience = meant.patience(PATIENCE);
+    let patience = endpoint.patience(PATIENCE);
     let begun = start_in_background(invocation, is_inherited, &[ALLOCATOR], left.min(patience))
         .map_err(|error| not_started(error.to_string()))?;
     match begun {
         // The start goes on in the background, so the caller may try again later.
-        None if left < patience => Err(Unconnected::Client(ClientError::Late(left))),
+        None if left < patience => Err(ConnectError::Client(ClientError::Late(left))),
         None => Err(not_started(format!(
             "the daemon did not start within {patience:?}"
         ))),
         // Another process has already shut the daemon down, in order.
         Some(begun) if begun.exit == Some(Exit::Code(0)) => Ok(()),
-        Some(begun) if begun.exit.is_some() && !is_taken(&meant.socket) => {
+        Some(begun) if begun.exit.is_some() && !is_taken(&endpoint.socket) => {
             let said = String::from_utf8_lossy(&begun.stderr);
             let said = said.trim();
             let said = said.strip_prefix("forge-search: ").unwrap_or(said);

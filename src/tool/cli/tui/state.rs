@@ -13,7 +13,7 @@ use tui_input::Input;
 use tui_input::backend::crossterm::to_input_request;
 
 use super::super::here::seen_from;
-use super::asker::{Asked, Place, Told};
+use super::background::{BackgroundMessage, NumberedQuestion, Place};
 use crate::tool::request::{Case, SearchRequest};
 use crate::tool::response::{Record, SearchResponse};
 
@@ -149,7 +149,7 @@ impl State {
 
     /// Returns the current question with a new number. Answers with older numbers are ignored from
     /// now on.
-    pub(super) fn begin(&mut self) -> Asked {
+    pub(super) fn begin(&mut self) -> NumberedQuestion {
         self.number += 1;
         let pattern = self.input.value().to_string();
         let request = (!pattern.is_empty()).then(|| SearchRequest {
@@ -166,7 +166,7 @@ impl State {
             self.problem = None;
             self.preview = None;
         }
-        Asked {
+        NumberedQuestion {
             number: self.number,
             request,
         }
@@ -178,10 +178,10 @@ impl State {
     }
 
     /// Handles a message from the background threads.
-    pub(super) fn hear(&mut self, told: Told) -> Action {
+    pub(super) fn handle_message(&mut self, told: BackgroundMessage) -> Action {
         match told {
-            Told::Index(index) => self.index = index,
-            Told::Lines {
+            BackgroundMessage::Index(index) => self.index = index,
+            BackgroundMessage::Lines {
                 place,
                 first,
                 lines,
@@ -192,8 +192,8 @@ impl State {
                     lines,
                 });
             }
-            Told::Lines { .. } => {}
-            Told::Answer {
+            BackgroundMessage::Lines { .. } => {}
+            BackgroundMessage::Answer {
                 number,
                 answer,
                 took,
@@ -218,7 +218,7 @@ impl State {
                     }
                 }
             }
-            Told::Answer { .. } => {}
+            BackgroundMessage::Answer { .. } => {}
         }
         Action::Nothing
     }
@@ -322,7 +322,7 @@ pub(super) mod tests {
     use serde_json::json;
 
     /// Returns an answer with the given lines. Each line must contain `fn`.
-    pub(in super::super) fn answer(number: u64, lines: &[(&str, u64, &str)]) -> Told {
+    pub(in super::super) fn answer(number: u64, lines: &[(&str, u64, &str)]) -> BackgroundMessage {
         let matches: Vec<_> = lines
             .iter()
             .map(|(path, line, text)| {
@@ -334,7 +334,7 @@ pub(super) mod tests {
             .collect();
         let response = json!({"pattern": "fn", "path": "/t", "count": matches.len(), "matches": matches, "truncated": false,
             "timed_out": false, "files_scanned": 9, "errors": [], "content": ""});
-        Told::Answer {
+        BackgroundMessage::Answer {
             number,
             answer: Ok(serde_json::from_value(response).unwrap()),
             took: Duration::from_micros(2_340),
@@ -405,21 +405,21 @@ pub(super) mod tests {
         let first = state.begin().number;
         let second = state.begin().number;
         assert_eq!(
-            state.hear(answer(first, &[("a.rs", 1, "fn a")])),
+            state.handle_message(answer(first, &[("a.rs", 1, "fn a")])),
             Action::Nothing
         );
         assert!(state.answer.is_none() && state.waits);
-        let shown = state.hear(answer(second, &[("b.rs", 2, "fn b")]));
+        let shown = state.handle_message(answer(second, &[("b.rs", 2, "fn b")]));
         assert_eq!(shown, Action::Show(place("b.rs", 2)));
         assert!(!state.waits);
         // An invalid question keeps the previous answer.
         let third = state.begin().number;
-        let told = Told::Answer {
+        let told = BackgroundMessage::Answer {
             number: third,
             answer: Err("no".to_string()),
             took: Duration::ZERO,
         };
-        assert_eq!(state.hear(told), Action::Nothing);
+        assert_eq!(state.handle_message(told), Action::Nothing);
         assert_eq!(state.problem.as_deref(), Some("no"));
         assert_eq!(state.found().len(), 1);
     }
@@ -433,7 +433,7 @@ pub(super) mod tests {
             ("a.rs", 5, "fn b"),
             ("b.rs", 2, "fn c"),
         ];
-        state.hear(answer(number, &all));
+        state.handle_message(answer(number, &all));
         assert_eq!(press(&mut state, KeyCode::Up), Action::Nothing);
         assert_eq!(
             press(&mut state, KeyCode::Down),
@@ -449,7 +449,7 @@ pub(super) mod tests {
             line: 2,
         };
         assert_eq!(press(&mut state, KeyCode::Enter), edit);
-        let lines = |path: &str, line| Told::Lines {
+        let lines = |path: &str, line| BackgroundMessage::Lines {
             place: place(path, line),
             first: 1,
             lines: Ok(vec!["x".to_string()]),
@@ -458,17 +458,17 @@ pub(super) mod tests {
         state.begin();
         assert_eq!(press(&mut state, KeyCode::Enter), Action::Nothing);
         let number = state.number;
-        state.hear(answer(number, &all));
+        state.handle_message(answer(number, &all));
         // A preview of another line is ignored.
-        state.hear(lines("a.rs", 5));
+        state.handle_message(lines("a.rs", 5));
         assert_eq!(state.preview, None);
-        state.hear(lines("b.rs", 2));
+        state.handle_message(lines("b.rs", 2));
         assert_eq!(state.preview.as_ref().unwrap().place, place("b.rs", 2));
         let number = state.begin().number;
-        state.hear(answer(number, &all[1..]));
+        state.handle_message(answer(number, &all[1..]));
         assert_eq!(state.place(), Some(place("b.rs", 2)));
         let number = state.begin().number;
-        state.hear(answer(number, &[]));
+        state.handle_message(answer(number, &[]));
         assert_eq!((state.place(), state.chosen), (None, 0));
         assert_eq!(state.preview, None);
     }

@@ -314,7 +314,7 @@ mod tests {
     use ratatui::backend::TestBackend;
     use ratatui::crossterm::event::KeyCode;
 
-    use super::super::asker::{Place, Told};
+    use super::super::background::{BackgroundMessage, Place};
     use super::super::state::tests::{answer, press};
     use super::*;
 
@@ -338,14 +338,14 @@ mod tests {
             ("src/a.rs", 9, "fn \u{1b}[31mtwo()"),
             ("src/b.rs", 12, "fn three()"),
         ];
-        state.hear(answer(number, &lines));
+        state.handle_message(answer(number, &lines));
         state
     }
 
     #[test]
     fn tui_results_stand_below_their_files() {
         let mut state = asked();
-        state.hear(Told::Index("index: live".to_string()));
+        state.handle_message(BackgroundMessage::Index("index: live".to_string()));
         let rows = screen(&mut state, 100, 12);
         assert_eq!(rows[0], "search fn");
         assert_eq!(
@@ -367,7 +367,7 @@ mod tests {
         for (width, height) in [(120, 12), (80, 40)] {
             let mut state = asked();
             press(&mut state, KeyCode::Down);
-            state.hear(Told::Lines {
+            state.handle_message(BackgroundMessage::Lines {
                 place: Place {
                     path: "src/a.rs".to_string(),
                     line: 9,
@@ -407,7 +407,7 @@ mod tests {
         let mut state = State::new("/t".to_string(), "fn".to_string());
         let number = state.begin().number;
         let line = format!("{} fn here", "é漢".repeat(200));
-        state.hear(answer(number, &[("a", 1, &line)]));
+        state.handle_message(answer(number, &[("a", 1, &line)]));
         let rows = screen(&mut state, 60, 10);
         assert!(rows[3].contains("fn here"), "{rows:?}");
         assert!(rows[3].contains('…'), "{rows:?}");
@@ -418,8 +418,8 @@ mod tests {
         let mut state = State::new("/t".to_string(), "fn".to_string());
         let number = state.begin().number;
         let line = format!("{} fn here", "é漢".repeat(2_000));
-        state.hear(answer(number, &[("a", 2, &line)]));
-        let told = |line: &str| Told::Lines {
+        state.handle_message(answer(number, &[("a", 2, &line)]));
+        let told = |line: &str| BackgroundMessage::Lines {
             place: Place {
                 path: "a".to_string(),
                 line: 2,
@@ -431,7 +431,7 @@ mod tests {
                 "x".repeat(9_000),
             ]),
         };
-        state.hear(told(&line));
+        state.handle_message(told(&line));
         let rows = screen(&mut state, 120, 10).join("\n");
         assert_eq!(rows.matches("fn here").count(), 2, "{rows}");
         assert!(
@@ -443,13 +443,13 @@ mod tests {
         let mut state = State::new("/t".to_string(), "fn".to_string());
         let number = state.begin().number;
         let mut found = answer(number, &[("a", 2, line)]);
-        if let Told::Answer {
+        if let BackgroundMessage::Answer {
             answer: Ok(answer), ..
         } = &mut found
         {
             answer.matches[0].data.column = Some(4);
         }
-        state.hear(found);
+        state.handle_message(found);
         let (before, matched, after) = parts(state.chosen().unwrap());
         assert_eq!(
             (before, matched, after),

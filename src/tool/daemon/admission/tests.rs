@@ -23,20 +23,20 @@ fn arrive(admission: &mut Admission, name: &str) -> Arrival {
 fn ggrep_whoever_has_several_queries_here_stands_back() {
     let mut admission = Admission::new(Bounds::new(4, 8));
     let first = ticket(arrive(&mut admission, "a"));
-    assert!(!admission.stands_back(&named("a")), "one is no flood");
+    assert!(!admission.is_low_priority(&named("a")), "one is no flood");
     let second = ticket(arrive(&mut admission, "a"));
     let third = ticket(arrive(&mut admission, "a"));
     ticket(arrive(&mut admission, "b"));
-    assert!(admission.stands_back(&named("a")) && !admission.stands_back(&named("b")));
+    assert!(admission.is_low_priority(&named("a")) && !admission.is_low_priority(&named("b")));
     admission.leave(first, 1);
     assert!(
-        admission.stands_back(&named("a")),
+        admission.is_low_priority(&named("a")),
         "one runs and one waits, or both run"
     );
     admission.leave(second, 1);
-    assert!(!admission.stands_back(&named("a")));
+    assert!(!admission.is_low_priority(&named("a")));
     admission.leave(third, 1);
-    assert!(!admission.stands_back(&named("a")) && !admission.stands_back(&named("c")));
+    assert!(!admission.is_low_priority(&named("a")) && !admission.is_low_priority(&named("c")));
 }
 
 #[test]
@@ -285,9 +285,9 @@ impl Machine {
     }
 
     fn begin(&mut self, ticket: Ticket) {
-        let (_, kind, came) = &self.asked[&ticket];
+        let (_, kind, received_at) = &self.asked[&ticket];
         if *kind == Kind::Tool {
-            self.waits.push(self.now_us - came);
+            self.waits.push(self.now_us - received_at);
         }
         self.ends.insert(ticket, self.now_us + takes(*kind));
     }

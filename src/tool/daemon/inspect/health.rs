@@ -8,14 +8,14 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{InUse, Inspected, absent};
+use super::{InspectionContext, LiveIndexState, absent};
 use crate::exec::catalog::without_dead;
 use crate::exec::git::Untracked;
 use crate::format::error::FormatError;
 use crate::format::publish::is_unfinished;
 use crate::index::live::Report;
 use crate::index::snapshot::Snapshot;
-use crate::index::state::Standing;
+use crate::index::state::IndexState;
 use crate::index::walk::{Entry, IgnoreRules, Walk};
 use crate::tool::daemon::git::git_dir;
 use crate::tool::daemon::report::{Check, Severity};
@@ -47,7 +47,7 @@ const OF_INDEX: [&str; 7] = [
     "segment_growth",
 ];
 
-impl Inspected<'_> {
+impl InspectionContext<'_> {
     /// Runs all checks. They read the whole index, and run git to count untracked files.
     pub(in crate::tool::daemon) fn health(&self) -> (Option<String>, Vec<Check>) {
         let in_use = self.search.and_then(|indexes| self.in_use(indexes));
@@ -59,7 +59,7 @@ impl Inspected<'_> {
         };
         // `search_files` may have an index of its own; its findings count alike.
         let other = self.files.and_then(|indexes| self.in_use(indexes));
-        let has_own = |other: &&InUse<'_>| other.snapshot.is_some() || failed(other);
+        let has_own = |other: &&LiveIndexState<'_>| other.snapshot.is_some() || failed(other);
         if let Some(other) = other.as_ref().filter(has_own) {
             for (check, other) in checks.iter_mut().zip(self.of_index(other)) {
                 check.severity = check.severity.max(other.severity);
@@ -90,7 +90,7 @@ impl Inspected<'_> {
     }
 
     /// Checks one index: one check for each of [`OF_INDEX`], in that order.
-    fn of_index(&self, in_use: &InUse<'_>) -> Vec<Check> {
+    fn of_index(&self, in_use: &LiveIndexState<'_>) -> Vec<Check> {
         let snapshot = in_use.snapshot.as_deref();
         let mut checks = vec![manifest(in_use), segments(in_use)];
         let looked_at = match snapshot {
@@ -174,7 +174,11 @@ impl Inspected<'_> {
     }
 
     /// Runs the checks that read the catalog.
-    fn catalog(&self, in_use: &InUse<'_>, snapshot: &Snapshot) -> Result<Vec<Check>, FormatError> {
+    fn catalog(
+        &self,
+        in_use: &LiveIndexState<'_>,
+        snapshot: &Snapshot,
+    ) -> Result<Vec<Check>, FormatError> {
         let paths = Paths::of(snapshot)?;
         Ok(vec![
             self.tombstones(in_use, snapshot)?,
@@ -187,14 +191,14 @@ impl Inspected<'_> {
 }
 
 /// Returns whether the last attempt to build or merge the index failed.
-fn failed(in_use: &InUse<'_>) -> bool {
+fn failed(in_use: &LiveIndexState<'_>) -> bool {
     let works = in_use.report.works;
     let all = [works.build, works.merge].into_iter().flatten();
     all.max_by_key(|done| done.ended_ns)
         .is_some_and(|done| !done.succeeded)
 }
 
-fn manifest(in_use: &InUse<'_>) -> Check {
+fn manifest(in_use: &LiveIndexState<'_>) -> Check {
     let code = "manifest_present";
     let why = in_use.report.why.clone();
     let why = why.map_or(String::new(), |why| format!(": {why}"));
@@ -247,7 +251,7 @@ fn manifest(in_use: &InUse<'_>) -> Check {
     }
 }
 
-fn segments(in_use: &InUse<'_>) -> Check {
+fn segments(in_use: &LiveIndexState<'_>) -> Check {
     let code = "segments_present";
     let Some(snapshot) = in_use.snapshot.as_deref() else {
         return ok(code, "there is no index, so no segment is missing");
@@ -271,12 +275,12 @@ fn segments(in_use: &InUse<'_>) -> Check {
     }
 }
 
-impl Inspected<'_> {
+impl InspectionContext<'_> {
     /// Compares the files of these ranks with the catalog; returns for each whether it is
     /// unchanged.
     fn unchanged(
         &self,
-        in_use: &InUse<'_>,
+        in_use: &LiveIndexState<'_>,
         snapshot: &Snapshot,
         ranks: impl Iterator<Item = u32>,
     ) -> Result<BTreeMap<u32, bool>, FormatError> {
@@ -301,7 +305,11 @@ impl Inspected<'_> {
 
     /// Checks that no file that is gone or replaced is a candidate, and that each file with a
     /// tombstone is really gone or replaced.
-    fn tombstones(&self, in_use: &InUse<'_>, snapshot: &Snapshot) -> Result<Check, FormatError> {
+    fn tombstones(
+        &self,
+        in_use: &LiveIndexState<'_>,
+        snapshot: &Snapshot,
+    ) -> Result<Check, FormatError> {
         let code = "tombstones_enforced";
         let overlay = snapshot.overlay();
         let Some(dead) = overlay.dead() else {
@@ -342,7 +350,11 @@ impl Inspected<'_> {
 
     /// Compares files with the catalog. A difference is fine if a change of the tree is already
     /// known.
-    fn drift(&self, in_use: &InUse<'_>, snapshot: &Snapshot) -> Result<Check, FormatError> {
+    fn drift(
+        &self,
+        in_use: &LiveIndexState<'_>,
+        snapshot: &Snapshot,
+    ) -> Result<Check, FormatError> {
         let code = "catalog_drift";
         let files = snapshot.segment().file_count();
         let dead = snapshot.overlay().dead();
@@ -423,7 +435,7 @@ impl Inspected<'_> {
                 ),
             ),
             Some(Report {
-                standing: Standing::Disabled(_),
+                index_state: IndexState::Disabled(_),
                 ..
             }) => ok(
                 code,
@@ -433,7 +445,7 @@ impl Inspected<'_> {
                 code,
                 format!(
                     "the tree is watched; the state is {}",
-                    report.standing.state().as_str()
+                    report.index_state.state().as_str()
                 ),
             ),
         }
@@ -568,7 +580,7 @@ impl Paths {
         })
     }
 
-    fn told(&self) -> String {
+    fn to_text(&self) -> String {
         let seen = self.all.len() as u64;
         match self.of {
             Some(of) if of == seen => format!("{seen} paths"),
@@ -585,7 +597,7 @@ impl Paths {
                 .all(|part| matches!(part, Component::Normal(_)))
         };
         let wrong = self.all.len() - self.all.iter().filter(inside).count() + self.outside;
-        let told = self.told();
+        let told = self.to_text();
         match wrong {
             0 => ok(
                 code,
@@ -608,7 +620,7 @@ impl Paths {
         let mut folded: Vec<u64> = self.all.iter().map(fold).collect();
         folded.sort_unstable();
         let twice = folded.windows(2).filter(|pair| pair[0] == pair[1]).count();
-        let told = self.told();
+        let told = self.to_text();
         match twice {
             0 => ok(
                 code,
@@ -647,7 +659,7 @@ fn growth(snapshot: &Snapshot) -> Check {
 }
 
 /// Warns about the budget for which an index was refused, even if the current use is within it.
-fn note_refusal(budgets: &mut [Check], in_use: &InUse<'_>) {
+fn note_refusal(budgets: &mut [Check], in_use: &LiveIndexState<'_>) {
     let Some(why) = in_use.report.why.as_ref().filter(|_| failed(in_use)) else {
         return;
     };

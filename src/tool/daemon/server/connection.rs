@@ -15,7 +15,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
 use tokio::time::{sleep, timeout, timeout_at};
 
-use super::asked::{Coming, answer, note};
+use super::dispatch::{PendingRequest, answer, note};
 use super::{Settings, Shared};
 use crate::exec::stop::StopReason;
 use crate::tool::daemon::admission::{Client, Share};
@@ -23,8 +23,8 @@ use crate::tool::daemon::frame::{Decoder, FrameError, encode};
 use crate::tool::daemon::handshake::{PROTOCOL_VERSIONS, receive};
 use crate::tool::daemon::question;
 use crate::tool::daemon::reply::{Acknowledged, ErrorCode, Failure};
-use crate::tool::daemon::request::{Asked, Hello, Request};
-use crate::tool::daemon::service::{Answer, Ending, payload};
+use crate::tool::daemon::request::{Hello, Request, RequestBody};
+use crate::tool::daemon::service::{Answer, RequestStop, payload};
 use crate::tool::daemon::socket::Access;
 
 /// The most unanswered requests of one connection. A further one is refused instead of delaying the
@@ -61,9 +61,9 @@ const GLANCE: Duration = Duration::from_millis(50);
 #[derive(Debug, Default)]
 pub(super) struct Active {
     pub(super) id: Option<String>,
-    pub(super) ending: Ending,
+    pub(super) ending: RequestStop,
     /// Notified when `ending` is set.
-    pub(super) told: Notify,
+    pub(super) stop_signal: Notify,
     /// Whether the client cancelled the request by its id.
     is_cancelled: AtomicBool,
 }
@@ -71,7 +71,7 @@ pub(super) struct Active {
 impl Active {
     fn end(&self, reason: StopReason) {
         self.ending.end(reason);
-        self.told.notify_one();
+        self.stop_signal.notify_one();
     }
 
     /// Returns whether the client itself cancelled the request by its id.
@@ -82,9 +82,9 @@ impl Active {
 
 /// The unanswered requests of a connection, in order.
 #[derive(Clone, Debug, Default)]
-struct Unanswered(Arc<Mutex<Vec<Arc<Active>>>>);
+struct PendingRequests(Arc<Mutex<Vec<Arc<Active>>>>);
 
-impl Unanswered {
+impl PendingRequests {
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Active>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -132,7 +132,7 @@ impl Unanswered {
 enum Job {
     /// A request, when it was received, and its part of the backlog. The request is boxed, since
     /// each connection allocates its queue at the start.
-    Ask(Box<Asked>, Arc<Active>, Instant, OwnedSemaphorePermit),
+    Ask(Box<RequestBody>, Arc<Active>, Instant, OwnedSemaphorePermit),
     /// A message to send as it is.
     Say(Vec<u8>),
 }
@@ -176,7 +176,7 @@ pub(super) async fn serve(stream: UnixStream, shared: Arc<Shared>) {
     if send(&mut write, &welcome, &shared.settings).await.is_err() {
         return;
     }
-    let unanswered = Unanswered::default();
+    let unanswered = PendingRequests::default();
     let (jobs, queue) = mpsc::channel(UNSENT);
     let answering = tokio::spawn({
         let (shared, unanswered) = (shared.clone(), unanswered.clone());
@@ -196,7 +196,7 @@ fn greet(frame: &[u8], shared: &Shared) -> Result<(Hello, Vec<u8>), Failure> {
 
 /// Why reading ended.
 #[derive(Debug, thiserror::Error)]
-enum Unread {
+enum ReadError {
     #[error(transparent)]
     Frame(#[from] FrameError),
     #[error("the message did not come within {0:?}")]
@@ -265,7 +265,7 @@ impl Reader {
     }
 
     /// Reads the first frame; `None` at the end of the stream.
-    async fn first(&mut self, shared: &Shared) -> Result<Option<Vec<u8>>, Unread> {
+    async fn first(&mut self, shared: &Shared) -> Result<Option<Vec<u8>>, ReadError> {
         let began = tokio::time::Instant::now();
         loop {
             if let Some(frame) = self.ready()? {
@@ -277,7 +277,7 @@ impl Reader {
             };
             let left = patience.saturating_sub(began.elapsed());
             if left.is_zero() {
-                return Err(Unread::Late(patience));
+                return Err(ReadError::Late(patience));
             }
             match timeout(left.min(LOOK), self.more()).await {
                 Ok(Ok(true)) | Err(_) => {}
@@ -295,7 +295,7 @@ impl Reader {
     async fn read_all(
         &mut self,
         jobs: &mpsc::Sender<Job>,
-        unanswered: &Unanswered,
+        unanswered: &PendingRequests,
         shared: &Shared,
     ) {
         let mut ending = shared.ending.subscribe();
@@ -304,7 +304,7 @@ impl Reader {
         let last = loop {
             let frame = match self.ready() {
                 Ok(frame) => frame,
-                Err(error) => break Some(Unread::Frame(error)),
+                Err(error) => break Some(ReadError::Frame(error)),
             };
             if let Some(frame) = frame {
                 begun = None;
@@ -339,14 +339,14 @@ impl Reader {
             };
             match read {
                 Ok(Ok(true)) => silent = tokio::time::Instant::now(),
-                Ok(Ok(false)) => break self.decoder.end().err().map(Unread::Frame),
-                Ok(Err(error)) => break Some(Unread::Io(error)),
+                Ok(Ok(false)) => break self.decoder.end().err().map(ReadError::Frame),
+                Ok(Err(error)) => break Some(ReadError::Io(error)),
                 // A client that waits for an answer is not silent.
                 Err(_) if !self.decoder.is_within() && !unanswered.is_empty() => {
                     silent = tokio::time::Instant::now();
                 }
                 Err(_) if !self.decoder.is_within() && silent.elapsed() < patience => {}
-                Err(_) => break Some(Unread::Late(patience)),
+                Err(_) => break Some(ReadError::Late(patience)),
             }
         };
         if let Some(why) = last {
@@ -359,7 +359,7 @@ impl Reader {
 }
 
 /// Turns a frame into a job.
-fn job(frame: &[u8], unanswered: &Unanswered, shared: &Shared) -> Job {
+fn job(frame: &[u8], unanswered: &PendingRequests, shared: &Shared) -> Job {
     let request = match Request::parse(frame) {
         Ok(request) => request,
         Err(wrong) => {
@@ -369,8 +369,8 @@ fn job(frame: &[u8], unanswered: &Unanswered, shared: &Shared) -> Job {
     };
     let bytes = u32::try_from(frame.len()).unwrap_or(u32::MAX);
     let backlog = shared.backlog.clone().try_acquire_many_owned(bytes);
-    match (&request.asked, request.id) {
-        (Asked::Cancel, Some(id)) => Job::Say(payload(&Acknowledged {
+    match (&request.body, request.id) {
+        (RequestBody::Cancel, Some(id)) => Job::Say(payload(&Acknowledged {
             done: unanswered.cancel(&id),
             request_id: Some(id),
         })),
@@ -387,15 +387,15 @@ fn job(frame: &[u8], unanswered: &Unanswered, shared: &Shared) -> Job {
             };
             // An id lets clients tell refusals apart. In deterministic mode it is computed from the
             // query.
-            let needs_one = match &request.asked {
-                Asked::Search(query) => !query.deterministic,
-                asked => matches!(asked, Asked::Tool(_)),
+            let needs_one = match &request.body {
+                RequestBody::Search(query) => !query.deterministic,
+                body => matches!(body, RequestBody::Tool(_)),
             };
             let id = id.or_else(|| needs_one.then(|| shared.service.new_id()));
             let active = unanswered.add(id);
             let now = shared.service.clock().now();
             *shared.asked.lock().unwrap_or_else(PoisonError::into_inner) = now;
-            Job::Ask(Box::new(request.asked), active, now, backlog)
+            Job::Ask(Box::new(request.body), active, now, backlog)
         }
     }
 }
@@ -412,25 +412,25 @@ async fn answer_all(
     mut queue: mpsc::Receiver<Job>,
     mut write: OwnedWriteHalf,
     shared: &Arc<Shared>,
-    unanswered: &Unanswered,
+    unanswered: &PendingRequests,
     client: &Client,
     share: Share,
 ) {
     while let Some(job) = queue.recv().await {
         let (answer, ends) = match job {
             Job::Say(answer) => (answer, false),
-            Job::Ask(asked, active, came, backlog) => {
+            Job::Ask(body, active, received_at, backlog) => {
                 drop(backlog);
-                let ends = *asked == Asked::Shutdown;
+                let ends = *body == RequestBody::Shutdown;
                 let (parts, mut sent) = mpsc::channel(PARTS);
-                let coming = Coming {
+                let pending = PendingRequest {
                     parts,
                     active: &active,
                     client,
                     share,
-                    came,
+                    received_at,
                 };
-                let answering = answer(*asked, coming, shared);
+                let answering = answer(*body, pending, shared);
                 let answer = send_parts(answering, &mut sent, &mut write, &shared.settings).await;
                 unanswered.remove(&active);
                 match answer {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use fs2::FileExt;
 
-use super::{Access, SocketError, beside, dir_of, private_dir};
+use super::{Access, SocketError, dir_of, private_dir, with_suffix};
 use crate::tool::daemon::handshake::Store;
 use crate::tool::daemon::identity::socket_name;
 
@@ -34,21 +34,21 @@ const LONGEST_NOTE: u64 = 10_000;
 /// A process that opened the file before its removal locks a file that is no longer at the path. So
 /// a lock counts only if its file is still there. Otherwise it is taken again.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldLock {
     path: PathBuf,
     file: File,
 }
 
-impl Held {
+impl HeldLock {
     /// Takes the lock at a path, if it is free. Creates its file if it is missing.
-    pub(super) fn take(path: &Path, access: Access) -> Result<Option<Held>, SocketError> {
-        Held::take_by(path, || open_lock(path, access))
+    pub(super) fn take(path: &Path, access: Access) -> Result<Option<HeldLock>, SocketError> {
+        HeldLock::take_by(path, || open_lock(path, access))
     }
 
     fn take_by(
         path: &Path,
         open: impl Fn() -> Result<File, SocketError>,
-    ) -> Result<Option<Held>, SocketError> {
+    ) -> Result<Option<HeldLock>, SocketError> {
         for _ in 0..TRIES {
             let file = open()?;
             let is_locked = locked(&file).map_err(|error| SocketError::Io {
@@ -58,7 +58,7 @@ impl Held {
             match (is_at(&file, path), is_locked) {
                 (true, true) => {
                     let path = path.to_path_buf();
-                    return Ok(Some(Held { path, file }));
+                    return Ok(Some(HeldLock { path, file }));
                 }
                 (true, false) => return Ok(None),
                 // Its holder has just removed it.
@@ -72,7 +72,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldLock {
     fn drop(&mut self) {
         if is_at(&self.file, &self.path) {
             // A file that stays is a leftover, which the next holder uses.
@@ -92,7 +92,7 @@ fn is_at(file: &File, path: &Path) -> bool {
 
 /// A note: where a daemon listens, and which store it serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct DaemonRecord {
     /// The path of its socket.
     pub socket: PathBuf,
     /// The store and the configuration that it serves.
@@ -103,7 +103,7 @@ pub struct Note {
     pub root: PathBuf,
 }
 
-impl Note {
+impl DaemonRecord {
     /// Serializes the note. Fields are separated by a zero byte, which no path contains.
     fn to_bytes(&self) -> Vec<u8> {
         let pid = self.pid.to_string();
@@ -118,11 +118,11 @@ impl Note {
     }
 
     /// Parses a note. `None` if it is incomplete or something else.
-    fn read(bytes: &[u8]) -> Option<Note> {
+    fn read(bytes: &[u8]) -> Option<DaemonRecord> {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
         let path = |bytes: &[u8]| Some(PathBuf::from(OsStr::from_bytes(bytes)));
         let mut fields = bytes.split(|byte| *byte == 0);
-        let note = Note {
+        let note = DaemonRecord {
             socket: path(fields.next()?)?,
             store: Store {
                 store_id: text(fields.next()?)?,
@@ -139,31 +139,33 @@ impl Note {
 /// The right to be the only daemon of a store and a configuration, wherever its socket is. It ends
 /// with its process, or when this is dropped.
 #[derive(Debug)]
-pub struct Sole {
-    lock: Held,
+pub struct InstanceLock {
+    lock: HeldLock,
 }
 
-impl Sole {
+impl InstanceLock {
     /// Takes the right: a lock in a directory that all daemons of this user share. Afterwards the
-    /// daemon has to [note](Sole::note) where it listens.
+    /// daemon has to [note](InstanceLock::note) where it listens.
     ///
     /// # Errors
     ///
     /// [`SocketError::Elsewhere`] if another daemon has the right, [`SocketError::NoLock`] if the
     /// file there is no lock.
-    pub fn take(dir: &Path, store: &Store) -> Result<Sole, SocketError> {
+    pub fn take(dir: &Path, store: &Store) -> Result<InstanceLock, SocketError> {
         let path = note_path(dir, store);
-        match Held::take_by(&path, || open_note(&path))? {
+        match HeldLock::take_by(&path, || open_note(&path))? {
             Some(lock) => {
                 // Removes the note of an earlier daemon.
                 lock.file.set_len(0).map_err(|error| SocketError::Io {
                     path: path.clone(),
                     error,
                 })?;
-                Ok(Sole { lock })
+                Ok(InstanceLock { lock })
             }
             // If the note is unreadable, the path of the lock identifies the daemon.
-            None => Err(SocketError::Elsewhere(noted(dir, store).unwrap_or(path))),
+            None => Err(SocketError::Elsewhere(
+                registered_socket(dir, store).unwrap_or(path),
+            )),
         }
     }
 
@@ -172,7 +174,7 @@ impl Sole {
     /// # Errors
     ///
     /// [`SocketError::Io`] if the note can't be written.
-    pub fn note(&mut self, note: &Note) -> Result<(), SocketError> {
+    pub fn note(&mut self, note: &DaemonRecord) -> Result<(), SocketError> {
         let written = self.lock.file.write_all(&note.to_bytes());
         written.map_err(|error| SocketError::Io {
             path: self.lock.path.clone(),
@@ -218,22 +220,22 @@ fn open_note(path: &Path) -> Result<File, SocketError> {
 
 /// Returns where the daemon of a store and a configuration listens, if one runs. Reads its note in
 /// `dir`, the directory that all daemons of this user share.
-pub fn noted(dir: &Path, store: &Store) -> Option<PathBuf> {
+pub fn registered_socket(dir: &Path, store: &Store) -> Option<PathBuf> {
     Some(read_note(&note_path(dir, store))?.socket)
 }
 
 /// Returns the notes of all running daemons in a directory, sorted by root.
-pub fn all_noted(dir: &Path) -> Vec<Note> {
+pub fn registered_daemons(dir: &Path) -> Vec<DaemonRecord> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());
     let of_notes = paths.filter(|path| path.extension().is_some_and(|one| one == NOTE));
-    let mut notes: Vec<Note> = of_notes.filter_map(|path| read_note(&path)).collect();
+    let mut notes: Vec<DaemonRecord> = of_notes.filter_map(|path| read_note(&path)).collect();
     notes.sort_by(|a, b| (&a.root, &a.socket).cmp(&(&b.root, &b.socket)));
     notes
 }
 
 /// Reads a note if its daemon runs.
-fn read_note(path: &Path) -> Option<Note> {
+fn read_note(path: &Path) -> Option<DaemonRecord> {
     // The file may be anything, for example a pipe. Opening it never waits.
     let lock = lock_options(Access::Owner)
         .write(false)
@@ -245,7 +247,7 @@ fn read_note(path: &Path) -> Option<Note> {
     }
     let mut bytes = Vec::new();
     lock.take(LONGEST_NOTE).read_to_end(&mut bytes).ok()?;
-    Note::read(&bytes)
+    DaemonRecord::read(&bytes)
 }
 
 /// Takes a lock, if it is free. A process that only checks for a holder has the lock for a moment,
@@ -354,26 +356,26 @@ fn share(file: &File, gid: u32) -> io::Result<()> {
 /// The right to start a daemon for a socket, which one process has at a time. It ends with its
 /// process, or when this is dropped.
 #[derive(Debug)]
-pub struct Turn {
-    _lock: Held,
+pub struct StartLock {
+    _lock: HeldLock,
 }
 
-impl Turn {
+impl StartLock {
     /// Takes the right to start, if it is free.
     ///
     /// # Errors
     ///
     /// [`SocketError`].
-    pub fn take(path: &Path, access: Access) -> Result<Option<Turn>, SocketError> {
+    pub fn take(path: &Path, access: Access) -> Result<Option<StartLock>, SocketError> {
         private_dir(dir_of(path), access)?;
-        let lock = Held::take(&beside(path, ".start"), access)?;
-        Ok(lock.map(|lock| Turn { _lock: lock }))
+        let lock = HeldLock::take(&with_suffix(path, ".start"), access)?;
+        Ok(lock.map(|lock| StartLock { _lock: lock }))
     }
 }
 
 /// Returns whether a daemon listens at a path, which means that its lock is held.
 pub fn is_taken(path: &Path) -> bool {
-    let path = beside(path, ".lock");
+    let path = with_suffix(path, ".lock");
     for _ in 0..TRIES {
         match lock_options(Access::Owner).open(&path) {
             Ok(lock) if lock.try_lock_exclusive().is_err() => return true,

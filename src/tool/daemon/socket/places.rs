@@ -27,7 +27,7 @@ pub struct SocketPlaces {
 }
 
 /// A directory that may be created.
-struct Place {
+struct SocketDir {
     /// The part of the path that is not this program's.
     base: PathBuf,
     /// Whether the base may be created, too.
@@ -36,9 +36,9 @@ struct Place {
     own: Vec<String>,
 }
 
-impl Place {
-    fn new(base: &Path, makes_base: bool, own: &[&str]) -> Place {
-        Place {
+impl SocketDir {
+    fn new(base: &Path, makes_base: bool, own: &[&str]) -> SocketDir {
+        SocketDir {
             base: base.to_path_buf(),
             makes_base,
             own: own.iter().map(|name| (*name).to_string()).collect(),
@@ -127,17 +127,17 @@ impl SocketPlaces {
         let runtime = self
             .runtime_dir
             .iter()
-            .map(|dir| Place::new(dir, false, &[OWN]));
+            .map(|dir| SocketDir::new(dir, false, &[OWN]));
         let state = self
             .state
             .iter()
-            .map(|dir| Place::new(dir, true, &[OWN, "daemon"]));
-        let places: Vec<Place> = runtime
+            .map(|dir| SocketDir::new(dir, true, &[OWN, "daemon"]));
+        let places: Vec<SocketDir> = runtime
             .chain(state)
             .chain(self.temporary("daemon"))
             .collect();
-        let path = |place: &Place| place.dir().join(&name);
-        let is_short = |place: &Place| path(place).as_os_str().len() <= LONGEST;
+        let path = |place: &SocketDir| place.dir().join(&name);
+        let is_short = |place: &SocketDir| path(place).as_os_str().len() <= LONGEST;
         let usable = places
             .iter()
             .find(|place| is_short(place) && place.is_usable(true));
@@ -147,18 +147,21 @@ impl SocketPlaces {
     /// Returns the directory in which all daemons of this user note where they listen. It is below
     /// the state directory, or a private temporary directory if that can't be used.
     pub fn state_dir(&self) -> Option<PathBuf> {
-        let state = self.state.iter().map(|dir| Place::new(dir, true, &[OWN]));
+        let state = self
+            .state
+            .iter()
+            .map(|dir| SocketDir::new(dir, true, &[OWN]));
         let mut places = state.chain(self.temporary("state"));
         let usable = places.find(|place| place.is_usable(false))?;
         Some(usable.dir())
     }
 
     /// Returns the places for temporary files, in a directory of this user.
-    fn temporary(&self, name: &str) -> impl Iterator<Item = Place> {
+    fn temporary(&self, name: &str) -> impl Iterator<Item = SocketDir> {
         let all = self.temporary.iter().map(PathBuf::as_path);
         let all = all.chain([Path::new("/tmp")]);
         let own = format!("{OWN}-{}", me());
-        all.map(move |dir| Place::new(dir, false, &[&own, name]))
+        all.map(move |dir| SocketDir::new(dir, false, &[&own, name]))
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ::csv::{ErrorKind, Reader, ReaderBuilder, StringRecord};
 
-use super::{BUFFER, Steady, unavailable};
+use super::{BUFFER, StableFile, unavailable};
 use crate::tool::executor::failure::Reason;
 use crate::tool::executor::order::{Key, Order, Place};
 use crate::tool::executor::search::{Fields, Record, Source, Visit};
@@ -13,13 +13,13 @@ use crate::tool::executor::search::{Fields, Record, Source, Visit};
 /// A CSV file.
 #[derive(Debug)]
 pub(super) struct Csv {
-    file: Steady,
+    file: StableFile,
     key: String,
 }
 
 impl Csv {
     pub(super) fn open(location: &Path, key: String) -> Result<Csv, Reason> {
-        let file = Steady::open(location)?;
+        let file = StableFile::open(location)?;
         Ok(Csv { file, key })
     }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{SETTLING, unavailable, unsettled};
-use crate::index::beneath::{EntryMeta, RawEntry, RootDir};
+use crate::index::root_dir::{EntryMeta, RawEntry, RootDir};
 use crate::tool::executor::failure::Reason;
 
 /// A directory, by its number.

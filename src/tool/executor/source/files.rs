@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::dirs::Dirs;
 use super::unavailable;
-use crate::index::beneath::{EntryKind, RootDir};
+use crate::index::root_dir::{EntryKind, RootDir};
 use crate::tool::executor::failure::Reason;
 use crate::tool::executor::order::Order;
 use crate::tool::executor::search::{Fields, Record, Source, Visit};

@@ -8,7 +8,7 @@ use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{BUFFER, Steady, unavailable};
+use super::{BUFFER, StableFile, unavailable};
 use crate::tool::executor::failure::Reason;
 use crate::tool::executor::order::{Key, Order, Place};
 use crate::tool::executor::search::{Fields, Record, Source, Visit};
@@ -16,13 +16,13 @@ use crate::tool::executor::search::{Fields, Record, Source, Visit};
 /// A file of objects.
 #[derive(Debug)]
 pub(super) struct Jsonl {
-    file: Steady,
+    file: StableFile,
     key: String,
 }
 
 impl Jsonl {
     pub(super) fn open(location: &Path, key: String) -> Result<Jsonl, Reason> {
-        let file = Steady::open(location)?;
+        let file = StableFile::open(location)?;
         Ok(Jsonl { file, key })
     }
 }

@@ -16,8 +16,8 @@ use sha2::{Digest, Sha256};
 
 use self::head::Split;
 use super::dirs::Dirs;
-use super::{BUFFER, State, Steady, unavailable};
-use crate::index::beneath::{EntryKind, RootDir};
+use super::{BUFFER, StableFile, State, unavailable};
+use crate::index::root_dir::{EntryKind, RootDir};
 use crate::tool::executor::failure::Reason;
 use crate::tool::executor::order::{Order, Place};
 use crate::tool::executor::search::{Fields, Record, Source, Visit};
@@ -101,11 +101,11 @@ impl Source for Maildir {
 
 /// An mbox: a file of messages, each after a line that starts with `From `.
 #[derive(Debug)]
-pub(super) struct Mbox(Steady);
+pub(super) struct Mbox(StableFile);
 
 impl Mbox {
     pub(super) fn open(location: &Path) -> Result<Mbox, Reason> {
-        Steady::open(location).map(Mbox)
+        StableFile::open(location).map(Mbox)
     }
 }
 

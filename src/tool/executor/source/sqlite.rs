@@ -10,7 +10,7 @@ use std::time::Duration;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row};
 
-use super::{Steady, beside};
+use super::{StableFile, companion_path};
 use crate::tool::executor::failure::Reason;
 use crate::tool::executor::order::{Key, Order, Place};
 use crate::tool::executor::search::{Fields, Record, Source, Visit};
@@ -35,7 +35,7 @@ pub(super) struct Table {
 impl Table {
     pub(super) fn open(location: &Path, table: String, key: String) -> Result<Table, Reason> {
         // Checks that it exists and is a file.
-        Steady::open(location)?;
+        StableFile::open(location)?;
         Ok(Table {
             location: location.to_path_buf(),
             table,
@@ -45,8 +45,8 @@ impl Table {
 
     /// Opens the database, with locks if possible. A database in WAL mode can't be opened with
     /// locks if its WAL is missing and can't be created. All data is in one file then. It is
-    /// returned as a [`Steady`] file, because it must not change.
-    fn connect(&self) -> Result<(Connection, Option<Steady>), Reason> {
+    /// returned as a [`StableFile`] file, because it must not change.
+    fn connect(&self) -> Result<(Connection, Option<StableFile>), Reason> {
         let mut tries = TRIES;
         loop {
             match self.try_to_connect() {
@@ -61,8 +61,8 @@ impl Table {
         }
     }
 
-    fn try_to_connect(&self) -> Result<(Connection, Option<Steady>), Reason> {
-        let is_beside = |ending: &str| beside(&self.location, ending).exists();
+    fn try_to_connect(&self) -> Result<(Connection, Option<StableFile>), Reason> {
+        let is_beside = |ending: &str| companion_path(&self.location, ending).exists();
         let is_alone = !is_beside("-wal") && !is_beside("-journal");
         let refused = |error: &rusqlite::Error| {
             use ErrorCode::{CannotOpen, PermissionDenied, ReadOnly};
@@ -72,7 +72,7 @@ impl Table {
         match connect(&self.location, false) {
             Err(error) if refused(&error) && is_alone => {
                 // The state is recorded before the first read.
-                let state = Steady::open(&self.location)?;
+                let state = StableFile::open(&self.location)?;
                 Ok((connect(&self.location, true).map_err(wrong)?, Some(state)))
             }
             locked => Ok((locked.map_err(wrong)?, None)),

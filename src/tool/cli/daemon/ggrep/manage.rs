@@ -7,18 +7,18 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::args::{DaemonArgs, StatusArgs};
-use super::{Ended, GRACE, has_ended, meant_by, refused};
+use super::{GRACE, GgrepError, endpoint_for, has_ended, refused};
 use crate::tool::cli::complain_as;
-use crate::tool::cli::daemon::client::Unanswered;
-use crate::tool::cli::daemon::{Meant, people};
+use crate::tool::cli::daemon::client::DaemonCallError;
+use crate::tool::cli::daemon::{DaemonEndpoint, human};
 use crate::tool::cli::setup::Environment;
 use crate::tool::daemon::client::{Caller, ClientError, Connection};
 use crate::tool::daemon::inspect;
 use crate::tool::daemon::reply::ErrorCode;
 use crate::tool::daemon::report::{Exposition, Health, Status};
-use crate::tool::daemon::request::{Asked, Request};
+use crate::tool::daemon::request::{Request, RequestBody};
 use crate::tool::daemon::service::payload;
-use crate::tool::daemon::socket::{Access, Identity, Note, all_noted};
+use crate::tool::daemon::socket::{Access, DaemonRecord, Identity, registered_daemons};
 
 /// Maximum time for a status report, or for the confirmation of a shutdown.
 const STATUS: Duration = Duration::from_secs(5);
@@ -29,17 +29,20 @@ const GLANCE: Duration = Duration::from_secs(1);
 /// Maximum time for a health check.
 const HEALTH: Duration = Duration::from_secs(120);
 
-/// Sends a request about the daemon itself, such as `Asked::Status`. Returns `None` if no daemon is
+/// Sends a request about the daemon itself, such as `RequestBody::Status`. Returns `None` if no daemon is
 /// running.
-fn ask_running(meant: &Meant, asked: Asked) -> Result<Option<Vec<u8>>, Ended> {
+fn send_to_running(
+    endpoint: &DaemonEndpoint,
+    body: RequestBody,
+) -> Result<Option<Vec<u8>>, GgrepError> {
     // A health check reads the whole index.
-    let patience = match asked {
-        Asked::Health => meant.patience(HEALTH),
-        _ => meant.patience(STATUS),
+    let patience = match body {
+        RequestBody::Health => endpoint.patience(HEALTH),
+        _ => endpoint.patience(STATUS),
     };
-    let request = Request { id: None, asked };
-    let caller = meant.caller(None, meant.patience(STATUS));
-    match Connection::open(&meant.socket, &meant.store, caller) {
+    let request = Request { id: None, body };
+    let caller = endpoint.caller(None, endpoint.patience(STATUS));
+    match Connection::open(&endpoint.socket, &endpoint.store, caller) {
         Ok(mut connection) => {
             let answer = match connection.ask(&request, patience) {
                 // Another process has just ended the daemon.
@@ -47,14 +50,14 @@ fn ask_running(meant: &Meant, asked: Asked) -> Result<Option<Vec<u8>>, Ended> {
                 answer => answer?,
             };
             match serde_json::from_slice(&answer) {
-                Ok(failure) => Err(Ended::Failed(failure)),
+                Ok(failure) => Err(GgrepError::Failed(failure)),
                 Err(_) => Ok(Some(answer)),
             }
         }
         Err(ClientError::Unreachable(_) | ClientError::Gone(_)) => Ok(None),
         Err(ClientError::Refused(failure))
-            if meant.named
-                && request.asked == Asked::Shutdown
+            if endpoint.named
+                && request.body == RequestBody::Shutdown
                 && failure.error.code == ErrorCode::InvalidRequest =>
         {
             // The socket belongs to another daemon. Suggesting to drop `--socket` would end the
@@ -63,24 +66,24 @@ fn ask_running(meant: &Meant, asked: Asked) -> Result<Option<Vec<u8>>, Ended> {
                 "{}: a daemon of another tree or configuration listens at {}; to end it, give the \
                  --root, --config and --set with which it was started",
                 failure.error.message,
-                meant.socket.display()
+                endpoint.socket.display()
             );
-            Err(Ended::failed(ErrorCode::InvalidRequest, message))
+            Err(GgrepError::failed(ErrorCode::InvalidRequest, message))
         }
-        Err(error) => Err(refused(Unanswered::Client(error), meant)),
+        Err(error) => Err(refused(DaemonCallError::Client(error), endpoint)),
     }
 }
 
 /// Prints an answer as JSON, or one line per field.
-fn print(answer: &[u8], args: &DaemonArgs, out: &mut dyn Write) -> Result<(), Ended> {
+fn print(answer: &[u8], args: &DaemonArgs, out: &mut dyn Write) -> Result<(), GgrepError> {
     match args.json {
-        true => Ok(people::print_json(answer, args.raw, out)?),
+        true => Ok(human::print_json(answer, args.raw, out)?),
         false => {
             let value = serde_json::from_slice(answer).unwrap_or_default();
-            Ok(people::print_fields(
+            Ok(human::print_fields(
                 "",
                 &value,
-                &people::shown(args.raw),
+                &human::shown(args.raw),
                 out,
             )?)
         }
@@ -91,11 +94,11 @@ pub(super) fn status(
     args: &StatusArgs,
     environment: &Environment,
     out: &mut dyn Write,
-) -> Result<(), Ended> {
-    let meant = meant_by(&args.daemon.which, environment)?;
+) -> Result<(), GgrepError> {
+    let endpoint = endpoint_for(&args.daemon.which, environment)?;
     if args.prometheus {
-        let Some(answer) = ask_running(&meant, Asked::Metrics)? else {
-            return Err(absent(&meant));
+        let Some(answer) = send_to_running(&endpoint, RequestBody::Metrics)? else {
+            return Err(absent(&endpoint));
         };
         let exposition: Exposition =
             serde_json::from_slice(&answer).map_err(|error| unread(&error))?;
@@ -105,25 +108,25 @@ pub(super) fn status(
     if args.all {
         return status_of_all(args, environment, out);
     }
-    let answer = match ask_running(&meant, Asked::Status)? {
+    let answer = match send_to_running(&endpoint, RequestBody::Status)? {
         Some(answer) => answer,
         None => payload(&inspect::absent(
-            &meant.store,
-            &meant.root,
-            &meant.config,
-            environment.excludes_at(&meant.root).as_deref(),
+            &endpoint.store,
+            &endpoint.root,
+            &endpoint.config,
+            environment.excludes_at(&endpoint.root).as_deref(),
         )),
     };
     if args.daemon.json || args.verbose {
         return print(&answer, &args.daemon, out);
     }
-    let row = Row::read(&answer, &meant.socket).ok_or_else(|| unread(&"it has other fields"))?;
-    Ok(people::print_rows(&row.fields(), args.daemon.raw, out)?)
+    let row = Row::read(&answer, &endpoint.socket).ok_or_else(|| unread(&"it has other fields"))?;
+    Ok(human::print_rows(&row.fields(), args.daemon.raw, out)?)
 }
 
-fn unread(why: &dyn std::fmt::Display) -> Ended {
+fn unread(why: &dyn std::fmt::Display) -> GgrepError {
     let message = format!("the daemon's answer can't be read: {why}");
-    Ended::failed(ErrorCode::Internal, message)
+    GgrepError::failed(ErrorCode::Internal, message)
 }
 
 /// A daemon in a list.
@@ -159,7 +162,7 @@ impl Row {
         })
     }
 
-    fn noted(note: &Note) -> Row {
+    fn from_record(note: &DaemonRecord) -> Row {
         Row {
             tree: note.root.display().to_string(),
             pid: Some(note.pid),
@@ -194,16 +197,19 @@ fn status_of_all(
     args: &StatusArgs,
     environment: &Environment,
     out: &mut dyn Write,
-) -> Result<(), Ended> {
-    let notes = environment.sockets.state_dir().map(|dir| all_noted(&dir));
+) -> Result<(), GgrepError> {
+    let notes = environment
+        .sockets
+        .state_dir()
+        .map(|dir| registered_daemons(&dir));
     let notes = notes.unwrap_or_default();
     let rows: Vec<Row> = notes
         .iter()
-        .map(|note| asked(note).unwrap_or_else(|| Row::noted(note)))
+        .map(|note| query_status(note).unwrap_or_else(|| Row::from_record(note)))
         .collect();
     if args.daemon.json {
         let all = serde_json::json!({ "daemons": rows });
-        return Ok(people::print_json(
+        return Ok(human::print_json(
             all.to_string().as_bytes(),
             args.daemon.raw,
             out,
@@ -216,13 +222,13 @@ fn status_of_all(
         if nth > 0 {
             writeln!(out)?;
         }
-        people::print_rows(&row.fields(), args.daemon.raw, out)?;
+        human::print_rows(&row.fields(), args.daemon.raw, out)?;
     }
     Ok(())
 }
 
 /// Returns a daemon's status, or `None` if it does not answer soon.
-fn asked(note: &Note) -> Option<Row> {
+fn query_status(note: &DaemonRecord) -> Option<Row> {
     let caller = Caller {
         client_id: None,
         patience: GLANCE,
@@ -231,7 +237,7 @@ fn asked(note: &Note) -> Option<Row> {
     let mut connection = Connection::open(&note.socket, &note.store, caller).ok()?;
     let request = Request {
         id: None,
-        asked: Asked::Status,
+        body: RequestBody::Status,
     };
     Row::read(&connection.ask(&request, STATUS).ok()?, &note.socket)
 }
@@ -241,26 +247,27 @@ pub(super) fn health(
     args: &DaemonArgs,
     environment: &Environment,
     out: &mut dyn Write,
-) -> Result<(), Ended> {
-    let meant = meant_by(&args.which, environment)?;
-    let answer = ask_running(&meant, Asked::Health)?.ok_or_else(|| absent(&meant))?;
+) -> Result<(), GgrepError> {
+    let endpoint = endpoint_for(&args.which, environment)?;
+    let answer =
+        send_to_running(&endpoint, RequestBody::Health)?.ok_or_else(|| absent(&endpoint))?;
     let health: Health = serde_json::from_slice(&answer).map_err(|error| unread(&error))?;
     match args.json {
         true => print(&answer, args, out)?,
-        false => people::print_health(&health, args.raw, out)?,
+        false => human::print_health(&health, args.raw, out)?,
     }
     match health.ok {
         true => Ok(()),
-        false => Err(Ended::Negative),
+        false => Err(GgrepError::Negative),
     }
 }
 
-fn absent(meant: &Meant) -> Ended {
-    Ended::failed(
+fn absent(endpoint: &DaemonEndpoint) -> GgrepError {
+    GgrepError::failed(
         ErrorCode::Internal,
         format!(
             "no daemon is running for {}; `forge-search serve` or a question starts one",
-            meant.root.display()
+            endpoint.root.display()
         ),
     )
 }
@@ -269,18 +276,18 @@ pub(super) fn stop(
     args: &DaemonArgs,
     environment: &Environment,
     out: &mut dyn Write,
-) -> Result<(), Ended> {
-    let meant = meant_by(&args.which, environment)?;
-    let before = Identity::of(&meant.socket);
-    let stopped = ask_running(&meant, Asked::Shutdown)?.is_some();
-    let shutdown = Duration::from_millis(meant.config.search.index_shutdown_timeout_ms);
-    let most = meant.patience(shutdown + GRACE);
-    if !has_ended(&meant, before, most) {
-        return Err(Ended::failed(
+) -> Result<(), GgrepError> {
+    let endpoint = endpoint_for(&args.which, environment)?;
+    let before = Identity::of(&endpoint.socket);
+    let stopped = send_to_running(&endpoint, RequestBody::Shutdown)?.is_some();
+    let shutdown = Duration::from_millis(endpoint.config.search.index_shutdown_timeout_ms);
+    let most = endpoint.patience(shutdown + GRACE);
+    if !has_ended(&endpoint, before, most) {
+        return Err(GgrepError::failed(
             ErrorCode::Timeout,
             format!(
                 "the daemon of {} has not ended after {most:?}",
-                meant.root.display()
+                endpoint.root.display()
             ),
         ));
     }
@@ -289,7 +296,7 @@ pub(super) fn stop(
         (false, true) => writeln!(out, "stopped")?,
         (false, false) => complain_as(
             "ggrep",
-            &format!("no daemon was running for {}", meant.root.display()),
+            &format!("no daemon was running for {}", endpoint.root.display()),
         ),
     }
     Ok(())

@@ -24,7 +24,7 @@ const MOST_STEPS: usize = 1 << 24;
 
 /// The headers exceed a limit.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct TooMuch;
+pub(super) struct HeaderLimitError;
 
 /// A message, or a part of one, split into headers and body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,8 +82,8 @@ impl<'a> Split<'a> {
     ///
     /// # Errors
     ///
-    /// [`TooMuch`] if the headers exceed a limit.
-    pub(super) fn to_parse(self) -> Result<Cow<'a, [u8]>, TooMuch> {
+    /// [`HeaderLimitError`] if the headers exceed a limit.
+    pub(super) fn to_parse(self) -> Result<Cow<'a, [u8]>, HeaderLimitError> {
         check(self.head)?;
         Ok(match self.is_separate {
             true => Cow::Borrowed(self.all),
@@ -105,9 +105,9 @@ fn is_field(line: &[u8]) -> bool {
 }
 
 /// Checks that parsing the headers takes little time and memory. O(n).
-fn check(head: &[u8]) -> Result<(), TooMuch> {
+fn check(head: &[u8]) -> Result<(), HeaderLimitError> {
     if head.len() > MOST {
-        return Err(TooMuch);
+        return Err(HeaderLimitError);
     }
     let (mut fields, mut at) = (0, 0);
     while at < head.len() {
@@ -128,7 +128,7 @@ fn check(head: &[u8]) -> Result<(), TooMuch> {
             || (is_type && field.len() > MOST_OF_TYPE)
             || unended(field).saturating_mul(field.len()) > MOST_STEPS
         {
-            return Err(TooMuch);
+            return Err(HeaderLimitError);
         }
         at = end;
     }

@@ -7,7 +7,7 @@
 use mail_parser::{ContentType, HeaderName, Message, MessageParser, MimeHeaders, PartType};
 use memchr::memmem;
 
-use super::head::{Split, TooMuch};
+use super::head::{HeaderLimitError, Split};
 use super::html;
 
 /// The deepest nesting of parts.
@@ -21,8 +21,8 @@ const DEEPEST: usize = 100;
 ///
 /// # Errors
 ///
-/// [`TooMuch`] if the nesting or the headers exceed a limit.
-pub(super) fn write(message: &[u8], out: &mut String) -> Result<(), TooMuch> {
+/// [`HeaderLimitError`] if the nesting or the headers exceed a limit.
+pub(super) fn write(message: &[u8], out: &mut String) -> Result<(), HeaderLimitError> {
     let part = Part {
         bytes: message,
         depth: 0,
@@ -62,9 +62,13 @@ struct Part<'a> {
 
 impl Part<'_> {
     /// Appends the text of the part, and returns its form, if it has any.
-    fn write(self, parser: &MessageParser, out: &mut String) -> Result<Option<Form>, TooMuch> {
+    fn write(
+        self,
+        parser: &MessageParser,
+        out: &mut String,
+    ) -> Result<Option<Form>, HeaderLimitError> {
         if self.depth > DEEPEST {
-            return Err(TooMuch);
+            return Err(HeaderLimitError);
         }
         let split = Split::of(self.bytes);
         let to_parse = split.to_parse()?;
@@ -172,7 +176,7 @@ fn write_parts(
     group: Group,
     parser: &MessageParser,
     out: &mut String,
-) -> Result<Option<Form>, TooMuch> {
+) -> Result<Option<Form>, HeaderLimitError> {
     let begin = out.len();
     let mut best = None;
     for part in parts {

@@ -3,7 +3,7 @@
 //!
 //! A long-running process starts them with [`Indexes::live_as`]. Owns the threads, clocks and
 //! directories that each live index gets. The layer `index::live` below builds the index and
-//! follows the tree; [`TreeGround`] is the connection to it.
+//! follows the tree; [`TreeIndexHost`] is the connection to it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,24 +12,26 @@ use std::time::Duration;
 use rayon::ThreadPool;
 
 use super::host::{Background, BuildMonitor, BuildReport, WallClock, system_wall_clock};
-use super::keeping::{Keeping, above, walk};
-use super::notice::Notice;
+use super::index_storage::{IndexStorage, above, walk};
+use super::process_status::StatusFile;
 use super::roots::{IndexRoot, Waits};
 use super::{Indexes, Report};
 use crate::exec::reach::Reach;
 use crate::exec::stop::CancelHandle;
 use crate::format::error::FormatError;
-use crate::index::builder::{BuildError, BuildHost, BuildOptions, Built, Earlier, Progress};
+use crate::index::builder::{
+    BuildError, BuildHost, BuildOptions, BuiltSegment, EarlierSegment, Progress,
+};
 use crate::index::inputs::Inputs;
 use crate::index::key::hash_of;
-use crate::index::live::{Ground, Habits, LiveIndex, Opened};
-use crate::index::pace::{Activity, BuildBudget, Clock, Exceeded, Pace, Piece, background_pool};
+use crate::index::live::{IndexHost, LiveIndex, LiveOptions, OpenOutcome};
+use crate::index::pace::{Activity, BudgetError, BuildBudget, Clock, Pace, Piece, background_pool};
 use crate::index::snapshot::{Snapshot, StorageMode};
-use crate::index::state::Standing;
+use crate::index::state::IndexState;
 use crate::index::walk::Walk;
 use crate::index::watch::filesystem::{Reliability, reliability};
 use crate::index::watch::limits::too_many;
-use crate::index::watch::{Barrier, Ear, Heard, NativeWatchers, WatcherFactory};
+use crate::index::watch::{Barrier, FsEvent, FsEventHandler, NativeWatchers, WatcherFactory};
 
 /// How often a whole tree is compared with its index even if no problem is known. This detects
 /// changes that raise no event.
@@ -49,12 +51,12 @@ const PROOF: Duration = Duration::from_secs(2);
 /// reports them.
 struct Cookies(Arc<Barrier>);
 
-impl Ear for Cookies {
-    fn hear(&self, heard: Heard) {
-        match heard {
-            Heard::Cookie(number) => self.0.heard(number),
-            Heard::Down(_) => self.0.down(),
-            Heard::File(_) | Heard::Subtree(_) | Heard::Overflow | Heard::Moved => {}
+impl FsEventHandler for Cookies {
+    fn handle(&self, event: FsEvent) {
+        match event {
+            FsEvent::Cookie(number) => self.0.cookie_arrived(number),
+            FsEvent::Down(_) => self.0.down(),
+            FsEvent::File(_) | FsEvent::Subtree(_) | FsEvent::Overflow | FsEvent::Moved => {}
         }
     }
 }
@@ -63,7 +65,7 @@ impl Ear for Cookies {
 #[derive(Clone, Debug)]
 pub struct LiveSettings {
     /// When an index is built, compared, merged and abandoned.
-    pub habits: Habits,
+    pub live_options: LiveOptions,
     /// How much of the machine a build may use while searches run.
     pub pace: Pace,
     /// When a build is abandoned.
@@ -74,7 +76,7 @@ pub struct LiveSettings {
 
 /// The environment that the program provides for its live indexes.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct LiveEnvironment {
     /// The allowed roots and denied names. They are the same as in the settings of the indexes.
     pub reach: Arc<Reach>,
     /// Reports running searches, and a monotonic time.
@@ -94,11 +96,11 @@ pub struct Surroundings {
     pub merge_files: usize,
 }
 
-impl Surroundings {
+impl LiveEnvironment {
     /// Creates an environment with the clocks and watchers of the system.
-    pub fn new(reach: Arc<Reach>) -> Surroundings {
+    pub fn new(reach: Arc<Reach>) -> LiveEnvironment {
         let clock = super::host::monotonic(Arc::new(crate::exec::stop::SystemClock));
-        Surroundings {
+        LiveEnvironment {
             reach,
             activity: Arc::new(Activity::new(clock.clone())),
             clock,
@@ -111,9 +113,9 @@ impl Surroundings {
     }
 }
 
-impl std::fmt::Debug for Surroundings {
+impl std::fmt::Debug for LiveEnvironment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Surroundings")
+        f.debug_struct("LiveEnvironment")
             .field("reach", &self.reach)
             .finish_non_exhaustive()
     }
@@ -121,7 +123,7 @@ impl std::fmt::Debug for Surroundings {
 
 /// The live index of one root.
 #[derive(Debug)]
-pub(super) struct Living {
+pub(super) struct LiveRoot {
     pub(super) root: PathBuf,
     pub(super) index: LiveIndex,
     pub(super) activity: Arc<Activity>,
@@ -159,42 +161,49 @@ impl Indexes {
     /// # Errors
     ///
     /// The system's error if no more threads can be created.
-    pub fn live_as(&self, settings: &LiveSettings, around: &Surroundings) -> std::io::Result<()> {
-        if self.frozen || self.untracked().is_some() || self.keeping.nowhere().is_some() {
+    pub fn live_as(
+        &self,
+        settings: &LiveSettings,
+        environment: &LiveEnvironment,
+    ) -> std::io::Result<()> {
+        if self.frozen || self.untracked().is_some() || self.index_storage.nowhere().is_some() {
             return Ok(());
         }
         if self.living.get().is_some() {
             return Ok(());
         }
-        self.keeping.log_exposed();
+        self.index_storage.log_exposed();
         let mut all = Vec::new();
         for root in &self.roots {
             let processors = std::thread::available_parallelism().map_or(1, usize::from);
             let pool = background_pool(processors).map_err(std::io::Error::other)?;
             let cancel = CancelHandle::new();
             let building = Building::default();
-            let ground = TreeGround {
+            let index_host = TreeIndexHost {
                 root: root.clone(),
-                keeping: self.keeping.clone(),
-                around: around.clone(),
-                host: background(settings, around, &cancel),
+                index_storage: self.index_storage.clone(),
+                environment: environment.clone(),
+                host: background(settings, environment, &cancel),
                 cancel,
                 pool,
                 cookies: self.side_dirs("cookies").collect(),
                 building: building.clone(),
-                notice: Notice::new(
-                    self.notice_dirs(),
+                status_file: StatusFile::new(
+                    self.status_dirs(),
                     root.path.clone(),
                     hash_of(root.key.parts()),
                 ),
                 settings: settings.clone(),
             };
-            let index =
-                LiveIndex::start(Arc::new(ground), settings.habits, around.watchers.clone())?;
-            all.push(Living {
+            let index = LiveIndex::start(
+                Arc::new(index_host),
+                settings.live_options,
+                environment.watchers.clone(),
+            )?;
+            all.push(LiveRoot {
                 root: root.path.clone(),
                 index,
-                activity: around.activity.clone(),
+                activity: environment.activity.clone(),
                 building,
             });
         }
@@ -223,7 +232,7 @@ impl Indexes {
     /// Waits until the live index of a root can be used, or until it can't become usable by itself.
     /// Returns its state, or `Some(None)` after `timeout`. Returns `None` if the root has no live
     /// index.
-    pub fn wait_live(&self, root: &Path, timeout: Duration) -> Option<Option<Standing>> {
+    pub fn wait_live(&self, root: &Path, timeout: Duration) -> Option<Option<IndexState>> {
         Some(self.living_at(root)?.index.wait(timeout))
     }
 
@@ -258,9 +267,9 @@ impl Indexes {
             );
         };
         let barrier = Arc::new(Barrier::new());
-        let ear = Arc::new(Cookies(barrier.clone()));
+        let handler = Arc::new(Cookies(barrier.clone()));
         let watched = NativeWatchers
-            .start(&root.path, &cookies, ear)
+            .start(&root.path, &cookies, handler)
             .and_then(|watcher| {
                 watcher.watch(Path::new(""))?;
                 Ok(watcher)
@@ -275,7 +284,7 @@ impl Indexes {
             Ok(watcher) => match barrier.pass(&*watcher, PROOF) {
                 Err(error) => Some(error.to_string()),
                 Ok(()) => match root.state(self.store(), Waits::default()) {
-                    Opened::Open(snapshot) => {
+                    OpenOutcome::Open(snapshot) => {
                         too_many(&root.path, snapshot.segment().dir_count().into())
                     }
                     _ => None,
@@ -294,13 +303,13 @@ impl Indexes {
             .fold(true, |all, one| all & one)
     }
 
-    pub(super) fn living_at(&self, root: &Path) -> Option<&Living> {
+    pub(super) fn living_at(&self, root: &Path) -> Option<&LiveRoot> {
         let mut living = self.living.get()?.iter();
         living.find(|living| living.root == root)
     }
 
     /// Returns the directories for status files of live indexes, in order of preference.
-    pub(super) fn notice_dirs(&self) -> Vec<PathBuf> {
+    pub(super) fn status_dirs(&self) -> Vec<PathBuf> {
         self.side_dirs("living").collect()
     }
 
@@ -324,10 +333,14 @@ impl Indexes {
 }
 
 /// Creates the host of one build, or of the other background work for an index.
-fn background(settings: &LiveSettings, around: &Surroundings, cancel: &CancelHandle) -> Background {
-    let activity = around.activity.clone();
+fn background(
+    settings: &LiveSettings,
+    environment: &LiveEnvironment,
+    cancel: &CancelHandle,
+) -> Background {
+    let activity = environment.activity.clone();
     Background::within(settings.pace, settings.budget, activity, cancel.clone())
-        .on_wall_clock(around.wall.clone())
+        .on_wall_clock(environment.wall.clone())
 }
 
 /// Returns a text that distinguishes users who share a directory for temporary files.
@@ -343,26 +356,26 @@ fn user() -> String {
 }
 
 /// Connects the live index of one root with the stored index, the clocks and the threads.
-struct TreeGround {
+struct TreeIndexHost {
     root: Arc<IndexRoot>,
-    keeping: Arc<Keeping>,
-    around: Surroundings,
+    index_storage: Arc<IndexStorage>,
+    environment: LiveEnvironment,
     host: Background,
     cancel: CancelHandle,
     pool: ThreadPool,
     cookies: Vec<PathBuf>,
     building: Building,
-    notice: Notice,
+    status_file: StatusFile,
     settings: LiveSettings,
 }
 
-impl Ground for TreeGround {
+impl IndexHost for TreeIndexHost {
     fn root(&self) -> &Path {
         &self.root.path
     }
 
     fn walk(&self) -> Result<Walk, String> {
-        walk(&self.root, &self.around.reach).ok_or_else(|| match self.root.path.is_dir() {
+        walk(&self.root, &self.environment.reach).ok_or_else(|| match self.root.path.is_dir() {
             true => "the index root lies outside of the allowed roots".to_string(),
             false => "the index root is gone".to_string(),
         })
@@ -372,11 +385,11 @@ impl Ground for TreeGround {
         above(&self.root, &self.host)
     }
 
-    fn open(&self) -> Opened {
+    fn open(&self) -> OpenOutcome {
         // Read before other indexes are removed: their existence is the reason for the next state.
         let waits = Waits::of(&self.host);
-        let state = self.root.state(self.keeping.store(), waits);
-        let store = self.keeping.store();
+        let state = self.root.state(self.index_storage.store(), waits);
+        let store = self.index_storage.store();
         if let Some(store) = store {
             // Processes that use the removed indexes notice that they are gone.
             store.purge_laxer(self.root.key.parts());
@@ -388,40 +401,40 @@ impl Ground for TreeGround {
         &self,
         enter: &(dyn Fn(&Path) + Sync),
         progressed: &(dyn Fn() + Sync),
-        earlier: Option<Earlier<'_>>,
+        earlier: Option<EarlierSegment<'_>>,
         keep: bool,
-    ) -> Result<(Built, Arc<Snapshot>), BuildError> {
+    ) -> Result<(BuiltSegment, Arc<Snapshot>), BuildError> {
         // A new host for each build, since the time budget starts with the host.
-        let host = background(&self.settings, &self.around, &self.cancel);
+        let host = background(&self.settings, &self.environment, &self.cancel);
         if earlier.is_none() {
             self.building.show(host.monitor());
         }
-        let kept = keep && self.keeping.storage() == StorageMode::Mmap;
-        let host = Entering {
+        let kept = keep && self.index_storage.storage() == StorageMode::Mmap;
+        let host = ReportingHost {
             host: &host,
             enter,
             progressed,
             // A stopped merge loses nothing: the segment that it started from still exists.
             keeps_unfinished: kept && earlier.is_none() && self.settings.keeps_unfinished,
         };
-        let reach = &self.around.reach;
-        self.keeping
+        let reach = &self.environment.reach;
+        self.index_storage
             .build(&self.root, reach, &host, earlier, keep, Duration::MAX)
     }
 
     fn keeps(&self) -> bool {
-        self.keeping.store().is_some()
+        self.index_storage.store().is_some()
     }
 
     fn may_write(&self) -> Result<(), FormatError> {
-        match self.keeping.store() {
+        match self.index_storage.store() {
             Some(store) => store.may_publish(self.root.key.parts(), &self.host),
             None => Ok(()),
         }
     }
 
     fn is_kept(&self) -> bool {
-        let store = self.keeping.store();
+        let store = self.index_storage.store();
         store.is_none_or(|store| !store.is_gone(self.root.key.parts()))
     }
 
@@ -429,17 +442,17 @@ impl Ground for TreeGround {
         self.root.forget();
     }
 
-    fn noted(&self, report: &Report) {
+    fn write_status(&self, report: &Report) {
         let now_ms = self.host.now_ns() / 1_000_000;
-        self.notice.put(report, self.building.report(), now_ms);
+        self.status_file.put(report, self.building.report(), now_ms);
     }
 
     fn ended(&self) {
-        self.notice.remove();
+        self.status_file.remove();
     }
 
     fn options(&self) -> &BuildOptions {
-        self.keeping.options()
+        self.index_storage.options()
     }
 
     fn host(&self) -> &dyn BuildHost {
@@ -447,7 +460,7 @@ impl Ground for TreeGround {
     }
 
     fn now_ms(&self) -> u64 {
-        self.around.clock.now_ms()
+        self.environment.clock.now_ms()
     }
 
     fn stop(&self) {
@@ -464,14 +477,14 @@ impl Ground for TreeGround {
 }
 
 /// A host that reports the directories that a build enters, and its progress.
-struct Entering<'a> {
+struct ReportingHost<'a> {
     host: &'a Background,
     enter: &'a (dyn Fn(&Path) + Sync),
     progressed: &'a (dyn Fn() + Sync),
     keeps_unfinished: bool,
 }
 
-impl BuildHost for Entering<'_> {
+impl BuildHost for ReportingHost<'_> {
     fn now_ns(&self) -> i64 {
         self.host.now_ns()
     }
@@ -510,7 +523,7 @@ impl BuildHost for Entering<'_> {
         self.host.worked(threads, piece);
     }
 
-    fn may_go_on(&self, files: u64, bytes: u64) -> Result<(), Exceeded> {
+    fn may_go_on(&self, files: u64, bytes: u64) -> Result<(), BudgetError> {
         self.host.may_go_on(files, bytes)
     }
 }

@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use serde_json::from_value;
 
-use super::super::again::{Roots, text};
+use super::super::answer_files::{Roots, text};
 use super::super::backend::Backend;
 use crate::exec::stop::Clock;
 use crate::tool::answering::AS_TEXT;
 use crate::tool::daemon::request::ToolCall;
-use crate::tool::daemon::tree::{GivenUp, Tree};
+use crate::tool::daemon::tree_backend::{CallCancel, TreeBackend};
 use crate::tool::error::ToolError;
 use crate::tool::request::SearchRequest;
 use crate::tool::response::SearchResponse;
@@ -33,7 +33,7 @@ const FURTHEST: u64 = 64 << 20;
 
 /// A numbered question to the search thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct NumberedQuestion {
     /// The number of the question.
     pub(super) number: u64,
     /// The search request; absent if the pattern is empty.
@@ -51,7 +51,7 @@ pub(super) struct Place {
 
 /// A message from the background threads.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum BackgroundMessage {
     /// The answer to a question.
     Answer {
         /// The number of the question.
@@ -75,16 +75,16 @@ pub(super) enum Told {
 }
 
 /// The handle of the background threads.
-pub(super) struct Asker {
-    questions: Sender<(Asked, Arc<GivenUp>)>,
+pub(super) struct BackgroundThreads {
+    questions: Sender<(NumberedQuestion, Arc<CallCancel>)>,
     places: Sender<Place>,
     looks: Sender<()>,
-    told: Receiver<Told>,
+    messages: Receiver<BackgroundMessage>,
     /// Cancels the last question.
-    current: Mutex<Arc<GivenUp>>,
+    current: Mutex<Arc<CallCancel>>,
 }
 
-impl Asker {
+impl BackgroundThreads {
     /// Starts the threads. They end once the handle is dropped and their current work is done.
     ///
     /// # Errors
@@ -94,19 +94,19 @@ impl Asker {
         tree: Arc<Backend>,
         roots: Roots,
         clock: Arc<dyn Clock>,
-    ) -> io::Result<Asker> {
-        let (tell, told) = channel();
+    ) -> io::Result<BackgroundThreads> {
+        let (tell, messages) = channel();
         let asking = tree.clone();
-        let ask = move |(asked, given_up): (Asked, Arc<GivenUp>)| {
-            let request = asked.request.filter(|_| !given_up.is_given_up())?;
+        let ask = move |(asked, call_cancel): (NumberedQuestion, Arc<CallCancel>)| {
+            let request = asked.request.filter(|_| !call_cancel.is_cancelled())?;
             let began = clock.now();
-            let answer = answer(&*asking, &request, &given_up);
-            let told = Told::Answer {
+            let answer = answer(&*asking, &request, &call_cancel);
+            let told = BackgroundMessage::Answer {
                 number: asked.number,
                 answer,
                 took: clock.now().saturating_duration_since(began),
             };
-            (!given_up.is_given_up()).then_some(told)
+            (!call_cancel.is_cancelled()).then_some(told)
         };
         let show = move |place: Place| {
             let first = place.line.saturating_sub(AROUND).max(1);
@@ -114,31 +114,31 @@ impl Asker {
                 .find(&place.path)
                 .and_then(|(_, file)| lines(file, first, place.line, place.line + AROUND))
                 .map_err(|error| format!("{}: {error}", place.path));
-            Some(Told::Lines {
+            Some(BackgroundMessage::Lines {
                 place,
                 first,
                 lines,
             })
         };
-        let look = move |()| Some(Told::Index(index(&*tree)));
+        let look = move |()| Some(BackgroundMessage::Index(index(&*tree)));
         let questions = spawn("forge-search-ask", &tell, ask)?;
         let places = spawn("forge-search-show", &tell, show)?;
         let looks = spawn("forge-search-look", &tell, look)?;
-        Ok(Asker {
+        Ok(BackgroundThreads {
             questions,
             places,
             looks,
-            told,
+            messages,
             current: Mutex::default(),
         })
     }
 
     /// Sends a question, and cancels the previous one.
-    pub(super) fn ask(&self, asked: Asked) {
-        let given_up = Arc::new(GivenUp::default());
-        self.replace(given_up.clone());
+    pub(super) fn ask(&self, asked: NumberedQuestion) {
+        let call_cancel = Arc::new(CallCancel::default());
+        self.replace(call_cancel.clone());
         // Sending fails only if the thread has panicked, which it has reported.
-        let _ = self.questions.send((asked, given_up));
+        let _ = self.questions.send((asked, call_cancel));
     }
 
     /// Requests the lines around a place.
@@ -152,18 +152,18 @@ impl Asker {
     }
 
     /// Returns the messages that have arrived since the last call.
-    pub(super) fn told(&self) -> impl Iterator<Item = Told> {
-        self.told.try_iter()
+    pub(super) fn messages(&self) -> impl Iterator<Item = BackgroundMessage> {
+        self.messages.try_iter()
     }
 
     /// Cancels the last question, and stores the cancel handle of the next one.
-    fn replace(&self, by: Arc<GivenUp>) {
+    fn replace(&self, by: Arc<CallCancel>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut *current, by).give_up();
+        std::mem::replace(&mut *current, by).cancel();
     }
 }
 
-impl Drop for Asker {
+impl Drop for BackgroundThreads {
     fn drop(&mut self) {
         self.replace(Arc::default());
     }
@@ -173,8 +173,8 @@ impl Drop for Asker {
 /// requests.
 fn spawn<T: Send + 'static>(
     name: &str,
-    tell: &Sender<Told>,
-    mut work: impl FnMut(T) -> Option<Told> + Send + 'static,
+    tell: &Sender<BackgroundMessage>,
+    mut work: impl FnMut(T) -> Option<BackgroundMessage> + Send + 'static,
 ) -> io::Result<Sender<T>> {
     let (sender, wanted) = channel();
     let tell = tell.clone();
@@ -198,15 +198,15 @@ fn last_of<T>(all: &Receiver<T>) -> Option<T> {
 }
 
 fn answer(
-    tree: &dyn Tree,
+    tree: &dyn TreeBackend,
     request: &SearchRequest,
-    given_up: &GivenUp,
+    call_cancel: &CallCancel,
 ) -> Result<Box<SearchResponse>, String> {
     let call = ToolCall {
         person: true,
         ..ToolCall::search(request)
     };
-    let answer = tree.call(&call, given_up);
+    let answer = tree.call(&call, call_cancel);
     match answer["error"]["message"].as_str() {
         // The message suggests a request field; a person presses a key instead.
         Some(message) => Err(message.replace(&format!("; {AS_TEXT} "), "; F2 ")),
@@ -215,7 +215,7 @@ fn answer(
 }
 
 /// Returns the status of the index in a few words.
-fn index(tree: &dyn Tree) -> String {
+fn index(tree: &dyn TreeBackend) -> String {
     if let Some(build) = tree.building() {
         let percent = build.files_done * 100 / build.files_total.max(1);
         return format!("index: {percent} % built");

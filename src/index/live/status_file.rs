@@ -9,33 +9,33 @@ use std::time::Duration;
 use super::status::Status;
 use super::{Shared, lock};
 use crate::index::pace::millis;
-use crate::index::state::Standing;
+use crate::index::state::IndexState;
 
 /// The shortest time between two publications of a build's progress.
 pub(super) const PROGRESS: Duration = Duration::from_secs(1);
 
 /// The status that was published last.
 #[derive(Debug, Default)]
-pub(super) struct Said {
-    words: Option<Words>,
+pub(super) struct PublishedStatus {
+    fields: Option<StatusFields>,
     /// When it was published; `None` if the next progress is to be published at once.
     at_ms: Option<u64>,
 }
 
 /// The fields that are worth publishing when they change.
 #[derive(Debug, PartialEq, Eq)]
-struct Words {
-    standing: Standing,
+struct StatusFields {
+    index_state: IndexState,
     tracking: bool,
     why: Option<String>,
     /// Other processes can find later generations themselves, but not which one this process uses.
     generation: Option<u64>,
 }
 
-impl Words {
-    fn of(status: &Status) -> Words {
-        Words {
-            standing: status.standing,
+impl StatusFields {
+    fn of(status: &Status) -> StatusFields {
+        StatusFields {
+            index_state: status.index_state,
             tracking: status.tracking,
             why: status.why.clone(),
             generation: status.generation(),
@@ -44,25 +44,25 @@ impl Words {
 
     /// Returns true if the status still has these values.
     fn hold(&self, status: &Status) -> bool {
-        (self.standing, self.tracking, self.generation)
-            == (status.standing, status.tracking, status.generation())
+        (self.index_state, self.tracking, self.generation)
+            == (status.index_state, status.tracking, status.generation())
             && self.why == status.why
     }
 }
 
-impl Said {
+impl PublishedStatus {
     /// Returns true if the status changed since it was published, or if it was published at least
     /// `every` ago.
     fn is_due(status: &Status, now_ms: u64, every: Option<Duration>) -> bool {
         // Don't publish before the worker has looked for a stored index, nor during shutdown.
-        let Some(words) = &status.said.words else {
+        let Some(fields) = &status.published_status.fields else {
             return !status.stop && !status.open_wanted;
         };
         let is_old = |every: Duration| {
-            let at_ms = status.said.at_ms;
+            let at_ms = status.published_status.at_ms;
             at_ms.is_none_or(|at_ms| now_ms.saturating_sub(at_ms) >= millis(every))
         };
-        !status.stop && (!words.hold(status) || every.is_some_and(is_old))
+        !status.stop && (!fields.hold(status) || every.is_some_and(is_old))
     }
 
     /// Makes the next progress due at once, because a build begins.
@@ -72,8 +72,8 @@ impl Said {
 
     /// Records the current status as published.
     fn note(status: &mut Status, now_ms: u64) {
-        status.said = Said {
-            words: Some(Words::of(status)),
+        status.published_status = PublishedStatus {
+            fields: Some(StatusFields::of(status)),
             at_ms: Some(now_ms),
         };
     }
@@ -82,23 +82,23 @@ impl Said {
 impl Shared {
     /// Returns true if the status differs from the published one.
     pub(super) fn has_news(&self, status: &Status) -> bool {
-        Said::is_due(status, self.ground.now_ms(), None)
+        PublishedStatus::is_due(status, self.index_host.now_ms(), None)
     }
 
     /// Publishes the status if it changed, or if it was last published at least `every` ago. Takes
     /// the lock on the status, and releases it before writing.
-    pub(super) fn say(&self, every: Option<Duration>) {
-        let _in_order = lock(&self.saying);
+    pub(super) fn publish_status(&self, every: Option<Duration>) {
+        let _in_order = lock(&self.status_file);
         let report = {
             let mut status = self.status();
-            let now_ms = self.ground.now_ms();
-            if !Said::is_due(&status, now_ms, every) {
+            let now_ms = self.index_host.now_ms();
+            if !PublishedStatus::is_due(&status, now_ms, every) {
                 return;
             }
-            Said::note(&mut status, now_ms);
+            PublishedStatus::note(&mut status, now_ms);
             status.report()
         };
-        self.ground.noted(&report);
+        self.index_host.write_status(&report);
     }
 }
 
@@ -108,10 +108,10 @@ mod tests {
     use crate::index::state::UncertainReason;
 
     /// Publishes if it is due; returns true if it was.
-    fn says(status: &mut Status, now_ms: u64, every: Option<Duration>) -> bool {
-        let is_due = Said::is_due(status, now_ms, every);
+    fn publish_if_due(status: &mut Status, now_ms: u64, every: Option<Duration>) -> bool {
+        let is_due = PublishedStatus::is_due(status, now_ms, every);
         if is_due {
-            Said::note(status, now_ms);
+            PublishedStatus::note(status, now_ms);
         }
         is_due
     }
@@ -119,23 +119,26 @@ mod tests {
     #[test]
     fn each_change_is_said_once_and_nothing_else() {
         let mut status = Status::default();
-        assert!(!says(&mut status, 0, None), "it was not looked at yet");
+        assert!(
+            !publish_if_due(&mut status, 0, None),
+            "it was not looked at yet"
+        );
         status.open_wanted = false;
-        assert!(says(&mut status, 0, None));
-        assert!(!says(&mut status, u64::MAX, None));
+        assert!(publish_if_due(&mut status, 0, None));
+        assert!(!publish_if_due(&mut status, u64::MAX, None));
         let changes: [fn(&mut Status); 6] = [
-            |status| status.standing = Standing::Building,
-            |status| status.standing = Standing::Complete,
+            |status| status.index_state = IndexState::Building,
+            |status| status.index_state = IndexState::Complete,
             |status| status.tracking = true,
-            |status| status.standing = Standing::Uncertain(UncertainReason::WatcherOverflow),
+            |status| status.index_state = IndexState::Uncertain(UncertainReason::WatcherOverflow),
             |status| status.why = Some("lost".to_string()),
-            |status| status.standing = Standing::Uncertain(UncertainReason::DirtyBacklog),
+            |status| status.index_state = IndexState::Uncertain(UncertainReason::DirtyBacklog),
         ];
         for (n, change) in changes.into_iter().enumerate() {
             change(&mut status);
             // Regardless of the clock.
-            assert!(says(&mut status, 7, None), "{n}");
-            assert!(!says(&mut status, 7, None), "{n}");
+            assert!(publish_if_due(&mut status, 7, None), "{n}");
+            assert!(!publish_if_due(&mut status, 7, None), "{n}");
         }
         // Values that change many times a second are not published.
         status.mark(
@@ -144,25 +147,25 @@ mod tests {
             8,
         );
         status.calls += 1;
-        assert!(!says(&mut status, 8, None));
+        assert!(!publish_if_due(&mut status, 8, None));
         // After the index was opened once, changes are published, also while it is reopened.
         status.open_wanted = true;
-        status.standing = Standing::Absent;
-        assert!(says(&mut status, 8, None));
+        status.index_state = IndexState::Absent;
+        assert!(publish_if_due(&mut status, 8, None));
         status.stop = true;
-        status.standing = Standing::Complete;
-        assert!(!says(&mut status, 9, None), "it ends");
+        status.index_state = IndexState::Complete;
+        assert!(!publish_if_due(&mut status, 9, None), "it ends");
     }
 
     #[test]
     fn how_far_a_build_is_is_said_after_a_second_and_not_before() {
         let mut status = Status {
             open_wanted: false,
-            standing: Standing::Building,
+            index_state: IndexState::Building,
             ..Status::default()
         };
         let every = Some(PROGRESS);
-        assert!(says(&mut status, 5_000, every));
+        assert!(publish_if_due(&mut status, 5_000, every));
         for (now_ms, is_due) in [
             (5_000, false),
             (5_999, false),
@@ -174,19 +177,23 @@ mod tests {
             (10_400, false),
             (10_500, true),
         ] {
-            assert_eq!(says(&mut status, now_ms, every), is_due, "{now_ms}");
+            assert_eq!(
+                publish_if_due(&mut status, now_ms, every),
+                is_due,
+                "{now_ms}"
+            );
         }
         // A change of state is published at once and restarts the second.
-        status.standing = Standing::Uncertain(UncertainReason::WatcherOverflowDuringBuild);
-        assert!(says(&mut status, 10_600, every));
-        assert!(!says(&mut status, 11_500, every));
-        assert!(says(&mut status, 11_600, every));
+        status.index_state = IndexState::Uncertain(UncertainReason::WatcherOverflowDuringBuild);
+        assert!(publish_if_due(&mut status, 10_600, every));
+        assert!(!publish_if_due(&mut status, 11_500, every));
+        assert!(publish_if_due(&mut status, 11_600, every));
         // The first progress of another build is published at once.
-        status.said.begin();
-        assert!(!says(&mut status, 11_600, None));
-        assert!(says(&mut status, 11_600, every));
-        assert!(!says(&mut status, 11_600, every));
+        status.published_status.begin();
+        assert!(!publish_if_due(&mut status, 11_600, None));
+        assert!(publish_if_due(&mut status, 11_600, every));
+        assert!(!publish_if_due(&mut status, 11_600, every));
         status.stop = true;
-        assert!(!says(&mut status, 20_000, every));
+        assert!(!publish_if_due(&mut status, 20_000, every));
     }
 }

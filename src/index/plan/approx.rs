@@ -7,12 +7,12 @@ use regex_syntax::hir::{ClassUnicode, Hir};
 
 use crate::index::gram::{Gram, NGRAM_CHARS};
 use crate::index::plan::analysis::is_unusable;
-use crate::index::plan::chain::{Chain, Position};
+use crate::index::plan::char_seq::{CharSeq, Position};
 use crate::index::plan::evaluate::BlockRows;
+use crate::index::plan::literals::{LiteralRuns, literal_runs};
 use crate::index::plan::mask::Mask;
-use crate::index::plan::need::{Conjunction, Need, any_of};
-use crate::index::plan::path::{self, Unused};
-use crate::index::plan::spine::{Spine, spines};
+use crate::index::plan::path::{self, UnusedParts};
+use crate::index::plan::requirement::{Conjunction, TextRequirement, any_of};
 use crate::index::plan::{FOLD, Strategy};
 
 /// Limit on the n-grams of three adjacent positions. Each is tested in each block, so several
@@ -24,14 +24,14 @@ const MAX_EDITS: u32 = 64;
 
 /// Runs of positions, in the order of every match, and the allowed edits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Nearly {
+pub(super) struct Approx {
     pub(super) edits: u32,
-    pub(super) runs: Vec<Chain>,
+    pub(super) runs: Vec<CharSeq>,
 }
 
 /// Why there are no requirements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Free {
+pub(super) enum NoRequirement {
     /// The strategy does not use alternatives.
     Strategy,
     /// The expression has too many alternatives, or too long ones.
@@ -47,31 +47,36 @@ pub(super) fn requirements(
     fold: bool,
     strategy: Strategy,
     edits: u32,
-    unused: &mut Unused,
-) -> Result<Conjunction, Free> {
-    let spines = spines(hir).ok_or(Free::TooManyNgrams)?;
+    unused: &mut UnusedParts,
+) -> Result<Conjunction, NoRequirement> {
+    let spines = literal_runs(hir).ok_or(NoRequirement::TooManyNgrams)?;
     if strategy == Strategy::RequiredLiteral && spines.len() > 1 {
-        return Err(Free::Strategy);
+        return Err(NoRequirement::Strategy);
     }
     if edits > MAX_EDITS {
-        return Err(Free::Edits);
+        return Err(NoRequirement::Edits);
     }
     let needs = spines.iter().map(|spine| {
         let runs = usable(spine, fold, strategy, unused);
         match least_edits(&runs) > edits {
-            true => Conjunction::from([Need::Nearly(Nearly { edits, runs })]),
+            true => Conjunction::from([TextRequirement::Approx(Approx { edits, runs })]),
             false => Conjunction::new(),
         }
     });
     let (needs, _) = any_of(needs.collect());
     match needs.is_empty() {
-        true => Err(Free::Edits),
+        true => Err(NoRequirement::Edits),
         false => Ok(needs),
     }
 }
 
 /// Returns the usable parts of the runs, cut at unusable positions.
-fn usable(spine: &Spine, fold: bool, strategy: Strategy, unused: &mut Unused) -> Vec<Chain> {
+fn usable(
+    spine: &LiteralRuns,
+    fold: bool,
+    strategy: Strategy,
+    unused: &mut UnusedParts,
+) -> Vec<CharSeq> {
     let mut usable = Vec::new();
     for run in &spine.runs {
         let positions: Vec<Option<Position>> = run
@@ -79,7 +84,7 @@ fn usable(spine: &Spine, fold: bool, strategy: Strategy, unused: &mut Unused) ->
             .map(|class| position(class, fold, strategy))
             .collect();
         for chain in positions.split(Option::is_none) {
-            let chain: Chain = chain.iter().flatten().cloned().collect();
+            let chain: CharSeq = chain.iter().flatten().cloned().collect();
             for segment in path::normal_segments(&chain, fold, unused) {
                 if segment.len() >= NGRAM_CHARS {
                     usable.push(segment.to_vec());
@@ -104,7 +109,7 @@ fn position(class: &ClassUnicode, fold: bool, strategy: Strategy) -> Option<Posi
 }
 
 /// Returns the least number of edits that can change every tested n-gram.
-fn least_edits(runs: &[Chain]) -> u32 {
+fn least_edits(runs: &[CharSeq]) -> u32 {
     let mut least = 0;
     for run in runs {
         let tested: Vec<bool> = path::window_sizes(run)
@@ -122,7 +127,7 @@ fn least_edits(runs: &[Chain]) -> u32 {
     least
 }
 
-impl Nearly {
+impl Approx {
     /// Returns, run by run, the n-grams of each three adjacent positions. A window with too many
     /// n-grams is empty and is not tested.
     fn windows(&self) -> impl Iterator<Item = Vec<Vec<Gram>>> {
@@ -142,7 +147,7 @@ impl Nearly {
     }
 }
 
-/// The compiled form of [`Nearly`].
+/// The compiled form of [`Approx`].
 #[derive(Clone, Debug)]
 pub(super) struct Compiled {
     edits: usize,
@@ -151,7 +156,7 @@ pub(super) struct Compiled {
 }
 
 impl Compiled {
-    pub(super) fn new(nearly: &Nearly, mut number: impl FnMut(Gram) -> u32) -> Compiled {
+    pub(super) fn new(nearly: &Approx, mut number: impl FnMut(Gram) -> u32) -> Compiled {
         let mut numbered = |window: Vec<Gram>| window.into_iter().map(&mut number).collect();
         Compiled {
             edits: nearly.edits as usize,

@@ -20,7 +20,7 @@ const MOST_CHARS: usize = 64;
 
 /// Finds lines that may contain a text similar to a literal.
 #[derive(Debug)]
-pub(super) struct Sieve {
+pub(super) struct SimilarityFilter {
     ascii: [u64; 128],
     /// The positions of the non-ASCII characters in the literal.
     others: Vec<(char, u64)>,
@@ -29,14 +29,18 @@ pub(super) struct Sieve {
     last: u64,
 }
 
-impl Sieve {
+impl SimilarityFilter {
     /// Creates the sieve of a literal for a budget of `halves`. Returns `None` if the literal is
     /// too long, or if every line would pass.
-    pub(super) fn new(literal: &[Option<char>], folds: bool, halves: usize) -> Option<Sieve> {
+    pub(super) fn new(
+        literal: &[Option<char>],
+        folds: bool,
+        halves: usize,
+    ) -> Option<SimilarityFilter> {
         if literal.len() > MOST_CHARS || halves / 2 >= literal.len() {
             return None;
         }
-        let mut sieve = Sieve {
+        let mut sieve = SimilarityFilter {
             ascii: [0; 128],
             others: Vec::new(),
             // That many characters may be deleted at the beginning.

@@ -1,6 +1,6 @@
 //! The storage of a tool's indexes: where they are, and how a build gets an index there.
 //!
-//! All roots of a tool share one [`Keeping`]. Owns the store or the memory fallback, the build
+//! All roots of a tool share one [`IndexStorage`]. Owns the store or the memory fallback, the build
 //! options, and the limit on open segments. Does not decide which requests may use an index.
 
 use std::io::Write;
@@ -12,7 +12,7 @@ use super::roots::IndexRoot;
 use crate::exec::reach::Reach;
 use crate::format::storage::Storage;
 use crate::index::builder::{
-    BuildError, BuildHost, BuildOptions, Built, Earlier, MAX_SETTLE, build_from,
+    BuildError, BuildHost, BuildOptions, BuiltSegment, EarlierSegment, MAX_SETTLE, build_from,
 };
 use crate::index::handles::Handles;
 use crate::index::inputs::Inputs;
@@ -24,7 +24,7 @@ use crate::index::walk::{IgnoreRules, Walk};
 
 /// Where indexes are stored, and how they are built.
 #[derive(Debug)]
-pub(super) struct Keeping {
+pub(super) struct IndexStorage {
     options: BuildOptions,
     /// Counts open segments, including those in memory.
     handles: Handles,
@@ -36,14 +36,14 @@ pub(super) struct Keeping {
     nowhere: Option<Fallback>,
 }
 
-impl Keeping {
-    pub(super) fn new(place: Place, options: BuildOptions, handles: Handles) -> Keeping {
+impl IndexStorage {
+    pub(super) fn new(place: Place, options: BuildOptions, handles: Handles) -> IndexStorage {
         let (store, fallback, nowhere) = match place {
             Place::Store(store) => (Some(store), None, None),
             Place::Memory(fallback) => (None, fallback, None),
             Place::Nowhere(why) => (None, None, Some(why)),
         };
-        Keeping {
+        IndexStorage {
             options,
             handles,
             store,
@@ -129,10 +129,10 @@ impl Keeping {
         root: &IndexRoot,
         reach: &Arc<Reach>,
         host: &dyn BuildHost,
-        earlier: Option<Earlier<'_>>,
+        earlier: Option<EarlierSegment<'_>>,
         keep: bool,
         patience: Duration,
-    ) -> Result<(Built, Arc<Snapshot>), BuildError> {
+    ) -> Result<(BuiltSegment, Arc<Snapshot>), BuildError> {
         if let Some(nowhere) = &self.nowhere {
             return Err(BuildError::NoPlace(nowhere.message.clone()));
         }
@@ -157,7 +157,7 @@ impl Keeping {
             }
             _ => None,
         };
-        let earlier = earlier.or(unfinished.as_ref().map(Earlier::new));
+        let earlier = earlier.or(unfinished.as_ref().map(EarlierSegment::new));
         let build = |out: &mut dyn Write| build_from(&walk, &self.options, host, earlier, out);
         let (built, snapshot) = match &store {
             Some(store) => {

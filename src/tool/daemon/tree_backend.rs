@@ -8,16 +8,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 
 use super::request::ToolCall;
-use super::service::Ending;
+use super::service::RequestStop;
 use crate::exec::stop::StopReason;
 use crate::tool::error::ToolError;
 use crate::tool::indexing::BuildReport;
 use crate::tool::request::SearchRequest;
 
 /// A backend that answers for a tree. All methods block.
-pub trait Tree: Send + Sync {
+pub trait TreeBackend: Send + Sync {
     /// Calls a tool, and returns its response, or `{"error": {"code", "message", …}}`.
-    fn call(&self, call: &ToolCall, given_up: &GivenUp) -> Value;
+    fn call(&self, call: &ToolCall, call_cancel: &CallCancel) -> Value;
 
     /// Returns the status of the backend.
     ///
@@ -46,20 +46,20 @@ pub trait Tree: Send + Sync {
 
 /// A call that can be cancelled while it is answered.
 #[derive(Default)]
-pub struct GivenUp {
-    ending: Ending,
-    also: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
+pub struct CallCancel {
+    ending: RequestStop,
+    on_cancel: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
 }
 
-impl std::fmt::Debug for GivenUp {
+impl std::fmt::Debug for CallCancel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("GivenUp").field(&self.ending).finish()
+        f.debug_tuple("CallCancel").field(&self.ending).finish()
     }
 }
 
-impl GivenUp {
+impl CallCancel {
     /// Cancels the call.
-    pub fn give_up(&self) {
+    pub fn cancel(&self) {
         self.ending.end(StopReason::Cancelled);
         for end in self.hooks().drain(..) {
             end();
@@ -67,19 +67,19 @@ impl GivenUp {
     }
 
     /// Returns the handle that ends the call of a service.
-    pub fn ending(&self) -> &Ending {
+    pub fn ending(&self) -> &RequestStop {
         &self.ending
     }
 
     /// Returns true once the call was cancelled.
-    pub fn is_given_up(&self) -> bool {
+    pub fn is_cancelled(&self) -> bool {
         self.ending.reason().is_some()
     }
 
     /// Runs `end` when the call is cancelled; at once, if it already was.
-    pub fn also(&self, end: impl FnOnce() + Send + 'static) {
+    pub fn on_cancel(&self, end: impl FnOnce() + Send + 'static) {
         let mut hooks = self.hooks();
-        match self.is_given_up() {
+        match self.is_cancelled() {
             true => end(),
             false => hooks.push(Box::new(end)),
         }
@@ -87,22 +87,24 @@ impl GivenUp {
 
     /// Returns a guard that cancels the call when it is dropped, because nothing waits for the
     /// answer.
-    pub fn while_waited_for(self: &Arc<Self>) -> WaitedFor {
-        WaitedFor(self.clone())
+    pub fn while_waited_for(self: &Arc<Self>) -> CancelOnDrop {
+        CancelOnDrop(self.clone())
     }
 
     fn hooks(&self) -> std::sync::MutexGuard<'_, Vec<Box<dyn FnOnce() + Send>>> {
-        self.also.lock().unwrap_or_else(PoisonError::into_inner)
+        self.on_cancel
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A guard of the task that waits for an answer. Cancels the call when dropped.
 #[derive(Debug)]
-pub struct WaitedFor(Arc<GivenUp>);
+pub struct CancelOnDrop(Arc<CallCancel>);
 
-impl Drop for WaitedFor {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        self.0.give_up();
+        self.0.cancel();
     }
 }
 
@@ -121,14 +123,14 @@ mod tests {
                 ended.fetch_add(1, Ordering::SeqCst);
             }
         };
-        let call = GivenUp::default();
-        call.also(count());
-        assert!(!call.is_given_up());
-        call.give_up();
-        call.give_up();
-        assert!(call.is_given_up());
+        let call = CallCancel::default();
+        call.on_cancel(count());
+        assert!(!call.is_cancelled());
+        call.cancel();
+        call.cancel();
+        assert!(call.is_cancelled());
         assert_eq!(ended.load(Ordering::SeqCst), 1);
-        call.also(count());
+        call.on_cancel(count());
         assert_eq!(ended.load(Ordering::SeqCst), 2);
     }
 }

@@ -94,28 +94,32 @@ impl fmt::Display for Position {
 }
 
 /// A sequence of positions.
-pub(super) type Chain = Vec<Position>;
+pub(super) type CharSeq = Vec<Position>;
 
 /// Alternative chains. A chain without positions stands for the empty text.
-pub(super) type Chains = Vec<Chain>;
+pub(super) type CharSeqs = Vec<CharSeq>;
 
 /// Returns the chains of the empty text.
-pub(super) fn empty() -> Chains {
-    vec![Chain::new()]
+pub(super) fn empty() -> CharSeqs {
+    vec![CharSeq::new()]
 }
 
 /// Returns the total number of positions.
-pub(super) fn positions(chains: &[Chain]) -> usize {
+pub(super) fn positions(chains: &[CharSeq]) -> usize {
     chains.iter().map(Vec::len).sum()
 }
 
-fn is_empty_text(chains: &[Chain]) -> bool {
+fn is_empty_text(chains: &[CharSeq]) -> bool {
     matches!(chains, [only] if only.is_empty())
 }
 
 /// Concatenates every chain of `before` with every chain of `after`. Returns `before` as the error
 /// if the product has more than `most` chains or too many positions.
-pub(super) fn product(mut before: Chains, after: &[Chain], most: usize) -> Result<Chains, Chains> {
+pub(super) fn product(
+    mut before: CharSeqs,
+    after: &[CharSeq],
+    most: usize,
+) -> Result<CharSeqs, CharSeqs> {
     if is_empty_text(after) {
         return Ok(before);
     }
@@ -132,7 +136,7 @@ pub(super) fn product(mut before: Chains, after: &[Chain], most: usize) -> Resul
         }
         return Ok(before);
     }
-    let mut all = Chains::with_capacity(before.len() * after.len());
+    let mut all = CharSeqs::with_capacity(before.len() * after.len());
     for start in &before {
         for end in after {
             all.push([start.as_slice(), end].concat());
@@ -142,14 +146,14 @@ pub(super) fn product(mut before: Chains, after: &[Chain], most: usize) -> Resul
 }
 
 /// Sorts the chains and drops duplicates.
-pub(super) fn distinct(mut chains: Chains) -> Chains {
+pub(super) fn distinct(mut chains: CharSeqs) -> CharSeqs {
     chains.sort_unstable();
     chains.dedup();
     chains
 }
 
 /// Returns the first positions of every chain, as many as n-grams across a cut before them contain.
-pub(super) fn heads(chains: &[Chain]) -> Chains {
+pub(super) fn heads(chains: &[CharSeq]) -> CharSeqs {
     distinct(
         chains
             .iter()
@@ -159,7 +163,7 @@ pub(super) fn heads(chains: &[Chain]) -> Chains {
 }
 
 /// Returns the last positions of every chain, as many as n-grams across a cut after them contain.
-pub(super) fn tails(chains: &[Chain]) -> Chains {
+pub(super) fn tails(chains: &[CharSeq]) -> CharSeqs {
     distinct(
         chains
             .iter()
@@ -170,7 +174,7 @@ pub(super) fn tails(chains: &[Chain]) -> Chains {
 
 /// Returns the chains with which texts begin or end, one of `edges` each. If an edge is empty or
 /// there are too many, nothing is known: the result is the empty text.
-pub(super) fn known_edge(edges: Chains) -> Chains {
+pub(super) fn known_edge(edges: CharSeqs) -> CharSeqs {
     let edges = distinct(edges);
     let unknown = edges.len() > MAX_CHAINS || edges.iter().any(Vec::is_empty);
     if unknown { empty() } else { edges }
@@ -180,11 +184,11 @@ pub(super) fn known_edge(edges: Chains) -> Chains {
 mod tests {
     use super::*;
 
-    fn chain(text: &str) -> Chain {
+    fn chain(text: &str) -> CharSeq {
         text.chars().map(Position::One).collect()
     }
 
-    fn texts(chains: &[Chain]) -> Vec<String> {
+    fn texts(chains: &[CharSeq]) -> Vec<String> {
         chains
             .iter()
             .map(|chain| chain.iter().map(ToString::to_string).collect())

@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 use super::Shared;
 use super::connection::Active;
 use crate::exec::stop::{Deadline, StopReason};
-use crate::index::pace::stand_back;
+use crate::index::pace::lower_thread_priority;
 use crate::tool::daemon::admission::{Client, Kind, Share};
 use crate::tool::daemon::gate::Permit;
 use crate::tool::daemon::inspect::Load;
@@ -20,85 +20,89 @@ use crate::tool::daemon::metrics::{Outcome, exposition};
 use crate::tool::daemon::question;
 use crate::tool::daemon::reply::{Acknowledged, ErrorCode, Failure};
 use crate::tool::daemon::report::Exposition;
-use crate::tool::daemon::request::Asked;
-use crate::tool::daemon::service::{Admitted, Answer, Facts, ended, payload};
+use crate::tool::daemon::request::RequestBody;
+use crate::tool::daemon::service::{Answer, QueryLogFields, RequestContext, ended, payload};
 
 /// How long a search may overrun its time limit before its client gets a timeout without its
 /// result.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A request before admission.
-pub(super) struct Coming<'a> {
+pub(super) struct PendingRequest<'a> {
     /// Receives the messages of an answer except for the last one.
     pub(super) parts: mpsc::Sender<Vec<u8>>,
     pub(super) active: &'a Arc<Active>,
     pub(super) client: &'a Client,
     pub(super) share: Share,
-    pub(super) came: Instant,
+    pub(super) received_at: Instant,
 }
 
 /// Answers a request, and counts it if it is a query.
-pub(super) async fn answer(asked: Asked, coming: Coming<'_>, shared: &Arc<Shared>) -> Vec<u8> {
+pub(super) async fn answer(
+    body: RequestBody,
+    pending: PendingRequest<'_>,
+    shared: &Arc<Shared>,
+) -> Vec<u8> {
     // The time limit, and the log fields that don't depend on the outcome.
-    let (asked_for, facts) = match &asked {
-        Asked::Search(query) => (
+    let (asked_for, log_fields) = match &body {
+        RequestBody::Search(query) => (
             query.timeout_ms.map(Duration::from_millis),
-            Some(Facts::asked(query)),
+            Some(QueryLogFields::for_query(query)),
         ),
-        Asked::Tool(call) => (Some(shared.service.time_of(call)), None),
-        Asked::Status | Asked::Health | Asked::Metrics => {
-            let told = coming.active.told.notified();
+        RequestBody::Tool(call) => (Some(shared.service.time_of(call)), None),
+        RequestBody::Status | RequestBody::Health | RequestBody::Metrics => {
+            let told = pending.active.stop_signal.notified();
             let mut ending = shared.ending.subscribe();
             // Cancellation is checked first: an inspection that it interrupted is incomplete.
             return tokio::select! {
                 biased;
-                () = told => given_up(&coming),
-                _ = ending.wait_for(|ending| *ending) => given_up(&coming),
-                looked = inspect(asked, shared) => looked,
+                () = told => cancelled_payload(&pending),
+                _ = ending.wait_for(|ending| *ending) => cancelled_payload(&pending),
+                looked = inspect(body, shared) => looked,
             };
         }
-        Asked::Shutdown | Asked::Cancel => {
+        RequestBody::Shutdown | RequestBody::Cancel => {
             return payload(&Acknowledged {
                 done: true,
-                request_id: coming.active.id.clone(),
+                request_id: pending.active.id.clone(),
             });
         }
     };
     let most = shared.settings.timeout;
     let time = asked_for.map_or(most, |time| time.min(most));
-    let (came, clock) = (coming.came, shared.service.clock().clone());
-    let deadline = Deadline::since(came, time, clock.clone());
-    let kind = kind_of(&asked);
-    let (mut answer, waited) = match let_in(&coming, kind, &deadline, shared).await {
+    let (received_at, clock) = (pending.received_at, shared.service.clock().clone());
+    let deadline = Deadline::since(received_at, time, clock.clone());
+    let kind = kind_of(&body);
+    let (mut answer, waited) = match admit(&pending, kind, &deadline, shared).await {
         Ok(permit) => {
-            let waited = clock.now().saturating_duration_since(came);
-            let deadline = match &asked {
+            let waited = clock.now().saturating_duration_since(received_at);
+            let deadline = match &body {
                 // A tool has its own time limit, and answers with its partial result.
-                Asked::Tool(_) => Deadline::since(came, most, clock.clone()),
+                RequestBody::Tool(_) => Deadline::since(received_at, most, clock.clone()),
                 _ => deadline,
             };
-            let answer = run(asked, permit, &coming, deadline, waited, shared).await;
+            let answer = run(body, permit, &pending, deadline, waited, shared).await;
             (answer, waited)
         }
         Err(failure) => {
-            let waited = clock.now().saturating_duration_since(came);
-            (Answer::from(failure.of(coming.active.id.clone())), waited)
+            let waited = clock.now().saturating_duration_since(received_at);
+            (Answer::from(failure.of(pending.active.id.clone())), waited)
         }
     };
-    let took = clock.now().saturating_duration_since(came);
-    answer.facts = answer.facts.or(facts);
+    let took = clock.now().saturating_duration_since(received_at);
+    answer.log_fields = answer.log_fields.or(log_fields);
     shared.metrics.ended(&answer, waited, took);
-    note(&answer, coming.active.id.as_deref(), waited, took, shared);
+    note(&answer, pending.active.id.as_deref(), waited, took, shared);
     match answer.outcome {
-        Outcome::Failed(ErrorCode::Cancelled) => given_up(&coming),
+        Outcome::Failed(ErrorCode::Cancelled) => cancelled_payload(&pending),
         _ => answer.payload,
     }
 }
 
 /// Returns the failure of a cancelled request. If the daemon ended, rather than the client
 /// cancelled, `retry_after_ms` says that a retry is worthwhile.
-fn given_up(coming: &Coming<'_>) -> Vec<u8> {
-    let failure = match coming.active.is_cancelled() {
+fn cancelled_payload(pending: &PendingRequest<'_>) -> Vec<u8> {
+    let failure = match pending.active.is_cancelled() {
         true => ended(StopReason::Cancelled),
         false => {
             let message = "the daemon ended before it answered";
@@ -107,14 +111,14 @@ fn given_up(coming: &Coming<'_>) -> Vec<u8> {
             failure
         }
     };
-    payload(&failure.of(coming.active.id.clone()))
+    payload(&failure.of(pending.active.id.clone()))
 }
 
 /// Returns the kind of a query, from which admission estimates its duration.
-fn kind_of(asked: &Asked) -> Kind {
-    match asked {
-        Asked::Tool(call) if call.tool == question::NAME => Kind::Person,
-        Asked::Tool(_) => Kind::Tool,
+fn kind_of(body: &RequestBody) -> Kind {
+    match body {
+        RequestBody::Tool(call) if call.tool == question::NAME => Kind::Person,
+        RequestBody::Tool(_) => Kind::Tool,
         _ => Kind::Search,
     }
 }
@@ -141,16 +145,16 @@ pub(super) fn note(
         return;
     }
     let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let facts = answer.facts.as_ref();
-    let timings = facts.map(|facts| facts.timings);
+    let log_fields = answer.log_fields.as_ref();
+    let timings = log_fields.map(|log_fields| log_fields.timings);
     tracing::info!(
         target: "forge_search::query",
-        request_id = facts.and_then(|facts| facts.request_id.as_deref()).or(id),
-        snapshot_id = facts.and_then(|facts| facts.snapshot_id.as_deref()),
-        profile = facts.map(|facts| facts.profile.as_str()),
-        max_results = facts.map(|facts| facts.max_results),
-        per_file = facts.map(|facts| facts.per_file),
-        snippet = facts.map(|facts| facts.snippet.as_str()),
+        request_id = log_fields.and_then(|log_fields| log_fields.request_id.as_deref()).or(id),
+        snapshot_id = log_fields.and_then(|log_fields| log_fields.snapshot_id.as_deref()),
+        profile = log_fields.map(|log_fields| log_fields.profile.as_str()),
+        max_results = log_fields.map(|log_fields| log_fields.max_results),
+        per_file = log_fields.map(|log_fields| log_fields.per_file),
+        snippet = log_fields.map(|log_fields| log_fields.snippet.as_str()),
         admission_ms = ms(waited),
         snapshot_read_ms = timings.map(|timings| timings.snapshot_read),
         retrieve_ms = timings.map(|timings| timings.retrieve),
@@ -162,16 +166,16 @@ pub(super) fn note(
 }
 
 /// Answers `status`, `health` and `metrics`. They never wait for queries, nor queries for them.
-async fn inspect(asked: Asked, shared: &Arc<Shared>) -> Vec<u8> {
+async fn inspect(body: RequestBody, shared: &Arc<Shared>) -> Vec<u8> {
     let (counts, (running, waiting)) = (shared.metrics.counts(), shared.gate.counts());
-    if asked == Asked::Metrics {
+    if body == RequestBody::Metrics {
         return payload(&Exposition {
             content_type: "text/plain; version=0.0.4; charset=utf-8".to_string(),
             text: exposition(&counts, running, waiting),
         });
     }
-    let turns = match asked {
-        Asked::Health => &shared.healths,
+    let turns = match body {
+        RequestBody::Health => &shared.healths,
         _ => &shared.statuses,
     };
     let busy = || {
@@ -184,8 +188,8 @@ async fn inspect(asked: Asked, shared: &Arc<Shared>) -> Vec<u8> {
         return busy();
     };
     let service = shared.service.clone();
-    let looked = tokio::task::spawn_blocking(move || match asked {
-        Asked::Health => payload(&service.health()),
+    let looked = tokio::task::spawn_blocking(move || match body {
+        RequestBody::Health => payload(&service.health()),
         _ => payload(&service.status(&Load {
             counts,
             running,
@@ -199,19 +203,19 @@ async fn inspect(asked: Asked, shared: &Arc<Shared>) -> Vec<u8> {
 }
 
 /// Waits at the gate until the deadline or a cancellation.
-async fn let_in(
-    coming: &Coming<'_>,
+async fn admit(
+    pending: &PendingRequest<'_>,
     kind: Kind,
     deadline: &Deadline,
     shared: &Shared,
 ) -> Result<Permit, Failure> {
-    if let Some(reason) = coming.active.ending.reason() {
+    if let Some(reason) = pending.active.ending.reason() {
         return Err(ended(reason));
     }
     tokio::select! {
-        permit = shared.gate.enter(coming.client, coming.share, kind) => permit,
+        permit = shared.gate.enter(pending.client, pending.share, kind) => permit,
         () = sleep(deadline.remaining()) => Err(ended(StopReason::TimedOut)),
-        () = coming.active.told.notified() => Err(ended(StopReason::Cancelled)),
+        () = pending.active.stop_signal.notified() => Err(ended(StopReason::Cancelled)),
     }
 }
 
@@ -231,7 +235,7 @@ fn behind(search: impl FnOnce() -> Answer + Send + 'static) -> oneshot::Receiver
     let (tell, told) = oneshot::channel();
     let thread = std::thread::Builder::new().name("forge-search-behind".to_string());
     let started = thread.spawn(move || {
-        stand_back();
+        lower_thread_priority();
         let _ = tell.send(search());
     });
     // If the thread can't start, the receiver fails and the client gets an error.
@@ -241,32 +245,32 @@ fn behind(search: impl FnOnce() -> Answer + Send + 'static) -> oneshot::Receiver
 
 /// Runs an admitted query on a blocking thread.
 async fn run(
-    asked: Asked,
+    body: RequestBody,
     permit: Permit,
-    coming: &Coming<'_>,
+    pending: &PendingRequest<'_>,
     deadline: Deadline,
     waited: Duration,
     shared: &Arc<Shared>,
 ) -> Answer {
-    let (active, came) = (coming.active, coming.came);
-    let (shared, running, parts) = (shared.clone(), active.clone(), coming.parts.clone());
+    let (active, received_at) = (pending.active, pending.received_at);
+    let (shared, running, parts) = (shared.clone(), active.clone(), pending.parts.clone());
     let left = deadline.clone();
-    let (stands_back, queued) = (permit.stands_back(), permit.was_queued());
+    let (is_low_priority, queued) = (permit.is_low_priority(), permit.was_queued());
     let search = move || {
         // Held until the search has really ended.
         let _permit = permit;
-        let admitted = Admitted {
+        let admitted = RequestContext {
             id: running.id.clone(),
             ending: &running.ending,
             deadline,
-            came: Some(came),
+            received_at: Some(received_at),
             waited,
             queued,
             max_response_bytes: shared.settings.max_response_bytes,
-            stands_back,
+            is_low_priority,
         };
-        match &asked {
-            Asked::Tool(call) if call.tool == question::NAME => {
+        match &body {
+            RequestBody::Tool(call) if call.tool == question::NAME => {
                 let send = |part| match parts.blocking_send(part) {
                     Ok(()) => ControlFlow::Continue(()),
                     // The connection has ended.
@@ -277,13 +281,13 @@ async fn run(
                 let _ = send(question::going_on());
                 shared.service.answer_question(call, admitted, &send)
             }
-            Asked::Tool(call) => shared.service.call(call, admitted),
-            Asked::Search(query) => shared.service.answer(query, admitted),
+            RequestBody::Tool(call) => shared.service.call(call, admitted),
+            RequestBody::Search(query) => shared.service.answer(query, admitted),
             // Other requests need no admission.
             _ => Failure::new(ErrorCode::Internal, "this request is not a query").into(),
         }
     };
-    let mut search = match stands_back {
+    let mut search = match is_low_priority {
         false => on_pool(search),
         true => behind(search),
     };

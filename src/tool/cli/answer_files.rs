@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use encoding_rs_io::DecodeReaderBytesBuilder;
 
-use crate::index::beneath::RootDir;
+use crate::index::root_dir::RootDir;
 
 /// The directories that contain the files of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Storage modes: the interface between the store and the representations of an index on disk.
 //!
-//! Owns the trait `Keep`, which `files` (a manifest and a segment) and `database` (SQLite)
+//! Owns the trait `StorageFormat`, which `files` (a manifest and a segment) and `database` (SQLite)
 //! implement. The store decides when an index is published, opened or removed; an implementation
 //! does it in one directory.
 
@@ -15,7 +15,7 @@ use crate::format::error::FormatError;
 use crate::format::lock::DirLock;
 use crate::format::manifest::{KeyParts, Manifest};
 use crate::format::storage::Privacy;
-use crate::index::builder::{BuildError, BuildHost, Built, Phase, Progress};
+use crate::index::builder::{BuildError, BuildHost, BuiltSegment, Phase, Progress};
 use crate::index::handles::Handles;
 use crate::index::segment::Segment;
 use crate::index::snapshot::StorageMode;
@@ -23,7 +23,7 @@ use crate::index::store::evict::Limits;
 
 /// Settings that all indexes of a store share.
 #[derive(Clone, Debug)]
-pub(super) struct Terms {
+pub(super) struct StoreSettings {
     /// The filesystem.
     pub(super) disk: Arc<dyn Disk>,
     /// Whether other users may have access to the files.
@@ -40,7 +40,7 @@ pub(super) struct Terms {
     pub(super) handles: Handles,
 }
 
-impl Terms {
+impl StoreSettings {
     /// Checks that an index of `bytes` bytes can be kept at all.
     ///
     /// # Errors
@@ -52,7 +52,8 @@ impl Terms {
 }
 
 /// A function that builds a segment and writes it to an output.
-pub(super) type Build<'a> = Box<dyn FnOnce(&mut dyn Write) -> Result<Built, BuildError> + 'a>;
+pub(super) type Build<'a> =
+    Box<dyn FnOnce(&mut dyn Write) -> Result<BuiltSegment, BuildError> + 'a>;
 
 /// A publication in progress.
 pub(super) struct Publishing<'a> {
@@ -63,12 +64,12 @@ pub(super) struct Publishing<'a> {
     /// The receiver of progress.
     pub(super) host: &'a dyn BuildHost,
     /// Returns the manifest for a segment with this name.
-    pub(super) describe: &'a dyn Fn(&Built, String) -> Manifest,
+    pub(super) describe: &'a dyn Fn(&BuiltSegment, String) -> Manifest,
 }
 
 impl Publishing<'_> {
     /// Reports that the index is written and is about to be activated.
-    pub(super) fn activating(&self, built: &Built) {
+    pub(super) fn activating(&self, built: &BuiltSegment) {
         let files = u64::from(built.meta.files);
         self.host.progress(Progress {
             phase: Phase::Activate,
@@ -82,7 +83,7 @@ impl Publishing<'_> {
 
 /// A storage mode: writes and reads the index in one directory. Each operation is atomic: the index
 /// is complete before and after it.
-pub(super) trait Keep: fmt::Debug + Send + Sync {
+pub(super) trait StorageFormat: fmt::Debug + Send + Sync {
     /// Returns the storage mode.
     fn mode(&self) -> StorageMode;
 
@@ -99,10 +100,10 @@ pub(super) trait Keep: fmt::Debug + Send + Sync {
     /// [`BuildError::OverLimit`] if it is too large. The previous index then stays.
     fn publish(
         &self,
-        terms: &Terms,
+        terms: &StoreSettings,
         to: &Publishing<'_>,
         build: Build<'_>,
-    ) -> Result<(Built, Manifest, Segment), BuildError>;
+    ) -> Result<(BuiltSegment, Manifest, Segment), BuildError>;
 
     /// Reads the manifest of the index in a directory.
     ///
@@ -110,23 +111,23 @@ pub(super) trait Keep: fmt::Debug + Send + Sync {
     ///
     /// [`FormatError`], which [is not found](FormatError::is_not_found) if there is no index of
     /// this mode.
-    fn manifest(&self, terms: &Terms, dir: &Path) -> Result<Manifest, FormatError>;
+    fn manifest(&self, terms: &StoreSettings, dir: &Path) -> Result<Manifest, FormatError>;
 
     /// Opens the index in a directory; `None` if `asked` rejects its key.
     ///
     /// # Errors
     ///
-    /// Those of [`Keep::manifest`].
+    /// Those of [`StorageFormat::manifest`].
     fn open(
         &self,
-        terms: &Terms,
+        terms: &StoreSettings,
         dir: &Path,
         asked: &dyn Fn(&KeyParts) -> bool,
     ) -> Result<Option<(Manifest, Segment)>, FormatError>;
 
     /// Opens the segment of an unfinished build with this key. `None` if this mode does not store
     /// such builds, or if the segment is not sound.
-    fn unfinished(&self, _terms: &Terms, _dir: &Path, _key: &KeyParts) -> Option<Segment> {
+    fn unfinished(&self, _terms: &StoreSettings, _dir: &Path, _key: &KeyParts) -> Option<Segment> {
         None
     }
 
@@ -136,7 +137,8 @@ pub(super) trait Keep: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// [`FormatError`] for the first problem found.
-    fn check(&self, terms: &Terms, dir: &Path, deep: bool) -> Result<Manifest, FormatError>;
+    fn check(&self, terms: &StoreSettings, dir: &Path, deep: bool)
+    -> Result<Manifest, FormatError>;
 
     /// Returns true if a file of the directory belongs to the index with this manifest.
     fn owns(&self, manifest: &Manifest, name: &str) -> bool;

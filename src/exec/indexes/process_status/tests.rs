@@ -3,18 +3,18 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::*;
 use crate::format::lock::{DirLock, LockFile};
-use crate::index::live::Works;
+use crate::index::live::LastTasks;
 
-fn living(standing: Standing) -> LivingIndex {
-    LivingIndex {
+fn living(index_state: IndexState) -> ProcessIndexStatus {
+    ProcessIndexStatus {
         process: std::process::id(),
         root: PathBuf::from("/some/tree"),
         index: "0123".to_string(),
-        standing,
+        index_state,
         why: Some("changes arrived faster than the watcher could process them".to_string()),
         tracking: true,
         waiting: 3,
-        beside: 2,
+        extra_files: 2,
         generation: Some(7),
         epoch: 4,
         build: Some(BuildReport {
@@ -28,34 +28,34 @@ fn living(standing: Standing) -> LivingIndex {
     }
 }
 
-fn report_of(living: &LivingIndex) -> Report {
+fn report_of(living: &ProcessIndexStatus) -> Report {
     Report {
-        standing: living.standing,
+        index_state: living.index_state,
         epoch: living.epoch,
         generation: living.generation,
         storage: None,
         dirty: living.waiting as usize,
-        beside: living.beside as usize,
+        extra_files: living.extra_files as usize,
         dead: 0,
         unread: 0,
         tracking: living.tracking,
         unwatched: None,
         why: living.why.clone(),
         busy: false,
-        works: Works::default(),
+        works: LastTasks::default(),
     }
 }
 
-fn put(notice: &Notice, living: &LivingIndex) {
-    notice.put(&report_of(living), living.build, living.noted_ms);
+fn put(status_file: &StatusFile, living: &ProcessIndexStatus) {
+    status_file.put(&report_of(living), living.build, living.noted_ms);
 }
 
 /// Returns a notice in a new directory, which is removed with the first value.
-fn notice() -> (tempfile::TempDir, Vec<PathBuf>, Notice) {
+fn status_file() -> (tempfile::TempDir, Vec<PathBuf>, StatusFile) {
     let dir = tempfile::tempdir().unwrap();
     let places = vec![dir.path().canonicalize().unwrap().join("living")];
-    let notice = Notice::new(places.clone(), "/some/tree".into(), "0123".to_string());
-    (dir, places, notice)
+    let status_file = StatusFile::new(places.clone(), "/some/tree".into(), "0123".to_string());
+    (dir, places, status_file)
 }
 
 /// Returns the only directory of an index.
@@ -68,26 +68,26 @@ fn own_dir(places: &[PathBuf]) -> PathBuf {
 
 #[test]
 fn every_reason_of_every_state_is_read_as_it_was_written() {
-    let (_dir, places, notice) = notice();
+    let (_dir, places, status_file) = status_file();
     assert_eq!(living_in(&places), []);
-    for standing in Standing::all() {
-        let one = living(standing);
-        put(&notice, &one);
-        assert_eq!(living_in(&places), [one], "{standing:?}");
+    for index_state in IndexState::all() {
+        let one = living(index_state);
+        put(&status_file, &one);
+        assert_eq!(living_in(&places), [one], "{index_state:?}");
     }
     for phase in [None].into_iter().chain(Phase::ALL.map(Some)) {
-        let mut one = living(Standing::Building);
+        let mut one = living(IndexState::Building);
         one.build.as_mut().unwrap().phase = phase;
-        put(&notice, &one);
+        put(&status_file, &one);
         assert_eq!(living_in(&places), [one]);
     }
-    let bare = LivingIndex {
+    let bare = ProcessIndexStatus {
         why: None,
         build: None,
         generation: None,
-        ..living(Standing::Absent)
+        ..living(IndexState::Absent)
     };
-    put(&notice, &bare);
+    put(&status_file, &bare);
     assert_eq!(living_in(&places), [bare]);
     // There is one state file, independently of earlier states, and no other files.
     let own = own_dir(&places);
@@ -101,11 +101,11 @@ fn every_reason_of_every_state_is_read_as_it_was_written() {
         let meta = fs::symlink_metadata(path).unwrap();
         assert_eq!(meta.permissions().mode() & 0o777, mode);
     }
-    notice.remove();
+    status_file.remove();
     assert_eq!(living_in(&places), []);
     assert_eq!(fs::read_dir(&places[0]).unwrap().count(), 0);
     // There is no status until the next one is written.
-    put(&notice, &living(Standing::Complete));
+    put(&status_file, &living(IndexState::Complete));
     assert_eq!(living_in(&places).len(), 1);
 }
 
@@ -113,14 +113,14 @@ fn every_reason_of_every_state_is_read_as_it_was_written() {
 fn a_path_of_any_bytes_is_read_as_it_was_written() {
     use std::os::unix::ffi::OsStrExt;
 
-    let (_dir, places, _) = notice();
+    let (_dir, places, _) = status_file();
     let long = [b'\xff'; 4_095];
     for name in [&b"/a b/\xc3\xa4\n"[..], b"/\xff\xfe/x", &long] {
         let root = PathBuf::from(std::ffi::OsStr::from_bytes(name));
-        let notice = Notice::new(places.clone(), root.clone(), "0123".to_string());
-        let mut one = living(Standing::Complete);
+        let status_file = StatusFile::new(places.clone(), root.clone(), "0123".to_string());
+        let mut one = living(IndexState::Complete);
         one.why = Some("\u{1}".repeat(100_000));
-        put(&notice, &one);
+        put(&status_file, &one);
         let read = living_in(&places);
         assert_eq!(read.len(), 1);
         assert_eq!(read[0].root, root);
@@ -130,9 +130,9 @@ fn a_path_of_any_bytes_is_read_as_it_was_written() {
 
 #[test]
 fn what_is_no_note_is_passed_over() {
-    let (_dir, places, notice) = notice();
-    let good = living(Standing::Complete);
-    put(&notice, &good);
+    let (_dir, places, status_file) = status_file();
+    let good = living(IndexState::Complete);
+    put(&status_file, &good);
     let lock_of = |name: &str| {
         let dir = places[0].join(name);
         fs::create_dir(&dir).unwrap();
@@ -217,40 +217,40 @@ fn own_of(places: &[PathBuf]) -> PathBuf {
 
 #[test]
 fn where_nothing_can_be_written_nothing_is_said_and_what_was_said_is_gone() {
-    let (dir, places, notice) = notice();
-    put(&notice, &living(Standing::Complete));
+    let (dir, places, status_file) = status_file();
+    put(&status_file, &living(IndexState::Complete));
     // Another process removes the directory: it is created again.
     fs::remove_dir_all(&places[0]).unwrap();
-    put(&notice, &living(Standing::Building));
-    assert_eq!(living_in(&places)[0].standing, Standing::Building);
+    put(&status_file, &living(IndexState::Building));
+    assert_eq!(living_in(&places)[0].index_state, IndexState::Building);
     // The directory can't be created any more, even by root: the old state is removed.
     fs::remove_dir_all(&places[0]).unwrap();
     fs::write(&places[0], "in the way").unwrap();
-    put(&notice, &living(Standing::Corrupt));
+    put(&status_file, &living(IndexState::Corrupt));
     assert_eq!(living_in(&places), []);
     // Another place is tried.
     let other = dir.path().canonicalize().unwrap().join("other");
     let places = vec![places[0].clone(), other.clone()];
-    let notice = Notice::new(places.clone(), "/some/tree".into(), "0123".to_string());
-    put(&notice, &living(Standing::Complete));
+    let status_file = StatusFile::new(places.clone(), "/some/tree".into(), "0123".to_string());
+    put(&status_file, &living(IndexState::Complete));
     assert_eq!(living_in(&places).len(), 1);
     assert_eq!(living_in(&[other]).len(), 1);
     // A status file that can't be replaced is removed.
     let state = own_of(&places[1..]).join(STATE);
     fs::remove_file(&state).unwrap();
     fs::create_dir(&state).unwrap();
-    put(&notice, &living(Standing::Corrupt));
+    put(&status_file, &living(IndexState::Corrupt));
     let read = living_in(&places);
     assert_eq!(read.len(), 1);
-    assert_eq!(read[0].standing, Standing::Corrupt);
-    notice.remove();
+    assert_eq!(read[0].index_state, IndexState::Corrupt);
+    status_file.remove();
     assert_eq!(living_in(&places), []);
 }
 
 #[test]
 fn what_a_process_left_that_is_gone_is_removed_by_the_next() {
-    let (_dir, places, notice) = notice();
-    put(&notice, &living(Standing::Complete));
+    let (_dir, places, status_file) = status_file();
+    put(&status_file, &living(IndexState::Complete));
     let dead = places[0].join("index-99999999-0");
     fs::create_dir(&dead).unwrap();
     for name in [STATE, LockFile::Writers.name(), ".state.99999999.0.tmp"] {
@@ -258,8 +258,8 @@ fn what_a_process_left_that_is_gone_is_removed_by_the_next() {
     }
     assert_eq!(living_in(&places).len(), 1);
     assert!(dead.exists(), "looking removes nothing");
-    let other = Notice::new(places.clone(), "/other".into(), "4567".to_string());
-    put(&other, &living(Standing::Building));
+    let other = StatusFile::new(places.clone(), "/other".into(), "4567".to_string());
+    put(&other, &living(IndexState::Building));
     assert!(!dead.exists());
     assert_eq!(living_in(&places).len(), 2);
 }

@@ -29,8 +29,8 @@ use regex_syntax::hir::{
     Look, Repetition,
 };
 
-use crate::exec::asked::required::Required;
 use crate::exec::pattern::{Pattern, REGEX_NEST_LIMIT};
+use crate::exec::superset::required::Required;
 
 /// The longest expression for a program, in bytes. A system may limit one argument to 128 KiB.
 pub(crate) const ARGUMENT_LIMIT: usize = 100 << 10;
@@ -42,7 +42,7 @@ const RANGE_LIMIT: usize = 16;
 
 /// The lines that a program has to report.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum Superset {
     /// No line: the pattern can't match.
     Nothing,
     /// The lines that this expression matches.
@@ -54,9 +54,9 @@ pub(crate) enum Asked {
 /// # Errors
 ///
 /// The reason why ripgrep can't search for the pattern, as the end of a sentence.
-pub(crate) fn for_ripgrep(pattern: &Pattern) -> Result<Asked, String> {
+pub(crate) fn for_ripgrep(pattern: &Pattern) -> Result<Superset, String> {
     let Some(weak) = weaken(pattern.hir()) else {
-        return Ok(Asked::Nothing);
+        return Ok(Superset::Nothing);
     };
     let mut text = String::new();
     write_unicode(&weak, &mut text, Place::Alone);
@@ -75,7 +75,7 @@ pub(crate) fn for_ripgrep(pattern: &Pattern) -> Result<Asked, String> {
         .build()
         .parse(&text);
     match depth {
-        Ok(_) => Ok(Asked::Expression(text)),
+        Ok(_) => Ok(Superset::Expression(text)),
         Err(error) => Err(format!(
             "the expression can't be passed to the program: {}",
             error.kind()
@@ -90,10 +90,10 @@ pub(crate) fn for_ripgrep(pattern: &Pattern) -> Result<Asked, String> {
 /// # Errors
 ///
 /// The reason why ugrep can't search for the pattern, as the end of a sentence.
-pub(crate) fn for_ugrep(pattern: &Pattern) -> Result<Asked, String> {
+pub(crate) fn for_ugrep(pattern: &Pattern) -> Result<Superset, String> {
     match required::literals(pattern.hir()) {
-        Required::Nothing => Ok(Asked::Nothing),
-        Required::Literals(literals) => Ok(Asked::Expression(required::write(&literals))),
+        Required::Nothing => Ok(Superset::Nothing),
+        Required::Literals(literals) => Ok(Superset::Expression(required::write(&literals))),
         Required::Unknown => Err(format!(
             "no literal of at least {} bytes was found in every match",
             required::SHORTEST

@@ -7,21 +7,21 @@ use serde_json::{Value, json};
 
 use super::row;
 use crate::index::builder::Phase;
-use crate::tool::cli::show::{count, seconds, things, time, timestamp};
-use crate::tool::indexing::{BuildReport, LivingIndex};
+use crate::tool::cli::show::{count, count_noun, seconds, time, timestamp};
+use crate::tool::indexing::{BuildReport, ProcessIndexStatus};
 use crate::tool::render::escape_controls;
 
 /// Describes a live index as JSON. `index` is the directory name of the index for the settings in
 /// effect.
-pub(super) fn living_json(living: &LivingIndex, index: &str) -> Value {
+pub(super) fn living_json(living: &ProcessIndexStatus, index: &str) -> Value {
     json!({
         "process": living.process,
-        "state": living.standing.state().as_str(),
-        "uncertain_reason": living.standing.reason(),
+        "state": living.index_state.state().as_str(),
+        "uncertain_reason": living.index_state.reason(),
         "why": living.why,
         "tracking": living.tracking,
         "changes_waiting": living.waiting,
-        "files_beside": living.beside,
+        "files_beside": living.extra_files,
         "generation": living.generation,
         "coverage_epoch": living.epoch,
         "same_settings": living.index == index,
@@ -46,12 +46,12 @@ fn phase(build: &BuildReport) -> &'static str {
 
 /// Prints a live index as text.
 pub(super) fn print_living(
-    living: &LivingIndex,
+    living: &ProcessIndexStatus,
     index: &str,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let mut state = living.standing.state().as_str().to_string();
-    if let Some(reason) = living.standing.reason() {
+    let mut state = living.index_state.state().as_str().to_string();
+    if let Some(reason) = living.index_state.reason() {
         state.push_str(&format!(" ({reason})"));
     }
     let settings = match living.index == index {
@@ -70,7 +70,11 @@ pub(super) fn print_living(
     if let Some(build) = &living.build {
         let far = match build.files_total {
             0 => String::new(),
-            total => format!(", {} of {}", count(build.files_done), things(total, "file")),
+            total => format!(
+                ", {} of {}",
+                count(build.files_done),
+                count_noun(total, "file")
+            ),
         };
         let after = seconds(Duration::from_millis(build.elapsed_ms));
         row(out, "", &format!("{}{far}, after {after}", phase(build)))?;
@@ -79,15 +83,18 @@ pub(super) fn print_living(
         true => "the tree is watched",
         false => "the tree is not watched",
     };
-    let mut facts = format!("{watched}; {} pending", things(living.waiting, "change"));
+    let mut facts = format!(
+        "{watched}; {} pending",
+        count_noun(living.waiting, "change")
+    );
     match living.generation {
         Some(generation) => facts.push_str(&format!(
             "; {} besides generation {generation}",
-            things(living.beside, "file")
+            count_noun(living.extra_files, "file")
         )),
         None => facts.push_str(&format!(
             "; {} besides the segment",
-            things(living.beside, "file")
+            count_noun(living.extra_files, "file")
         )),
     }
     row(out, "", &facts)
@@ -98,18 +105,18 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::index::state::Standing;
+    use crate::index::state::IndexState;
 
-    fn living(standing: Standing) -> LivingIndex {
-        LivingIndex {
+    fn living(index_state: IndexState) -> ProcessIndexStatus {
+        ProcessIndexStatus {
             process: 4321,
             root: PathBuf::from("/tree"),
             index: "0f".to_string(),
-            standing,
+            index_state,
             why: Some("a\u{1b}[31m reason".to_string()),
             tracking: false,
             waiting: 1_234,
-            beside: 2,
+            extra_files: 2,
             generation: Some(7),
             epoch: 3,
             build: None,
@@ -117,7 +124,7 @@ mod tests {
         }
     }
 
-    fn printed(living: &LivingIndex, index: &str) -> String {
+    fn printed(living: &ProcessIndexStatus, index: &str) -> String {
         let mut out = Vec::new();
         print_living(living, index, &mut out).unwrap();
         String::from_utf8(out).unwrap()
@@ -125,23 +132,23 @@ mod tests {
 
     #[test]
     fn people_see_every_state_and_every_reason() {
-        for standing in Standing::all() {
-            let text = printed(&living(standing), "0f");
-            let state = standing.state().as_str();
-            let shown = match standing.reason() {
+        for index_state in IndexState::all() {
+            let text = printed(&living(index_state), "0f");
+            let state = index_state.state().as_str();
+            let shown = match index_state.reason() {
                 Some(reason) => format!("in process 4321: {state} ({reason}), as of 1970-01-01"),
                 None => format!("in process 4321: {state}, as of 1970-01-01"),
             };
             assert!(text.contains(&shown), "{text}");
-            let json = living_json(&living(standing), "0f");
+            let json = living_json(&living(index_state), "0f");
             assert_eq!(json["state"], state);
-            assert_eq!(json["uncertain_reason"].as_str(), standing.reason());
+            assert_eq!(json["uncertain_reason"].as_str(), index_state.reason());
         }
     }
 
     #[test]
     fn people_see_what_waits_and_how_far_a_build_is() {
-        let mut one = living(Standing::Building);
+        let mut one = living(IndexState::Building);
         let text = printed(&one, "0f");
         assert!(text.contains("not watched; 1,234 changes pending; 2 files besides generation 7"));
         assert!(

@@ -13,7 +13,7 @@ use crate::index::key::root_of;
 
 /// A stored index of another root that was built with the settings in effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Elsewhere {
+pub struct OtherRootIndex {
     /// The root of the index.
     pub root: PathBuf,
     /// Whether the root contains the searched path; otherwise the root lies below that path.
@@ -29,7 +29,7 @@ impl Indexes {
     /// Returns a stored index of another root that is near `path`. Prefers the deepest root that
     /// contains `path`; otherwise returns the first root below it. Reads the manifest of each
     /// stored index.
-    pub(crate) fn elsewhere(&self, path: &Path, reach: &Reach) -> Option<Elsewhere> {
+    pub(crate) fn index_of_other_root(&self, path: &Path, reach: &Reach) -> Option<OtherRootIndex> {
         let own = self.roots.first()?.key.parts();
         let listed = self.store()?.list().ok()?;
         let known: Vec<(PathBuf, bool, bool)> = listed
@@ -48,7 +48,7 @@ impl Indexes {
             })
             .filter(|(root, ..)| self.root_at(root).is_none())
             .collect();
-        let found = |(root, as_root, is_same): &(PathBuf, bool, bool), contains| Elsewhere {
+        let found = |(root, as_root, is_same): &(PathBuf, bool, bool), contains| OtherRootIndex {
             root: root.clone(),
             contains,
             as_root: *as_root,

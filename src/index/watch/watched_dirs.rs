@@ -64,7 +64,7 @@ enum State {
 
 /// The step that is needed to watch a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Needed {
+pub(super) enum WatchStep {
     Nothing,
     /// Watch the path, which the library does not know.
     Watch,
@@ -74,33 +74,33 @@ pub(super) enum Needed {
 
 /// The watched directories, by their paths relative to the root.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct WatchedDirs {
     dirs: BTreeMap<PathBuf, State>,
 }
 
-impl Known {
+impl WatchedDirs {
     pub(super) fn len(&self) -> usize {
         self.dirs.len()
     }
 
     /// Begins to watch a directory that had this identity a moment ago. Unless nothing is needed,
-    /// [`watched`](Known::watched) or [`forget`](Known::forget) must follow before the next
+    /// [`watched`](WatchedDirs::watched) or [`forget`](WatchedDirs::forget) must follow before the next
     /// directory.
-    pub(super) fn begin(&mut self, dir: &Path, identity: Identity) -> Needed {
+    pub(super) fn begin(&mut self, dir: &Path, identity: Identity) -> WatchStep {
         match self.dirs.get_mut(dir) {
-            Some(State::Live(known)) if *known == identity => Needed::Nothing,
+            Some(State::Live(known)) if *known == identity => WatchStep::Nothing,
             Some(state) => {
                 *state = State::Pending;
-                Needed::Renew
+                WatchStep::Renew
             }
             None => {
                 self.dirs.insert(dir.to_path_buf(), State::Pending);
-                Needed::Watch
+                WatchStep::Watch
             }
         }
     }
 
-    /// Completes a [`begin`](Known::begin). If the path was dropped meanwhile, the order of drop
+    /// Completes a [`begin`](WatchedDirs::begin). If the path was dropped meanwhile, the order of drop
     /// and watch is unknown, so the watch is doubtful.
     pub(super) fn watched(&mut self, dir: &Path, identity: Identity) {
         match self.dirs.get_mut(dir) {
@@ -183,37 +183,37 @@ mod tests {
     #[test]
     fn a_watch_is_renewed_when_it_is_on_something_else() {
         let (one, other) = two();
-        let mut known = Known::default();
+        let mut known = WatchedDirs::default();
         let dir = Path::new("d");
-        assert_eq!(known.begin(dir, one), Needed::Watch);
+        assert_eq!(known.begin(dir, one), WatchStep::Watch);
         known.watched(dir, one);
-        assert_eq!(known.begin(dir, one), Needed::Nothing);
-        assert_eq!(known.begin(dir, other), Needed::Renew);
+        assert_eq!(known.begin(dir, one), WatchStep::Nothing);
+        assert_eq!(known.begin(dir, other), WatchStep::Renew);
         known.watched(dir, other);
-        assert_eq!(known.begin(dir, other), Needed::Nothing);
+        assert_eq!(known.begin(dir, other), WatchStep::Nothing);
         known.moved(dir);
-        assert_eq!(known.begin(dir, other), Needed::Renew);
+        assert_eq!(known.begin(dir, other), WatchStep::Renew);
         assert!(known.forget(dir));
         assert!(!known.forget(dir));
-        assert_eq!(known.begin(dir, other), Needed::Watch);
+        assert_eq!(known.begin(dir, other), WatchStep::Watch);
     }
 
     #[test]
     fn a_watch_dropped_while_it_is_put_in_place_is_doubtful() {
         let (one, _) = two();
-        let mut known = Known::default();
+        let mut known = WatchedDirs::default();
         let dir = Path::new("d/e");
         known.begin(dir, one);
         known.dropped(Path::new("d"));
         known.watched(dir, one);
         assert_eq!(known.len(), 1);
-        assert_eq!(known.begin(dir, one), Needed::Renew);
+        assert_eq!(known.begin(dir, one), WatchStep::Renew);
     }
 
     #[test]
     fn what_is_below_is_dropped_and_nothing_else() {
         let (one, _) = two();
-        let mut known = Known::default();
+        let mut known = WatchedDirs::default();
         for dir in ["", "a", "a/b", "a/b/c", "a-b", "a.b/c", "ab", "b"] {
             known.begin(Path::new(dir), one);
             known.watched(Path::new(dir), one);

@@ -13,8 +13,8 @@ fn pattern(text: &str, fold: Fold, word: bool) -> Pattern {
 
 fn ripgrep(text: &str) -> String {
     match for_ripgrep(&pattern(text, Fold::Sensitive, false)).unwrap() {
-        Asked::Expression(text) => text,
-        Asked::Nothing => panic!("nothing to ask for {text}"),
+        Superset::Expression(text) => text,
+        Superset::Nothing => panic!("nothing to ask for {text}"),
     }
 }
 
@@ -79,8 +79,8 @@ fn what_a_program_can_not_search_for_is_said() {
 fn what_no_line_can_match_is_not_asked_for() {
     for text in [r"[^\s\S]", r"a[^\s\S]", r"(?-u:[^\s\S])+b"] {
         let pattern = pattern(text, Fold::Sensitive, false);
-        assert_eq!(for_ripgrep(&pattern), Ok(Asked::Nothing), "{text}");
-        assert_eq!(for_ugrep(&pattern), Ok(Asked::Nothing), "{text}");
+        assert_eq!(for_ripgrep(&pattern), Ok(Superset::Nothing), "{text}");
+        assert_eq!(for_ugrep(&pattern), Ok(Superset::Nothing), "{text}");
     }
     assert_eq!(ripgrep(r"a(?:[^\s\S])?"), "a(?:)".replace("(?:)", ""));
     assert_eq!(ripgrep(r"[^\s\S]|b"), "b");
@@ -196,15 +196,15 @@ proptest! {
             let with_mark = [b"\xEF\xBB\xBF", line.as_slice()].concat();
             let with_both = [with_mark.as_slice(), b"\r"].concat();
             for form in [line, &with_return, &with_mark, &with_both] {
-                let Asked::Expression(asked) = &rg else {
+                let Superset::Expression(asked) = &rg else {
                     panic!("{text} matches {line:?}");
                 };
                 prop_assert!(ripgreps(asked).is_match(form).unwrap(), "{} as {} on {:?}", text, asked, form);
                 match &ug {
-                    Ok(Asked::Expression(asked)) => prop_assert!(
+                    Ok(Superset::Expression(asked)) => prop_assert!(
                         bytewise(asked).is_match(form).unwrap(), "{} as {} on {:?}", text, asked, form
                     ),
-                    Ok(Asked::Nothing) => panic!("{text} matches {line:?}"),
+                    Ok(Superset::Nothing) => panic!("{text} matches {line:?}"),
                     Err(_) => {}
                 }
             }

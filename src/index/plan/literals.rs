@@ -28,13 +28,13 @@ pub(crate) type Run = Vec<ClassUnicode>;
 
 /// The runs that every match of one alternative contains, in this order.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Spine {
+pub(crate) struct LiteralRuns {
     pub(crate) runs: Vec<Run>,
     /// True if the next character directly follows the last run.
     open: bool,
 }
 
-impl Spine {
+impl LiteralRuns {
     fn len(&self) -> usize {
         self.runs.iter().map(Vec::len).sum()
     }
@@ -54,21 +54,21 @@ impl Spine {
 }
 
 /// Returns the spines of the alternatives, or nothing if the expression exceeds a limit.
-pub(crate) fn spines(hir: &Hir) -> Option<Vec<Spine>> {
-    let mut spines = vec![Spine {
+pub(crate) fn literal_runs(hir: &Hir) -> Option<Vec<LiteralRuns>> {
+    let mut spines = vec![LiteralRuns {
         open: true,
-        ..Spine::default()
+        ..LiteralRuns::default()
     }];
     extend(&mut spines, hir, &mut 0)?;
     Some(spines)
 }
 
-fn extend(spines: &mut Vec<Spine>, hir: &Hir, parts: &mut usize) -> Option<()> {
+fn extend(spines: &mut Vec<LiteralRuns>, hir: &Hir, parts: &mut usize) -> Option<()> {
     *parts += 1;
     if *parts > PART_LIMIT {
         return None;
     }
-    let close = |spines: &mut Vec<Spine>| spines.iter_mut().for_each(Spine::close);
+    let close = |spines: &mut Vec<LiteralRuns>| spines.iter_mut().for_each(LiteralRuns::close);
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => {}
         HirKind::Literal(Literal(bytes)) => {
@@ -96,10 +96,10 @@ fn extend(spines: &mut Vec<Spine>, hir: &Hir, parts: &mut usize) -> Option<()> {
                 return within_limits(spines);
             }
             for _ in 0..*min {
-                let before = spines.iter().map(Spine::len).sum::<usize>();
+                let before = spines.iter().map(LiteralRuns::len).sum::<usize>();
                 extend(spines, sub, parts)?;
                 within_limits(spines)?;
-                if spines.iter().map(Spine::len).sum::<usize>() == before {
+                if spines.iter().map(LiteralRuns::len).sum::<usize>() == before {
                     // An empty copy: the other copies are empty too.
                     break;
                 }
@@ -125,18 +125,18 @@ fn extend(spines: &mut Vec<Spine>, hir: &Hir, parts: &mut usize) -> Option<()> {
 }
 
 /// Appends one character of a class, without the line feed.
-fn add(spines: &mut [Spine], mut class: ClassUnicode) {
+fn add(spines: &mut [LiteralRuns], mut class: ClassUnicode) {
     class.difference(&ClassUnicode::new([ClassUnicodeRange::new('\n', '\n')]));
     let chars = class.iter().map(|range| range.len()).sum::<usize>();
     match (1..=CHARS_LIMIT).contains(&chars) {
         true => spines
             .iter_mut()
             .for_each(|spine| spine.push(class.clone())),
-        false => spines.iter_mut().for_each(Spine::close),
+        false => spines.iter_mut().for_each(LiteralRuns::close),
     }
 }
 
-fn within_limits(spines: &[Spine]) -> Option<()> {
+fn within_limits(spines: &[LiteralRuns]) -> Option<()> {
     let fits = spines.len() <= ALTERNATIVES_LIMIT
         && spines.iter().all(|spine| spine.len() <= LENGTH_LIMIT);
     fits.then_some(())

@@ -33,14 +33,14 @@ pub struct Purpose {
 
 /// A directory of this process, removed on drop.
 #[derive(Debug)]
-pub struct OwnDir {
+pub struct LockDir {
     path: PathBuf,
     purpose: Purpose,
     /// Tells other processes that the directory is in use.
     lock: DirLock,
 }
 
-impl OwnDir {
+impl LockDir {
     /// Creates a directory in `parent`, which is created too if it is missing. Removes directories
     /// of owners that are gone.
     ///
@@ -48,7 +48,7 @@ impl OwnDir {
     ///
     /// Those of [`create_private_dir`] for `parent`; [`FormatError`] if no directory can be created
     /// and locked.
-    pub fn make(parent: &Path, purpose: Purpose) -> Result<OwnDir, FormatError> {
+    pub fn make(parent: &Path, purpose: Purpose) -> Result<LockDir, FormatError> {
         create_private_dir(parent, Privacy::Required)?;
         // File watchers report the directory by its real path.
         let parent = fs::canonicalize(parent)
@@ -66,7 +66,7 @@ impl OwnDir {
     }
 
     /// Creates the directory. `None` if it exists, or if a sweep removed it before it was locked.
-    fn try_make(path: PathBuf, purpose: Purpose) -> Result<Option<OwnDir>, FormatError> {
+    fn try_make(path: PathBuf, purpose: Purpose) -> Result<Option<LockDir>, FormatError> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(false);
         #[cfg(unix)]
@@ -85,7 +85,7 @@ impl OwnDir {
                 return Err(error);
             }
         };
-        Ok(Some(OwnDir {
+        Ok(Some(LockDir {
             path,
             purpose,
             lock,
@@ -103,7 +103,7 @@ impl OwnDir {
     }
 }
 
-impl Drop for OwnDir {
+impl Drop for LockDir {
     fn drop(&mut self) {
         let never = &mut |_: Duration| {};
         let alone = DirLock::exclusive(&self.path, LockFile::Readers, Duration::ZERO, never);
@@ -210,7 +210,7 @@ mod tests {
         names
     }
 
-    fn name(dir: &OwnDir) -> String {
+    fn name(dir: &LockDir) -> String {
         dir.path().file_name().unwrap().to_str().unwrap().to_owned()
     }
 
@@ -219,8 +219,8 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let parent = parent.path().canonicalize().unwrap().join("own");
         assert!(in_use(&parent, PURPOSE, 10).is_empty());
-        let one = OwnDir::make(&parent, PURPOSE).unwrap();
-        let other = OwnDir::make(&parent, PURPOSE).unwrap();
+        let one = LockDir::make(&parent, PURPOSE).unwrap();
+        let other = LockDir::make(&parent, PURPOSE).unwrap();
         assert_ne!(one.path(), other.path());
         fs::write(one.path().join("mine"), "").unwrap();
         #[cfg(unix)]
@@ -243,7 +243,7 @@ mod tests {
     fn leftovers_are_removed_but_nothing_that_is_used_or_foreign() {
         let parent = tempfile::tempdir().unwrap();
         let parent = parent.path().join("own");
-        let used = OwnDir::make(&parent, PURPOSE).unwrap();
+        let used = LockDir::make(&parent, PURPOSE).unwrap();
         fs::write(used.path().join("mine"), "").unwrap();
         for (dir, files) in [
             ("own-1-0", vec!["mine", LockFile::Writers.name()]),
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(in_use(&parent, PURPOSE, 10).len(), 1);
         assert_eq!(names(&parent), before);
         assert_eq!(names(&parent.join("own-2-0")).len(), 0);
-        let another = OwnDir::make(&parent, PURPOSE).unwrap();
+        let another = LockDir::make(&parent, PURPOSE).unwrap();
         let mut expected = vec![name(&used), name(&another)];
         expected.extend(["own-3-0", "own-4-0", "other"].map(String::from));
         #[cfg(unix)]
@@ -308,13 +308,13 @@ mod tests {
 
         let place = tempfile::tempdir().unwrap();
         let parent = place.path().join("own");
-        let _own = OwnDir::make(&parent, PURPOSE).unwrap();
+        let _own = LockDir::make(&parent, PURPOSE).unwrap();
         let link = place.path().join("link");
         std::os::unix::fs::symlink(&parent, &link).unwrap();
         assert_eq!(in_use(&link, PURPOSE, 10).len(), 0);
         fs::set_permissions(&parent, fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(in_use(&parent, PURPOSE, 10).len(), 0);
-        assert!(OwnDir::make(&parent, PURPOSE).is_err());
+        assert!(LockDir::make(&parent, PURPOSE).is_err());
         fs::set_permissions(&parent, fs::Permissions::from_mode(0o700)).unwrap();
         assert_eq!(in_use(&parent, PURPOSE, 10).len(), 1);
     }
@@ -327,7 +327,7 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..50 {
-                        let own = OwnDir::make(&parent, PURPOSE).unwrap();
+                        let own = LockDir::make(&parent, PURPOSE).unwrap();
                         fs::write(own.path().join("mine"), "").unwrap();
                         // And possibly a file that an observer creates for a moment.
                         let kept = names(own.path());
@@ -340,7 +340,7 @@ mod tests {
         });
         // A directory may stay if an observer looked at it while its owner ended. The next `make`
         // removes it.
-        drop(OwnDir::make(&parent, PURPOSE).unwrap());
+        drop(LockDir::make(&parent, PURPOSE).unwrap());
         assert_eq!(names(&parent), Vec::<String>::new());
     }
 }

@@ -21,12 +21,12 @@ use super::Report;
 use super::host::BuildReport;
 use crate::format::disk::RealDisk;
 use crate::format::error::FormatError;
-use crate::format::own_dir::{OwnDir, Purpose, in_use};
+use crate::format::lock_dir::{LockDir, Purpose, in_use};
 use crate::format::publish::{is_unfinished, replace};
 use crate::format::storage::{Privacy, Storage};
 use crate::index::builder::Phase;
 use crate::index::names::{name_bytes, name_from_bytes};
-use crate::index::state::Standing;
+use crate::index::state::IndexState;
 
 /// The name of the status file.
 const STATE: &str = "state";
@@ -51,7 +51,7 @@ const MAX_INDEXES: usize = 1_000;
 
 /// A live index in some process, as its status file describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LivingIndex {
+pub struct ProcessIndexStatus {
     /// The number of the process.
     pub process: u32,
     /// The index root.
@@ -60,7 +60,7 @@ pub struct LivingIndex {
     /// with different settings have different names.
     pub index: String,
     /// The state, with its reason code.
-    pub standing: Standing,
+    pub index_state: IndexState,
     /// Why the state is not `COMPLETE`, and what to do.
     pub why: Option<String>,
     /// Whether the tree is watched.
@@ -68,7 +68,7 @@ pub struct LivingIndex {
     /// Changed files and subtrees that the worker has not examined yet.
     pub waiting: u64,
     /// Files that differ from the segment.
-    pub beside: u64,
+    pub extra_files: u64,
     /// The number of the publication in use; `None` for an index in memory.
     pub generation: Option<u64>,
     /// The number of confirmed coverages in that process.
@@ -81,7 +81,7 @@ pub struct LivingIndex {
 
 /// The content of the file.
 #[derive(Debug, Serialize, Deserialize)]
-struct Note {
+struct StatusRecord {
     version: u32,
     process: u32,
     root: Name,
@@ -94,12 +94,12 @@ struct Note {
     beside: u64,
     generation: Option<u64>,
     epoch: u64,
-    build: Option<BuildNote>,
+    build: Option<BuildRecord>,
     noted_ms: i64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct BuildNote {
+struct BuildRecord {
     phase: Option<String>,
     files_total: u64,
     files_done: u64,
@@ -131,23 +131,23 @@ impl Name {
     }
 }
 
-impl LivingIndex {
+impl ProcessIndexStatus {
     fn encode(&self) -> Option<Vec<u8>> {
         let short = |why: &String| why.chars().take(MAX_WHY).collect();
-        let note = Note {
+        let note = StatusRecord {
             version: VERSION,
             process: self.process,
             root: Name::of(&self.root),
             index: self.index.clone(),
-            state: self.standing.state().as_str().to_string(),
-            reason: self.standing.reason().map(str::to_string),
+            state: self.index_state.state().as_str().to_string(),
+            reason: self.index_state.reason().map(str::to_string),
             why: self.why.as_ref().map(short),
             tracking: self.tracking,
             waiting: self.waiting,
-            beside: self.beside,
+            beside: self.extra_files,
             generation: self.generation,
             epoch: self.epoch,
-            build: self.build.map(|build| BuildNote {
+            build: self.build.map(|build| BuildRecord {
                 phase: build.phase.map(|phase| phase.as_str().to_string()),
                 files_total: build.files_total,
                 files_done: build.files_done,
@@ -159,8 +159,8 @@ impl LivingIndex {
     }
 
     /// Parses a status file. Returns `None` if the format or a value is unknown.
-    fn decode(bytes: &[u8]) -> Option<LivingIndex> {
-        let note: Note = serde_json::from_slice(bytes).ok()?;
+    fn decode(bytes: &[u8]) -> Option<ProcessIndexStatus> {
+        let note: StatusRecord = serde_json::from_slice(bytes).ok()?;
         if note.version != VERSION {
             return None;
         }
@@ -177,15 +177,15 @@ impl LivingIndex {
                 ended: false,
             }),
         };
-        Some(LivingIndex {
+        Some(ProcessIndexStatus {
             process: note.process,
             root: note.root.path()?,
             index: note.index,
-            standing: Standing::of_names(&note.state, note.reason.as_deref())?,
+            index_state: IndexState::of_names(&note.state, note.reason.as_deref())?,
             why: note.why,
             tracking: note.tracking,
             waiting: note.waiting,
-            beside: note.beside,
+            extra_files: note.beside,
             generation: note.generation,
             epoch: note.epoch,
             build,
@@ -196,17 +196,17 @@ impl LivingIndex {
 
 /// Writes the status file of one live index.
 #[derive(Debug)]
-pub(super) struct Notice {
+pub(super) struct StatusFile {
     /// The directories to try, in order of preference.
     places: Vec<PathBuf>,
     root: PathBuf,
     index: String,
-    own: Mutex<Option<OwnDir>>,
+    own: Mutex<Option<LockDir>>,
 }
 
-impl Notice {
-    pub(super) fn new(places: Vec<PathBuf>, root: PathBuf, index: String) -> Notice {
-        Notice {
+impl StatusFile {
+    pub(super) fn new(places: Vec<PathBuf>, root: PathBuf, index: String) -> StatusFile {
+        StatusFile {
             places,
             root,
             index,
@@ -216,15 +216,15 @@ impl Notice {
 
     /// Replaces the status file. If no directory can be written, there is no status file.
     pub(super) fn put(&self, report: &Report, build: Option<BuildReport>, noted_ms: i64) {
-        let note = LivingIndex {
+        let note = ProcessIndexStatus {
             process: std::process::id(),
             root: self.root.clone(),
             index: self.index.clone(),
-            standing: report.standing,
+            index_state: report.index_state,
             why: report.why.clone(),
             tracking: report.tracking,
             waiting: report.dirty as u64,
-            beside: report.beside as u64,
+            extra_files: report.extra_files as u64,
             generation: report.generation,
             epoch: report.epoch,
             build,
@@ -241,7 +241,7 @@ impl Notice {
         // The old file is outdated now, so it is removed with its directory.
         *own = None;
         *own = self.places.iter().find_map(|place| {
-            let made = OwnDir::make(place, LIVING).ok()?;
+            let made = LockDir::make(place, LIVING).ok()?;
             write(&made, &bytes).ok()?;
             Some(made)
         });
@@ -253,23 +253,23 @@ impl Notice {
     }
 
     /// Locks even after a panic in another thread: the only value is always replaced as a whole.
-    fn lock(&self) -> MutexGuard<'_, Option<OwnDir>> {
+    fn lock(&self) -> MutexGuard<'_, Option<LockDir>> {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn write(own: &OwnDir, bytes: &[u8]) -> Result<(), FormatError> {
+fn write(own: &LockDir, bytes: &[u8]) -> Result<(), FormatError> {
     replace(&RealDisk, own.lock(), STATE, bytes)
 }
 
 /// Returns the live indexes that have status files in these directories, ordered by process.
-pub(super) fn living_in(places: &[PathBuf]) -> Vec<LivingIndex> {
-    let mut all: Vec<LivingIndex> = places
+pub(super) fn living_in(places: &[PathBuf]) -> Vec<ProcessIndexStatus> {
+    let mut all: Vec<ProcessIndexStatus> = places
         .iter()
         .flat_map(|place| in_use(place, LIVING, MAX_INDEXES))
         .filter_map(|dir| {
             let read = Storage::read(&dir.join(STATE), MAX_BYTES, Privacy::Required).ok()?;
-            LivingIndex::decode(read.as_bytes())
+            ProcessIndexStatus::decode(read.as_bytes())
         })
         .collect();
     all.sort_by(|a, b| (a.process, &a.root, &a.index).cmp(&(b.process, &b.root, &b.index)));

@@ -1,6 +1,6 @@
 //! Requirements on the text of a file, and the algebra of requirements.
 //!
-//! A [`Need`] is one requirement, for example that the literal `kmalloc` occurs. A [`Conjunction`]
+//! A [`TextRequirement`] is one requirement, for example that the literal `kmalloc` occurs. A [`Conjunction`]
 //! requires all of its members. This module combines, compares and simplifies them; `evaluate`
 //! compiles the result. A simplification may require less, never more, so that no matching file is
 //! excluded.
@@ -8,46 +8,46 @@
 use std::collections::BTreeSet;
 
 use crate::index::gram::NGRAM_CHARS;
-use crate::index::plan::chain::{Chain, Position};
-use crate::index::plan::nearly::Nearly;
-use crate::index::plan::path::{self, Unused};
+use crate::index::plan::approx::Approx;
+use crate::index::plan::char_seq::{CharSeq, Position};
+use crate::index::plan::path::{self, UnusedParts};
 
 /// Size limit for comparing the requirements of a conjunction with each other, which takes
 /// quadratic time. Larger conjunctions keep implied requirements, which are then tested needlessly.
 const MAX_COMPARED: usize = 4096;
 
 /// Requirements that all apply. An empty conjunction requires nothing.
-pub(super) type Conjunction = BTreeSet<Need>;
+pub(super) type Conjunction = BTreeSet<TextRequirement>;
 
 /// A requirement on a text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Need {
+pub(super) enum TextRequirement {
     /// This text of at least three characters occurs.
     Literal(Vec<char>),
     /// A text occurs that has one character of each of these positions. There are at least three.
-    Path(Chain),
+    Path(CharSeq),
     /// Texts of these positions occur, except for the changes of a limited number of edits.
-    Nearly(Nearly),
+    Approx(Approx),
     /// All of these hold.
     AllOf(Conjunction),
     /// At least one of these holds. An empty set cannot be fulfilled.
-    AnyOf(BTreeSet<Need>),
+    AnyOf(BTreeSet<TextRequirement>),
 }
 
-impl Need {
+impl TextRequirement {
     /// The requirement that no text fulfils.
-    pub(super) fn never() -> Need {
-        Need::AnyOf(BTreeSet::new())
+    pub(super) fn never() -> TextRequirement {
+        TextRequirement::AnyOf(BTreeSet::new())
     }
 }
 
 /// Returns the number of characters and positions, which bounds the time of a comparison.
-fn size<'a>(needs: impl IntoIterator<Item = &'a Need>) -> usize {
-    let one = |need: &Need| match need {
-        Need::Literal(text) => text.len(),
-        Need::Path(chain) => chain.len(),
-        Need::Nearly(nearly) => nearly.runs.iter().map(Vec::len).sum(),
-        Need::AllOf(needs) | Need::AnyOf(needs) => size(needs),
+fn size<'a>(needs: impl IntoIterator<Item = &'a TextRequirement>) -> usize {
+    let one = |need: &TextRequirement| match need {
+        TextRequirement::Literal(text) => text.len(),
+        TextRequirement::Path(chain) => chain.len(),
+        TextRequirement::Approx(nearly) => nearly.runs.iter().map(Vec::len).sum(),
+        TextRequirement::AllOf(needs) | TextRequirement::AnyOf(needs) => size(needs),
     };
     needs.into_iter().map(one).sum()
 }
@@ -70,7 +70,7 @@ pub(super) fn any_of(alternatives: Vec<Conjunction>) -> (Conjunction, bool) {
     }
     let mut distinct: BTreeSet<Conjunction> = alternatives
         .into_iter()
-        .filter(|needs| !needs.contains(&Need::never()))
+        .filter(|needs| !needs.contains(&TextRequirement::never()))
         .collect();
     // The requirements that all alternatives share become requirements of the result. If an
     // alternative has no others, the result requires only the shared ones.
@@ -86,11 +86,11 @@ pub(super) fn any_of(alternatives: Vec<Conjunction>) -> (Conjunction, bool) {
     }
     let mut all = distinct.into_iter();
     let needs = match (all.next(), all.next()) {
-        (None, _) => Conjunction::from([Need::never()]),
+        (None, _) => Conjunction::from([TextRequirement::never()]),
         (Some(only), None) => only,
         (Some(first), Some(second)) => {
             let alternatives = [first, second].into_iter().chain(all).map(as_one);
-            Conjunction::from([Need::AnyOf(alternatives.collect())])
+            Conjunction::from([TextRequirement::AnyOf(alternatives.collect())])
         }
     };
     (both(common, needs), false)
@@ -109,14 +109,14 @@ fn common(all: &BTreeSet<Conjunction>) -> Conjunction {
     common
 }
 
-fn as_one(mut needs: Conjunction) -> Need {
+fn as_one(mut needs: Conjunction) -> TextRequirement {
     match needs.pop_first() {
         Some(only) if needs.is_empty() => only,
         Some(first) => {
             needs.insert(first);
-            Need::AllOf(needs)
+            TextRequirement::AllOf(needs)
         }
-        None => Need::AllOf(needs),
+        None => TextRequirement::AllOf(needs),
     }
 }
 
@@ -126,7 +126,7 @@ pub(super) struct Allowance {
     /// The number of n-grams of paths that may still be tested.
     pub(super) path_grams: usize,
     /// Parts that are not used: from the analysis, and paths dropped for lack of `path_grams`.
-    pub(super) unused: Unused,
+    pub(super) unused: UnusedParts,
 }
 
 /// Brings requirements into the form that is evaluated. Drops requirements that others imply, and
@@ -135,29 +135,29 @@ pub(super) fn settle(needs: Conjunction, allowance: &mut Allowance) -> Conjuncti
     let mut settled = Conjunction::new();
     for need in needs {
         match need {
-            Need::Literal(_) => {
+            TextRequirement::Literal(_) => {
                 settled.insert(need);
             }
-            Need::Path(chain) => {
+            TextRequirement::Path(chain) => {
                 let grams = path::grams(&chain);
                 if grams <= allowance.path_grams {
                     allowance.path_grams -= grams;
-                    settled.insert(Need::Path(chain));
+                    settled.insert(TextRequirement::Path(chain));
                 } else {
                     allowance.unused.add_wide(&chain);
                 }
             }
-            Need::Nearly(nearly) => {
+            TextRequirement::Approx(nearly) => {
                 let grams = nearly.grams();
                 if grams <= allowance.path_grams {
                     allowance.path_grams -= grams;
-                    settled.insert(Need::Nearly(nearly));
+                    settled.insert(TextRequirement::Approx(nearly));
                 } else {
                     allowance.unused.wide = true;
                 }
             }
-            Need::AllOf(needs) => settled.append(&mut settle(needs, allowance)),
-            Need::AnyOf(alternatives) => {
+            TextRequirement::AllOf(needs) => settled.append(&mut settle(needs, allowance)),
+            TextRequirement::AnyOf(alternatives) => {
                 let alternatives = alternatives
                     .into_iter()
                     .map(|need| settle(Conjunction::from([need]), allowance))
@@ -170,11 +170,14 @@ pub(super) fn settle(needs: Conjunction, allowance: &mut Allowance) -> Conjuncti
 }
 
 /// Returns true if some requirement tests all n-grams of a chain.
-pub(super) fn is_used<'a>(needs: impl IntoIterator<Item = &'a Need>, part: &[Position]) -> bool {
+pub(super) fn is_used<'a>(
+    needs: impl IntoIterator<Item = &'a TextRequirement>,
+    part: &[Position],
+) -> bool {
     needs.into_iter().any(|need| match need {
-        Need::Literal(_) | Need::Nearly(_) => false,
-        Need::Path(chain) => chain.windows(part.len()).any(|window| window == part),
-        Need::AllOf(needs) | Need::AnyOf(needs) => is_used(needs, part),
+        TextRequirement::Literal(_) | TextRequirement::Approx(_) => false,
+        TextRequirement::Path(chain) => chain.windows(part.len()).any(|window| window == part),
+        TextRequirement::AllOf(needs) | TextRequirement::AnyOf(needs) => is_used(needs, part),
     })
 }
 
@@ -184,7 +187,7 @@ fn drop_implied(needs: Conjunction) -> Conjunction {
     if needs.len() < 2 || size(&needs) > MAX_COMPARED {
         return needs;
     }
-    let implied: Vec<Need> = needs
+    let implied: Vec<TextRequirement> = needs
         .iter()
         .filter(|&need| {
             needs
@@ -209,7 +212,8 @@ fn drop_stricter(mut alternatives: Vec<Conjunction>) -> Vec<Conjunction> {
     while n < alternatives.len() {
         let needs = &alternatives[n];
         let weaker = |other: &Conjunction| {
-            let implied = |need: &Need| needs.iter().any(|own| own == need || implies(own, need));
+            let implied =
+                |need: &TextRequirement| needs.iter().any(|own| own == need || implies(own, need));
             other.iter().all(implied)
         };
         // Only alternatives that are still in the list count, so one of two equal ones stays.
@@ -224,11 +228,11 @@ fn drop_stricter(mut alternatives: Vec<Conjunction>) -> Vec<Conjunction> {
 
 /// Returns true if every text that fulfils `one` fulfils `other`. Detects only implications that
 /// are visible without further analysis.
-fn implies(one: &Need, other: &Need) -> bool {
+fn implies(one: &TextRequirement, other: &TextRequirement) -> bool {
     match (one, other) {
-        (Need::Literal(long), Need::Literal(part)) => contains(long, part),
-        (Need::Path(long), Need::Path(part)) => contains(long, part),
-        (one, Need::AnyOf(alternatives)) => alternatives
+        (TextRequirement::Literal(long), TextRequirement::Literal(part)) => contains(long, part),
+        (TextRequirement::Path(long), TextRequirement::Path(part)) => contains(long, part),
+        (one, TextRequirement::AnyOf(alternatives)) => alternatives
             .iter()
             .any(|need| need == one || implies(one, need)),
         _ => false,
@@ -242,20 +246,20 @@ fn contains<T: PartialEq>(long: &[T], part: &[T]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::plan::chain::Position;
+    use crate::index::plan::char_seq::Position;
 
-    fn literal(text: &str) -> Need {
-        Need::Literal(text.chars().collect())
+    fn literal(text: &str) -> TextRequirement {
+        TextRequirement::Literal(text.chars().collect())
     }
 
-    fn all(needs: &[Need]) -> Conjunction {
+    fn all(needs: &[TextRequirement]) -> Conjunction {
         needs.iter().cloned().collect()
     }
 
     fn settled(needs: Conjunction) -> Conjunction {
         let mut allowance = Allowance {
             path_grams: 0,
-            unused: Unused::default(),
+            unused: UnusedParts::default(),
         };
         settle(needs, &mut allowance)
     }
@@ -266,14 +270,14 @@ mod tests {
         assert_eq!(any_of(vec![foo.clone(), all(&[])]), (all(&[]), true));
         assert_eq!(any_of(vec![all(&[]), all(&[])]), (all(&[]), false));
         assert_eq!(any_of(vec![foo.clone(), foo.clone()]), (foo.clone(), false));
-        assert_eq!(any_of(vec![]), (all(&[Need::never()]), false));
-        let never = all(&[Need::never(), literal("bar")]);
+        assert_eq!(any_of(vec![]), (all(&[TextRequirement::never()]), false));
+        let never = all(&[TextRequirement::never(), literal("bar")]);
         assert_eq!(any_of(vec![never, foo.clone()]), (foo, false));
     }
 
     #[test]
     fn what_is_implied_is_dropped() {
-        let either = Need::AnyOf(all(&[literal("oob"), literal("xyz")]));
+        let either = TextRequirement::AnyOf(all(&[literal("oob"), literal("xyz")]));
         let needs = all(&[literal("foo"), literal("foobar"), literal("bar"), either]);
         assert_eq!(settled(needs), all(&[literal("foobar")]));
         let needs = all(&[literal("foo"), literal("bar")]);
@@ -282,14 +286,15 @@ mod tests {
 
     #[test]
     fn a_path_beyond_the_allowance_frees_its_alternatives() {
-        let mut path: Chain = "cd".chars().map(Position::One).collect();
+        let mut path: CharSeq = "cd".chars().map(Position::One).collect();
         path.insert(0, Position::Of(['a', 'b'].into()));
-        let either = Need::AnyOf(all(&[Need::Path(path.clone()), literal("xyz")]));
+        let either =
+            TextRequirement::AnyOf(all(&[TextRequirement::Path(path.clone()), literal("xyz")]));
         let needs = all(&[either.clone(), literal("foo")]);
         assert_eq!(settled(needs.clone()), all(&[literal("foo")]));
         let mut allowance = Allowance {
             path_grams: 2,
-            unused: Unused::default(),
+            unused: UnusedParts::default(),
         };
         assert_eq!(settle(needs.clone(), &mut allowance), needs);
         assert!(!allowance.unused.wide && allowance.path_grams == 0);

@@ -10,7 +10,7 @@ use super::{FAILED, row, setup_args};
 use crate::format::error::FormatError;
 use crate::format::manifest::{IgnoreRules, KeyParts};
 use crate::index::key::root_of;
-use crate::index::store::{Listed, Store};
+use crate::index::store::{Store, StoredIndex};
 use crate::tool::cli::args::{IndexAllArgs, IndexArgs, IndexListArgs};
 use crate::tool::cli::building::failed;
 use crate::tool::cli::setup::{Environment, load_config, prepare};
@@ -20,18 +20,22 @@ use crate::tool::error::ToolError;
 use crate::tool::render::escape_controls;
 
 /// The stored indexes of a configuration, and their store.
-struct Kept {
+struct StoredIndexes {
     store: Option<Store>,
-    listed: Vec<Listed>,
+    listed: Vec<StoredIndex>,
 }
 
 /// A function that lists the indexes of a store.
-type List = fn(&Store) -> Result<Vec<Listed>, FormatError>;
+type List = fn(&Store) -> Result<Vec<StoredIndex>, FormatError>;
 
-impl Kept {
+impl StoredIndexes {
     /// Opens the store of a configuration. `index_mode` and `index_storage` don't matter: existing
     /// indexes are managed anyway.
-    fn open(args: &IndexArgs, environment: &Environment, list: List) -> Result<Kept, ToolError> {
+    fn open(
+        args: &IndexArgs,
+        environment: &Environment,
+        list: List,
+    ) -> Result<StoredIndexes, ToolError> {
         let config = load_config(&args.setup, environment)?;
         let root = tree(args, environment)?;
         let unusable = |error: FormatError| failed(error.into());
@@ -43,11 +47,15 @@ impl Kept {
             Some(store) => list(store).map_err(unusable)?,
             None => Vec::new(),
         };
-        Ok(Kept { store, listed })
+        Ok(StoredIndexes { store, listed })
     }
 
     /// Keeps only the indexes of the tree in the arguments, with any index settings.
-    fn of_tree(mut self, args: &IndexArgs, environment: &Environment) -> Result<Kept, ToolError> {
+    fn of_tree(
+        mut self,
+        args: &IndexArgs,
+        environment: &Environment,
+    ) -> Result<StoredIndexes, ToolError> {
         let mut trees = vec![tree(args, environment)?];
         let mut dirs = Vec::new();
         // A deleted tree has no setup, but its indexes may still exist.
@@ -69,8 +77,8 @@ impl Kept {
         args: &IndexAllArgs,
         environment: &Environment,
         list: List,
-    ) -> Result<Kept, ToolError> {
-        let kept = Kept::open(&args.index, environment, list)?;
+    ) -> Result<StoredIndexes, ToolError> {
+        let kept = StoredIndexes::open(&args.index, environment, list)?;
         match args.all {
             true => Ok(kept),
             false => kept.of_tree(&args.index, environment),
@@ -78,7 +86,7 @@ impl Kept {
     }
 
     /// Iterates over the stored indexes, each with its store.
-    fn each(&self) -> impl Iterator<Item = (&Store, &Listed)> {
+    fn each(&self) -> impl Iterator<Item = (&Store, &StoredIndex)> {
         let stores = self.store.iter();
         stores.flat_map(|store| self.listed.iter().map(move |listed| (store, listed)))
     }
@@ -91,12 +99,12 @@ fn tree(args: &IndexArgs, environment: &Environment) -> Result<PathBuf, ToolErro
     Ok(path.canonicalize().unwrap_or(path))
 }
 
-fn root_of_listed(listed: &Listed) -> Option<PathBuf> {
+fn root_of_listed(listed: &StoredIndex) -> Option<PathBuf> {
     root_of(&listed.manifest.as_ref().ok()?.key)
 }
 
 /// Returns the tree of an index, for messages.
-fn tree_of(listed: &Listed) -> String {
+fn tree_of(listed: &StoredIndex) -> String {
     root_of_listed(listed).map_or("an unknown tree".to_string(), |root| show::path(&root))
 }
 
@@ -113,7 +121,7 @@ enum Checked {
 
 impl Checked {
     /// Checks a stored index. With `deep`, reads the whole index.
-    fn new(store: &Store, listed: &Listed, deep: bool) -> Checked {
+    fn new(store: &Store, listed: &StoredIndex, deep: bool) -> Checked {
         match &listed.manifest {
             Err(error) => Checked::from(&**error),
             Ok(_) => match store.check(&listed.dir, deep, &mut sleep) {
@@ -151,7 +159,7 @@ impl From<&FormatError> for Checked {
 
 /// Runs `index verify`.
 pub(super) fn verify(args: &IndexAllArgs, environment: &Environment) -> Result<u8, Failure> {
-    let kept = Kept::select(args, environment, Store::list)?;
+    let kept = StoredIndexes::select(args, environment, Store::list)?;
     let mut out = io::stdout().lock();
     let mut reports = Vec::new();
     let mut failed = false;
@@ -206,7 +214,7 @@ pub(super) fn list(args: &IndexListArgs, environment: &Environment) -> Result<u8
         json: args.json,
         setup: args.setup.clone(),
     };
-    let kept = Kept::open(&args, environment, Store::list)?;
+    let kept = StoredIndexes::open(&args, environment, Store::list)?;
     let mut out = io::stdout().lock();
     let mut reports = Vec::new();
     for (store, listed) in kept.each() {
@@ -296,7 +304,7 @@ fn serves(key: &KeyParts) -> String {
 
 /// Runs `index clear`.
 pub(super) fn clear(args: &IndexAllArgs, environment: &Environment) -> Result<u8, Failure> {
-    let kept = Kept::select(args, environment, Store::list_with_unfinished)?;
+    let kept = StoredIndexes::select(args, environment, Store::list_with_unfinished)?;
     let mut out = io::stdout().lock();
     let mut reports = Vec::new();
     let mut failed = false;
