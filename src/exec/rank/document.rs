@@ -314,7 +314,7 @@ impl Reader<'_> {
             return;
         };
         let last = found.last(line);
-        if self.terms.match_name(last) != super::terms::Asked::default() {
+        if self.terms.match_name(last) != super::terms::NameMatch::default() {
             self.line.asked = match whole(last) == self.own_name {
                 true => worth(found.kind) * 14 / 10,
                 false => worth(found.kind),
