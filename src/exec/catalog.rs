@@ -2,8 +2,8 @@
 //!
 //! Turns a snapshot into an ordered [`FileSource`]: restricts it to the requested subtree and
 //! globs, and intersects sets of ranks to find the candidates. Other eligible files are skipped,
-//! after a look at each where [`ChangeCheck`] demands one. `comparing` compares directories with the tree
-//! while files are handed out.
+//! after a look at each where [`ChangeCheck`] demands one. `comparing` compares directories with
+//! the tree while files are handed out.
 //!
 //! The catalog can't answer every request. The caller checks that it can before it makes a source.
 
@@ -32,8 +32,8 @@ use crate::index::stamp::Stamp;
 use crate::index::walk::{FoundFile, Place, RuleSets, join};
 
 /// Sizes of the first unit of a source and of the largest, in candidates. Units grow, so that
-/// searches that end early do little work ahead. With [`ChangeCheck::All`] all eligible files count, and
-/// directories that are compared along the way count, too.
+/// searches that end early do little work ahead. With [`ChangeCheck::All`] all eligible files
+/// count, and directories that are compared along the way count, too.
 const FIRST_UNIT: u64 = 32;
 const LARGEST_UNIT: u64 = 512;
 

@@ -222,8 +222,8 @@ impl SearchPath<'_> {
 ///
 /// # Errors
 ///
-/// [`DetectError`] if the program is missing, can't be run, is too slow, is another program, or is too
-/// old.
+/// [`DetectError`] if the program is missing, can't be run, is too slow, is another program, or is
+/// too old.
 pub fn detect(
     tool: Tool,
     configured: &Path,

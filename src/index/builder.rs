@@ -228,8 +228,8 @@ pub enum BuildError {
 ///
 /// # Errors
 ///
-/// See [`BuildError`]. Unreadable paths inside the tree are not errors of the build; [`BuiltSegment`]
-/// reports them.
+/// See [`BuildError`]. Unreadable paths inside the tree are not errors of the build;
+/// [`BuiltSegment`] reports them.
 pub fn build<W: Write>(
     walk: &Walk,
     options: &BuildOptions,

@@ -34,8 +34,8 @@
 //! a swap never waits for a search. A search waits for another thread only if it has dirty marks to
 //! process, and at most for its budget.
 //!
-//! Writing the status for other processes takes a third lock, `status_file`, acquired before `Status`.
-//! Only the worker and the threads that build for it do that.
+//! Writing the status for other processes takes a third lock, `status_file`, acquired before
+//! `Status`. Only the worker and the threads that build for it do that.
 //!
 //! A running search holds no lock: its snapshot is immutable.
 

@@ -4,8 +4,8 @@
 //! `.git/info/exclude` and the global excludes, which equals ripgrep's. Globs are matched by the
 //! `ignore` crate, or by git's own syntax. Malformed lines are skipped silently; `doctor` reports
 //! them. Files that don't exist, or that this user may not read, are skipped too. Any other read
-//! error is reported as [`RulesReadError`]: it may pass, and then decisions made without the file would be
-//! wrong.
+//! error is reported as [`RulesReadError`]: it may pass, and then decisions made without the file
+//! would be wrong.
 
 mod excludes;
 mod file;

@@ -1,8 +1,8 @@
 //! Watches a tree for changes, and proves that all earlier changes were reported.
 //!
 //! This module owns the events, the watched directories, the cookies and the barrier built on them.
-//! It does not know how events are used: the [`FsEventHandler`], its event handler, adds dirty marks, and
-//! other code walks and debounces.
+//! It does not know how events are used: the [`FsEventHandler`], its event handler, adds dirty
+//! marks, and other code walks and debounces.
 //!
 //! # How no change is lost
 //!

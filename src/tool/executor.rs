@@ -14,12 +14,12 @@
 //! use forge_search::tool::config::{Config, Loader, Profile};
 //! use forge_search::tool::executor::{Executor, host::Worker};
 //!
-//! let config = Loader::new(Profile::Library).file("forge.toml").build()?;
-//! let worker = Worker::new(PathBuf::from("/usr/bin/forge-search"), vec!["execute-worker".into()]);
-//! let executor = Executor::new(&config.executor, PathBuf::from("/var/lib/forge/results.db"), worker)?;
-//! let manifest = br#"{"task_id": "t1", "capability_id": "SEARCH_FILES", "target_scope": "docs", "query": "plan", "max_results": 10}"#;
-//! let execution = executor.execute(manifest, "v4.public.…");
-//! println!("{}", String::from_utf8_lossy(&execution.body));
+//! let config = Loader::new(Profile::Library).file("forge.toml").build()?; let worker =
+//! Worker::new(PathBuf::from("/usr/bin/forge-search"), vec!["execute-worker".into()]); let executor
+//! = Executor::new(&config.executor, PathBuf::from("/var/lib/forge/results.db"), worker)?; let
+//! manifest = br#"{"task_id": "t1", "capability_id": "SEARCH_FILES", "target_scope": "docs",
+//! "query": "plan", "max_results": 10}"#; let execution = executor.execute(manifest,
+//! "v4.public.…"); println!("{}", String::from_utf8_lossy(&execution.body));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

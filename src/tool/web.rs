@@ -2,8 +2,8 @@
 //! machine.
 //!
 //! Owns the HTTP side: which requests are answered ([`guard`]), their routes and their limits. A
-//! [`TreeBackend`] runs the searches. The page itself consists of three files in `web/page`, and loads
-//! nothing from other servers.
+//! [`TreeBackend`] runs the searches. The page itself consists of three files in `web/page`, and
+//! loads nothing from other servers.
 
 pub mod guard;
 

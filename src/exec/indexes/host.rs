@@ -86,8 +86,8 @@ impl<'a> Foreground<'a> {
         }
     }
 
-    /// Sets `callback` to receive the progress of the build: at the start of each phase and after each
-    /// batch of files.
+    /// Sets `callback` to receive the progress of the build: at the start of each phase and after
+    /// each batch of files.
     #[must_use]
     pub fn with_progress(mut self, callback: impl Fn(Progress) + Sync + 'a) -> Foreground<'a> {
         self.callback = Some(Box::new(callback));

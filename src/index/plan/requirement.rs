@@ -1,9 +1,9 @@
 //! Requirements on the text of a file, and the algebra of requirements.
 //!
-//! A [`TextRequirement`] is one requirement, for example that the literal `kmalloc` occurs. A [`Conjunction`]
-//! requires all of its members. This module combines, compares and simplifies them; `evaluate`
-//! compiles the result. A simplification may require less, never more, so that no matching file is
-//! excluded.
+//! A [`TextRequirement`] is one requirement, for example that the literal `kmalloc` occurs. A
+//! [`Conjunction`] requires all of its members. This module combines, compares and simplifies them;
+//! `evaluate` compiles the result. A simplification may require less, never more, so that no
+//! matching file is excluded.
 
 use std::collections::BTreeSet;
 

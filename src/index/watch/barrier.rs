@@ -74,8 +74,9 @@ impl Barrier {
         self.changed.notify_all();
     }
 
-    /// Returns once all changes before the call were reported to the [`FsEventHandler`](super::FsEventHandler) of
-    /// `watcher`, which passes the numbers of cookies to [`heard`](Barrier::heard).
+    /// Returns once all changes before the call were reported to the
+    /// [`FsEventHandler`](super::FsEventHandler) of
+    /// `watcher`, which passes the numbers of cookies to [`cookie_arrived`](Barrier::cookie_arrived).
     ///
     /// Waits at most `budget` for the cookie, and before that at most `budget` for another caller's
     /// system call.

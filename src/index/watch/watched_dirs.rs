@@ -84,8 +84,8 @@ impl WatchedDirs {
     }
 
     /// Begins to watch a directory that had this identity a moment ago. Unless nothing is needed,
-    /// [`watched`](WatchedDirs::watched) or [`forget`](WatchedDirs::forget) must follow before the next
-    /// directory.
+    /// [`watched`](WatchedDirs::watched) or [`forget`](WatchedDirs::forget) must follow before the
+    /// next directory.
     pub(super) fn begin(&mut self, dir: &Path, identity: Identity) -> WatchStep {
         match self.dirs.get_mut(dir) {
             Some(State::Live(known)) if *known == identity => WatchStep::Nothing,
@@ -100,8 +100,8 @@ impl WatchedDirs {
         }
     }
 
-    /// Completes a [`begin`](WatchedDirs::begin). If the path was dropped meanwhile, the order of drop
-    /// and watch is unknown, so the watch is doubtful.
+    /// Completes a [`begin`](WatchedDirs::begin). If the path was dropped meanwhile, the order of
+    /// drop and watch is unknown, so the watch is doubtful.
     pub(super) fn watched(&mut self, dir: &Path, identity: Identity) {
         match self.dirs.get_mut(dir) {
             Some(state @ State::Pending) => *state = State::Live(identity),

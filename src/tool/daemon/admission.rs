@@ -161,13 +161,11 @@ struct Lane {
 /// ```
 /// use forge_search::tool::daemon::admission::{Admission, Arrival, Bounds, Client, Kind, Share};
 ///
-/// let mut admission = Admission::new(Bounds::new(1, 1));
-/// let me = Client::Named("me".to_string());
-/// let mut ask = |admission: &mut Admission| admission.arrive(&me, Share::Interactive, Kind::Search);
-/// let Arrival::Admitted(first) = ask(&mut admission) else { panic!() };
-/// let Arrival::Queued { ticket, .. } = ask(&mut admission) else { panic!() };
-/// assert_eq!(ask(&mut admission), Arrival::Busy);
-/// assert_eq!(admission.leave(first, 10), [ticket]);
+/// let mut admission = Admission::new(Bounds::new(1, 1)); let me = Client::Named("me".to_string());
+/// let mut ask = |admission: &mut Admission| admission.arrive(&me, Share::Interactive,
+/// Kind::Search); let Arrival::Admitted(first) = ask(&mut admission) else { panic!() }; let
+/// Arrival::Queued { ticket, .. } = ask(&mut admission) else { panic!() }; assert_eq!(ask(&mut
+/// admission), Arrival::Busy); assert_eq!(admission.leave(first, 10), [ticket]);
 /// ```
 #[derive(Debug)]
 pub struct Admission {

@@ -254,8 +254,8 @@ pub struct ToolCall {
     pub tool: String,
     /// The request of the tool.
     pub request: Map<String, Value>,
-    /// Maximum size of the response in bytes, if less than the daemon allows. Results at the end are
-    /// omitted, and the response says so.
+    /// Maximum size of the response in bytes, if less than the daemon allows. Results at the end
+    /// are omitted, and the response says so.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(with = "usize")]
     pub max_output_bytes: Option<usize>,
@@ -315,7 +315,8 @@ pub enum RequestBody {
 /// A request after the handshake.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// The id that the client chose, if any; for [`RequestBody::Cancel`] the id of the other request.
+    /// The id that the client chose, if any; for [`RequestBody::Cancel`] the id of the other
+    /// request.
     pub id: Option<String>,
     /// The body of the request.
     pub body: RequestBody,

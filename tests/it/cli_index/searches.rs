@@ -90,7 +90,7 @@ fn d110_the_deepest_index_that_contains_what_is_searched_is_used() {
         assert_eq!(root_of(dir, path), shown(&src), "{dir:?}, {path}");
     }
     // An index of a subdirectory is named, with the way to use it.
-    let below = format!("{}, which lies below, has one", shown(&src));
+    let below = format!("{}, which lies below, has an index", shown(&src));
     let ran = world.run(&["explain", "fn greet"]).ok();
     for part in ["ABSENT", &below, &format!("`--root {}`", shown(&src))] {
         assert!(ran.out.contains(part), "{part}: {}", ran.out);

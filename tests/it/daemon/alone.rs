@@ -8,7 +8,7 @@ use std::process::Output;
 
 use forge_search::tool::daemon::handshake::Store;
 use forge_search::tool::daemon::identity::socket_name;
-use forge_search::tool::daemon::socket::noted;
+use forge_search::tool::daemon::socket::registered_socket;
 use serde_json::Value;
 
 use super::clients::{play_at, welcome};
@@ -43,7 +43,7 @@ fn socket_with(place: &Place, environment: &[(&str, &Path)]) -> PathBuf {
         store_id: of("store_id"),
         config_fingerprint: of("config_fingerprint"),
     };
-    let at = noted(&place.dir().join("state/forge-search"), &store).unwrap();
+    let at = registered_socket(&place.dir().join("state/forge-search"), &store).unwrap();
     // Clients with another environment also find the daemon.
     assert!(ok(&place.ggrep(&["--no-start", "retry delay"])).starts_with("src/delay.rs:1"));
     assert_eq!(ok(&ggrep_with(place, environment, &["stop"])), "stopped\n");

@@ -18,7 +18,7 @@ use forge_search::tool::indexing::{Indexes, wall_clock_ns};
 pub(crate) enum Cookies {
     /// The watcher reports them, after the queued events.
     #[default]
-    FsEvent,
+    Heard,
     /// The watcher never reports them.
     Lost,
     /// The watcher reports them when the test calls [`Watchers::deliver_late`].

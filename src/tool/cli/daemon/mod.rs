@@ -1,7 +1,7 @@
 //! The query daemon on the command line: `forge-search serve`, `ggrep`, and the client of daemons.
 //!
-//! Owns the decision which daemon a command addresses ([`DaemonEndpoint`]), and how a daemon is started
-//! ([`start`]). The protocol and the daemon's work are in [`crate::tool::daemon`].
+//! Owns the decision which daemon a command addresses ([`DaemonEndpoint`]), and how a daemon is
+//! started ([`start`]). The protocol and the daemon's work are in [`crate::tool::daemon`].
 
 pub(super) mod checkup;
 pub(super) mod client;

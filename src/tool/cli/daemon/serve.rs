@@ -25,7 +25,7 @@ use crate::tool::daemon::identity;
 use crate::tool::daemon::log::LogFile;
 use crate::tool::daemon::server::{Server, Settings};
 use crate::tool::daemon::service::{ConfigState, Fingerprint, Parts, Service};
-use crate::tool::daemon::socket::{InstanceLock, Note, OwnSocket, SocketError, is_taken};
+use crate::tool::daemon::socket::{DaemonRecord, InstanceLock, OwnSocket, SocketError, is_taken};
 use crate::tool::error::ToolError;
 use crate::tool::indexing::wall_clock_ns;
 use crate::tool::search_files::FilesTool;
@@ -137,7 +137,7 @@ fn listen_exclusively(
     };
     let mut socket = OwnSocket::listen(&endpoint.socket, endpoint.access())?;
     if let Some(mut instance_lock) = instance_lock {
-        instance_lock.note(&Note {
+        instance_lock.note(&DaemonRecord {
             socket: endpoint.socket.clone(),
             store: endpoint.store.clone(),
             pid: std::process::id(),

@@ -1,7 +1,7 @@
 //! Starts a daemon, or connects to a running one.
 //!
-//! If several clients find no daemon at the same time, one of them takes the start lock ([`StartLock`])
-//! and starts the daemon. The others wait for that daemon.
+//! If several clients find no daemon at the same time, one of them takes the start lock
+//! ([`StartLock`]) and starts the daemon. The others wait for that daemon.
 
 use std::borrow::Cow;
 use std::ffi::OsString;

@@ -29,8 +29,8 @@ const GLANCE: Duration = Duration::from_secs(1);
 /// Maximum time for a health check.
 const HEALTH: Duration = Duration::from_secs(120);
 
-/// Sends a request about the daemon itself, such as `RequestBody::Status`. Returns `None` if no daemon is
-/// running.
+/// Sends a request about the daemon itself, such as `RequestBody::Status`. Returns `None` if no
+/// daemon is running.
 fn send_to_running(
     endpoint: &DaemonEndpoint,
     body: RequestBody,
