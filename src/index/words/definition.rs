@@ -26,6 +26,7 @@ pub enum Kind {
 /// A name that a line defines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
+    /// The kind of the definition.
     pub kind: Kind,
     /// Where the name stands in the line, qualifiers such as `Outer::` included.
     pub name: Range<usize>,
@@ -43,10 +44,15 @@ impl Definition {
 /// Languages with a definition syntax of their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Language {
+    /// C, C++ and Objective-C.
     C,
+    /// Haskell.
     Haskell,
+    /// JavaScript and TypeScript.
     JavaScript,
+    /// Shells.
     Shell,
+    /// Any other language.
     #[default]
     Other,
 }
