@@ -647,6 +647,9 @@ mod tests {
         round_trip(GroupRecord {
             blocks: 18,
             direct: 19,
+            word_files: 5,
+            words_at: 128,
+            words_len: 77,
         });
         round_trip(MetaRecord {
             files: 20,
