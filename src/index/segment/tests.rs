@@ -178,7 +178,9 @@ fn no_more_files_are_eligible_as_the_root_than_there_are() {
 fn direct_ngrams_have_to_be_sorted() {
     let ngrams = |ngrams: [u32; 2]| {
         let file = written(&[("", 0)], ("x\n", 0));
-        let group = [0_u32, 2].map(u32::to_le_bytes).concat();
+        // No block, two n-grams, and an empty word list of 16 bytes.
+        let group = [0_u32, 2, 0, 0, 0, 0, 16, 0].map(u32::to_le_bytes).concat();
+        let file = changed(file, id::ROWS, |rows| rows.resize(16, 0));
         let file = changed(file, id::GROUPS, |groups| groups.clone_from(&group));
         let file = changed(file, id::META, |meta| meta[20] = 1);
         let list = ngrams.map(u32::to_le_bytes).concat();

@@ -356,7 +356,7 @@ fn ggrep_what_is_cut_shows_what_was_found() {
     ]);
     let world = World::over(tree, Settings::default());
     let answer = world.client().found(search("needle"));
-    for (nth, lines) in [(0, (1, 3)), (1, (1, 1))] {
+    for (nth, lines) in [(0, (1, 1)), (1, (1, 3))] {
         let one = &answer["results"][nth];
         let content = one["content"]
             .as_str()

@@ -142,7 +142,7 @@ fn fr_lsi_rec_01_and_fr_lsi_rec_02_slices_go_on_in_the_background_until_all_was_
 #[test]
 fn fr_lsi_bud_04_after_a_cooldown_indexing_is_tried_again() {
     let world = World::new(How::Exactly(LIVE), |config| {
-        config.index_max_memory_bytes = 4_000;
+        config.index_max_memory_bytes = 6_000;
         config.index_cooldown_ms = 1_000;
     });
     for n in 0..40 {

@@ -217,13 +217,13 @@ fn fr_lsi_roll_02_versions_and_owners_are_told_apart() {
     assert!(unknown, "{error}");
     subject.check_corrupt("no version");
     // The database of a newer program is left alone.
-    let error = set("user_version", 3);
+    let error = set("user_version", 4);
     let kind = error.kind();
     let newer = matches!(
         kind,
         FormatErrorKind::NewerVersion {
-            found: 3,
-            supported: 2,
+            found: 4,
+            supported: 3,
             ..
         }
     );
