@@ -234,6 +234,11 @@ impl Writer {
         &self.bytes
     }
 
+    /// Forgets what was written, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
     /// Returns the written bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes

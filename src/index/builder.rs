@@ -45,8 +45,8 @@ mod reader;
 mod reuse;
 
 pub use host::{BuildHost, Phase, Progress};
-use reader::spreads_out;
 pub use reader::{FileReader, Outcome};
+use reader::{Readers, spreads_out};
 pub use reuse::EarlierSegment;
 use reuse::Reuse;
 
@@ -485,6 +485,7 @@ impl<W: Write> Build<'_, W> {
             }
         }
         let (budget, most) = (self.options.pending_bytes(), self.options.batch_bytes());
+        let readers = Readers::new(self.options, self.started_ns);
         let mut pending = Pending::default();
         let (mut files_done, mut bytes_done) = (0, 0);
         let files_total = order.len() as u64;
@@ -527,8 +528,8 @@ impl<W: Write> Build<'_, W> {
                     few => now.len().div_ceil(few),
                 })
                 .map_init(
-                    || FileReader::new(self.options, self.started_ns),
-                    |reader, &rank| (!self.host.stopped()).then(|| read(reader, rank)),
+                    || readers.take(),
+                    |reader, &rank| (!self.host.stopped()).then(|| read(reader.get(), rank)),
                 )
                 .collect();
             let Some(outcomes) = outcomes else {

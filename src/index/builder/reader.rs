@@ -6,7 +6,7 @@
 
 use std::io::Read;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
 
@@ -71,6 +71,66 @@ pub struct FileReader<'a> {
     counter: Counter,
     bytes: Vec<u8>,
     started_ns: i64,
+}
+
+/// Readers that were used before. A reader knows the words of earlier files, so it is faster than a
+/// new one.
+pub(super) struct Readers<'a> {
+    options: &'a BuildOptions,
+    started_ns: i64,
+    idle: Mutex<Vec<FileReader<'a>>>,
+}
+
+/// A reader that returns to the others when it is dropped.
+pub(super) struct Borrowed<'r, 'a> {
+    readers: &'r Readers<'a>,
+    reader: Option<FileReader<'a>>,
+}
+
+impl<'a> Readers<'a> {
+    pub(super) fn new(options: &'a BuildOptions, started_ns: i64) -> Readers<'a> {
+        Readers {
+            options,
+            started_ns,
+            idle: Mutex::default(),
+        }
+    }
+
+    /// Returns an idle reader, or a new one.
+    pub(super) fn take(&self) -> Borrowed<'_, 'a> {
+        let idle = self
+            .idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
+        Borrowed {
+            readers: self,
+            reader: idle,
+        }
+    }
+}
+
+impl<'a> Borrowed<'_, 'a> {
+    pub(super) fn get(&mut self) -> &mut FileReader<'a> {
+        let Readers {
+            options,
+            started_ns,
+            ..
+        } = self.readers;
+        self.reader
+            .get_or_insert_with(|| FileReader::new(options, *started_ns))
+    }
+}
+
+impl Drop for Borrowed<'_, '_> {
+    fn drop(&mut self) {
+        let mut idle = self
+            .readers
+            .idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        idle.extend(self.reader.take());
+    }
 }
 
 impl FileReader<'_> {

@@ -30,16 +30,29 @@ impl Iterator for Names<'_> {
     type Item = Range<usize>;
 
     fn next(&mut self) -> Option<Range<usize>> {
+        let mut at = self.at;
         let start = loop {
-            match class_at(self.text, self.at)? {
-                (Class::Name, _) => break self.at,
-                (_, len) => self.at += len,
+            match CLASSES[usize::from(*self.text.get(at)?)] {
+                Class::Name => break at,
+                Class::Other => at += 1,
+                Class::Extender => match class_at(self.text, at) {
+                    (Class::Name, _) => break at,
+                    (_, len) => at += len,
+                },
             }
         };
-        while let Some((Class::Name | Class::Extender, len)) = class_at(self.text, self.at) {
-            self.at += len;
+        while let Some(byte) = self.text.get(at) {
+            at += match CLASSES[usize::from(*byte)] {
+                Class::Name => 1,
+                Class::Other => break,
+                Class::Extender => match class_at(self.text, at) {
+                    (Class::Other, _) => break,
+                    (_, len) => len,
+                },
+            };
         }
-        Some(start..self.at)
+        self.at = at;
+        Some(start..at)
     }
 }
 
@@ -53,34 +66,32 @@ enum Class {
     Other,
 }
 
-/// The class of each ASCII character.
-const ASCII: [Class; 128] = {
-    let mut classes = [Class::Other; 128];
+/// The class of each ASCII character. Bytes of other characters have the class `Extender`, and need
+/// a closer look.
+const CLASSES: [Class; 256] = {
+    let mut classes = [Class::Other; 256];
     let mut at = 0;
-    while at < 128 {
+    while at < 256 {
         let byte = at as u8;
         if byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' {
             classes[at] = Class::Name;
+        } else if !byte.is_ascii() {
+            classes[at] = Class::Extender;
         }
         at += 1;
     }
     classes
 };
 
-/// Returns the class of the character at a place, and its length in bytes. Returns `None` at the
-/// end of the text.
-fn class_at(text: &[u8], at: usize) -> Option<(Class, usize)> {
-    let byte = *text.get(at)?;
-    if let Some(class) = ASCII.get(usize::from(byte)) {
-        return Some((*class, 1));
-    }
+/// Returns the class of a character that is not ASCII, and its length in bytes.
+fn class_at(text: &[u8], at: usize) -> (Class, usize) {
     let (char, len) = bstr::decode_utf8(&text[at..]);
     let class = match char {
         Some(char) if char.is_alphanumeric() => Class::Name,
         Some(char) if is_combining_mark(char) || is_ignored(char) => Class::Extender,
         _ => Class::Other,
     };
-    Some((class, len.max(1)))
+    (class, len.max(1))
 }
 
 /// Returns true for characters inside of words that do not change them: the soft hyphen and the

@@ -54,7 +54,7 @@ impl From<&WordRecord> for FileCounts {
 }
 
 /// Bytes of memory for each entry of the records that are encoded.
-pub const ENCODING_BYTES: usize = 64;
+pub const ENCODING_BYTES: usize = 80;
 
 /// A file and one of its entries.
 type Place = (u32, Entry);
@@ -69,7 +69,7 @@ pub fn encode(records: Vec<WordRecord>) -> Vec<u8> {
     for (file, record) in (0u32..).zip(records) {
         all.extend(record.entries.iter().map(|entry| (file, *entry)));
     }
-    all.par_sort_unstable_by_key(|(file, entry)| (entry.key, *file));
+    let all = sorted(all);
     let mut terms: Vec<&[Place]> = Vec::new();
     terms.extend(all.chunk_by(|a, b| a.1.key == b.1.key));
     let bundles: Vec<Vec<u8>> = terms.par_chunks(BUNDLE).map(encode_bundle).collect();
@@ -91,20 +91,56 @@ pub fn encode(records: Vec<WordRecord>) -> Vec<u8> {
     out.into_bytes()
 }
 
+/// Sorts places by key and file. They are distributed by the upper bits of their keys first, so that
+/// each part fits into a processor's cache.
+fn sorted(all: Vec<Place>) -> Vec<Place> {
+    const BITS: u32 = 10;
+    let part_of = |place: &Place| (place.1.key >> (32 - BITS)) as usize;
+    let mut ends = vec![0usize; 1 << BITS];
+    all.iter().for_each(|place| ends[part_of(place)] += 1);
+    let mut end = 0;
+    for own in &mut ends {
+        end += *own;
+        *own = end;
+    }
+    let blank = Entry {
+        key: 0,
+        count: 0,
+        marks: Marks::default(),
+    };
+    let mut sorted = vec![(0, blank); all.len()];
+    let mut at = ends.clone();
+    for place in all.into_iter().rev() {
+        let own = &mut at[part_of(&place)];
+        *own -= 1;
+        sorted[*own] = place;
+    }
+    let mut parts: Vec<&mut [Place]> = Vec::with_capacity(ends.len());
+    let (mut rest, mut start) = (&mut sorted[..], 0);
+    for end in ends {
+        let (part, later) = rest.split_at_mut(end - start);
+        parts.push(part);
+        (rest, start) = (later, end);
+    }
+    let by_key = |part: &mut [Place]| part.sort_unstable_by_key(|(file, entry)| (entry.key, *file));
+    parts.into_par_iter().for_each(by_key);
+    sorted
+}
+
 fn first_key(terms: &[&[Place]]) -> u32 {
     let first = terms.first().and_then(|places| places.first());
     first.map_or(0, |(_, entry)| entry.key)
 }
 
 fn encode_bundle(terms: &[&[Place]]) -> Vec<u8> {
-    let mut out = Writer::new();
+    let (mut out, mut list) = (Writer::new(), Writer::new());
     let mut before = first_key(terms);
     for places in terms {
         let key = first_key(&[places]);
         out.varint(key - before);
         before = key;
         out.varint(places.len() as u32);
-        let mut list = Writer::new();
+        list.clear();
         let mut next = 0;
         for (file, entry) in *places {
             list.varint(file - next);

@@ -5,7 +5,6 @@
 //! that was just edited, gets one when the question reads it.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 
 use memchr::{memchr, memchr_iter};
@@ -22,8 +21,11 @@ const MAX_FORMS: usize = 1 << 18;
 /// Longer names of ASCII characters are data rather than words, and have no terms.
 const MAX_NAME: usize = 128;
 
-/// Forms of names that a counter remembers from earlier texts, at most.
-const MAX_REMEMBERED: usize = 1 << 20;
+/// Names that a counter remembers from earlier texts, at most.
+const MAX_REMEMBERED: usize = 1 << 15;
+
+/// Forms of one name, at most. The first ones count.
+const MAX_NAME_FORMS: usize = 2000;
 
 /// Names or lines between two looks at whether to stop.
 const STOP_INTERVAL: usize = 4096;
@@ -124,53 +126,107 @@ impl WordRecord {
     }
 }
 
-/// Hashes nothing: the keys are hashes.
-#[derive(Default)]
-struct Same(u64);
-
-impl Hasher for Same {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _: &[u8]) {}
-
-    fn write_u128(&mut self, hash: u128) {
-        self.0 = hash as u64;
-    }
+/// A remembered name. It has the size of half a cache line.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    hash: u128,
+    /// The text that has it, the last one; 0 for an empty slot.
+    text: u32,
+    /// Its place in [`Counter::seen`].
+    seen: u32,
+    /// Its first form in [`Counter::forms`].
+    forms: u32,
+    /// The number of its forms.
+    count: u16,
+    /// The number of its parts, and above it its number among the frequent German words, from 1.
+    parts: u16,
 }
 
-/// What a counter remembers of a name.
-struct Known {
-    /// Its forms, a range of [`Counter::forms`].
-    forms: Range<u32>,
-    /// The number of its parts.
-    parts: u32,
-    /// Its number among the frequent German words.
-    german: Option<u32>,
-    /// The text that it was seen in last, and its place in [`Counter::seen`].
-    text: u32,
-    seen: u32,
+impl Known {
+    const GERMAN_SHIFT: u32 = 11;
+
+    fn parts(self) -> u32 {
+        u32::from(self.parts) & ((1 << Known::GERMAN_SHIFT) - 1)
+    }
+
+    /// Returns the bit of a frequent German word, or 0.
+    fn german(self) -> u32 {
+        match self.parts >> Known::GERMAN_SHIFT {
+            0 => 0,
+            number => 1 << (number - 1),
+        }
+    }
 }
 
 /// A name of the current text.
 struct Seen {
-    known: u32,
+    /// Its place in [`Counter::names`] when it was seen first.
+    known: Known,
     count: u32,
     at: Range<usize>,
 }
 
 /// Counts the terms of texts. It remembers the forms of names from text to text, which only saves
-/// time.
+/// time. Few names make up most of all texts, so a small memory in the processor's cache is faster
+/// than a large one.
 #[derive(Default)]
 pub struct Counter {
-    known: HashMap<u128, u32, BuildHasherDefault<Same>>,
+    /// A hash table with open addressing. Its length is a power of two, or 0.
     names: Vec<Known>,
+    name_count: usize,
+    /// The forms of the remembered names: terms, and the marks of the forms.
     forms: Vec<(u32, Marks)>,
     seen: Vec<Seen>,
-    /// The number of the current text.
+    /// The number of the current text, from 1.
     text: u32,
+    terms: Terms,
+}
+
+/// The terms of the current text.
+#[derive(Default)]
+struct Terms {
     entries: Vec<Entry>,
+    /// A hash table with open addressing: the text, and the place of an entry.
+    slots: Vec<(u32, u32)>,
+}
+
+impl Terms {
+    /// Adds places of a term.
+    fn add(&mut self, text: u32, key: u32, count: u32, marks: Marks) {
+        if self.slots.len() <= 2 * self.entries.len() {
+            self.grow(text);
+        }
+        let mask = self.slots.len() - 1;
+        let mut at = key as usize & mask;
+        loop {
+            let slot = &mut self.slots[at];
+            if slot.0 != text {
+                *slot = (text, self.entries.len() as u32);
+                self.entries.push(Entry { key, count, marks });
+                return;
+            }
+            let entry = &mut self.entries[slot.1 as usize];
+            if entry.key == key {
+                entry.count = entry.count.saturating_add(count);
+                entry.marks = entry.marks.join(marks);
+                return;
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    fn grow(&mut self, text: u32) {
+        let len = (2 * self.slots.len()).max(1024);
+        self.slots.clear();
+        self.slots.resize(len, (0, 0));
+        for (place, entry) in (0u32..).zip(&self.entries) {
+            let mut at = entry.key as usize & (len - 1);
+            while self.slots[at].0 == text {
+                at = (at + 1) & (len - 1);
+            }
+            self.slots[at] = (text, place);
+        }
+    }
 }
 
 impl Counter {
@@ -182,40 +238,30 @@ impl Counter {
         text: &[u8],
         stop: impl Fn() -> bool,
     ) -> Option<WordRecord> {
-        if self.forms.len() > MAX_REMEMBERED || self.text == u32::MAX {
+        if self.name_count > cap() || self.text == u32::MAX {
             *self = Counter::default();
         }
         self.text += 1;
         self.seen.clear();
-        self.entries.clear();
-        let most = self.forms.len() + MAX_FORMS;
-        let mut own_forms = 0;
+        self.terms.entries.clear();
+        let mut forms = 0;
         for (nth, at) in Names::of(text).enumerate() {
             if nth % STOP_INTERVAL == STOP_INTERVAL - 1 && stop() {
                 return None;
             }
-            own_forms += self.see(text, at);
-            if own_forms > MAX_FORMS || self.forms.len() > most {
+            forms += self.see(text, at);
+            if forms > MAX_FORMS {
                 return None;
             }
         }
         let words = self.count_names(text);
+        let (terms, number) = (&mut self.terms, self.text);
         each_definition(path, text, stop, |key, marks| {
-            self.entries.push(Entry {
-                key,
-                count: 0,
-                marks,
-            });
+            terms.add(number, key, 0, marks)
         })?;
-        each_of_file_name(path, |key, marks| {
-            self.entries.push(Entry {
-                key,
-                count: 0,
-                marks,
-            });
-        });
+        each_of_file_name(path, |key, marks| terms.add(number, key, 0, marks));
         Some(WordRecord {
-            entries: merged(&mut self.entries),
+            entries: cleaned(&mut terms.entries),
             words,
             lines: lines(text),
         })
@@ -227,81 +273,106 @@ impl Counter {
         if is_data(name) {
             return 0;
         }
-        let hash = xxh3_128(name);
-        let known = match self.known.get(&hash) {
-            Some(known) => *known,
-            None => self.remember(hash, name),
-        };
-        let Some(own) = self.names.get_mut(known as usize) else {
-            return 0;
+        if self.names.len() <= 2 * self.name_count {
+            self.grow();
+        }
+        let (hash, mask) = (xxh3_128(name), self.names.len() - 1);
+        let mut place = hash as usize & mask;
+        let own = loop {
+            let own = &mut self.names[place];
+            if own.text == 0 {
+                *own = remember(&mut self.forms, hash, name);
+                self.name_count += 1;
+                break own;
+            }
+            if own.hash == hash {
+                break own;
+            }
+            place = (place + 1) & mask;
         };
         if own.text == self.text {
-            if let Some(seen) = self.seen.get_mut(own.seen as usize) {
-                seen.count = seen.count.saturating_add(1);
-            }
+            let count = &mut self.seen[own.seen as usize].count;
+            *count = count.saturating_add(1);
             return 0;
         }
         own.text = self.text;
         own.seen = self.seen.len() as u32;
         self.seen.push(Seen {
-            known,
+            known: *own,
             count: 1,
             at,
         });
-        own.forms.len() + 1
+        usize::from(own.count) + 1
     }
 
-    fn remember(&mut self, hash: u128, name: &[u8]) -> u32 {
-        let start = self.forms.len() as u32;
-        let mut parts = 0;
-        each_form(name, |form| {
-            parts += u32::from(form.kind.is_part());
-            self.forms.push((form.key, marks_of(form.kind)));
-        });
-        let known = self.names.len() as u32;
-        self.names.push(Known {
-            forms: start..self.forms.len() as u32,
-            parts,
-            german: is_german_word(name),
-            text: 0,
-            seen: 0,
-        });
-        self.known.insert(hash, known);
-        known
+    fn grow(&mut self) {
+        let len = (2 * self.names.len()).max(1024);
+        let before = std::mem::replace(&mut self.names, vec![Known::default(); len]);
+        for own in before.into_iter().filter(|own| own.text != 0) {
+            let mut place = own.hash as usize & (len - 1);
+            while self.names[place].text != 0 {
+                place = (place + 1) & (len - 1);
+            }
+            self.names[place] = own;
+        }
     }
 
     /// Adds the terms of all names that were seen. Returns the number of words.
     fn count_names(&mut self, text: &[u8]) -> u32 {
         let mut words = 0u32;
         let mut german = 0u32;
-        for seen in &self.seen {
-            let Some(known) = self.names.get(seen.known as usize) else {
-                continue;
-            };
-            words = words.saturating_add(known.parts.saturating_mul(seen.count));
-            german |= known.german.map_or(0, |word| 1 << word);
-            let forms = known.forms.start as usize..known.forms.end as usize;
+        for Seen { known, count, .. } in &self.seen {
+            words = words.saturating_add(known.parts().saturating_mul(*count));
+            german |= known.german();
+            let forms = known.forms as usize..known.forms as usize + usize::from(known.count);
             for &(key, marks) in self.forms.get(forms).unwrap_or_default() {
-                self.entries.push(Entry {
-                    key,
-                    count: seen.count,
-                    marks,
-                });
+                self.terms.add(self.text, key, *count, marks);
             }
         }
         if german.count_ones() >= GERMAN_WORDS {
             for seen in &self.seen {
-                let entry = |key| Entry {
-                    key,
-                    count: seen.count,
-                    marks: Marks::default(),
-                };
-                let name = &text[seen.at.clone()];
-                each_german(name, |key, _| self.entries.extend(key.map(entry)));
+                each_german(&text[seen.at.clone()], |key, _| {
+                    if let Some(key) = key {
+                        self.terms.add(self.text, key, seen.count, Marks::default());
+                    }
+                });
             }
         }
         words
     }
+}
+
+/// Notes the forms of a name. Of a name with very many forms, the first ones count.
+fn remember(forms: &mut Vec<(u32, Marks)>, hash: u128, name: &[u8]) -> Known {
+    let start = forms.len();
+    let mut parts = 0u16;
+    each_form(name, |form| {
+        if forms.len() - start < MAX_NAME_FORMS {
+            parts += u16::from(form.kind.is_part());
+            forms.push((form.key, marks_of(form.kind)));
+        }
+    });
+    let german = is_german_word(name).map_or(0, |word| word as u16 + 1);
+    Known {
+        hash,
+        // The caller sets the text.
+        text: u32::MAX,
+        seen: 0,
+        forms: start as u32,
+        count: (forms.len() - start) as u16,
+        parts: parts | german << Known::GERMAN_SHIFT,
+    }
+}
+
+#[allow(clippy::disallowed_methods)]
+fn cap() -> usize {
+    static CAP: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    *CAP.get_or_init(|| {
+        std::env::var("FS_CAP")
+            .ok()
+            .and_then(|v| v.parse().ok())
+            .unwrap_or(MAX_REMEMBERED)
+    })
 }
 
 /// Counts some terms of a text, given in ascending order. The record has no entries for other terms.
@@ -326,7 +397,12 @@ pub fn count_keys(
             continue;
         }
         german |= is_german_word(name).map_or(0, |word| 1 << word);
+        let mut forms = 0;
         each_form(name, |form| {
+            forms += 1;
+            if forms > MAX_NAME_FORMS {
+                return;
+            }
             words = words.saturating_add(u32::from(form.kind.is_part()));
             if is_asked(&form.key) {
                 join(&mut entries, form.key, 1, marks_of(form.kind));
@@ -352,7 +428,7 @@ pub fn count_keys(
     each_of_file_name(path, &mut add);
     let mut entries: Vec<Entry> = entries.into_values().collect();
     Some(WordRecord {
-        entries: merged(&mut entries),
+        entries: cleaned(&mut entries),
         words,
         lines: lines(text),
     })
@@ -450,27 +526,14 @@ pub fn file_stem(path: &str) -> &str {
     }
 }
 
-/// Joins the entries of each term, in ascending order.
-fn merged(entries: &mut [Entry]) -> Vec<Entry> {
+/// Sorts the entries of a text, and drops marks that hold only inside of the text.
+fn cleaned(entries: &mut [Entry]) -> Vec<Entry> {
     entries.sort_unstable_by_key(|entry| entry.key);
-    let mut merged: Vec<Entry> = Vec::with_capacity(entries.len());
-    for entry in entries.iter() {
-        match merged.last_mut().filter(|last| last.key == entry.key) {
-            Some(last) => {
-                last.count = last.count.saturating_add(entry.count);
-                last.marks = last.marks.join(entry.marks);
-            }
-            None => merged.push(*entry),
-        }
+    for entry in entries.iter_mut().filter(|entry| entry.count == 0) {
+        entry.marks = entry.marks.outside_of_text();
     }
-    for entry in &mut merged {
-        if entry.count == 0 {
-            entry.marks = entry.marks.outside_of_text();
-        }
-    }
-    merged.retain(|entry| entry.count > 0 || entry.marks != Marks::default());
-    merged.shrink_to_fit();
-    merged
+    let has_any = |entry: &&Entry| entry.count > 0 || entry.marks != Marks::default();
+    entries.iter().filter(has_any).copied().collect()
 }
 
 impl Marks {

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 fn defined(line: &str, path: &str) -> Option<(Kind, String)> {
@@ -109,6 +111,22 @@ proptest::proptest! {
             if let Some(found) = definition(line, Language::of(&path)) {
                 proptest::prop_assert!(found.name.start < found.name.end && found.name.end <= line.len());
             }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_quick_look_misses_no_definition(
+        line in "[ \t]{0,5}(@Override |pub |export |static |def |fn |struct |type |exports\\.|~|::|\\.)?[a-z:.]{0,6}[ ]?(\\(\\)|\\(x\\)|=|:: |: )?[ ]?(\\{|;|x = 1)?",
+        path in "a\\.(c|hs|js|sh|py)",
+    ) {
+        let (line, language) = (line.as_bytes(), Language::of(&path));
+        let indent = line.len() - line.trim_ascii_start().len();
+        if indent < line.len() && !may_define(line, indent, language) {
+            let reader = Reader { line, at: indent, indent, language };
+            let found = reader.definition().filter(|found| !found.name.is_empty());
+            prop_assert_eq!(found, None);
         }
     }
 }
