@@ -101,7 +101,7 @@ choices! {
         /// Case-sensitive if the pattern has an ASCII uppercase letter, else case-insensitive.
         #[default]
         Smart = "smart",
-        /// Always case-sensitive.
+        /// Case always matters.
         Sensitive = "sensitive",
         /// ASCII letters match in either case.
         Insensitive = "insensitive",
