@@ -1,4 +1,4 @@
-//! Tests how comments are written: short lines, at least three words, and nouns instead of pronouns.
+//! Tests how comments are written: short lines, at least three words, nouns instead of pronouns.
 //!
 //! `CONTRIBUTING.md` has the rules. The ratios are a sign that a text is hard to read, so they are
 //! checked for each layer as a whole.
@@ -46,7 +46,10 @@ fn prose(text: &str) -> Vec<(usize, &str, &str)> {
 fn long_lines(text: &str) -> Vec<usize> {
     let is_long = |line: &str, text: &str| line.chars().count() > MAX_COLUMNS && text.contains(' ');
     let lines = prose(text).into_iter();
-    lines.filter(|(_, line, text)| is_long(line, text)).map(|(number, ..)| number).collect()
+    lines
+        .filter(|(_, line, text)| is_long(line, text))
+        .map(|(number, ..)| number)
+        .collect()
 }
 
 /// Returns the last lines of the documentation comments that have too few words.
@@ -55,7 +58,9 @@ fn short_docs(text: &str) -> Vec<usize> {
     let mut words = None;
     for (number, line) in (0..).zip(text.lines().chain([""])) {
         let line = line.trim_start();
-        let doc = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
+        let doc = line
+            .strip_prefix("///")
+            .or_else(|| line.strip_prefix("//!"));
         match doc {
             Some(doc) => *words.get_or_insert(0) += doc.split_whitespace().count(),
             None => {
@@ -87,7 +92,11 @@ fn none(rule: fn(&str) -> Vec<usize>) {
     let mut found = Vec::new();
     for file in rust_files() {
         let lines = rule(&file.text);
-        found.extend(lines.into_iter().map(|line| format!("{}:{line}", file.path)));
+        found.extend(
+            lines
+                .into_iter()
+                .map(|line| format!("{}:{line}", file.path)),
+        );
     }
     assert!(found.is_empty(), "\n{}", found.join("\n"));
 }
@@ -95,21 +104,34 @@ fn none(rule: fn(&str) -> Vec<usize>) {
 #[test]
 fn comment_lines_have_at_most_100_columns() {
     let long = format!("/// {}", "word ".repeat(20));
-    assert_eq!(long_lines(&format!("{long}\n// {}\n", "x".repeat(200))), [1]);
-    assert_eq!(long_lines(&format!("/// ```\n{long}\n/// ```\n")), []);
+    assert_eq!(
+        long_lines(&format!("{long}\n// {}\n", "x".repeat(200))),
+        [1]
+    );
+    assert!(long_lines(&format!("/// ```\n{long}\n/// ```\n")).is_empty());
     none(long_lines);
 }
 
 #[test]
 fn documentation_has_at_least_three_words() {
-    assert_eq!(short_docs("/// The limit.\nlimit: u64,\n/// A\n/// limit it is.\nx"), [1]);
+    assert_eq!(
+        short_docs("/// The limit.\nlimit: u64,\n/// A\n/// limit it is.\nx"),
+        [1]
+    );
     assert_eq!(short_docs("//! Decides."), [1]);
     none(short_docs);
 }
 
 #[test]
 fn comments_have_nouns() {
-    for layer in ["src/format", "src/index", "src/exec", "src/tool", "tests/it", "fuzz"] {
+    for layer in [
+        "src/format",
+        "src/index",
+        "src/exec",
+        "src/tool",
+        "tests/it",
+        "fuzz",
+    ] {
         let mut files = rust_files();
         files.retain(|file| file.path.starts_with(layer));
         for (words, most) in STAND_INS {
