@@ -95,7 +95,7 @@ pub(crate) mod bytes {
     }
 }
 
-/// One path.
+/// One path, as text.
 pub(crate) mod path {
     use super::{Deserialize, Deserializer, Path, PathBuf, Received, Sent, Serialize, Serializer};
 

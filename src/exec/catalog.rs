@@ -72,7 +72,7 @@ pub enum ChangeCheck {
     None,
     /// Files with several hard links: a change through another link may not be noticed.
     Linked,
-    /// Every file.
+    /// Every file to skip.
     All,
 }
 

@@ -47,7 +47,7 @@ impl Lines for WorkerMatcher {
 /// The lines of a file to look at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LineSelection<'a> {
-    /// All lines.
+    /// All lines of the file.
     All,
     /// The lines that were reported to match.
     Reported(&'a Reported),

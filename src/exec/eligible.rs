@@ -219,7 +219,7 @@ pub struct Globs {
     exclude: Option<Gitignore>,
     /// Globs of which the last one that matches decides.
     ordered: Option<OrderedGlobs>,
-    /// File types.
+    /// The file types to keep or to skip.
     types: Option<Types>,
     /// The searched path, relative to the directory that the globs start from.
     prefix: PathBuf,

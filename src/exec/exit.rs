@@ -3,7 +3,8 @@
 //! Owns the exit classes (FR-LS-ERR-03, FR-LSI-EXIT-01). Also decides, for each program, which
 //! messages on standard error are about single files (FR-LSI-EXIT-02). Exit codes alone are not
 //! enough: ugrep 3 returns 0 or 1 although a file could not be read, and ripgrep and ugrep 7 return
-//! 2 although there are matches. The functions are pure: their result depends only on [`RunObservations`].
+//! 2 although there are matches. The functions are pure: their result depends only on
+//! [`RunObservations`].
 
 use std::fmt;
 

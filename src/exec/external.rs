@@ -68,9 +68,9 @@ const PER_ARGUMENT: usize = 9;
 /// An external program and its arguments.
 #[derive(Debug)]
 pub(crate) struct External {
-    /// The program.
+    /// The kind of program.
     pub(crate) tool: Tool,
-    /// Its version.
+    /// The version of the program.
     pub(crate) version: Version,
     /// The path of the program.
     pub(crate) program: PathBuf,
@@ -112,7 +112,7 @@ impl External {
 
 /// A query that an external program searches for.
 pub(crate) struct PreparedExternal {
-    /// The query.
+    /// The query to search for.
     pub(crate) query: Arc<Query>,
     /// The matcher that confirms reported lines.
     pub(crate) matcher: LineMatcher,

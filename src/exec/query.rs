@@ -281,11 +281,11 @@ pub struct QueryOptions {
     pub spans: Spans,
     /// Whether [`Line::place`](crate::exec::event::Line) is filled in.
     pub places: bool,
-    /// See [`Query::matching_context`].
+    /// Whether matching lines beyond the limit are shown as context.
     pub matching_context: bool,
     /// The rule for binary files.
     pub binary: BinaryRule,
-    /// See [`Query::own_output`].
+    /// The file that the answer is written to.
     pub own_output: Option<FileIdentity>,
     /// The most results of the whole answer.
     pub max_results: usize,

@@ -95,7 +95,7 @@ pub trait DiskFile: io::Write {
     fn seal(&mut self) {}
 }
 
-/// The filesystem.
+/// The filesystem of the operating system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
 

@@ -109,7 +109,7 @@ pub enum FormatErrorKind {
     OverLimit {
         /// The name of the length or count.
         what: &'static str,
-        /// The number.
+        /// The number to be written.
         found: u64,
         /// The largest number that is written.
         limit: u64,

@@ -295,7 +295,7 @@ pub struct InputStat {
 pub enum InputKind {
     /// A regular file.
     File,
-    /// A directory.
+    /// A directory, whatever it contains.
     Directory,
     /// A symbolic link.
     Symlink,

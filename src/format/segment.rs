@@ -41,7 +41,7 @@ pub mod id {
     pub const NAMES: u32 = 9;
     /// One bit per rank, set for files that are always candidates.
     pub const ALWAYS: u32 = 10;
-    /// A [`MetaRecord`](super::MetaRecord).
+    /// One [`MetaRecord`](super::MetaRecord) for the whole segment.
     pub const META: u32 = 11;
     /// A [`PartRecord`](super::PartRecord) for each slot of a multi-part file, by rank and start.
     pub const PARTS: u32 = 12;

@@ -23,7 +23,7 @@ const CHUNK_DIRS: usize = 1024;
 /// A directory that was entered.
 #[derive(Debug)]
 pub struct DirEntry {
-    /// The directory.
+    /// The place of the directory.
     pub place: Arc<Place>,
     /// The number of its parent directory; its own number for the root.
     pub parent: u32,

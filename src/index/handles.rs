@@ -27,7 +27,7 @@ pub struct Handle(Arc<Count>);
      another attempt follows when searches that use older segments have ended"
 )]
 pub struct HandleLimitError {
-    /// The limit.
+    /// The largest number of open segments.
     pub most: usize,
 }
 

@@ -22,9 +22,9 @@
 //!
 //! There are two locks, acquired in this order. Neither is held while file content is read:
 //!
-//! - `TreeState`, the knowledge about the tree. The worker holds it while it reconciles, and a search
-//!   while it processes dirty marks. Both release it after a small portion of marks or a small
-//!   batch of directories.
+//! - `TreeState`, the knowledge about the tree. The worker holds it while it reconciles, and a
+//!   search while it processes dirty marks. Both release it after a small portion of marks or a
+//!   small batch of directories.
 //! - `Status`, held for a moment at a time: the state, the dirty marks and the published snapshot.
 //!   The watcher's thread acquires it, so no thread may wait for the watcher's thread while it
 //!   holds `Status`.

@@ -60,7 +60,7 @@ pub struct Pace {
 pub enum Piece {
     /// A batch of files.
     Batch,
-    /// Anything else.
+    /// Any other part of the work.
     Part,
 }
 

@@ -40,7 +40,7 @@ pub struct RootDir {
 pub enum EntryKind {
     /// A regular file.
     File,
-    /// A directory.
+    /// A directory, not a link to one.
     Dir,
     /// A symbolic link, regardless of its target.
     Symlink,

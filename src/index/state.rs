@@ -371,7 +371,7 @@ impl Trigger {
 pub enum Action {
     /// Stop the build, if there is one.
     StopBuild,
-    /// Stop watching.
+    /// Stop watching the tree.
     StopWatching,
     /// Watch the tree, if watching is enabled.
     StartWatching,

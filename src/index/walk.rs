@@ -39,7 +39,7 @@ pub struct TraversalOptions {
     pub follow: Follow,
     /// The ignore files that apply.
     pub rules: IgnoreRules,
-    /// Enter subdirectories.
+    /// Enter subdirectories, not only the top directory.
     pub recursive: bool,
 }
 

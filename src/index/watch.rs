@@ -148,7 +148,7 @@ pub enum WatchError {
     Other(String),
 }
 
-/// Creates watchers.
+/// Creates watchers of trees.
 pub trait WatcherFactory: Send + Sync {
     /// Starts a watcher for the tree at `root`; no directory is watched yet. The watcher creates
     /// its own directory for cookies in `cookie_dir`, which is created if needed and may be shared

@@ -59,7 +59,7 @@ use crate::tool::indexing::wall_clock_ns;
 /// Returns the time of day.
 pub type WallClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Executes tasks.
+/// Executes tasks that signed leases authorize.
 pub struct Executor {
     keys: KeyRing,
     scopes: BTreeMap<String, ScopeConfig>,

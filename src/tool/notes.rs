@@ -14,7 +14,7 @@ pub enum Note {
     MaxResults(u64),
     /// More files were found than this limit.
     MaxFound {
-        /// The limit.
+        /// The limit that was exceeded, in files.
         limit: u64,
         /// The number of files found.
         total: u64,
@@ -29,7 +29,7 @@ pub enum Note {
     TooLarge {
         /// The number of these files.
         files: u64,
-        /// The limit.
+        /// The limit that they exceed, in bytes.
         limit: u64,
     },
     /// The globs or types excluded every eligible file.
@@ -54,7 +54,7 @@ pub enum Note {
     LongLines {
         /// The number of these lines.
         lines: u64,
-        /// The limit.
+        /// The limit that they exceed, in bytes.
         limit: u64,
     },
     /// The deadline passed after this number of milliseconds.
@@ -65,7 +65,7 @@ pub enum Note {
         field: &'static str,
         /// The requested value.
         asked: u64,
-        /// The limit.
+        /// The limit, which was used instead.
         cap: u64,
     },
 }

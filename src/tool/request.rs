@@ -63,7 +63,7 @@ pub struct SearchRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub path: Option<String>,
-    /// Case sensitivity.
+    /// How case matters.
     #[serde(default)]
     pub case: Case,
     /// Take the pattern as literal text.
@@ -84,7 +84,7 @@ pub struct SearchRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<String>")]
     pub glob: Option<Vec<String>>,
-    /// Search subdirectories.
+    /// Also search subdirectories.
     #[serde(default = "yes")]
     pub recursive: bool,
     /// Search hidden files and directories.

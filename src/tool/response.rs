@@ -55,7 +55,7 @@ pub struct Record {
     /// `match` or `context`.
     #[serde(rename = "type")]
     pub kind: RecordKind,
-    /// The line.
+    /// The line itself.
     pub data: RecordData,
     /// The size of the parts that are not shown, if the line is longer than `max_line_bytes`.
     #[serde(skip)]
@@ -84,7 +84,7 @@ pub enum RecordKind {
 /// The line of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordData {
-    /// The file.
+    /// The path of the file.
     pub path: Text,
     /// The line number, starting at 1.
     pub line_number: u64,
@@ -110,7 +110,7 @@ pub struct Text {
 pub struct ErrorEntry {
     /// The path, in the same form as in events.
     pub path: String,
-    /// The reason.
+    /// Why it failed.
     pub error: String,
 }
 

@@ -18,6 +18,7 @@ mod cli_people;
 mod cli_shapes;
 mod cli_words;
 mod clocks;
+mod comments;
 mod configuration;
 mod conformance;
 mod contract;

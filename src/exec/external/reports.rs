@@ -111,7 +111,7 @@ pub(super) struct Report {
 /// The lines of a report in ascending order.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ordered {
-    /// By number.
+    /// The reported lines, by number.
     Lines(Reported),
     /// By place, one a line.
     Places(Vec<Approximate>),

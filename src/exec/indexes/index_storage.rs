@@ -77,7 +77,7 @@ impl IndexStorage {
         self.fallback.get().or(self.nowhere.as_ref())
     }
 
-    /// Returns `storage_fallback_reason`.
+    /// Returns the code that `storage_fallback_reason` shows, if there is one.
     pub(super) fn fallback_code(&self) -> Option<&'static str> {
         self.fallback.get().map(|fallback| fallback.code)
     }

@@ -43,7 +43,7 @@ impl Fallback {
 /// Where the indexes of a tool are stored.
 #[derive(Debug)]
 pub enum Place {
-    /// In files.
+    /// In files of a store.
     Store(Store),
     /// In memory, by configuration or as a fallback with its reason.
     Memory(Option<Fallback>),

@@ -280,7 +280,7 @@ pub struct Contents {
     /// Files that are not in the catalog because their names contain a line break. Every search
     /// searches them.
     pub side_files: u64,
-    /// Directories.
+    /// Directories in the catalog.
     pub dirs: u64,
     /// The size of the files that were tokenized, in bytes.
     pub text_bytes: u64,

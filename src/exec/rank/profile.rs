@@ -5,7 +5,7 @@ use super::score::Weights;
 /// The kind of a file, derived from its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Bucket {
-    /// Source code.
+    /// Source code, except for tests.
     Code,
     /// Tests of source code.
     Tests,
@@ -146,7 +146,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// All profiles.
+    /// Every profile, each once.
     pub const ALL: [Profile; 5] = [
         Profile::Balanced,
         Profile::Discovery,

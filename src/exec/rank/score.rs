@@ -51,11 +51,11 @@ mod worth {
 /// The weight of each field, as a multiple of its weight in the balanced profile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weights {
-    /// The path.
+    /// Words in the path.
     pub path: f64,
     /// Names that are defined.
     pub definition: f64,
-    /// The text.
+    /// Terms in the text.
     pub content: f64,
     /// Files of each kind, in the order of [`Bucket::ALL`], and examples.
     pub buckets: [f64; 5],
@@ -111,7 +111,7 @@ impl Corpus {
     }
 }
 
-/// Compares files.
+/// Scores files, so that they can be compared.
 #[derive(Clone, Debug)]
 pub struct Scorer {
     weights: Weights,

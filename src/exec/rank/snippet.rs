@@ -7,10 +7,10 @@ use crate::index::words::definition::{Kind, Language, definition};
 /// How many lines are shown around the best line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Snippet {
-    /// Three lines.
+    /// The best line and one line on each side.
     #[default]
     Short,
-    /// Fifteen lines.
+    /// The best line and seven lines on each side.
     Long,
     /// Only the best line; its text is not shown.
     None,

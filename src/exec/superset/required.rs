@@ -31,7 +31,7 @@ pub(super) enum Unit {
     Letter(u8),
 }
 
-/// Alternative literals.
+/// Alternative literals: each match contains one of them.
 type Set = Vec<Vec<Unit>>;
 
 /// The required literals of an expression.

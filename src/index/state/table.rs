@@ -52,7 +52,7 @@ impl Effect {
 /// The effect of one trigger in some states.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// The trigger.
+    /// The trigger that has the effect.
     pub trigger: Trigger,
     /// The states in which it has this effect.
     pub from: &'static [SafetyState],

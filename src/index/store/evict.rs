@@ -36,7 +36,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// No limits.
+    /// Limits that allow everything.
     pub const NONE: Limits = Limits {
         bytes: u64::MAX,
         one: u64::MAX,

@@ -24,7 +24,7 @@ use crate::index::store::evict::Limits;
 /// Settings that all indexes of a store share.
 #[derive(Clone, Debug)]
 pub(super) struct StoreSettings {
-    /// The filesystem.
+    /// The filesystem that holds the store.
     pub(super) disk: Arc<dyn Disk>,
     /// Whether other users may have access to the files.
     pub(super) privacy: Privacy,

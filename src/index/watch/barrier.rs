@@ -75,8 +75,8 @@ impl Barrier {
     }
 
     /// Returns once all changes before the call were reported to the
-    /// [`FsEventHandler`](super::FsEventHandler) of
-    /// `watcher`, which passes the numbers of cookies to [`cookie_arrived`](Barrier::cookie_arrived).
+    /// [`FsEventHandler`](super::FsEventHandler) of `watcher`, which passes the numbers of cookies
+    /// to [`cookie_arrived`](Barrier::cookie_arrived).
     ///
     /// Waits at most `budget` for the cookie, and before that at most `budget` for another caller's
     /// system call.

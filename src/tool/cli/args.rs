@@ -93,7 +93,7 @@ impl Cli {
     }
 }
 
-/// The commands.
+/// The commands of `forge-search`.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Search files for a pattern (the default command).
@@ -334,7 +334,7 @@ pub(super) struct IndexAllArgs {
     /// Verify or remove the stored indexes of all trees.
     #[arg(long, conflicts_with = "tree")]
     pub(super) all: bool,
-    /// The tree.
+    /// The tree and its configuration.
     #[command(flatten)]
     pub(super) index: IndexArgs,
 }

@@ -27,7 +27,7 @@ pub(super) enum Input {
     Root,
     /// The working directory, although standard input is a pipe. The caller prints a message.
     TreeBesideSilentPipe,
-    /// Standard input.
+    /// Standard input of this process.
     Stdin,
 }
 

@@ -52,9 +52,9 @@ choices! {
         Embedded = "embedded",
         /// The first of `binary` and `fallback_binary` that can answer (`FR-LS-EXE-01`).
         Auto = "auto",
-        /// Only ugrep.
+        /// The program ugrep, never ripgrep.
         Ugrep = "ugrep",
-        /// Only ripgrep.
+        /// The program ripgrep, never ugrep.
         Rg = "rg",
     }
 
@@ -101,7 +101,7 @@ choices! {
         /// Case-sensitive if the pattern has an ASCII uppercase letter, else case-insensitive.
         #[default]
         Smart = "smart",
-        /// Always case-sensitive.
+        /// Case always matters.
         Sensitive = "sensitive",
         /// ASCII letters match in either case.
         Insensitive = "insensitive",
@@ -109,11 +109,11 @@ choices! {
 
     /// When an index is built and used (`index_mode`).
     IndexMode {
-        /// Never.
+        /// Never, whatever the size of the tree.
         Off = "off",
         /// For trees above the thresholds (`CFG-LSI-IDX-02`).
         Auto = "auto",
-        /// Always.
+        /// Always, whatever the size of the tree.
         On = "on",
     }
 

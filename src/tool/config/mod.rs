@@ -81,15 +81,15 @@ impl fmt::Display for Origin {
 /// The configuration in effect (`CFG-LSI-IDX-01`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// `[tools.search]`.
+    /// The keys of `[tools.search]`.
     pub search: SearchConfig,
-    /// `[tools.search_files]`.
+    /// The keys of `[tools.search_files]`.
     pub search_files: FilesConfig,
-    /// `[tools.daemon]`.
+    /// The keys of `[tools.daemon]`.
     pub daemon: DaemonConfig,
-    /// `[tools.sandbox]`.
+    /// The keys of `[tools.sandbox]`.
     pub sandbox: SandboxConfig,
-    /// `[executor]`.
+    /// The keys of `[executor]`.
     pub executor: ExecutorConfig,
     /// The origin of every value that a source set, by full key.
     origins: BTreeMap<&'static str, Origin>,

@@ -25,7 +25,7 @@ pub enum Value {
     Integer(u64),
     /// A number with a fraction.
     Number(f64),
-    /// A string.
+    /// A string, displayed in quotes.
     Text(String),
     /// A list of whole numbers.
     Integers(Vec<u64>),

@@ -38,7 +38,7 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    /// All codes.
+    /// Every code, each once.
     pub const ALL: [ErrorCode; 6] = [
         ErrorCode::Busy,
         ErrorCode::Timeout,

@@ -121,13 +121,13 @@ pub struct QueryStatus {
 pub struct Resources {
     /// Embeddings. There are none: every number is 0.
     pub embed_global: EmbedUse,
-    /// Disk space.
+    /// Use of disk space.
     pub disk: DiskUse,
     /// Open index segments.
     pub open_handles: HandleUse,
 }
 
-/// Embeddings.
+/// Use of embeddings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
 pub struct EmbedUse {
@@ -205,7 +205,7 @@ pub struct Performance {
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum Severity {
-    /// No problem.
+    /// There is no problem.
     Ok,
     /// A problem that someone should look at.
     Warn,

@@ -227,12 +227,12 @@ impl From<Mode> for Profile {
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum SnippetMode {
-    /// Three lines.
+    /// Show three lines.
     #[default]
     Short,
-    /// Fifteen lines.
+    /// Show fifteen lines.
     Long,
-    /// No text.
+    /// Show no text.
     None,
 }
 

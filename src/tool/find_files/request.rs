@@ -25,7 +25,7 @@ const MAX_NAME: usize = 1_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Sort {
-    /// By path.
+    /// Sort by path.
     Path,
     /// By time of modification, newest first.
     Modified,
@@ -81,7 +81,7 @@ pub struct FindRequest {
     /// Include ignored files.
     #[serde(default)]
     pub no_ignore: bool,
-    /// Time limit.
+    /// Limit on time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub timeout_ms: Option<u64>,

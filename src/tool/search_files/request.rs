@@ -48,7 +48,7 @@ pub struct FilesRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Case", extend("default" = "smart"))]
     pub case: Option<Case>,
-    /// Search subdirectories.
+    /// Also search subdirectories.
     #[serde(default = "yes")]
     pub recursive: bool,
     /// Maximum depth; files directly in `path` have depth 1.

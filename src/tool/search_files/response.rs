@@ -34,7 +34,7 @@ pub struct FilesResponse {
     pub truncated: bool,
     /// The limit that cut the response.
     pub truncated_reason: Option<TruncatedReason>,
-    /// Diagnostics.
+    /// Counts for diagnostics.
     pub stats: FilesStats,
     /// The files and directories that could not be searched, sorted by path.
     pub errors: Vec<ErrorEntry>,
@@ -56,7 +56,7 @@ pub enum TruncatedReason {
     MaxDepth,
 }
 
-/// One match.
+/// A single match.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FilesMatch {
     /// The path of the file relative to the requested directory, with forward slashes.

@@ -20,7 +20,7 @@ pub(in crate::tool::cli) struct CallArgs {
     /// Request in JSON [default: standard input].
     #[arg(conflicts_with = "jsonl")]
     pub(in crate::tool::cli) request: Option<String>,
-    /// The tool.
+    /// The tool to call.
     #[command(flatten)]
     pub(in crate::tool::cli) tool: ToolArgs,
     /// Read one request per line of standard input; print one response per line.
@@ -176,7 +176,7 @@ pub(in crate::tool::cli) struct McpArgs {
 #[cfg(unix)]
 #[derive(Clone, Debug, Args)]
 pub(in crate::tool::cli) struct TuiArgs {
-    /// Initial pattern.
+    /// Pattern to start with.
     pub(in crate::tool::cli) pattern: Option<String>,
     /// Answer in this process; ask and start no daemon.
     #[arg(long)]

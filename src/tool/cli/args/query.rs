@@ -32,7 +32,7 @@ pub(in crate::tool::cli) struct QueryArgs {
     /// Treat each PATTERN as a literal text, not as a regular expression.
     #[arg(short = 'F', long, overrides_with = "no_fixed_strings", help_heading = PATTERNS)]
     pub(in crate::tool::cli) fixed_strings: bool,
-    /// Undo -F.
+    /// Undo an earlier -F.
     #[arg(long, hide = true, overrides_with = "fixed_strings")]
     pub(in crate::tool::cli) no_fixed_strings: bool,
     /// Match whole words only.
@@ -77,19 +77,19 @@ pub(in crate::tool::cli) struct QueryArgs {
     /// Search hidden files and directories.
     #[arg(short = '.', long, overrides_with = "no_hidden", help_heading = FILES)]
     pub(in crate::tool::cli) hidden: bool,
-    /// Undo --hidden.
+    /// Undo an earlier --hidden.
     #[arg(long, hide = true, overrides_with = "hidden")]
     pub(in crate::tool::cli) no_hidden: bool,
     /// Follow symbolic links that stay inside the root.
     #[arg(short = 'L', long, overrides_with = "no_follow", help_heading = FILES)]
     pub(in crate::tool::cli) follow: bool,
-    /// Undo -L.
+    /// Undo an earlier -L.
     #[arg(long, hide = true, overrides_with = "follow")]
     pub(in crate::tool::cli) no_follow: bool,
     /// Disregard ignore files such as .gitignore.
     #[arg(long, overrides_with = "ignore", help_heading = FILES)]
     pub(in crate::tool::cli) no_ignore: bool,
-    /// Undo --no-ignore.
+    /// Undo an earlier --no-ignore.
     #[arg(long, hide = true, overrides_with = "no_ignore")]
     pub(in crate::tool::cli) ignore: bool,
     /// Same as --no-ignore; -uu is the same as --no-ignore --hidden.
@@ -129,7 +129,7 @@ const MODES: [&str; 8] = [
     "lines",
 ];
 
-/// `--daemon`.
+/// The values of `--daemon`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(in crate::tool::cli) enum DaemonWhen {
     /// Do not ask the daemon.
@@ -152,7 +152,7 @@ impl DaemonWhen {
     }
 }
 
-/// `--index`.
+/// The values of `--index`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(in crate::tool::cli) enum IndexUsage {
     /// Use no index.
@@ -190,7 +190,7 @@ impl QueryArgs {
 /// The arguments of `explain`.
 #[derive(Debug, Args)]
 pub(in crate::tool::cli) struct ExplainArgs {
-    /// The search.
+    /// The search to explain.
     #[command(flatten)]
     pub(in crate::tool::cli) query: QueryArgs,
     /// Print one JSON object.
@@ -261,13 +261,13 @@ pub(in crate::tool::cli) struct SearchArgs {
     /// Print paths (the default).
     #[arg(short = 'H', long, hide = true, overrides_with = "no_filename")]
     pub(in crate::tool::cli) with_filename: bool,
-    /// Omit paths.
+    /// Omit the paths of files.
     #[arg(short = 'I', long, overrides_with = "with_filename", help_heading = OUTPUT)]
     pub(in crate::tool::cli) no_filename: bool,
     /// Print columns (the default for lines without a heading).
     #[arg(long, hide = true, overrides_with = "no_column")]
     pub(in crate::tool::cli) column: bool,
-    /// Omit columns.
+    /// Omit column numbers.
     #[arg(long, overrides_with = "column", help_heading = OUTPUT)]
     pub(in crate::tool::cli) no_column: bool,
     /// Print the path once, above the lines of a file [default on a terminal].
@@ -287,7 +287,7 @@ pub(in crate::tool::cli) struct SearchArgs {
     /// Omit white space at the start of each line.
     #[arg(long, overrides_with = "no_trim", help_heading = OUTPUT)]
     pub(in crate::tool::cli) trim: bool,
-    /// Undo --trim.
+    /// Undo an earlier --trim.
     #[arg(long, hide = true, overrides_with = "trim")]
     pub(in crate::tool::cli) no_trim: bool,
     /// Sort files by path or by modification time, oldest first [default: path]
@@ -347,7 +347,7 @@ pub(in crate::tool::cli) struct SearchArgs {
     pub(in crate::tool::cli) setup: SetupArgs,
 }
 
-/// `--sort`, `--sortr`.
+/// The values of `--sort` and `--sortr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(in crate::tool::cli) enum SortBy {
     /// Sort by path.
@@ -356,14 +356,14 @@ pub(in crate::tool::cli) enum SortBy {
     Modified,
 }
 
-/// `--color`.
+/// The values of `--color`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(in crate::tool::cli) enum When {
     /// On a terminal, unless NO_COLOR is set or TERM is dumb.
     #[default]
     Auto,
-    /// Always.
+    /// Always, also without a terminal.
     Always,
-    /// Never.
+    /// Never, not even on a terminal.
     Never,
 }

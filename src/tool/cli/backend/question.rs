@@ -45,7 +45,7 @@ const MUCH: usize = 32 << 20;
 
 /// A question, with all facts that decide who answers.
 pub(in super::super) struct PersonSearch<'a> {
-    /// The question.
+    /// The question to answer.
     pub(in super::super) question: &'a Question,
     /// The time limit of the search.
     pub(in super::super) timeout: Option<Duration>,

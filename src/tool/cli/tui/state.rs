@@ -26,7 +26,7 @@ const MAX_FUZZY: u64 = 4;
 /// An action for the event loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Do nothing.
+    /// Do nothing further.
     Nothing,
     /// End the program.
     Quit,
@@ -46,7 +46,7 @@ pub(super) enum Action {
 /// The lines of a file around a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Preview {
-    /// The place.
+    /// The place that is shown.
     pub(super) place: Place,
     /// The 1-based number of the first line.
     pub(super) first: u64,

@@ -87,7 +87,7 @@ impl Other {
     }
 }
 
-/// A daemon.
+/// The choice of a daemon.
 #[derive(Clone, Debug, Args)]
 pub(super) struct WhichArgs {
     /// Ask the daemon at the socket PATH [default: the daemon of this tree and configuration].
@@ -107,12 +107,12 @@ pub(in super::super::super) struct DaemonArgs {
     /// Print control characters as they are, instead of escaped.
     #[arg(long)]
     pub(super) raw: bool,
-    /// The daemon.
+    /// The daemon that is meant.
     #[command(flatten)]
     pub(super) which: WhichArgs,
 }
 
-/// `ggrep status`.
+/// The arguments of `ggrep status`.
 #[derive(Clone, Debug, Args)]
 pub(in super::super::super) struct StatusArgs {
     /// Print the metrics of the daemon in the text format of Prometheus.
@@ -181,7 +181,7 @@ pub(super) struct QuestionArgs {
     /// The daemon shares its time fairly between clients, not between requests.
     #[arg(long, value_name = "ID", value_parser = client_id)]
     pub(super) client_id: Option<String>,
-    /// The daemon.
+    /// The daemon to ask.
     #[command(flatten)]
     pub(super) which: WhichArgs,
 }
@@ -191,7 +191,7 @@ fn client_id(id: &str) -> Result<String, String> {
     id_error(id).map_or_else(|| Ok(id.to_string()), Err)
 }
 
-/// `--mode`.
+/// The values of `--mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum ModeArg {
     /// For any purpose.
@@ -206,14 +206,14 @@ pub(super) enum ModeArg {
     Debug,
 }
 
-/// `--snippet`.
+/// The values of `--snippet`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum SnippetArg {
-    /// Three lines.
+    /// Show three lines.
     Short,
-    /// Fifteen lines.
+    /// Show fifteen lines.
     Long,
-    /// No lines.
+    /// Show no lines.
     None,
 }
 

@@ -1,0 +1,146 @@
+//! Tests how comments are written: short lines, at least three words, nouns instead of pronouns.
+//!
+//! `CONTRIBUTING.md` has the rules. The ratios are a sign that a text is hard to read, so they are
+//! checked for each layer as a whole.
+
+use crate::source::{SourceFile, rust_files};
+
+/// The most columns of a comment line, its indentation included.
+const MAX_COLUMNS: usize = 100;
+
+/// The fewest words of a documentation comment.
+const MIN_WORDS: usize = 3;
+
+/// Words that stand in for a noun, and how many of them 10,000 words of comments may have.
+const STAND_INS: [(&[&str], usize); 2] = [
+    (&["what"], 20),
+    (&["whoever", "whatever", "whose", "whichever"], 8),
+];
+
+/// Returns the text of a comment line, without the slashes and the indentation.
+fn comment(line: &str) -> Option<&str> {
+    let line = line.trim_start().strip_prefix("//")?;
+    Some(line.trim_start_matches(['/', '!']).trim())
+}
+
+/// Returns the comment lines of a file that are prose: number, line and text. Code blocks and
+/// tables are left out.
+fn prose(text: &str) -> Vec<(usize, &str, &str)> {
+    let mut found = Vec::new();
+    let mut in_code = false;
+    for (number, line) in (1..).zip(text.lines()) {
+        let Some(text) = comment(line) else {
+            in_code = false;
+            continue;
+        };
+        if text.starts_with("```") {
+            in_code = !in_code;
+        } else if !in_code && !text.starts_with('|') {
+            found.push((number, line, text));
+        }
+    }
+    found
+}
+
+/// Returns the comment lines that are too long, unless they are one word, such as an address.
+fn long_lines(text: &str) -> Vec<usize> {
+    let is_long = |line: &str, text: &str| line.chars().count() > MAX_COLUMNS && text.contains(' ');
+    let lines = prose(text).into_iter();
+    lines
+        .filter(|(_, line, text)| is_long(line, text))
+        .map(|(number, ..)| number)
+        .collect()
+}
+
+/// Returns the last lines of the documentation comments that have too few words.
+fn short_docs(text: &str) -> Vec<usize> {
+    let mut found = Vec::new();
+    let mut words = None;
+    for (number, line) in (0..).zip(text.lines().chain([""])) {
+        let line = line.trim_start();
+        let doc = line
+            .strip_prefix("///")
+            .or_else(|| line.strip_prefix("//!"));
+        match doc {
+            Some(doc) => *words.get_or_insert(0) += doc.split_whitespace().count(),
+            None => {
+                if words.take().is_some_and(|words| words < MIN_WORDS) {
+                    found.push(number);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Returns the words of all comments: how many there are, and how many are among `wanted`.
+fn ratio(files: &[SourceFile], wanted: &[&str]) -> (usize, usize) {
+    let (mut all, mut found) = (0, 0);
+    for file in files {
+        for (_, _, text) in prose(&file.text) {
+            for word in text.split(|char: char| !char.is_ascii_alphabetic() && char != '\'') {
+                all += usize::from(!word.is_empty());
+                found += usize::from(wanted.contains(&word.to_ascii_lowercase().as_str()));
+            }
+        }
+    }
+    (all, found)
+}
+
+#[track_caller]
+fn none(rule: fn(&str) -> Vec<usize>) {
+    let mut found = Vec::new();
+    for file in rust_files() {
+        let lines = rule(&file.text);
+        found.extend(
+            lines
+                .into_iter()
+                .map(|line| format!("{}:{line}", file.path)),
+        );
+    }
+    assert!(found.is_empty(), "\n{}", found.join("\n"));
+}
+
+#[test]
+fn comment_lines_have_at_most_100_columns() {
+    let long = format!("/// {}", "word ".repeat(20));
+    assert_eq!(
+        long_lines(&format!("{long}\n// {}\n", "x".repeat(200))),
+        [1]
+    );
+    assert!(long_lines(&format!("/// ```\n{long}\n/// ```\n")).is_empty());
+    none(long_lines);
+}
+
+#[test]
+fn documentation_has_at_least_three_words() {
+    assert_eq!(
+        short_docs("/// The limit.\nlimit: u64,\n/// A\n/// limit it is.\nx"),
+        [1]
+    );
+    assert_eq!(short_docs("//! Decides."), [1]);
+    none(short_docs);
+}
+
+#[test]
+fn comments_have_nouns() {
+    for layer in [
+        "src/format",
+        "src/index",
+        "src/exec",
+        "src/tool",
+        "tests/it",
+        "fuzz",
+    ] {
+        let mut files = rust_files();
+        files.retain(|file| file.path.starts_with(layer));
+        for (words, most) in STAND_INS {
+            let (all, found) = ratio(&files, words);
+            assert!(all > 500, "{layer} has {all} words of comments");
+            assert!(
+                found * 10_000 <= most * all,
+                "{layer}: {found} of {all} words of comments are {words:?}; name the things"
+            );
+        }
+    }
+}
