@@ -167,6 +167,7 @@ fn million(criterion: &mut Criterion) {
         });
     }
     let options = BuildOptions {
+        words: false,
         params: BloomParams::from_config(1 << 20, 0.01),
         casefold: Casefold::Ascii,
         max_tokenized_bytes: 1 << 20,

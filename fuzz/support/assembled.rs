@@ -84,6 +84,7 @@ pub(crate) fn assemble_to(
         });
     }
     let options = BuildOptions {
+        words: true,
         params: BloomParams::from_config(MAX_TEXT, 0.01),
         casefold,
         max_tokenized_bytes: MAX_TEXT,

@@ -58,6 +58,8 @@ pub struct Candidate {
 pub struct Retrieved {
     /// The counts over all files.
     pub corpus: Corpus,
+    /// Files whose words the index knew, so that they were not read.
+    pub known: u64,
     /// The most promising files, in the order of the tree.
     pub candidates: Vec<Candidate>,
     /// Files that changed since the source recorded them, and were skipped: how many, and the first
@@ -187,6 +189,7 @@ fn merge(a: Retrieved, b: Retrieved, most: usize) -> Retrieved {
         false => (b, a),
     };
     into.corpus.merge(&from.corpus);
+    into.known += from.known;
     into.candidates.extend(from.candidates);
     into.changed.merge(from.changed);
     into.unread.merge(from.unread);
@@ -269,6 +272,7 @@ fn look(
     part: &mut Retrieved,
 ) {
     if let Some(words) = file.words.take() {
+        part.known = 1;
         take(file, &words, options, part);
         return;
     }

@@ -269,8 +269,8 @@ impl Writer {
         self.bytes(&value.to_le_bytes());
     }
 
-    /// Writes a number in 1 to 5 bytes: seven bits in each, the lowest first. All bytes but the last
-    /// have the highest bit set.
+    /// Writes a number in 1 to 5 bytes: seven bits in each, the lowest first. All bytes but the
+    /// last have the highest bit set.
     pub fn varint(&mut self, mut value: u32) {
         while value > 0x7f {
             self.u8(value as u8 | 0x80);

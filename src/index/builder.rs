@@ -90,6 +90,9 @@ pub struct BuildOptions {
     /// together with its n-grams, is never excluded. Callers must limit the file size to
     /// [`BuildOptions::tokenized_bytes`].
     pub max_memory_bytes: u64,
+    /// Whether the segment has the words of files, for ranked questions. If it is built from an
+    /// earlier one that has words, it has them anyway.
+    pub words: bool,
 }
 
 impl BuildOptions {
@@ -254,6 +257,10 @@ pub fn build_from<W: Write>(
     earlier: Option<EarlierSegment<'_>>,
     out: W,
 ) -> Result<BuiltSegment, BuildError> {
+    let words = options.words || earlier.is_some_and(|earlier| earlier.wants_words());
+    let options = &BuildOptions { words, ..*options };
+    // Without words, every file has to be read again.
+    let earlier = earlier.filter(|earlier| !words || earlier.has_words());
     let (tree, started_ns) = enumerate(walk, host)?;
     let read = |reader: &mut FileReader, rank: usize| {
         let file: &FileEntry = &tree.files[rank];

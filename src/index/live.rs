@@ -353,6 +353,17 @@ impl LiveIndex {
         self.shared.damaged(error);
     }
 
+    /// Asks for the words of files, which ranked questions look up. If the segment has none, a new
+    /// one is built in the background.
+    pub fn want_words(&self) {
+        let mut status = self.shared.status();
+        status.words_wanted = true;
+        if building::lacks_words(&status) {
+            drop(status);
+            self.shared.wake.notify_all();
+        }
+    }
+
     /// Reports the result of a search that compared an index snapshot with an unwatched tree. The
     /// index is rebuilt if directories or rules differ from those at build time. It is also rebuilt
     /// if a directory that could not be listed then can be listed now.

@@ -48,7 +48,7 @@ pub enum Content {
     Unread,
     /// Read, but never excluded, for this reason.
     Always(TokenStatus),
-    /// Read completely.
+    /// The file was read completely.
     Read(Arc<ReadContent>),
 }
 

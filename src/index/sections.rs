@@ -150,8 +150,8 @@ impl Sections {
     }
 }
 
-/// Writes the rows of a block, or a word list, to their section and returns their offset in it. The offset is a
-/// multiple of 64 (a cache line), so that no row crosses a page.
+/// Writes the rows of a block, or a word list, to their section and returns their offset in it. The
+/// offset is a multiple of 64 (a cache line), so that no row crosses a page.
 ///
 /// # Errors
 ///

@@ -5,7 +5,7 @@
 //! that its tables agree with each other; numbers of files and names are checked when they are
 //! used. A [`Segment`] can be in memory or in a mapped file.
 //!
-//! `candidates` evaluates plans over the blocks, `words` looks terms up in the word lists, `content`
+//! `candidates` evaluates plans over the blocks, `words` looks terms up in word lists, `content`
 //! hands out blocks to be copied, and `by_dir` lists the content of directories.
 
 mod by_dir;

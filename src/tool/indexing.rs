@@ -259,6 +259,7 @@ fn ids(engines: &Engines) -> String {
 
 fn build_options(config: &SearchConfig) -> BuildOptions {
     BuildOptions {
+        words: false,
         params: BloomParams::from_config(
             config.index_max_tokenized_bytes,
             config.bloom_target_fp_rate,

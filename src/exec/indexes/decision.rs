@@ -278,6 +278,9 @@ impl Indexes {
             max_depth: question.max_depth,
             words: question.words.clone(),
         };
+        if let Some(living) = living.filter(|_| question.words.is_some()) {
+            living.index.want_words();
+        }
         let source = match (living, opened) {
             (Some(living), _) => match living.index.pin(budget.remaining()) {
                 Pin {

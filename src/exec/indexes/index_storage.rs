@@ -145,6 +145,10 @@ impl IndexStorage {
         }
         let above = above(root, host);
         let walk = walk(root, reach).ok_or_else(|| BuildError::NotARoot(root.path.clone()))?;
+        let options = BuildOptions {
+            words: earlier.is_some_and(|earlier| earlier.wants_words()),
+            ..self.options
+        };
         let earlier = earlier.filter(|_| self.storage() != StorageMode::Sqlite);
         let store = self.store().filter(|_| keep);
         let store = store.map(|store| store.waiting(patience));
@@ -158,7 +162,7 @@ impl IndexStorage {
             _ => None,
         };
         let earlier = earlier.or(unfinished.as_ref().map(EarlierSegment::new));
-        let build = |out: &mut dyn Write| build_from(&walk, &self.options, host, earlier, out);
+        let build = |out: &mut dyn Write| build_from(&walk, &options, host, earlier, out);
         let (built, snapshot) = match &store {
             Some(store) => {
                 let publication = Publication {

@@ -14,8 +14,8 @@ pub const MAX_TERMS: usize = 32;
 /// Bytes below which a term says too little to look for files by it, if there are longer ones.
 const WEAK: usize = 3;
 
-/// Words that say nothing about a file. The last lines have those that every question about code may
-/// have, and those of questions in German and Russian.
+/// Words that say nothing about a file. The last lines have those that every question about code
+/// may have, and those of questions in German and Russian.
 const STOP_WORDS: &str = "a an and are as at be been but by can could did do does each for from had has have how i if in into is it \
      its of on or our over per so such than that the their them then there these they this those through to up using via vs was \
      we were what when where whether which while who why will with within without would you your between not no all any \
@@ -229,7 +229,8 @@ impl Terms {
         self.keys.get(nth).map(|own| own.role)
     }
 
-    /// Returns the term of the whole name, for the key of a defined name that the question asks for.
+    /// Returns the term of the whole name, for the key of a defined name that the question asks
+    /// for.
     pub(super) fn whole_of(&self, nth: usize) -> Option<u32> {
         self.keys.get(nth).and_then(|own| own.whole)
     }

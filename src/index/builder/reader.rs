@@ -195,7 +195,7 @@ impl FileReader<'_> {
             true => self.parts(bytes).unwrap_or_default(),
             false => Vec::new(),
         };
-        let words = match settled {
+        let words = match settled && self.options.words {
             true => self.words(path, bytes),
             false => None,
         };
@@ -209,8 +209,8 @@ impl FileReader<'_> {
         }
     }
 
-    /// Counts the words of a file. A file that is binary from the start has none. Returns `None` for
-    /// a file with binary data after text: a question reads it to report hits in that data.
+    /// Counts the words of a file. A file that is binary from the start has none. Returns `None`
+    /// for a file with binary data after text: a question reads it to report hits in that data.
     fn words(&mut self, path: &Path, bytes: &[u8]) -> Option<WordRecord> {
         let text = decode(bytes);
         match region(&text) {

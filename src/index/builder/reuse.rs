@@ -28,6 +28,8 @@ const LIVE_SHARE: usize = 2;
 pub struct EarlierSegment<'a> {
     segment: &'a Segment,
     distrusted: &'a BTreeSet<u32>,
+    /// The new segment is to have words, even if this one has none.
+    words: bool,
 }
 
 impl<'a> EarlierSegment<'a> {
@@ -37,6 +39,7 @@ impl<'a> EarlierSegment<'a> {
         EarlierSegment {
             segment,
             distrusted: &NONE,
+            words: false,
         }
     }
 
@@ -46,7 +49,22 @@ impl<'a> EarlierSegment<'a> {
         EarlierSegment {
             segment,
             distrusted,
+            words: false,
         }
+    }
+
+    /// Asks for a segment with words.
+    pub fn with_words(self, words: bool) -> Self {
+        Self { words, ..self }
+    }
+
+    /// Returns true if a segment that is built from this one has words.
+    pub fn wants_words(&self) -> bool {
+        self.words || self.has_words()
+    }
+
+    pub(super) fn has_words(&self) -> bool {
+        self.segment.has_words()
     }
 }
 

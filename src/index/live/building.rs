@@ -39,6 +39,12 @@ pub(super) fn is_spread_out(shared: &Shared, status: &Status, is_time: bool) -> 
         || overlay.footprint() > shared.index_host.options().max_memory_bytes / MERGE_SHARE as u64
 }
 
+/// Returns true if a ranked question wants the words of files, which the segment does not have.
+pub(super) fn lacks_words(status: &Status) -> bool {
+    let segment = status.published.as_ref().map(|snapshot| snapshot.segment());
+    status.words_wanted && segment.is_some_and(|segment| !segment.has_words())
+}
+
 /// Returns true if the index is in memory although it should be stored. Another process was writing
 /// when it was built.
 pub(super) fn is_unkept(shared: &Shared, status: &Status) -> bool {
@@ -52,10 +58,11 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
         return;
     };
     let begun_ms = shared.index_host.now_ms();
-    let (losses, earlier) = {
+    let (losses, earlier, words) = {
         let mut status = shared.status();
         status.since_build = Some(DirtySet::new());
-        (status.losses, status.published.clone())
+        let words = std::mem::take(&mut status.words_wanted);
+        (status.losses, status.published.clone(), words)
     };
     // The state stays that of an index in use, and is published when it changes.
     let progressed = || shared.publish_status(None);
@@ -65,6 +72,7 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
     };
     let index_host = &shared.index_host;
     let earlier = earlier.as_deref().map(earlier_of);
+    let earlier = earlier.map(|earlier| earlier.with_words(words));
     let built = index_host
         .pool()
         .install(|| index_host.build(&enter, &progressed, earlier, true));

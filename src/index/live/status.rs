@@ -15,6 +15,8 @@ pub(super) struct Status {
     pub(super) dirty: DirtySet,
     /// The snapshot that searches use.
     pub(super) published: Option<Arc<Snapshot>>,
+    /// Whether a ranked question asked for the words of files since the last merge.
+    pub(super) words_wanted: bool,
     /// Counts replaced segments. Marks that were processed on the old segment are marked again,
     /// since the new one may lack those changes.
     pub(super) swaps: u64,
@@ -83,6 +85,7 @@ impl Default for Status {
             index_state: IndexState::Absent,
             dirty: DirtySet::new(),
             published: None,
+            words_wanted: false,
             swaps: 0,
             findings: 0,
             orphans: Orphans::default(),

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::worker::LATER;
 use super::{Shared, lock};
-use crate::index::builder::{FileReader, MAX_SETTLE};
+use crate::index::builder::{BuildOptions, FileReader, MAX_SETTLE};
 use crate::index::overlay::{Content, Extra};
 use crate::index::pace::millis;
 use crate::index::stamp::Stamp;
@@ -70,10 +70,14 @@ pub(super) fn read_some(shared: &Shared) -> Option<u64> {
         let content = reader.read(&found, Some(stamp)).into_content(stamp);
         (extra.clone(), content)
     };
+    let options = BuildOptions {
+        words: snapshot.segment().has_words(),
+        ..*index_host.options()
+    };
     let contents: Vec<_> = index_host.pool().install(|| {
         chosen
             .into_par_iter()
-            .map_init(|| FileReader::new(index_host.options(), now_ns), read)
+            .map_init(|| FileReader::new(&options, now_ns), read)
             .collect()
     });
     if !contents.is_empty() {

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::apply::{ApplyOutcome, PORTION};
-use super::building::{build, is_spread_out, is_unkept, measure, merge, take_over};
+use super::building::{build, is_spread_out, is_unkept, lacks_words, measure, merge, take_over};
 use super::reconcile::reconcile;
 use super::status::{Cooldown, Status};
 use super::{OpenOutcome, Shared, lock, tokenize};
@@ -315,6 +315,11 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
         status.news_ms.is_some_and(quiet) || timers.read_ms.is_some_and(|at| at <= now_ms);
     let has_read = std::mem::take(&mut timers.has_read);
     let again = timers.merge_ms.is_some_and(|at| at <= now_ms);
+    let may_merge = timers.merge_ms.is_none() || again;
+    if status.index_state == IndexState::Complete && may_merge && lacks_words(status) {
+        timers.merge_ms = None;
+        return Some(Task::Merge);
+    }
     if status.index_state == IndexState::Complete && (read_wanted || has_read || again) {
         let is_time = timers.renew_ms <= now_ms;
         let wanted = is_spread_out(shared, status, is_time) || again && is_unkept(shared, status);

@@ -721,6 +721,7 @@ fn walk(allowed: &Arc<RootDir>, dir: &Path) -> Walk {
 
 pub(crate) fn options() -> BuildOptions {
     BuildOptions {
+        words: true,
         params: BloomParams::from_config(1 << 20, 0.01),
         casefold: Casefold::Ascii,
         max_tokenized_bytes: 1 << 20,

@@ -1,8 +1,9 @@
 //! Looks terms up in the word lists of a segment.
 //!
 //! A ranked question asks for its terms, and gets for each file that has one of them how often it
-//! stands there and what it is besides. The files come in order of rank. Files without a record in a
-//! list, such as binary ones, are not found here; [`Segment::word_ranks`] says which files have one.
+//! stands there and what it is besides. The files come in order of rank. Files without a record in
+//! a list, such as binary ones, are not found here; [`Segment::word_ranks`] says which files have
+//! one.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -87,8 +88,13 @@ impl WordHits {
 const TWICE: &str = "a file of a word list does not exist, or is in two lists";
 
 impl Segment {
-    /// Returns the ranks of the files that have a record in a word list. The first call takes linear
-    /// time.
+    /// Returns true if the segment was built with the words of its files. Takes constant time.
+    pub fn has_words(&self) -> bool {
+        self.word_files.len() > 0 || self.file_count() == 0
+    }
+
+    /// Returns the ranks of the files that have a record in a word list. The first call takes
+    /// linear time.
     ///
     /// # Errors
     ///
@@ -213,8 +219,8 @@ impl Segment {
         }
     }
 
-    /// Returns the ranks of the files of a group's word list, [`VACANT`] for a file that is gone. An
-    /// unknown group has no files.
+    /// Returns the ranks of the files of a group's word list, [`VACANT`] for a file that is gone.
+    /// An unknown group has no files.
     ///
     /// # Errors
     ///

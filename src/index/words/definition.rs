@@ -46,11 +46,11 @@ impl Definition {
 pub enum Language {
     /// C, C++ and Objective-C.
     C,
-    /// Haskell.
+    /// Haskell and its dialects.
     Haskell,
     /// JavaScript and TypeScript.
     JavaScript,
-    /// Shells.
+    /// Shells of Unix.
     Shell,
     /// Any other language.
     #[default]
@@ -219,7 +219,7 @@ const CONTROL: [&str; 38] = [
     "self",
 ];
 
-/// For each first byte, the lengths of the words above that begin with it, one bit for each length. A
+/// For each first byte, the lengths of the words above that begin with it, one bit each. A
 /// `!` at the end does not count.
 const KEYWORDS: [u32; 128] = {
     const fn add<const N: usize>(mut lengths: [u32; 128], words: [&str; N]) -> [u32; 128] {

@@ -3,7 +3,8 @@
 //! A part of a name is reduced to a base form: without case, without accents, and cut to its stem.
 //! So `retries` finds `Retrying`, and `resume` finds `Résumé`. A name of several parts is a term as
 //! a whole, too. A part with accents also keeps an exact form, so that the exact spelling ranks
-//! higher. Each form has a namespace: the part `open` and the whole name `open` are different terms.
+//! higher. Each form has a namespace: the part `open` and the whole name `open` are different
+//! terms.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -54,7 +55,7 @@ impl FormKind {
 /// One form of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Form<'f> {
-    /// The term.
+    /// The hash of the text.
     pub key: u32,
     /// The kind of the form.
     pub kind: FormKind,
@@ -65,7 +66,8 @@ pub struct Form<'f> {
     pub at: Range<usize>,
 }
 
-/// Calls `each` with every form of a name. Parts come from left to right, the whole name comes last.
+/// Calls `each` with every form of a name. Parts come from left to right, the whole name comes
+/// last.
 pub fn each_form(name: &[u8], mut each: impl FnMut(Form<'_>)) {
     let text = normal(name);
     let is_normal = matches!(text, Cow::Borrowed(_));
@@ -178,7 +180,7 @@ fn german(folded: &[u8]) -> Option<u32> {
 /// The forms of one part.
 #[derive(Debug, Default)]
 struct Forms {
-    /// Without case.
+    /// The part without case.
     folded: Vec<u8>,
     /// Without case and accents, cut to its stem.
     base: Vec<u8>,

@@ -3,9 +3,9 @@
 //! An index stores the terms of each file, and a ranked question is taken apart by the same rules.
 //! [`names`] cuts a text into names such as `parseConfig2` and a name into parts (`parse`,
 //! `config`, `2`); [`forms`] reduces a part to its stem without case and accents; [`definition`]
-//! recognizes lines that define a name; [`record`] counts the terms of one file; [`postings`] encodes
-//! the records of a group of files. Everything here is
-//! a pure function of the bytes and the path of a file.
+//! recognizes lines that define a name; [`record`] counts the terms of one file; [`postings`]
+//! encodes the records of a group of files. Everything here is a pure function of the bytes and the
+//! path of a file.
 //!
 //! A term is stored as a 32-bit hash, so an index holds no text. Two terms with the same hash count
 //! as one term, in an index and without one alike.
@@ -21,8 +21,8 @@ pub mod stem;
 /// other terms.
 const RULES: u32 = 1;
 
-/// Returns the version of the rules of words, with the version of Unicode that tells letters, digits
-/// and case apart.
+/// Returns the version of the rules of words, with the version of Unicode that tells letters,
+/// digits and case apart.
 pub fn rules() -> String {
     let (major, minor, update) = char::UNICODE_VERSION;
     format!("words-{RULES}-unicode-{major}.{minor}.{update}")

@@ -2,7 +2,8 @@
 //!
 //! The builder encodes the word records of the files of one group into one list. The list numbers
 //! its files from 0; the segment keeps the rank of each. So a later build copies a list unchanged.
-//! A lookup reads the directory of the list and one bundle of terms. `docs/format.md` has the bytes.
+//! A lookup reads the directory of the list and one bundle of terms. `docs/format.md` has the
+//! bytes.
 
 use std::ops::Range;
 
@@ -91,8 +92,8 @@ pub fn encode(records: Vec<WordRecord>) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// Sorts places by key and file. They are distributed by the upper bits of their keys first, so that
-/// each part fits into a processor's cache.
+/// Sorts places by key and file. They are distributed by the upper bits of their keys first, so
+/// that each part fits into a processor's cache.
 fn sorted(all: Vec<Place>) -> Vec<Place> {
     const BITS: u32 = 10;
     let part_of = |place: &Place| (place.1.key >> (32 - BITS)) as usize;

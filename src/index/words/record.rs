@@ -22,7 +22,7 @@ const MAX_FORMS: usize = 1 << 18;
 const MAX_NAME: usize = 128;
 
 /// Names that a counter remembers from earlier texts, at most.
-const MAX_REMEMBERED: usize = 1 << 15;
+const MAX_REMEMBERED: usize = 1 << 14;
 
 /// Forms of one name, at most. The first ones count.
 const MAX_NAME_FORMS: usize = 2000;
@@ -94,7 +94,7 @@ impl Marks {
 /// A term of one text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The term.
+    /// The hash of the term.
     pub key: u32,
     /// The number of places.
     pub count: u32,
@@ -230,15 +230,15 @@ impl Terms {
 }
 
 impl Counter {
-    /// Counts the terms of a text. Takes time linear in the text. Returns `None` if the text has too
-    /// many different names, or if `stop` says so.
+    /// Counts the terms of a text. Takes time linear in the text. Returns `None` if the text has
+    /// too many different names, or if `stop` says so.
     pub fn count(
         &mut self,
         path: &str,
         text: &[u8],
         stop: impl Fn() -> bool,
     ) -> Option<WordRecord> {
-        if self.name_count > cap() || self.text == u32::MAX {
+        if self.name_count > MAX_REMEMBERED || self.text == u32::MAX {
             *self = Counter::default();
         }
         self.text += 1;
@@ -364,19 +364,9 @@ fn remember(forms: &mut Vec<(u32, Marks)>, hash: u128, name: &[u8]) -> Known {
     }
 }
 
-#[allow(clippy::disallowed_methods)]
-fn cap() -> usize {
-    static CAP: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
-    *CAP.get_or_init(|| {
-        std::env::var("FS_CAP")
-            .ok()
-            .and_then(|v| v.parse().ok())
-            .unwrap_or(MAX_REMEMBERED)
-    })
-}
-
-/// Counts some terms of a text, given in ascending order. The record has no entries for other terms.
-/// Takes no memory for the text, and more time than a [`Counter`]. Returns `None` if `stop` says so.
+/// Counts some terms of a text, given in ascending order. The record has no entries for other
+/// terms. Takes no memory for the text, and more time than a [`Counter`]. Returns `None` if `stop`
+/// says so.
 pub fn count_keys(
     keys: &[u32],
     path: &str,

@@ -396,7 +396,8 @@ impl RankedSearch<'_> {
             max_file_size: config.max_file_size_bytes,
             ..QueryOptions::default()
         };
-        // A question without letters is searched for as it stands; the words of others are looked up.
+        // A question without letters is searched for as it stands; the words of others are looked
+        // up.
         let literal = terms.expression();
         let words = literal.is_none().then(|| {
             let keys: Vec<u32> = terms.keys().collect();
@@ -645,6 +646,7 @@ impl AnswerExplanation<'_> {
             "candidates": {
                 "files_in_scope": corpus.files,
                 "files_with_any": corpus.found,
+                "files_known_to_index": self.retrieved.known,
                 "files_ranked": candidates.len(),
                 "ranked_by_kind": by_kind(&among),
                 "results_by_kind": by_kind(&shown),

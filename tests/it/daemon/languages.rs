@@ -6,13 +6,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use forge_search::tool::config::IndexMode;
+use forge_search::tool::config::{IndexMode, IndexStorage};
 use forge_search::tool::daemon::server::Settings;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::World;
-use super::queries::with_snapshot;
+use super::queries::{with_snapshot, with_words};
 use crate::support::Tree;
 
 /// The least normalized discounted cumulative gain of the first ten results, the mean over a set.
@@ -74,13 +74,24 @@ fn is_in(result: &Value, asked: &RequestBody) -> bool {
 
 #[test]
 fn questions_in_other_languages_are_answered() {
-    for language in ["zh", "ja", "ko", "ru", "de"] {
+    let storages = [
+        IndexStorage::Mmap,
+        IndexStorage::Memory,
+        IndexStorage::Sqlite,
+    ];
+    for (nth, language) in ["zh", "ja", "ko", "ru", "de"].into_iter().enumerate() {
         let Set { tree, questions } = set(language);
         assert!(questions.len() >= 40, "{language}");
-        let with = World::over(copied(&tree), Settings::default());
+        let cache = tempfile::tempdir().unwrap();
+        let with = World::with(copied(&tree), Settings::default(), |config| {
+            config.search.index_storage = storages[nth % storages.len()];
+            config.search.index_path = Some(cache.path().join("index"));
+        });
         let without = World::with(copied(&tree), Settings::default(), |config| {
             config.search.index_mode = IndexMode::Off;
         });
+        let first = json!({"type": "search", "query": questions[0].question});
+        with_words(&with, &first);
         let (mut files, mut places) = (0.0, 0.0);
         let mut worst = Vec::new();
         for asked in &questions {

@@ -36,6 +36,24 @@ pub(super) fn with_snapshot(world: &World, query: &Value) -> Value {
     }
 }
 
+/// Repeats a query until the index knows the words of all files with a result. Before, the first
+/// ranked question has it build another segment, which is another snapshot.
+pub(super) fn with_words(world: &World, query: &Value) {
+    let mut query = query.clone();
+    query["explain"] = json!(true);
+    let began = Instant::now();
+    loop {
+        let answer = with_snapshot(world, &query);
+        let counts = &answer["explain"]["candidates"];
+        let count = |name: &str| counts[name].as_u64().unwrap();
+        if count("files_known_to_index") == count("files_with_any") {
+            return;
+        }
+        assert!(began.elapsed() < GUARD, "{answer}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn ggrep_definitions_come_first_and_what_has_nothing_does_not_come() {
     let world = World::over(small(), Settings::default());
@@ -91,6 +109,7 @@ fn ipc_must_004_deterministic_answers_are_equal_byte_for_byte() {
     let query = json!({
         "type": "search", "query": "socket open fn", "deterministic": true, "explain": true,
     });
+    with_words(&world, &query);
     let first = with_snapshot(&world, &query);
     assert!(first.get("timings_ms").is_none());
     let bytes = |_: u8| {
@@ -319,6 +338,7 @@ fn ggrep_caps_of_files_places_and_text_are_kept_and_told() {
             .extend(more.as_object().unwrap().clone());
         with_snapshot(&world, &query)
     };
+    with_words(&world, &search("needle"));
     let answer = ask(json!({"per_file": 2}));
     let expected = [
         ("max_candidates", 3, Some(12)),

@@ -44,6 +44,7 @@ const TREE: usize = 0;
 
 fn options() -> BuildOptions {
     BuildOptions {
+        words: true,
         params: BloomParams::from_config(1 << 20, 0.01),
         casefold: Casefold::Ascii,
         max_tokenized_bytes: 1 << 20,

@@ -414,6 +414,7 @@ fn a_build_that_is_stopped_begins_no_other_file() {
         sets: RuleSets::EVERY,
     }));
     let options = BuildOptions {
+        words: true,
         params: BloomParams::from_config(1 << 20, 0.01),
         casefold: Casefold::Ascii,
         max_tokenized_bytes: 1 << 20,
