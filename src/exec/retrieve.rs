@@ -18,7 +18,6 @@ use crate::format::sort_key::sort_key;
 use crate::index::stamp::Stamp;
 use crate::index::text::{Region, decode, region};
 use crate::index::walk::FoundFile;
-use crate::index::words::record::{Counter, count_keys};
 
 /// The number of file names kept for each kind of problem, the first ones in order.
 const KEPT_NAMES: usize = 100;
@@ -158,7 +157,7 @@ fn expand<S: FileSource>(
     };
     items
         .into_par_iter()
-        .map_init(Counter::default, |counter, item| {
+        .map(|item| {
             let mut part = none();
             if options.stop.is_raised() {
                 return part;
@@ -166,7 +165,7 @@ fn expand<S: FileSource>(
             match item {
                 Item::File(file) => {
                     part.corpus.files = 1 + file.passed_before;
-                    look(file, options, counter, &mut part);
+                    look(file, options, &mut part);
                 }
                 Item::Passed(count) => part.corpus.files = count,
                 Item::Error(error) => {
@@ -265,12 +264,7 @@ fn add(
     });
 }
 
-fn look(
-    mut file: EligibleFile,
-    options: &Retrieval<'_>,
-    counter: &mut Counter,
-    part: &mut Retrieved,
-) {
+fn look(mut file: EligibleFile, options: &Retrieval<'_>, part: &mut Retrieved) {
     if let Some(words) = file.words.take() {
         part.known = 1;
         take(file, &words, options, part);
@@ -307,10 +301,7 @@ fn look(
         Some(_) => Document::of_literal(terms, &shown, text),
         None => {
             let stopped = || options.stop.is_raised();
-            let record = counter.count(&shown, text, stopped).or_else(|| {
-                let keys: Vec<u32> = terms.keys().collect();
-                count_keys(&keys, &shown, text, stopped)
-            });
+            let record = terms.asked().count(&shown, text, stopped);
             record.and_then(|record| Document::of_record(terms, &shown, &record))
         }
     };

@@ -327,14 +327,16 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::words::record::{Counter, count_keys};
+    use crate::index::words::record::Counter;
 
     fn read(query: &str, path: &str, text: &str) -> (Option<Document>, Vec<Hit>) {
         let terms = Terms::new(query).unwrap();
         let counted = Counter::default().count(path, text.as_bytes(), || false);
         let document = Document::of_record(&terms, path, &counted.unwrap());
-        let keys: Vec<u32> = terms.keys().collect();
-        let few = count_keys(&keys, path, text.as_bytes(), || false).unwrap();
+        let few = terms
+            .asked()
+            .count(path, text.as_bytes(), || false)
+            .unwrap();
         assert_eq!(Document::of_record(&terms, path, &few), document);
         (document, hits(&terms, path, text.as_bytes(), || false))
     }

@@ -4,6 +4,7 @@ use memchr::memmem;
 
 use crate::index::words::forms::{self, FormKind, each_form, each_german, letters};
 use crate::index::words::names::{Names, each_part, normal};
+use crate::index::words::record::AskedTerms;
 
 /// Bytes of a question, at most.
 pub const MAX_QUERY_BYTES: usize = 4096;
@@ -44,6 +45,8 @@ struct Term {
     text: String,
     /// It is a whole name of several parts.
     is_whole: bool,
+    /// The letters without case, as the question has them first.
+    letters: String,
     /// The term in a text.
     key: u32,
     /// Other forms: the term in a German text, and the name with its parts joined or apart.
@@ -52,6 +55,15 @@ struct Term {
     exact: Vec<u32>,
     /// How often the question has it.
     count: u32,
+}
+
+impl Term {
+    /// Returns the beginnings of the words of ASCII characters that have the term.
+    fn beginnings(&self) -> impl Iterator<Item = &[u8]> {
+        // English words change their last letters: `retri` stands for `retry`, too.
+        let text = self.text.strip_suffix(['e', 'i']).unwrap_or(&self.text);
+        [text.as_bytes(), self.letters.as_bytes()].into_iter()
+    }
 }
 
 /// What a term of a text means for a question.
@@ -100,6 +112,8 @@ pub struct Terms {
     keys: Vec<Key>,
     /// The terms that files are looked for by: a bit for each.
     wanted: u32,
+    /// All terms of texts that matter.
+    asked: AskedTerms,
 }
 
 /// A term of texts that matters to a question.
@@ -168,6 +182,7 @@ impl Terms {
             terms.push(Term {
                 text: whole.to_string(),
                 is_whole: true,
+                letters: String::new(),
                 key: 0,
                 others: Vec::new(),
                 exact: Vec::new(),
@@ -185,6 +200,10 @@ impl Terms {
         keys.dedup();
         Ok(Terms {
             words: terms.iter().map(|term| term.text.clone()).collect(),
+            asked: AskedTerms::new(
+                keys.iter().map(|own| own.key),
+                terms.iter().flat_map(Term::beginnings).chain(names.all()),
+            ),
             wanted: wanted(&terms),
             terms,
             left_out,
@@ -222,6 +241,11 @@ impl Terms {
     /// matters in two ways is there twice.
     pub fn keys(&self) -> impl Iterator<Item = u32> {
         self.keys.iter().map(|own| own.key)
+    }
+
+    /// Returns the terms of texts that matter, to count them in a text.
+    pub fn asked(&self) -> &AskedTerms {
+        &self.asked
     }
 
     /// Returns the role of the key at a place of [`Terms::keys`].
@@ -297,6 +321,9 @@ impl Terms {
         is_german: bool,
         mut hit: impl FnMut(usize, std::ops::Range<usize>),
     ) {
+        if !self.asked.may_be_in(name) {
+            return;
+        }
         let mut found: Vec<(usize, std::ops::Range<usize>)> = Vec::new();
         let mut note = |key, at: std::ops::Range<usize>| {
             self.each_role(key, |role| {
@@ -409,6 +436,12 @@ fn wanted(terms: &[Term]) -> u32 {
 }
 
 impl QueryNames {
+    /// Returns all names, some of them without case.
+    fn all(&self) -> impl Iterator<Item = &[u8]> {
+        let names = self.symbol.iter().chain(&self.embedded).chain(&self.joined);
+        names.map(Vec::as_slice)
+    }
+
     fn of(query: &str, names: &[&[u8]]) -> QueryNames {
         if let [.., last] = names
             && is_symbol(query.trim())
@@ -476,6 +509,7 @@ fn add_name(name: &[u8], without_stop_words: bool, terms: &mut Vec<Term>) {
         let term = |is_whole| Term {
             text: String::from_utf8_lossy(form.text).into_owned(),
             is_whole,
+            letters: String::from_utf8_lossy(form.text).into_owned(),
             key: form.key,
             others: Vec::new(),
             exact: Vec::new(),
@@ -503,6 +537,7 @@ fn add_name(name: &[u8], without_stop_words: bool, terms: &mut Vec<Term>) {
     each_part(&text, |part| {
         let part = letters(&text[part]);
         if let Some(term) = all.get_mut(is_stop_word.len()) {
+            term.letters = String::from_utf8_lossy(&part).into_owned();
             // A word of the question may be several parts of a name.
             term.others.push(forms::joined(&part));
         }

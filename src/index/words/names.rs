@@ -184,6 +184,28 @@ pub fn each_part(name: &[u8], mut part: impl FnMut(Range<usize>)) {
     }
 }
 
+/// Returns the number of parts of a name of ASCII characters. Takes less time than [`each_part`].
+pub fn ascii_parts(name: &[u8]) -> u32 {
+    let mut parts = 0;
+    let mut before = Kind::Joint;
+    let mut capitals = 0u32;
+    for byte in name {
+        let kind = match byte {
+            b'A'..=b'Z' => Kind::Upper,
+            b'a'..=b'z' => Kind::Lower,
+            b'0'..=b'9' => Kind::Digit,
+            _ => Kind::Joint,
+        };
+        if kind != before && kind != Kind::Joint {
+            // A small letter goes on with the part of one capital, and takes the last of several.
+            parts += u32::from(!(kind == Kind::Lower && before == Kind::Upper && capitals == 1));
+        }
+        capitals = if kind == Kind::Upper { capitals + 1 } else { 0 };
+        before = kind;
+    }
+    parts
+}
+
 fn kind_at(name: &[u8], at: usize) -> (Kind, usize) {
     let byte = name[at];
     if byte.is_ascii() {
@@ -308,6 +330,13 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn parts_of_ascii_are_counted_alike(name in "[A-Da-d0-2_$]{0,12}") {
+            let mut count = 0;
+            each_part(name.as_bytes(), |_| count += 1);
+            prop_assert_eq!(ascii_parts(name.as_bytes()), count);
+        }
+
         #[test]
         fn names_and_parts_lie_in_order_and_on_characters(
             bytes in prop::collection::vec(any::<u8>(), 0..40),

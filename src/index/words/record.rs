@@ -7,15 +7,15 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use memchr::{memchr, memchr_iter};
+use memchr::{memchr, memchr_iter, memrchr};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::definition::{Definition, Kind, Language, definition};
 use super::forms::{self, FormKind, GERMAN_WORDS, each_form, each_german, is_german_word};
-use super::names::Names;
+use super::names::{Names, ascii_parts};
 
 /// Forms of different names of one text, at most. A text with more has no record, so that memory
-/// stays bounded; [`count_keys`] counts in it.
+/// stays bounded; [`AskedTerms`] count in it.
 const MAX_FORMS: usize = 1 << 18;
 
 /// Longer names of ASCII characters are data rather than words, and have no terms.
@@ -364,64 +364,142 @@ fn remember(forms: &mut Vec<(u32, Marks)>, hash: u128, name: &[u8]) -> Known {
     }
 }
 
-/// Counts some terms of a text, given in ascending order. The record has no entries for other
-/// terms. Takes no memory for the text, and more time than a [`Counter`]. Returns `None` if `stop`
-/// says so.
-pub fn count_keys(
-    keys: &[u32],
-    path: &str,
-    text: &[u8],
-    stop: impl Fn() -> bool,
-) -> Option<WordRecord> {
-    let is_asked = |key: &u32| keys.binary_search(key).is_ok();
-    // The entries of each term are joined at once, so that there are no more than keys.
-    let mut entries: HashMap<u32, Entry> = HashMap::new();
-    let mut german_entries: HashMap<u32, Entry> = HashMap::new();
-    let (mut words, mut german) = (0u32, 0u32);
-    for (nth, at) in Names::of(text).enumerate() {
-        if nth % STOP_INTERVAL == STOP_INTERVAL - 1 && stop() {
-            return None;
+/// Some terms that are looked for in texts.
+#[derive(Clone, Debug)]
+pub struct AskedTerms {
+    /// In ascending order.
+    keys: Vec<u32>,
+    /// The first two bytes of the words that can have one of the terms: one bit for each pair, in
+    /// small letters.
+    begins: Box<[u64; 1024]>,
+}
+
+impl AskedTerms {
+    /// Collects terms. `beginnings` are beginnings of words, without case and accents: each word
+    /// with one of the terms starts with one of them, or is not ASCII.
+    pub fn new<'t>(
+        keys: impl Iterator<Item = u32>,
+        beginnings: impl Iterator<Item = &'t [u8]>,
+    ) -> AskedTerms {
+        let mut keys: Vec<u32> = keys.collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let mut begins = Box::new([0u64; 1024]);
+        for beginning in beginnings {
+            let seconds = match beginning {
+                [] => continue,
+                [_] => 0..=255,
+                [_, second, ..] => *second..=*second,
+            };
+            for second in seconds {
+                let pair = pair(beginning[0], second);
+                begins[pair / 64] |= 1 << (pair % 64);
+            }
         }
-        let name = &text[at];
-        if is_data(name) {
-            continue;
-        }
-        german |= is_german_word(name).map_or(0, |word| 1 << word);
-        let mut forms = 0;
-        each_form(name, |form| {
-            forms += 1;
-            if forms > MAX_NAME_FORMS {
-                return;
-            }
-            words = words.saturating_add(u32::from(form.kind.is_part()));
-            if is_asked(&form.key) {
-                join(&mut entries, form.key, 1, marks_of(form.kind));
-            }
-        });
-        each_german(name, |key, _| {
-            if let Some(key) = key.filter(is_asked) {
-                join(&mut german_entries, key, 1, Marks::default());
-            }
-        });
+        AskedTerms { keys, begins }
     }
-    if german.count_ones() >= GERMAN_WORDS {
-        for (key, entry) in german_entries {
-            join(&mut entries, key, entry.count, entry.marks);
-        }
+
+    fn has(&self, key: u32) -> bool {
+        self.keys.binary_search(&key).is_ok()
     }
-    let mut add = |key, marks| {
-        if is_asked(&key) {
-            join(&mut entries, key, 0, marks);
+
+    /// Returns false if a name certainly has none of the terms.
+    pub fn may_be_in(&self, name: &[u8]) -> bool {
+        let has = |first: u8, second: u8| {
+            let pair = pair(first, second);
+            self.begins[pair / 64] >> (pair % 64) & 1 == 1
+        };
+        let last = name.last().is_some_and(|last| has(*last, 0));
+        last || name.windows(2).any(|two| has(two[0], two[1])) || !name.is_ascii()
+    }
+
+    /// Counts the terms in a text. The record has no entries for other terms. Takes less time than a
+    /// [`Counter`], and no memory for the text. Returns `None` if `stop` says so.
+    pub fn count(&self, path: &str, text: &[u8], stop: impl Fn() -> bool) -> Option<WordRecord> {
+        // The entries of each term are joined at once, so that there are no more than keys.
+        let mut entries: HashMap<u32, Entry> = HashMap::new();
+        let mut german_entries: HashMap<u32, Entry> = HashMap::new();
+        let (mut words, mut german) = (0u32, 0u32);
+        let mut lines_with_names = LinesWithNames::default();
+        for (nth, at) in Names::of(text).enumerate() {
+            if nth % STOP_INTERVAL == STOP_INTERVAL - 1 && stop() {
+                return None;
+            }
+            let name = &text[at.clone()];
+            german |= is_german_word(name).map_or(0, |word| 1 << word);
+            let may_be_in = self.may_be_in(name);
+            if may_be_in {
+                lines_with_names.add(text, at.start);
+            }
+            if is_data(name) {
+                continue;
+            }
+            if !may_be_in {
+                words = words.saturating_add(ascii_parts(name));
+                continue;
+            }
+            let mut forms = 0;
+            each_form(name, |form| {
+                forms += 1;
+                if forms > MAX_NAME_FORMS {
+                    return;
+                }
+                words = words.saturating_add(u32::from(form.kind.is_part()));
+                if self.has(form.key) {
+                    join(&mut entries, form.key, 1, marks_of(form.kind));
+                }
+            });
+            each_german(name, |key, _| {
+                if let Some(key) = key.filter(|key| self.has(*key)) {
+                    join(&mut german_entries, key, 1, Marks::default());
+                }
+            });
         }
-    };
-    each_definition(path, text, stop, &mut add)?;
-    each_of_file_name(path, &mut add);
-    let mut entries: Vec<Entry> = entries.into_values().collect();
-    Some(WordRecord {
-        entries: cleaned(&mut entries),
-        words,
-        lines: lines(text),
-    })
+        if german.count_ones() >= GERMAN_WORDS {
+            for (key, entry) in german_entries {
+                join(&mut entries, key, entry.count, entry.marks);
+            }
+        }
+        let mut add = |key, marks| {
+            if self.has(key) {
+                join(&mut entries, key, 0, marks);
+            }
+        };
+        let language = Language::of(path);
+        for at in lines_with_names.0 {
+            if let Some(found) = definition(&text[at.clone()], language) {
+                define(&text[at], &found, &mut add);
+            }
+        }
+        each_of_file_name(path, &mut add);
+        let mut entries: Vec<Entry> = entries.into_values().collect();
+        Some(WordRecord {
+            entries: cleaned(&mut entries),
+            words,
+            lines: lines(text),
+        })
+    }
+}
+
+/// Returns the number of a pair of bytes, in small letters.
+fn pair(first: u8, second: u8) -> usize {
+    usize::from(first.to_ascii_lowercase()) << 8 | usize::from(second.to_ascii_lowercase())
+}
+
+/// The lines of a text that have certain names, each once.
+#[derive(Default)]
+struct LinesWithNames(Vec<Range<usize>>);
+
+impl LinesWithNames {
+    /// Adds the line around a place. Places come in ascending order.
+    fn add(&mut self, text: &[u8], at: usize) {
+        if self.0.last().is_some_and(|last| at < last.end) {
+            return;
+        }
+        let start = memrchr(b'\n', &text[..at]).map_or(0, |feed| feed + 1);
+        let end = memchr(b'\n', &text[at..]).map_or(text.len(), |feed| at + feed);
+        self.0.push(start..end);
+    }
 }
 
 /// Returns true if a text has enough different frequent words of German. Takes linear time.
@@ -678,7 +756,8 @@ mod tests {
         let mut counter = Counter::default();
         assert_eq!(counter.count("", text.as_bytes(), || false), None);
         let keys = [forms::whole(b"a77b")];
-        let record = count_keys(&keys, "", text.as_bytes(), || false).unwrap();
+        let asked = AskedTerms::new(keys.into_iter(), [&b"a7"[..]].into_iter());
+        let record = asked.count("", text.as_bytes(), || false).unwrap();
         assert_eq!(record.get(keys[0]).map(|entry| entry.count), Some(1));
         assert_eq!(record.entries.len(), 1);
     }
@@ -688,7 +767,8 @@ mod tests {
         let text = "x ".repeat(STOP_INTERVAL);
         let stop = || true;
         assert_eq!(Counter::default().count("", text.as_bytes(), stop), None);
-        assert_eq!(count_keys(&[], "", text.as_bytes(), stop), None);
+        let asked = AskedTerms::new([].into_iter(), [].into_iter());
+        assert_eq!(asked.count("", text.as_bytes(), stop), None);
         let text = "\n".repeat(STOP_INTERVAL);
         assert_eq!(Counter::default().count("", text.as_bytes(), stop), None);
     }
@@ -702,7 +782,10 @@ mod tests {
             let all = record("a/b_c.rs", &text);
             let keys: Vec<u32> = all.entries.iter().map(|entry| entry.key).collect();
             for keys in [&keys[..], &keys[..keys.len() / 2], &[]] {
-                let some = count_keys(keys, "a/b_c.rs", text.as_bytes(), || false).unwrap();
+                let all_letters: Vec<[u8; 1]> = (0..=127u8).map(|byte| [byte]).collect();
+                let begins = all_letters.iter().map(|letter| &letter[..]);
+                let asked = AskedTerms::new(keys.iter().copied(), begins);
+                let some = asked.count("a/b_c.rs", text.as_bytes(), || false).unwrap();
                 let expected = all.entries.iter().filter(|entry| keys.contains(&entry.key));
                 prop_assert_eq!(some.entries, expected.copied().collect::<Vec<_>>());
                 prop_assert_eq!((some.words, some.lines), (all.words, all.lines));
