@@ -140,8 +140,8 @@ impl Git<'_> {
         match self.any_unfiltered(&found.perhaps, &harmless, &deadline)? {
             true => Ok(true),
             false => Err(
-                "files with git filters seem changed, and filters are not run to compare \
-                 them"
+                "files with git filters seem changed, and filters are not run to \
+                 compare them"
                     .to_string(),
             ),
         }

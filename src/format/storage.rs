@@ -254,13 +254,8 @@ impl From<Vec<u8>> for Storage {
 /// Those of [`Storage::read`].
 pub fn check_private(path: &Path, privacy: Privacy) -> Result<u64, FormatError> {
     let look = || {
-        let meta = std::fs::symlink_metadata(path).map_err(|e| {
-            FormatError::io(
-                "read the metadata \
-             of the file",
-                e,
-            )
-        })?;
+        let meta = std::fs::symlink_metadata(path)
+            .map_err(|e| FormatError::io("read the metadata of the file", e))?;
         if meta.is_symlink() {
             return Err(FormatError::insecure("a symbolic link; delete it"));
         }

@@ -72,7 +72,7 @@ const FORMS: &[&dyn StorageFormat] = &[
 #[derive(Clone, Debug)]
 pub struct Store {
     root: PathBuf,
-    terms: StoreSettings,
+    settings: StoreSettings,
     form: &'static dyn StorageFormat,
 }
 
@@ -117,7 +117,7 @@ impl Store {
         lock_timeout: Duration,
     ) -> Result<Store, FormatError> {
         check_private_dir(&root, privacy)?;
-        let terms = StoreSettings {
+        let settings = StoreSettings {
             disk: Arc::new(RealDisk),
             privacy,
             lock_timeout,
@@ -127,7 +127,11 @@ impl Store {
             handles: Handles::default(),
         };
         let form = &files::Files;
-        Ok(Store { root, terms, form })
+        Ok(Store {
+            root,
+            settings,
+            form,
+        })
     }
 
     /// Creates the directory of the store if it is missing. For callers that are about to publish
@@ -137,7 +141,7 @@ impl Store {
     ///
     /// Those of [`create_private_dir_on`].
     pub fn make_root(&self) -> Result<(), FormatError> {
-        create_private_dir_on(&*self.terms.disk, &self.root, self.terms.privacy)
+        create_private_dir_on(&*self.settings.disk, &self.root, self.settings.privacy)
     }
 
     /// Checks that indexes can be created and changed here. Changes nothing.
@@ -152,7 +156,7 @@ impl Store {
     /// Returns the access that other users have to the directory, if `privacy` was waived
     /// (SEC-LSI-STORE-02). `None` if they have no access, or if the directory does not exist.
     pub fn exposure(&self) -> Option<FormatError> {
-        match self.terms.privacy {
+        match self.settings.privacy {
             Privacy::Required => None,
             Privacy::Waived => check_private_dir(&self.root, Privacy::Required).err(),
         }
@@ -170,7 +174,7 @@ impl Store {
     /// existence, size and age of files are still read from the system.
     #[must_use]
     pub fn on(mut self, disk: Arc<dyn Disk>) -> Store {
-        self.terms.disk = disk;
+        self.settings.disk = disk;
         self
     }
 
@@ -180,7 +184,7 @@ impl Store {
     /// is read on demand returns an error instead.
     #[must_use]
     pub fn mapped(mut self, map: bool) -> Store {
-        self.terms.map = map;
+        self.settings.map = map;
         self
     }
 
@@ -188,7 +192,7 @@ impl Store {
     #[must_use]
     pub fn waiting(&self, patience: Duration) -> Store {
         let mut store = self.clone();
-        store.terms.lock_timeout = store.terms.lock_timeout.min(patience);
+        store.settings.lock_timeout = store.settings.lock_timeout.min(patience);
         store
     }
 
@@ -196,21 +200,21 @@ impl Store {
     /// effect on index files: their pages are checked when they are read.
     #[must_use]
     pub fn checked(mut self, check: bool) -> Store {
-        self.terms.check = check;
+        self.settings.check = check;
         self
     }
 
     /// Sets limits. Publishing an index evicts others to stay within them (`FR-LSI-IDX-RM-01`).
     #[must_use]
     pub fn limited(mut self, limits: Limits) -> Store {
-        self.terms.limits = limits;
+        self.settings.limits = limits;
         self
     }
 
     /// Counts open segments in `handles`, which limits their number (`IPC.MUST.005`).
     #[must_use]
     pub fn counted(mut self, handles: Handles) -> Store {
-        self.terms.handles = handles;
+        self.settings.handles = handles;
         self
     }
 
@@ -245,7 +249,7 @@ impl Store {
         build: impl FnOnce(&mut dyn io::Write) -> Result<BuiltSegment, BuildError>,
     ) -> Result<(BuiltSegment, Snapshot), BuildError> {
         // Before any other work: without a free handle, the old index stays in use.
-        let handle = self.terms.handles.take()?;
+        let handle = self.settings.handles.take()?;
         let dir = self.dir_of(publication.key);
         let lock = match self.lock_to_publish(&dir, host) {
             // Another process removed the directory between its creation and the lock.
@@ -259,7 +263,7 @@ impl Store {
         // Creates the readers' lock file, because a reader without write permission can't. A
         // failure is harmless: an exclusive holder of this lock has created the file already.
         let _made = self.lock_shared(&dir, Duration::ZERO, &mut |_| true);
-        let disk = &*self.terms.disk;
+        let disk = &*self.settings.disk;
         remove_leftovers(disk, &lock)?;
         // An unreadable manifest is replaced like a sound one.
         let before = self.read_manifest(&dir).ok();
@@ -272,9 +276,9 @@ impl Store {
                 manifest_of(publication, built, sequence, name, before.as_ref())
             },
         };
-        let build = |out: &mut dyn io::Write| Bounded::run(&self.terms, out, build);
+        let build = |out: &mut dyn io::Write| Bounded::run(&self.settings, out, build);
         let (mut built, manifest, segment) =
-            self.form.publish(&self.terms, &to, Box::new(build))?;
+            self.form.publish(&self.settings, &to, Box::new(build))?;
         if let Some(why) = built.unfinished {
             let kept = before.iter().chain([&manifest]);
             self.remove_others(disk, &dir, &kept.collect::<Vec<_>>(), true);
@@ -307,7 +311,7 @@ impl Store {
     /// Creates the directory of an index and locks it for writing.
     fn lock_to_publish(&self, dir: &Path, host: &dyn BuildHost) -> Result<DirLock, FormatError> {
         self.make_root()?;
-        create_private_dir_on(&*self.terms.disk, dir, self.terms.privacy)?;
+        create_private_dir_on(&*self.settings.disk, dir, self.settings.privacy)?;
         self.lock_writers(dir, host)
     }
 
@@ -317,8 +321,8 @@ impl Store {
             host.pause(time);
             !host.stopped()
         };
-        let (lock, timeout) = ((LockFile::Writers, true), self.terms.lock_timeout);
-        DirLock::acquire_while(&*self.terms.disk, dir, lock, timeout, &mut wait)
+        let (lock, timeout) = ((LockFile::Writers, true), self.settings.lock_timeout);
+        DirLock::acquire_while(&*self.settings.disk, dir, lock, timeout, &mut wait)
     }
 
     /// Lists the indexes of the store, ordered by directory. Leftovers of an unfinished or failed
@@ -343,7 +347,7 @@ impl Store {
     ///
     /// Those of [`Store::list`].
     pub fn list_with_unfinished(&self) -> Result<Vec<StoredIndex>, FormatError> {
-        let names = match self.terms.disk.names(&self.root) {
+        let names = match self.settings.disk.names(&self.root) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             names => names.map_err(|error| {
                 FormatError::io("list the directory", error).in_file(&self.root)
@@ -382,8 +386,8 @@ impl Store {
         if !self.has(dir) {
             return Err(refused(dir));
         }
-        let timeout = self.terms.lock_timeout;
-        let disk = &*self.terms.disk;
+        let timeout = self.settings.lock_timeout;
+        let disk = &*self.settings.disk;
         let lock = DirLock::exclusive_on(disk, dir, LockFile::Writers, timeout, pause)?;
         empty(disk, &lock)
     }
@@ -404,7 +408,7 @@ impl Store {
 
     /// Returns true if a directory contains at least one file of an index.
     fn holds_some(&self, dir: &Path) -> bool {
-        let names = self.terms.disk.names(dir).unwrap_or_default();
+        let names = self.settings.disk.names(dir).unwrap_or_default();
         names
             .iter()
             .any(|name| is_of_an_index(&name.to_string_lossy()))
@@ -413,7 +417,7 @@ impl Store {
     /// Returns the number of the next publication. If the previous manifest can't be read, the name
     /// of its segment still has its number, so no number is used twice.
     fn next_sequence(&self, dir: &Path, before: Option<&Manifest>) -> u64 {
-        let names = self.terms.disk.names(dir).unwrap_or_default();
+        let names = self.settings.disk.names(dir).unwrap_or_default();
         let names = names.iter().filter_map(|name| name.to_str());
         let last = names.filter_map(files::number_of).max().unwrap_or(0);
         let known = before.map_or(0, |manifest| manifest.state.sequence);

@@ -1,8 +1,8 @@
 //! Watches a tree for changes, and proves that all earlier changes were reported.
 //!
 //! This module owns the events, the watched directories, the cookies and the barrier built on them.
-//! It does not know how events are used: the [`FsEventHandler`], its event handler, adds dirty
-//! marks, and other code walks and debounces.
+//! It does not know how events are used: the [`FsEventHandler`] of its caller adds dirty marks, and
+//! other code walks and debounces.
 //!
 //! # How no change is lost
 //!
@@ -169,4 +169,10 @@ pub trait WatcherFactory: Send + Sync {
 /// Locks a mutex, also a poisoned one: no code here panics between two related changes.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the reason why a watcher whose root is not in place proves nothing.
+pub(crate) fn not_in_place(root: &Path) -> String {
+    let root = root.display();
+    format!("{root} is no longer the watched directory: it was moved, removed or replaced")
 }

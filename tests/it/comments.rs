@@ -3,7 +3,7 @@
 //! `CONTRIBUTING.md` has the rules. The ratios are a sign that a text is hard to read, so they are
 //! checked for each layer as a whole.
 
-use crate::source::{self, SourceFile};
+use crate::source::{self, SourceFile, check, enforce};
 
 /// The most columns of a comment line, its indentation included.
 const MAX_COLUMNS: usize = 100;
@@ -42,18 +42,18 @@ fn prose(text: &str) -> Vec<(usize, &str, &str)> {
     found
 }
 
-/// Returns the comment lines that are too long, unless they are one word, such as an address.
-fn long_lines(text: &str) -> Vec<usize> {
+/// Finds comment lines that are too long, unless they are one word, such as an address.
+fn long_lines(_path: &str, text: &str) -> Vec<String> {
     let is_long = |line: &str, text: &str| line.chars().count() > MAX_COLUMNS && text.contains(' ');
     let lines = prose(text).into_iter();
     lines
         .filter(|(_, line, text)| is_long(line, text))
-        .map(|(number, ..)| number)
+        .map(|(number, ..)| format!("line {number} is longer than {MAX_COLUMNS} columns"))
         .collect()
 }
 
-/// Returns the last lines of the documentation comments that have too few words.
-fn short_docs(text: &str) -> Vec<usize> {
+/// Finds documentation comments that have too few words.
+fn short_docs(_path: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut words = None;
     for (number, line) in (0..).zip(text.lines().chain([""])) {
@@ -65,7 +65,7 @@ fn short_docs(text: &str) -> Vec<usize> {
             Some(doc) => *words.get_or_insert(0) += doc.split_whitespace().count(),
             None => {
                 if words.take().is_some_and(|words| words < MIN_WORDS) {
-                    found.push(number);
+                    found.push(format!("line {number} says too little of its item"));
                 }
             }
         }
@@ -94,39 +94,36 @@ fn rust_files() -> Vec<SourceFile> {
     files
 }
 
-#[track_caller]
-fn none(rule: fn(&str) -> Vec<usize>) {
-    let mut found = Vec::new();
-    for file in rust_files() {
-        let lines = rule(&file.text);
-        found.extend(
-            lines
-                .into_iter()
-                .map(|line| format!("{}:{line}", file.path)),
-        );
-    }
-    assert!(found.is_empty(), "\n{}", found.join("\n"));
+#[test]
+fn comment_lines_have_at_most_100_columns() {
+    enforce(long_lines, rust_files());
 }
 
 #[test]
-fn comment_lines_have_at_most_100_columns() {
+fn a_long_comment_line_is_noticed() {
     let long = format!("/// {}", "word ".repeat(20));
-    assert_eq!(
-        long_lines(&format!("{long}\n// {}\n", "x".repeat(200))),
-        [1]
+    let text = format!("{long}\n// {}\n", "x".repeat(200));
+    assert!(long_lines("a.rs", &text)[0].starts_with("line 1 "));
+    check(long_lines, "a.rs", &text, 1);
+    check(
+        long_lines,
+        "a.rs",
+        &format!("/// ```\n{long}\n/// ```\n"),
+        0,
     );
-    assert!(long_lines(&format!("/// ```\n{long}\n/// ```\n")).is_empty());
-    none(long_lines);
 }
 
 #[test]
 fn documentation_has_at_least_three_words() {
-    assert_eq!(
-        short_docs("/// The limit.\nlimit: u64,\n/// A\n/// limit it is.\nx"),
-        [1]
-    );
-    assert_eq!(short_docs("//! Decides."), [1]);
-    none(short_docs);
+    enforce(short_docs, rust_files());
+}
+
+#[test]
+fn short_documentation_is_noticed() {
+    let text = "/// The limit.\nlimit: u64,\n/// A\n/// limit it is.\nx";
+    assert!(short_docs("a.rs", text)[0].starts_with("line 1 "));
+    check(short_docs, "a.rs", text, 1);
+    check(short_docs, "a.rs", "//! Decides.", 1);
 }
 
 #[test]

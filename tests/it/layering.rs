@@ -4,7 +4,7 @@
 //! fails when a file violates it.
 
 use crate::source::{
-    SourceFile, code_only, dense, is_ident, lines_with_word, project_files, root, rust_files,
+    check, code_only, dense, enforce, is_ident, lines_with_word, project_files, root, rust_files,
 };
 
 /// The layers, from the bottom. A layer may use itself and the layers before it.
@@ -18,35 +18,6 @@ const UNSAFE_FILE: &str = "src/format/mmap.rs";
 
 /// The only file that may start processes. Modules below it may do so as well.
 const PROCESS_FILE: &str = "src/exec/process.rs";
-
-/// A rule: returns a sentence for each violation in a file.
-type Rule = fn(path: &str, text: &str) -> Vec<String>;
-
-/// Panics with every violation of `rule` in `files`.
-#[track_caller]
-fn enforce(rule: Rule, files: Vec<SourceFile>) {
-    assert!(
-        files.len() > 3,
-        "the rule was applied to {} files only",
-        files.len()
-    );
-    let violations: Vec<String> = files
-        .iter()
-        .flat_map(|file| {
-            rule(&file.path, &file.text)
-                .into_iter()
-                .map(|found| format!("{}: {found}", file.path))
-        })
-        .collect();
-    assert!(violations.is_empty(), "\n{}", violations.join("\n"));
-}
-
-/// Checks that `rule` objects to `text` at `path` exactly `count` times.
-#[track_caller]
-fn check(rule: Rule, path: &str, text: &str, count: usize) {
-    let violations = rule(path, text);
-    assert_eq!(violations.len(), count, "{path}: {text}\n{violations:?}");
-}
 
 /// Finds uses of upper layers. Comments count too: a lower layer that refers to an upper one in its
 /// documentation depends on it.

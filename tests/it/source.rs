@@ -13,6 +13,35 @@ pub(crate) struct SourceFile {
     pub(crate) text: String,
 }
 
+/// A rule: returns a sentence for each violation in a file.
+pub(crate) type Rule = fn(path: &str, text: &str) -> Vec<String>;
+
+/// Panics with every violation of `rule` in `files`.
+#[track_caller]
+pub(crate) fn enforce(rule: Rule, files: Vec<SourceFile>) {
+    assert!(
+        files.len() > 3,
+        "the rule was applied to {} files only",
+        files.len()
+    );
+    let violations: Vec<String> = files
+        .iter()
+        .flat_map(|file| {
+            rule(&file.path, &file.text)
+                .into_iter()
+                .map(|found| format!("{}: {found}", file.path))
+        })
+        .collect();
+    assert!(violations.is_empty(), "\n{}", violations.join("\n"));
+}
+
+/// Checks that `rule` objects to `text` at `path` exactly `count` times.
+#[track_caller]
+pub(crate) fn check(rule: Rule, path: &str, text: &str, count: usize) {
+    let violations = rule(path, text);
+    assert_eq!(violations.len(), count, "{path}: {text}\n{violations:?}");
+}
+
 /// The root directory of the project.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

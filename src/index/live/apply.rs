@@ -11,8 +11,8 @@ use crate::index::dirty::Work;
 use crate::index::refresh::{ChangedEntry, Cursor, Refresh};
 use crate::index::state::Trigger;
 use crate::index::walk::join;
-use crate::index::watch::WatchError;
 use crate::index::watch::filesystem::{Reliability, reliability};
+use crate::index::watch::{WatchError, not_in_place};
 
 /// The number of dirty marks that are processed before the lock is released for others.
 pub(super) const PORTION: usize = 256;
@@ -166,11 +166,7 @@ impl Shared {
         };
         self.check_mounts(&watching);
         if !watching.watcher.is_in_place() {
-            let root = self.index_host.root().display();
-            let why = format!(
-                "{root} is no longer the watched directory: it was moved, removed or \
-                 replaced"
-            );
+            let why = not_in_place(self.index_host.root());
             let mut status = self.status();
             status.unwatched.get_or_insert(why);
             status.away = true;

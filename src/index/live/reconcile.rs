@@ -12,7 +12,7 @@ use crate::format::error::FormatError;
 use crate::index::pace::millis;
 use crate::index::refresh::{Cursor, Refresh};
 use crate::index::state::{IndexState, Trigger, UncertainReason};
-use crate::index::watch::{Barrier, WatchError, Watcher};
+use crate::index::watch::{Barrier, BarrierError, WatchError, Watcher};
 
 /// How long to let changed rules settle before the tree is listed by them.
 const RULES_SETTLE: Duration = Duration::from_millis(60);
@@ -75,9 +75,7 @@ fn start(
         match shared.watchers.start(root, &dir, listener.clone()) {
             Ok(watcher) if watcher.is_ordered() => return Ok(watcher),
             Ok(_) => {
-                let why = "this system reports changes in no fixed order, so the watcher can't \
-                     tell when it has seen all of them";
-                return Err((why.to_string(), LATER));
+                return Err((BarrierError::Unordered.to_string(), LATER));
             }
             Err(WatchError::Gone) => {
                 let root = root.display();

@@ -46,7 +46,7 @@ impl StorageFormat for Database {
 
     fn publish(
         &self,
-        terms: &StoreSettings,
+        settings: &StoreSettings,
         to: &Publishing<'_>,
         build: Build<'_>,
     ) -> Result<(BuiltSegment, Manifest, Segment), BuildError> {
@@ -55,38 +55,38 @@ impl StorageFormat for Database {
         bytes.shrink_to_fit();
         let segment = Segment::open_own(Storage::from(bytes))?;
         let manifest = (to.describe)(&built, DATABASE.to_string());
-        publish_path(&*terms.disk, to.lock, DATABASE, |path| {
-            sqlite::write(path, &segment, &manifest, to.host, terms.lock_timeout)?;
+        publish_path(&*settings.disk, to.lock, DATABASE, |path| {
+            sqlite::write(path, &segment, &manifest, to.host, settings.lock_timeout)?;
             // A file without readable metadata can't be published either; the rename reports it.
-            terms.check_size(std::fs::metadata(path).map_or(0, |meta| meta.len()))
+            settings.check_size(std::fs::metadata(path).map_or(0, |meta| meta.len()))
         })?;
         to.activating(&built);
         Ok((built, manifest, segment))
     }
 
-    fn manifest(&self, terms: &StoreSettings, dir: &Path) -> Result<Manifest, FormatError> {
-        sqlite::load_manifest(&dir.join(DATABASE), terms.unchecked())
+    fn manifest(&self, settings: &StoreSettings, dir: &Path) -> Result<Manifest, FormatError> {
+        sqlite::load_manifest(&dir.join(DATABASE), settings.unchecked())
     }
 
     fn open(
         &self,
-        terms: &StoreSettings,
+        settings: &StoreSettings,
         dir: &Path,
         asked: &dyn Fn(&KeyParts) -> bool,
     ) -> Result<Option<(Manifest, Segment)>, FormatError> {
-        let loaded = sqlite::load(&dir.join(DATABASE), terms.access())?;
+        let loaded = sqlite::load(&dir.join(DATABASE), settings.access())?;
         Ok(Some(loaded).filter(|(manifest, _)| asked(&manifest.key)))
     }
 
     fn check(
         &self,
-        terms: &StoreSettings,
+        settings: &StoreSettings,
         dir: &Path,
         deep: bool,
     ) -> Result<Manifest, FormatError> {
         match deep {
-            true => sqlite::verify(&dir.join(DATABASE), terms.unchecked()),
-            false => self.manifest(terms, dir),
+            true => sqlite::verify(&dir.join(DATABASE), settings.unchecked()),
+            false => self.manifest(settings, dir),
         }
     }
 

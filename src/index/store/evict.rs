@@ -112,7 +112,7 @@ impl Store {
         self.sweep(but);
         // An unreadable directory can't be emptied either; the next use reports the error.
         let mut kept = self.list_with_unfinished().unwrap_or_default();
-        let limits = self.terms.limits;
+        let limits = self.settings.limits;
         let mut bytes = kept
             .iter()
             .fold(0u64, |sum, one| sum.saturating_add(one.bytes));
@@ -159,7 +159,7 @@ impl Store {
 
     /// Removes an index, unless it is in use or was used since `seen` was read.
     fn evict(&self, seen: &StoredIndex) -> Result<(), FormatError> {
-        let disk = &*self.terms.disk;
+        let disk = &*self.settings.disk;
         let _readers = lock_now(disk, &seen.dir, LockFile::Readers)?;
         let writers = lock_now(disk, &seen.dir, LockFile::Writers)?;
         if self.look_at(&seen.dir).accessed_ms != seen.accessed_ms {
@@ -172,7 +172,7 @@ impl Store {
     /// Removes directories without an index: leftovers of a first build that was killed, or of a
     /// removal that failed midway.
     fn sweep(&self, but: Option<&Path>) {
-        let disk = &*self.terms.disk;
+        let disk = &*self.settings.disk;
         let names = disk.names(&self.root).unwrap_or_default();
         let names = names
             .into_iter()
@@ -227,11 +227,11 @@ pub(super) struct Bounded<'a> {
 impl Bounded<'_> {
     /// Runs a build, and stops it when its output exceeds the limit.
     pub(super) fn run(
-        terms: &StoreSettings,
+        settings: &StoreSettings,
         out: &mut dyn io::Write,
         build: impl FnOnce(&mut dyn io::Write) -> Result<BuiltSegment, BuildError>,
     ) -> Result<BuiltSegment, BuildError> {
-        let limit = terms.limits.bytes.min(terms.limits.one);
+        let limit = settings.limits.bytes.min(settings.limits.one);
         let mut bounded = Bounded {
             out,
             left: limit,
@@ -239,7 +239,7 @@ impl Bounded<'_> {
         };
         let built = build(&mut bounded);
         match bounded.exceeded {
-            true => Err(terms.limits.over(limit)),
+            true => Err(settings.limits.over(limit)),
             false => built,
         }
     }

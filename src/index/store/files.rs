@@ -29,23 +29,23 @@ impl StorageFormat for Files {
 
     fn publish(
         &self,
-        terms: &StoreSettings,
+        settings: &StoreSettings,
         to: &Publishing<'_>,
         build: Build<'_>,
     ) -> Result<(BuiltSegment, Manifest, Segment), BuildError> {
         let dir = to.lock.dir();
         // A new name: readers may still be about to open the previous segment.
         let name = free_name(dir, to.sequence);
-        let built = publish(&*terms.disk, to.lock, &name, |out| {
+        let built = publish(&*settings.disk, to.lock, &name, |out| {
             build(out).map_err(|error| placed(error, &dir.join(&name)))
         })?;
         to.activating(&built);
         let manifest = (to.describe)(&built, name);
         let encoded = manifest.encode()?;
-        if let Err(error) = terms.check_size(built.summary.len + encoded.len() as u64) {
+        if let Err(error) = settings.check_size(built.summary.len + encoded.len() as u64) {
             if let Some(segment) = manifest.segments.first() {
                 // If this fails, the next publication removes the file.
-                let _left_behind = terms.disk.remove(&dir.join(&segment.file.name));
+                let _left_behind = settings.disk.remove(&dir.join(&segment.file.name));
             }
             return Err(error);
         }
@@ -53,21 +53,21 @@ impl StorageFormat for Files {
             Some(_) => UNFINISHED,
             None => MANIFEST,
         };
-        publish(&*terms.disk, to.lock, file, |out| {
+        publish(&*settings.disk, to.lock, file, |out| {
             let written = out.write_all(&encoded).map_err(BuildError::Output);
             written.map_err(|error| placed(error, &dir.join(file)))
         })?;
-        let segment = open_segment(terms, dir, &manifest)?;
+        let segment = open_segment(settings, dir, &manifest)?;
         Ok((built, manifest, segment))
     }
 
-    fn manifest(&self, terms: &StoreSettings, dir: &Path) -> Result<Manifest, FormatError> {
-        read_manifest(terms, &dir.join(MANIFEST))
+    fn manifest(&self, settings: &StoreSettings, dir: &Path) -> Result<Manifest, FormatError> {
+        read_manifest(settings, &dir.join(MANIFEST))
     }
 
-    fn unfinished(&self, terms: &StoreSettings, dir: &Path, key: &KeyParts) -> Option<Segment> {
-        let manifest = read_manifest(terms, &dir.join(UNFINISHED)).ok()?;
-        let segment = open_segment(terms, dir, &manifest).ok()?;
+    fn unfinished(&self, settings: &StoreSettings, dir: &Path, key: &KeyParts) -> Option<Segment> {
+        let manifest = read_manifest(settings, &dir.join(UNFINISHED)).ok()?;
+        let segment = open_segment(settings, dir, &manifest).ok()?;
         // The next build copies from the whole segment, so it must be sound.
         let sound = manifest.key == *key && segment.verify().is_ok();
         sound.then_some(segment)
@@ -75,25 +75,25 @@ impl StorageFormat for Files {
 
     fn open(
         &self,
-        terms: &StoreSettings,
+        settings: &StoreSettings,
         dir: &Path,
         asked: &dyn Fn(&KeyParts) -> bool,
     ) -> Result<Option<(Manifest, Segment)>, FormatError> {
-        let manifest = self.manifest(terms, dir)?;
+        let manifest = self.manifest(settings, dir)?;
         if !asked(&manifest.key) {
             return Ok(None);
         }
-        self.with_segment(terms, dir, manifest).map(Some)
+        self.with_segment(settings, dir, manifest).map(Some)
     }
 
     fn check(
         &self,
-        terms: &StoreSettings,
+        settings: &StoreSettings,
         dir: &Path,
         deep: bool,
     ) -> Result<Manifest, FormatError> {
-        let manifest = self.manifest(terms, dir)?;
-        let (manifest, segment) = self.with_segment(terms, dir, manifest)?;
+        let manifest = self.manifest(settings, dir)?;
+        let (manifest, segment) = self.with_segment(settings, dir, manifest)?;
         if deep {
             segment.verify()?;
         }
@@ -112,16 +112,16 @@ impl Files {
     /// manifest means that the index is damaged. Each further round means another publication.
     fn with_segment(
         &self,
-        terms: &StoreSettings,
+        settings: &StoreSettings,
         dir: &Path,
         mut manifest: Manifest,
     ) -> Result<(Manifest, Segment), FormatError> {
         loop {
-            match open_segment(terms, dir, &manifest) {
+            match open_segment(settings, dir, &manifest) {
                 Err(error) if error.is_not_found() => {}
                 opened => return Ok((manifest, opened?)),
             }
-            let newer = self.manifest(terms, dir)?;
+            let newer = self.manifest(settings, dir)?;
             if newer == manifest {
                 let problem = "the segment that it names is gone";
                 let error = FormatError::inconsistent("the manifest", 0, problem);
@@ -143,19 +143,19 @@ fn placed(error: BuildError, path: &Path) -> BuildError {
 }
 
 /// Returns the key of the unfinished build in a directory, if there is one.
-pub(super) fn unfinished_key(terms: &StoreSettings, dir: &Path) -> Option<KeyParts> {
-    let manifest = read_manifest(terms, &dir.join(UNFINISHED)).ok()?;
+pub(super) fn unfinished_key(settings: &StoreSettings, dir: &Path) -> Option<KeyParts> {
+    let manifest = read_manifest(settings, &dir.join(UNFINISHED)).ok()?;
     Some(manifest.key)
 }
 
-fn read_manifest(terms: &StoreSettings, path: &Path) -> Result<Manifest, FormatError> {
-    let storage = Storage::read_on(&*terms.disk, path, MAX_MANIFEST_BYTES, terms.privacy)?;
+fn read_manifest(settings: &StoreSettings, path: &Path) -> Result<Manifest, FormatError> {
+    let storage = Storage::read_on(&*settings.disk, path, MAX_MANIFEST_BYTES, settings.privacy)?;
     Manifest::decode(storage).map_err(|error| error.in_file(path))
 }
 
 /// Opens the segment that a manifest names.
 fn open_segment(
-    terms: &StoreSettings,
+    settings: &StoreSettings,
     dir: &Path,
     manifest: &Manifest,
 ) -> Result<Segment, FormatError> {
@@ -169,11 +169,11 @@ fn open_segment(
     };
     let path = dir.join(&segment.file.name);
     let in_file = |error: FormatError| error.in_file(&path);
-    let disk = &*terms.disk;
-    let storage = match terms.privacy {
-        Privacy::Required if terms.map => Storage::map_on(disk, &path)?,
+    let disk = &*settings.disk;
+    let storage = match settings.privacy {
+        Privacy::Required if settings.map => Storage::map_on(disk, &path)?,
         Privacy::Required => Storage::paged_on(disk, &path)?,
-        Privacy::Waived => Storage::read_on(disk, &path, usize::MAX, terms.privacy)?,
+        Privacy::Waived => Storage::read_on(disk, &path, usize::MAX, settings.privacy)?,
     };
     let opened = Segment::open(storage).map_err(in_file)?;
     let summary = opened.summary();

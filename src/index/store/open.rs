@@ -35,7 +35,7 @@ impl Store {
 
     /// Returns the longest wait for a lock (`index_lock_timeout_ms`).
     pub fn lock_timeout(&self) -> Duration {
-        self.terms.lock_timeout
+        self.settings.lock_timeout
     }
 
     /// Opens an index like [`Store::load`]. Stops waiting for a lock after `patience`, or when
@@ -50,16 +50,16 @@ impl Store {
         patience: Duration,
         pause: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<Option<Snapshot>, FormatError> {
-        let terms = &self.waiting(patience).terms;
+        let settings = &self.waiting(patience).settings;
         let dir = self.dir_of(key);
-        let lock = match self.lock_shared(&dir, terms.lock_timeout, pause) {
+        let lock = match self.lock_shared(&dir, settings.lock_timeout, pause) {
             Ok(lock) => lock,
             Err(_) if !dir.exists() => return Ok(None),
             Err(error) => return Err(error),
         };
         // Two keys may have the same hash: the hash names the directory, but does not identify the
         // key (FR-LSI-IDX-KEY-02).
-        let opened = match self.form.open(terms, &dir, &|found| found == key) {
+        let opened = match self.form.open(settings, &dir, &|found| found == key) {
             Err(error) if error.is_not_found() && !is_there(self.form, &dir) => None,
             opened => opened?,
         };
@@ -67,7 +67,7 @@ impl Store {
         let Some((manifest, segment)) = opened else {
             return Ok(None);
         };
-        let handle = self.terms.handles.take();
+        let handle = self.settings.handles.take();
         let handle = handle.map_err(|many| FormatError::io("open", io::Error::other(many)))?;
         Ok(Some(
             snapshot_of(self.form, manifest, segment).counted(handle),
@@ -79,9 +79,9 @@ impl Store {
     pub fn unfinished(&self, key: &KeyParts, pause: &mut dyn FnMut(Duration)) -> Option<Segment> {
         let dir = self.dir_of(key);
         let lock = self
-            .lock_shared(&dir, self.terms.lock_timeout, &mut go_on_after(pause))
+            .lock_shared(&dir, self.settings.lock_timeout, &mut go_on_after(pause))
             .ok()?;
-        let segment = self.form.unfinished(&self.terms, &dir, key);
+        let segment = self.form.unfinished(&self.settings, &dir, key);
         drop(lock);
         segment
     }
@@ -114,11 +114,11 @@ impl Store {
         if !self.has(dir) {
             return Err(refused(dir));
         }
-        let timeout = self.terms.lock_timeout;
+        let timeout = self.settings.lock_timeout;
         let lock = self.lock_shared(dir, timeout, &mut go_on_after(pause))?;
         let form = self.form_of(dir)?;
         let in_place = |key: &KeyParts| self.dir_of(key) == dir;
-        let opened = form.open(&self.terms, dir, &in_place)?;
+        let opened = form.open(&self.settings, dir, &in_place)?;
         drop(lock);
         match opened {
             Some((manifest, segment)) => Ok(snapshot_of(form, manifest, segment)),
@@ -141,10 +141,10 @@ impl Store {
         if !self.has(dir) {
             return Err(refused(dir));
         }
-        let timeout = self.terms.lock_timeout;
+        let timeout = self.settings.lock_timeout;
         let _lock = self.lock_shared(dir, timeout, &mut go_on_after(pause))?;
         let form = self.form_of(dir)?;
-        let manifest = form.check(&self.terms, dir, deep)?;
+        let manifest = form.check(&self.settings, dir, deep)?;
         match self.dir_of(&manifest.key) == dir {
             true => Ok(()),
             false => Err(misplaced(&dir.join(form.file()))),
@@ -158,11 +158,11 @@ impl Store {
         pause: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<DirLock, FormatError> {
         let lock = (LockFile::Readers, false);
-        DirLock::acquire_while(&*self.terms.disk, dir, lock, timeout, pause)
+        DirLock::acquire_while(&*self.settings.disk, dir, lock, timeout, pause)
     }
 
     pub(super) fn read_manifest(&self, dir: &Path) -> Result<Manifest, FormatError> {
-        self.form_of(dir)?.manifest(&self.terms, dir)
+        self.form_of(dir)?.manifest(&self.settings, dir)
     }
 
     /// Returns the storage mode of the index in a directory. With several indexes or without any,

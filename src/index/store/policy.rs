@@ -63,7 +63,7 @@ impl Store {
     }
 
     fn purge(&self, other: &OtherPolicyIndex) -> Result<(), FormatError> {
-        let disk = &*self.terms.disk;
+        let disk = &*self.settings.disk;
         let _readers = lock_now(disk, &other.dir, LockFile::Readers)?;
         let writers = lock_now(disk, &other.dir, LockFile::Writers)?;
         empty(disk, &writers)
@@ -76,7 +76,7 @@ impl Store {
         let others = listed.into_iter().filter_map(|listed| {
             let found = match &listed.manifest {
                 Ok(manifest) => manifest.key.clone(),
-                Err(_) => files::unfinished_key(&store.terms, &listed.dir)?,
+                Err(_) => files::unfinished_key(&store.settings, &listed.dir)?,
             };
             let is_other = found.root == key.root && own_patterns(&found).ne(own_patterns(key));
             is_other.then_some(OtherPolicyIndex {

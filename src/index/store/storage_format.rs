@@ -100,7 +100,7 @@ pub(super) trait StorageFormat: fmt::Debug + Send + Sync {
     /// [`BuildError::OverLimit`] if it is too large. The previous index then stays.
     fn publish(
         &self,
-        terms: &StoreSettings,
+        settings: &StoreSettings,
         to: &Publishing<'_>,
         build: Build<'_>,
     ) -> Result<(BuiltSegment, Manifest, Segment), BuildError>;
@@ -111,7 +111,7 @@ pub(super) trait StorageFormat: fmt::Debug + Send + Sync {
     ///
     /// [`FormatError`], which [is not found](FormatError::is_not_found) if there is no index of
     /// this mode.
-    fn manifest(&self, terms: &StoreSettings, dir: &Path) -> Result<Manifest, FormatError>;
+    fn manifest(&self, settings: &StoreSettings, dir: &Path) -> Result<Manifest, FormatError>;
 
     /// Opens the index in a directory; `None` if `asked` rejects its key.
     ///
@@ -120,14 +120,19 @@ pub(super) trait StorageFormat: fmt::Debug + Send + Sync {
     /// Those of [`StorageFormat::manifest`].
     fn open(
         &self,
-        terms: &StoreSettings,
+        settings: &StoreSettings,
         dir: &Path,
         asked: &dyn Fn(&KeyParts) -> bool,
     ) -> Result<Option<(Manifest, Segment)>, FormatError>;
 
     /// Opens the segment of an unfinished build with this key. `None` if this mode does not store
     /// such builds, or if the segment is not sound.
-    fn unfinished(&self, _terms: &StoreSettings, _dir: &Path, _key: &KeyParts) -> Option<Segment> {
+    fn unfinished(
+        &self,
+        _settings: &StoreSettings,
+        _dir: &Path,
+        _key: &KeyParts,
+    ) -> Option<Segment> {
         None
     }
 
@@ -137,8 +142,12 @@ pub(super) trait StorageFormat: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// [`FormatError`] for the first problem found.
-    fn check(&self, terms: &StoreSettings, dir: &Path, deep: bool)
-    -> Result<Manifest, FormatError>;
+    fn check(
+        &self,
+        settings: &StoreSettings,
+        dir: &Path,
+        deep: bool,
+    ) -> Result<Manifest, FormatError>;
 
     /// Returns true if a file of the directory belongs to the index with this manifest.
     fn owns(&self, manifest: &Manifest, name: &str) -> bool;

@@ -13,7 +13,7 @@ use super::listener::{Listener, Shared};
 use super::mounts::Mounts;
 use super::source::{self, Source};
 use super::watched_dirs::{Identity, WatchStep, is_gone};
-use super::{FsEventHandler, WatchError, Watcher, WatcherFactory, lock};
+use super::{FsEventHandler, WatchError, Watcher, WatcherFactory, lock, not_in_place};
 
 /// Creates watchers of the operating system: inotify on Linux, FSEvents on macOS,
 /// `ReadDirectoryChangesW` on Windows.
@@ -181,14 +181,8 @@ impl Watcher for NativeWatcher {
         // No event reports renames above the root, or the removal of a root that a process has
         // open.
         if !self.is_in_place() {
-            let root = self.root.display();
-            return Err(io::Error::new(
-                io::ErrorKind::NotFound,
-                format!(
-                    "{root} is no longer the watched directory: it was moved, removed or \
-                     replaced"
-                ),
-            ));
+            let why = not_in_place(&self.root);
+            return Err(io::Error::new(io::ErrorKind::NotFound, why));
         }
         self.cookies.touch(n)
     }
