@@ -574,7 +574,10 @@ fn add(term: Term, terms: &mut Vec<Term>) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::index::words::record::Counter;
 
     fn words(query: &str) -> Vec<String> {
         Terms::new(query).unwrap().words().to_vec()
@@ -673,6 +676,26 @@ mod tests {
             [pair("verbindungen", "Verbindung")]
         );
         assert_eq!(hits("повторные", "Повторных", false).len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn a_quick_look_misses_no_term(
+            question in "([a-cA-C_ß2]{1,4}|retry|Ties|über|und|für|files|重试|x_ray|[ .])( [a-cA-C_]{1,3})?",
+            words in prop::collection::vec(
+                "(fn |struct )?[a-cA-C_ß2]{1,5}[({]?|retries|tying|tie|über|und|für|nicht|ist|wird|File|重试延|xRay|X_r_a_y|\\n",
+                0..40,
+            ),
+        ) {
+            let Ok(terms) = Terms::new(&question) else { return Ok(()) };
+            let text = words.join(" ");
+            let all = Counter::default().count("a/b_c.rs", text.as_bytes(), || false).unwrap();
+            let some = terms.asked().count("a/b_c.rs", text.as_bytes(), || false).unwrap();
+            let keys: Vec<u32> = terms.keys().collect();
+            let expected = all.entries.iter().filter(|entry| keys.contains(&entry.key));
+            prop_assert_eq!(some.entries, expected.copied().collect::<Vec<_>>());
+            prop_assert_eq!((some.words, some.lines), (all.words, all.lines));
+        }
     }
 
     #[test]

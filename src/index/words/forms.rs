@@ -263,18 +263,35 @@ fn strip_accents(text: &str, out: &mut Vec<u8>) {
 }
 
 /// Words that German texts have and others do not, apart from a few.
-const GERMAN: &str = "und nicht ist wird wenn eine einen für mit auf oder auch der das ein dem werden von zum zur sich \
-     aus nach bei kein keine nur";
+const GERMAN: [&str; 27] = [
+    "und", "nicht", "ist", "wird", "wenn", "eine", "einen", "für", "mit", "auf", "oder", "auch",
+    "der", "das", "ein", "dem", "werden", "von", "zum", "zur", "sich", "aus", "nach", "bei",
+    "kein", "keine", "nur",
+];
 
 /// Different [German words](is_german_word) that make a text a German one.
 pub const GERMAN_WORDS: u32 = 4;
 
 /// Returns the number of a word among the most frequent German ones, if it is one.
 pub fn is_german_word(name: &[u8]) -> Option<u32> {
-    if name.len() > 6 || name.len() < 3 {
+    /// The first two letters of the words: a bit of a letter for each letter before it.
+    static PAIRS: LazyLock<[u32; 32]> = LazyLock::new(|| {
+        let mut pairs = [0; 32];
+        for word in GERMAN {
+            if let [first, second, ..] = word.as_bytes() {
+                pairs[usize::from(first % 32)] |= 1 << (second % 32);
+            }
+        }
+        pairs
+    });
+    // Only few names pass this check.
+    let [first, second, _, ..] = name else {
+        return None;
+    };
+    if name.len() > 6 || PAIRS[usize::from(first % 32)] >> (second % 32) & 1 == 0 {
         return None;
     }
-    let same = |word: &str| word.as_bytes().eq_ignore_ascii_case(name);
-    let at = GERMAN.split_whitespace().position(same)?;
+    let same = |word: &&str| word.as_bytes().eq_ignore_ascii_case(name);
+    let at = GERMAN.iter().position(same)?;
     u32::try_from(at).ok()
 }

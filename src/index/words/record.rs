@@ -4,7 +4,6 @@
 //! question looks its terms up in the records. A file without a record in the index, such as one
 //! that was just edited, gets one when the question reads it.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use memchr::{memchr, memchr_iter, memrchr};
@@ -367,11 +366,10 @@ fn remember(forms: &mut Vec<(u32, Marks)>, hash: u128, name: &[u8]) -> Known {
 /// Some terms that are looked for in texts.
 #[derive(Clone, Debug)]
 pub struct AskedTerms {
-    /// In ascending order.
+    /// The terms in ascending order.
     keys: Vec<u32>,
-    /// The first two bytes of the words that can have one of the terms: one bit for each pair, in
-    /// small letters.
-    begins: Box<[u64; 1024]>,
+    /// The first three letters of the words that can have one of the terms.
+    beginnings: Beginnings,
 }
 
 impl AskedTerms {
@@ -384,41 +382,26 @@ impl AskedTerms {
         let mut keys: Vec<u32> = keys.collect();
         keys.sort_unstable();
         keys.dedup();
-        let mut begins = Box::new([0u64; 1024]);
-        for beginning in beginnings {
-            let seconds = match beginning {
-                [] => continue,
-                [_] => 0..=255,
-                [_, second, ..] => *second..=*second,
-            };
-            for second in seconds {
-                let pair = pair(beginning[0], second);
-                begins[pair / 64] |= 1 << (pair % 64);
-            }
+        let mut all = Beginnings::default();
+        beginnings.for_each(|beginning| all.add(beginning));
+        AskedTerms {
+            keys,
+            beginnings: all,
         }
-        AskedTerms { keys, begins }
-    }
-
-    fn has(&self, key: u32) -> bool {
-        self.keys.binary_search(&key).is_ok()
     }
 
     /// Returns false if a name certainly has none of the terms.
     pub fn may_be_in(&self, name: &[u8]) -> bool {
-        let has = |first: u8, second: u8| {
-            let pair = pair(first, second);
-            self.begins[pair / 64] >> (pair % 64) & 1 == 1
-        };
-        let last = name.last().is_some_and(|last| has(*last, 0));
-        last || name.windows(2).any(|two| has(two[0], two[1])) || !name.is_ascii()
+        self.beginnings.may_be_in(name)
     }
 
     /// Counts the terms in a text. The record has no entries for other terms. Takes less time than a
     /// [`Counter`], and no memory for the text. Returns `None` if `stop` says so.
     pub fn count(&self, path: &str, text: &[u8], stop: impl Fn() -> bool) -> Option<WordRecord> {
-        // The entries of each term are joined at once, so that there are no more than keys.
-        let mut entries: HashMap<u32, Entry> = HashMap::new();
-        let mut german_entries: HashMap<u32, Entry> = HashMap::new();
+        let mut found = FoundTerms {
+            keys: &self.keys,
+            entries: vec![None; self.keys.len()],
+        };
         let (mut words, mut german) = (0u32, 0u32);
         let mut lines_with_names = LinesWithNames::default();
         for (nth, at) in Names::of(text).enumerate() {
@@ -441,38 +424,31 @@ impl AskedTerms {
             let mut forms = 0;
             each_form(name, |form| {
                 forms += 1;
-                if forms > MAX_NAME_FORMS {
-                    return;
-                }
-                words = words.saturating_add(u32::from(form.kind.is_part()));
-                if self.has(form.key) {
-                    join(&mut entries, form.key, 1, marks_of(form.kind));
-                }
-            });
-            each_german(name, |key, _| {
-                if let Some(key) = key.filter(|key| self.has(*key)) {
-                    join(&mut german_entries, key, 1, Marks::default());
+                if forms <= MAX_NAME_FORMS {
+                    words = words.saturating_add(u32::from(form.kind.is_part()));
+                    found.add(form.key, 1, marks_of(form.kind));
                 }
             });
         }
         if german.count_ones() >= GERMAN_WORDS {
-            for (key, entry) in german_entries {
-                join(&mut entries, key, entry.count, entry.marks);
+            let names = Names::of(text).map(|at| &text[at]);
+            for name in names.filter(|name| self.may_be_in(name) && !is_data(name)) {
+                each_german(name, |key, _| {
+                    if let Some(key) = key {
+                        found.add(key, 1, Marks::default());
+                    }
+                });
             }
         }
-        let mut add = |key, marks| {
-            if self.has(key) {
-                join(&mut entries, key, 0, marks);
-            }
-        };
         let language = Language::of(path);
+        let mut add = |key, marks| found.add(key, 0, marks);
         for at in lines_with_names.0 {
             if let Some(found) = definition(&text[at.clone()], language) {
                 define(&text[at], &found, &mut add);
             }
         }
         each_of_file_name(path, &mut add);
-        let mut entries: Vec<Entry> = entries.into_values().collect();
+        let mut entries: Vec<Entry> = found.entries.into_iter().flatten().collect();
         Some(WordRecord {
             entries: cleaned(&mut entries),
             words,
@@ -481,9 +457,98 @@ impl AskedTerms {
     }
 }
 
-/// Returns the number of a pair of bytes, in small letters.
-fn pair(first: u8, second: u8) -> usize {
-    usize::from(first.to_ascii_lowercase()) << 8 | usize::from(second.to_ascii_lowercase())
+/// The terms of a question that a text has.
+struct FoundTerms<'k> {
+    keys: &'k [u32],
+    /// The entry of each key.
+    entries: Vec<Option<Entry>>,
+}
+
+impl FoundTerms<'_> {
+    /// Adds places of a term, if it is one of the question.
+    fn add(&mut self, key: u32, count: u32, marks: Marks) {
+        let Ok(nth) = self.keys.binary_search(&key) else {
+            return;
+        };
+        match &mut self.entries[nth] {
+            Some(entry) => {
+                entry.count = entry.count.saturating_add(count);
+                entry.marks = entry.marks.join(marks);
+            }
+            empty => *empty = Some(Entry { key, count, marks }),
+        }
+    }
+}
+
+/// The first three letters of some words, as a set that may have a few others, too.
+#[derive(Clone, Debug)]
+struct Beginnings(Box<[u64; 512]>);
+
+impl Default for Beginnings {
+    fn default() -> Beginnings {
+        Beginnings(Box::new([0; 512]))
+    }
+}
+
+impl Beginnings {
+    /// The bits of a letter.
+    const BITS: u32 = 5;
+    const LETTERS: u32 = 1 << Beginnings::BITS;
+
+    /// Adds the beginning of a word. `_` and `$` do not count.
+    fn add(&mut self, word: &[u8]) {
+        let letters = word.iter().map(|byte| letter(*byte)).filter(|own| *own > 0);
+        let letters: Vec<u32> = letters.take(3).collect();
+        // Any letter, or the end of the name, may follow a shorter word.
+        let free = Beginnings::BITS * (3 - letters.len() as u32);
+        if !letters.is_empty() {
+            let first = letters
+                .iter()
+                .fold(0, |all, own| all * Beginnings::LETTERS + own)
+                << free;
+            for three in first..first + (1 << free) {
+                self.0[three as usize / 64] |= 1 << (three % 64);
+            }
+        }
+    }
+
+    /// Returns false if no word of a name begins like one of these words. Names that are not ASCII
+    /// may have any word.
+    fn may_be_in(&self, name: &[u8]) -> bool {
+        let mut three = 0;
+        let mut has = |letter: u32| {
+            three = (three * Beginnings::LETTERS + letter) % (1 << (3 * Beginnings::BITS));
+            self.0[three as usize / 64] >> (three % 64) & 1 == 1
+        };
+        let mut is_in = false;
+        let mut all = 0;
+        for byte in name {
+            let letter = letter(*byte);
+            all |= byte;
+            is_in |= letter > 0 && has(letter);
+        }
+        is_in || has(0) || has(0) || !all.is_ascii()
+    }
+}
+
+/// Returns the number of a letter or digit, from 1. Some digits have the same number. Returns 0 for
+/// other bytes.
+fn letter(byte: u8) -> u32 {
+    const LETTERS: [u8; 256] = {
+        let mut letters = [0; 256];
+        let mut at = 0;
+        while at < 256 {
+            let byte = (at as u8).to_ascii_lowercase();
+            letters[at] = match byte {
+                b'a'..=b'z' => byte - b'a' + 1,
+                b'0'..=b'9' => 27 + (byte - b'0') % 5,
+                _ => 0,
+            };
+            at += 1;
+        }
+        letters
+    };
+    u32::from(LETTERS[usize::from(byte)])
 }
 
 /// The lines of a text that have certain names, each once.
@@ -509,16 +574,6 @@ pub fn is_german(text: &[u8]) -> bool {
         .fold(0u32, |words, word| words | 1 << word)
         .count_ones()
         >= GERMAN_WORDS
-}
-
-fn join(entries: &mut HashMap<u32, Entry>, key: u32, count: u32, marks: Marks) {
-    let own = entries.entry(key).or_insert(Entry {
-        key,
-        count: 0,
-        marks: Marks::default().join_all(),
-    });
-    own.count = own.count.saturating_add(count);
-    own.marks = own.marks.join(marks);
 }
 
 fn is_data(name: &[u8]) -> bool {
