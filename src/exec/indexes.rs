@@ -30,7 +30,7 @@ use crate::exec::query::Query;
 use crate::exec::reach::{Reach, Resolved};
 use crate::exec::stop::Deadline;
 use crate::format::error::FormatError;
-use crate::index::builder::{BuildError, BuildHost, BuildOptions, BuiltSegment};
+use crate::index::builder::{BuildError, BuildHost, BuildOptions, BuildRequest, BuiltSegment};
 use crate::index::handles::Handles;
 use crate::index::plan::Strategy;
 use crate::index::snapshot::StorageMode;
@@ -414,7 +414,7 @@ impl Indexes {
         let patience = waits.left();
         let built = self
             .index_storage
-            .build(root, reach, host, None, true, patience)?;
+            .build(root, reach, host, BuildRequest::full(), patience)?;
         Ok(Some(built.0))
     }
 
@@ -435,6 +435,6 @@ impl Indexes {
             return Err(BuildError::NotARoot(path.to_path_buf()));
         };
         self.index_storage
-            .build(root, reach, host, None, true, Duration::MAX)
+            .build(root, reach, host, BuildRequest::full(), Duration::MAX)
     }
 }

@@ -227,6 +227,28 @@ pub enum BuildError {
     TooLarge(&'static str),
 }
 
+/// The start and the result of a build of a live index.
+#[derive(Clone, Copy, Debug)]
+pub struct BuildRequest<'a> {
+    /// A segment of the index. Its unchanged files are not read again.
+    pub earlier: Option<EarlierSegment<'a>>,
+    /// Whether the new segment gets the words of its files, even if the earlier one has none.
+    pub words: bool,
+    /// Whether the new segment is stored; otherwise it stays in memory.
+    pub keep: bool,
+}
+
+impl BuildRequest<'_> {
+    /// Requests a stored segment without words, for which all files are read.
+    pub fn full() -> Self {
+        BuildRequest {
+            earlier: None,
+            words: false,
+            keep: true,
+        }
+    }
+}
+
 /// Builds the segment of a tree on the threads of the current pool.
 ///
 /// # Errors
@@ -257,10 +279,8 @@ pub fn build_from<W: Write>(
     earlier: Option<EarlierSegment<'_>>,
     out: W,
 ) -> Result<BuiltSegment, BuildError> {
-    let words = options.words || earlier.is_some_and(|earlier| earlier.wants_words());
-    let options = &BuildOptions { words, ..*options };
-    // Without words, every file has to be read again.
-    let earlier = earlier.filter(|earlier| !words || earlier.has_words());
+    // An earlier segment without words has too little of its files.
+    let earlier = earlier.filter(|earlier| !options.words || earlier.has_words());
     let (tree, started_ns) = enumerate(walk, host)?;
     let read = |reader: &mut FileReader, rank: usize| {
         let file: &FileEntry = &tree.files[rank];

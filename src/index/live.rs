@@ -56,11 +56,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::format::error::FormatError;
-use crate::index::builder::{BuildError, BuildHost, BuildOptions, BuiltSegment, EarlierSegment};
+use crate::index::builder::{BuildError, BuildHost, BuildOptions, BuildRequest, BuiltSegment};
 use crate::index::inputs::Inputs;
 use crate::index::refresh::{EnteredDirs, TreeKnowledge};
 use crate::index::snapshot::{Snapshot, StorageMode};
-use crate::index::state::{IndexState, Trigger};
+use crate::index::state::{DisabledReason, IndexState, Trigger};
 use crate::index::walk::Walk;
 use crate::index::watch::{Barrier, Watcher, WatcherFactory};
 
@@ -68,6 +68,9 @@ use self::status::Status;
 
 pub use self::pin::{Pin, Pinned};
 pub use self::status::{LastTasks, Report, TaskRun};
+
+/// The state of an index that is not built because its tree is small.
+const BELOW_THRESHOLD: IndexState = IndexState::Disabled(Some(DisabledReason::BelowThreshold));
 
 /// The environment of a live index: storage, eligibility rules, pacing and clocks.
 pub trait IndexHost: Send + Sync {
@@ -98,10 +101,9 @@ pub trait IndexHost: Send + Sync {
     /// [`FormatError`]; [`FormatError::is_locked`] if another process still writes.
     fn may_write(&self) -> Result<(), FormatError>;
 
-    /// Builds and publishes the index, also if one exists. Without `keep` it stays in memory.
-    /// `enter` is called with each directory (relative to the index root) before it is listed.
-    /// `progressed` is called whenever the build has advanced. Files that are unchanged since
-    /// `earlier`, a segment of this index, are not read again.
+    /// Builds and publishes the index, also if one exists. `enter` is called with each directory
+    /// (relative to the index root) before it is listed. `progressed` is called whenever the build
+    /// has advanced.
     ///
     /// # Errors
     ///
@@ -110,8 +112,7 @@ pub trait IndexHost: Send + Sync {
         &self,
         enter: &(dyn Fn(&Path) + Sync),
         progressed: &(dyn Fn() + Sync),
-        earlier: Option<EarlierSegment<'_>>,
-        keep: bool,
+        request: BuildRequest<'_>,
     ) -> Result<(BuiltSegment, Arc<Snapshot>), BuildError>;
 
     /// Returns false if another process has removed the stored files of an open index. Costs one
@@ -353,12 +354,14 @@ impl LiveIndex {
         self.shared.damaged(error);
     }
 
-    /// Asks for the words of files, which ranked questions look up. If the segment has none, a new
-    /// one is built in the background.
+    /// Asks for the words of files, which ranked questions look up. If there is no segment with
+    /// words, one is built in the background, even if the tree is below the
+    /// [thresholds](LiveOptions::thresholds): a ranked question reads whole files, so that an index
+    /// pays for small trees, too.
     pub fn want_words(&self) {
         let mut status = self.shared.status();
         status.words_wanted = true;
-        if building::lacks_words(&status) {
+        if building::lacks_words(&status) || status.index_state == BELOW_THRESHOLD {
             drop(status);
             self.shared.wake.notify_all();
         }

@@ -12,7 +12,8 @@ use super::roots::IndexRoot;
 use crate::exec::reach::Reach;
 use crate::format::storage::Storage;
 use crate::index::builder::{
-    BuildError, BuildHost, BuildOptions, BuiltSegment, EarlierSegment, MAX_SETTLE, build_from,
+    BuildError, BuildHost, BuildOptions, BuildRequest, BuiltSegment, EarlierSegment, MAX_SETTLE,
+    build_from,
 };
 use crate::index::handles::Handles;
 use crate::index::inputs::Inputs;
@@ -118,19 +119,16 @@ impl IndexStorage {
         }
     }
 
-    /// Builds the index of a root even if there is one, and puts it into use. With `keep` the index
-    /// is stored, otherwise it stays in memory. Waits for locks no longer than `patience`.
+    /// Builds the index of a root even if there is one, and puts it into use. Waits for locks no longer than `patience`.
     ///
-    /// Unchanged files are copied from `earlier`, a segment of this index, or from an unfinished
-    /// build (`FR-LSI-BG-51`). A database always reads the whole tree, since it can't store the
+    /// Unchanged files are copied from the earlier segment, or from an unfinished build (`FR-LSI-BG-51`). A database always reads the whole tree, since it can't store the
     /// gaps that copying leaves.
     pub(super) fn build(
         &self,
         root: &IndexRoot,
         reach: &Arc<Reach>,
         host: &dyn BuildHost,
-        earlier: Option<EarlierSegment<'_>>,
-        keep: bool,
+        request: BuildRequest<'_>,
         patience: Duration,
     ) -> Result<(BuiltSegment, Arc<Snapshot>), BuildError> {
         if let Some(nowhere) = &self.nowhere {
@@ -145,12 +143,15 @@ impl IndexStorage {
         }
         let above = above(root, host);
         let walk = walk(root, reach).ok_or_else(|| BuildError::NotARoot(root.path.clone()))?;
+        let has_words = |earlier: EarlierSegment<'_>| earlier.has_words();
         let options = BuildOptions {
-            words: earlier.is_some_and(|earlier| earlier.wants_words()),
+            words: request.words || request.earlier.is_some_and(has_words),
             ..self.options
         };
-        let earlier = earlier.filter(|_| self.storage() != StorageMode::Sqlite);
-        let store = self.store().filter(|_| keep);
+        let earlier = request
+            .earlier
+            .filter(|_| self.storage() != StorageMode::Sqlite);
+        let store = self.store().filter(|_| request.keep);
         let store = store.map(|store| store.waiting(patience));
         let unfinished = match (earlier, &store) {
             (None, Some(store)) => {

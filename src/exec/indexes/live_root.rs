@@ -20,7 +20,7 @@ use crate::exec::reach::Reach;
 use crate::exec::stop::CancelHandle;
 use crate::format::error::FormatError;
 use crate::index::builder::{
-    BuildError, BuildHost, BuildOptions, BuiltSegment, EarlierSegment, Progress,
+    BuildError, BuildHost, BuildOptions, BuildRequest, BuiltSegment, Progress,
 };
 use crate::index::inputs::Inputs;
 use crate::index::key::hash_of;
@@ -401,25 +401,24 @@ impl IndexHost for TreeIndexHost {
         &self,
         enter: &(dyn Fn(&Path) + Sync),
         progressed: &(dyn Fn() + Sync),
-        earlier: Option<EarlierSegment<'_>>,
-        keep: bool,
+        request: BuildRequest<'_>,
     ) -> Result<(BuiltSegment, Arc<Snapshot>), BuildError> {
         // A new host for each build, since the time budget starts with the host.
         let host = background(&self.settings, &self.environment, &self.cancel);
-        if earlier.is_none() {
+        if request.earlier.is_none() {
             self.building.show(host.monitor());
         }
-        let kept = keep && self.index_storage.storage() == StorageMode::Mmap;
+        let kept = request.keep && self.index_storage.storage() == StorageMode::Mmap;
         let host = ReportingHost {
             host: &host,
             enter,
             progressed,
             // A stopped merge loses nothing: the segment that it started from still exists.
-            keeps_unfinished: kept && earlier.is_none() && self.settings.keeps_unfinished,
+            keeps_unfinished: kept && request.earlier.is_none() && self.settings.keeps_unfinished,
         };
         let reach = &self.environment.reach;
         self.index_storage
-            .build(&self.root, reach, &host, earlier, keep, Duration::MAX)
+            .build(&self.root, reach, &host, request, Duration::MAX)
     }
 
     fn keeps(&self) -> bool {

@@ -1,17 +1,17 @@
 //! The features of one file that has terms of a question: counts of terms, defined names, words of
 //! the path. They come from the file's word record, in an index or made from its text.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use memchr::{memchr, memchr_iter, memrchr};
 
 use super::terms::{Role, Terms};
 use crate::index::words::definition::{Kind, Language, definition};
-use crate::index::words::forms::{FormKind, each_form, whole};
+use crate::index::words::forms::{FormKind, GERMAN_WORDS, each_form, is_german_word, whole};
 use crate::index::words::names::Names;
 use crate::index::words::postings::FileCounts;
-use crate::index::words::record::{Marks, WordRecord, file_stem, is_german};
+use crate::index::words::record::{Marks, WordRecord, file_stem};
 
 /// Places of terms that are noted of one file, the first ones.
 const MAX_HITS: usize = 65_536;
@@ -258,12 +258,20 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn names(&mut self, stop: impl Fn() -> bool) {
-        let mut known: HashMap<&[u8], Vec<(usize, Range<usize>)>> = HashMap::new();
-        let is_german = is_german(self.text);
+        let mut known: BTreeMap<&[u8], Vec<(usize, Range<usize>)>> = BTreeMap::new();
+        let (mut german, mut places) = (0u32, Vec::new());
         for (count, name) in Names::of(self.text).enumerate() {
             if count % 4096 == 4095 && stop() {
                 break;
             }
+            let text = &self.text[name.clone()];
+            german |= is_german_word(text).map_or(0, |word| 1 << word);
+            if self.terms.asked().may_be_in(text) {
+                places.push(name);
+            }
+        }
+        let is_german = german.count_ones() >= GERMAN_WORDS;
+        for name in places {
             let text = &self.text[name.clone()];
             let found = known.entry(text).or_insert_with(|| {
                 let mut found = Vec::new();

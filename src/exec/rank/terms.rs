@@ -321,9 +321,6 @@ impl Terms {
         is_german: bool,
         mut hit: impl FnMut(usize, std::ops::Range<usize>),
     ) {
-        if !self.asked.may_be_in(name) {
-            return;
-        }
         let mut found: Vec<(usize, std::ops::Range<usize>)> = Vec::new();
         let mut note = |key, at: std::ops::Range<usize>| {
             self.each_role(key, |role| {
@@ -351,8 +348,9 @@ impl Terms {
             return u32::from(literal.find(text).is_some());
         }
         let mut found = 0;
-        for name in Names::of(text) {
-            self.each_hit(&text[name], false, |term, _| found |= 1 << term);
+        let names = Names::of(text).map(|name| &text[name]);
+        for name in names.filter(|name| self.asked.may_be_in(name)) {
+            self.each_hit(name, false, |term, _| found |= 1 << term);
         }
         found
     }

@@ -28,8 +28,6 @@ const LIVE_SHARE: usize = 2;
 pub struct EarlierSegment<'a> {
     segment: &'a Segment,
     distrusted: &'a BTreeSet<u32>,
-    /// The new segment is to have words, even if this one has none.
-    words: bool,
 }
 
 impl<'a> EarlierSegment<'a> {
@@ -39,7 +37,6 @@ impl<'a> EarlierSegment<'a> {
         EarlierSegment {
             segment,
             distrusted: &NONE,
-            words: false,
         }
     }
 
@@ -49,21 +46,11 @@ impl<'a> EarlierSegment<'a> {
         EarlierSegment {
             segment,
             distrusted,
-            words: false,
         }
     }
 
-    /// Asks for a segment with words.
-    pub fn with_words(self, words: bool) -> Self {
-        Self { words, ..self }
-    }
-
-    /// Returns true if a segment that is built from this one has words.
-    pub fn wants_words(&self) -> bool {
-        self.words || self.has_words()
-    }
-
-    pub(super) fn has_words(&self) -> bool {
+    /// Returns true if the segment has the words of its files.
+    pub fn has_words(&self) -> bool {
         self.segment.has_words()
     }
 }

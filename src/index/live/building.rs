@@ -9,7 +9,7 @@ use super::status::Status;
 use super::status_file::PROGRESS;
 use super::worker::{LATER, RARELY, RETRY, Timers};
 use super::{Shared, TreeState, lock};
-use crate::index::builder::{BuildError, EarlierSegment};
+use crate::index::builder::{BuildError, BuildRequest, EarlierSegment};
 use crate::index::dirty::DirtySet;
 use crate::index::enumerate::Survey;
 use crate::index::inputs::Inputs;
@@ -72,10 +72,14 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
     };
     let index_host = &shared.index_host;
     let earlier = earlier.as_deref().map(earlier_of);
-    let earlier = earlier.map(|earlier| earlier.with_words(words));
+    let request = BuildRequest {
+        earlier,
+        words,
+        keep: true,
+    };
     let built = index_host
         .pool()
-        .install(|| index_host.build(&enter, &progressed, earlier, true));
+        .install(|| index_host.build(&enter, &progressed, request));
     shared.check_place();
     shared.status().works.merge = Some(shared.done(begun_ms, built.is_ok()));
     let built = built.map_err(|error| match error {
@@ -155,11 +159,15 @@ pub(super) fn measure(shared: &Shared) {
     }
 }
 
-/// Returns true if the tree is below both thresholds. Stops as soon as one is exceeded.
+/// Returns true if the tree is below both thresholds, and no ranked question wants an index. Stops
+/// as soon as a threshold is exceeded.
 fn is_small(shared: &Shared) -> bool {
     let Some(thresholds) = shared.live_options.thresholds else {
         return false;
     };
+    if shared.status().words_wanted {
+        return false;
+    }
     // Without a walk there is nothing to build; the build reports the error.
     let Ok(walk) = shared.index_host.walk() else {
         return false;
@@ -239,9 +247,14 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
     };
     let index_host = &shared.index_host;
     let earlier = earlier.as_deref().map(earlier_of);
+    let request = BuildRequest {
+        earlier,
+        words: std::mem::take(&mut shared.status().words_wanted),
+        keep,
+    };
     let built = index_host
         .pool()
-        .install(|| index_host.build(&enter, &progressed, earlier, keep));
+        .install(|| index_host.build(&enter, &progressed, request));
     timers.rest(shared, begun_ms);
     shared.check_place();
     shared.status().works.build = Some(shared.done(begun_ms, built.is_ok()));

@@ -9,7 +9,7 @@ use super::apply::{ApplyOutcome, PORTION};
 use super::building::{build, is_spread_out, is_unkept, lacks_words, measure, merge, take_over};
 use super::reconcile::reconcile;
 use super::status::{Cooldown, Status};
-use super::{OpenOutcome, Shared, lock, tokenize};
+use super::{BELOW_THRESHOLD, OpenOutcome, Shared, lock, tokenize};
 use crate::index::dirty::Work;
 use crate::index::pace::millis;
 use crate::index::snapshot::StorageMode;
@@ -250,6 +250,9 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
         if status.index_state.state() == SafetyState::Disabled {
             return Some(Task::Measure);
         }
+    }
+    if status.words_wanted && status.index_state == BELOW_THRESHOLD {
+        return Some(Task::Measure);
     }
     if status.build_wanted && timers.retry_ms.is_none() {
         status.build_wanted = false;

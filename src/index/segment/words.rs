@@ -90,7 +90,7 @@ const TWICE: &str = "a file of a word list does not exist, or is in two lists";
 impl Segment {
     /// Returns true if the segment was built with the words of its files. Takes constant time.
     pub fn has_words(&self) -> bool {
-        self.word_files.len() > 0 || self.file_count() == 0
+        !self.word_files.is_empty() || self.file_count() == 0
     }
 
     /// Returns the ranks of the files that have a record in a word list. The first call takes

@@ -567,15 +567,6 @@ impl LinesWithNames {
     }
 }
 
-/// Returns true if a text has enough different frequent words of German. Takes linear time.
-pub fn is_german(text: &[u8]) -> bool {
-    let words = Names::of(text).filter_map(|at| is_german_word(&text[at]));
-    words
-        .fold(0u32, |words, word| words | 1 << word)
-        .count_ones()
-        >= GERMAN_WORDS
-}
-
 fn is_data(name: &[u8]) -> bool {
     name.len() > MAX_NAME && name.is_ascii()
 }
