@@ -119,10 +119,12 @@ impl IndexStorage {
         }
     }
 
-    /// Builds the index of a root even if there is one, and puts it into use. Waits for locks no longer than `patience`.
+    /// Builds the index of a root even if there is one, and puts it into use. Waits for locks no
+    /// longer than `patience`.
     ///
-    /// Unchanged files are copied from the earlier segment, or from an unfinished build (`FR-LSI-BG-51`). A database always reads the whole tree, since it can't store the
-    /// gaps that copying leaves.
+    /// Unchanged files are copied from the earlier segment, or from an unfinished build
+    /// (`FR-LSI-BG-51`). A database always reads the whole tree, since it can't store the gaps that
+    /// copying leaves.
     pub(super) fn build(
         &self,
         root: &IndexRoot,

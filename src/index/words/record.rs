@@ -395,8 +395,8 @@ impl AskedTerms {
         self.beginnings.may_be_in(name)
     }
 
-    /// Counts the terms in a text. The record has no entries for other terms. Takes less time than a
-    /// [`Counter`], and no memory for the text. Returns `None` if `stop` says so.
+    /// Counts the terms in a text. The record has no entries for other terms. Takes less time than
+    /// a [`Counter`], and no memory for the text. Returns `None` if `stop` says so.
     pub fn count(&self, path: &str, text: &[u8], stop: impl Fn() -> bool) -> Option<WordRecord> {
         let mut found = FoundTerms {
             keys: &self.keys,

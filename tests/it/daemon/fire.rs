@@ -596,8 +596,10 @@ fn ggrep_a_thousand_clients_at_once_are_all_answered() {
     };
     setrlimit(Resource::Nofile, all).unwrap();
     let place = Place::new();
-    ok(&place.forge_search(&["serve", "--detach"]));
-    let (socket, hello) = greeting(&place, &[]);
+    // The files of an index would count, too.
+    let sets = ["--set", "index_mode=off"];
+    ok(&place.forge_search(&[&["serve", "--detach"], &sets[..]].concat()));
+    let (socket, hello) = greeting(&place, &sets);
     let pid = place.daemons()[0];
     let before = held(pid);
     for _ in 0..3 {

@@ -17,7 +17,7 @@ use forge_search::tool::search::{SearchTool, ToolContext};
 use serde_json::{Value, json};
 
 use super::program::{Place, halt, kill, ok, text};
-use super::queries::with_snapshot;
+use super::queries::{with_snapshot, with_words};
 use super::{World, schemas, small};
 use crate::support::{GUARD, Tree};
 
@@ -438,7 +438,7 @@ fn ggrep_a_snapshot_that_was_kept_has_one_name_in_every_process() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let world = kept(tree, cache.path(), |_| {});
-    with_snapshot(&world, &asked);
+    with_words(&world, &asked);
     let world = kept(world.into_tree(), cache.path(), |_| {});
     let first = with_snapshot(&world, &asked);
     let (created, before) = (status(&world)["snapshot"].clone(), idle(&world));
