@@ -6,7 +6,7 @@ It uses only the standard library, and implements the protocol as documented.
     daemon_client.py SOCKET STORE_ID CONFIG_FINGERPRINT ROOT INDEX
 
 ROOT is the tree of the daemon. It has a file src/delay.rs that defines retry_delay. INDEX is "on"
-if the daemon has an index, otherwise "auto". Prints a line for each part that passes. Exits with 1
+if the daemon has an index, otherwise "off". Prints a line for each part that passes. Exits with 1
 and a reason at the first failure.
 """
 

@@ -31,8 +31,8 @@ enum Space {
 }
 
 fn key(space: Space, text: &[u8]) -> u32 {
-    // The hash of a short text keeps its last letter and a small seed in the same bits. So the seeds
-    // differ in their upper halves, too.
+    // The hash of a short text keeps its last letter and a small seed in the same bits. So the
+    // seeds differ in their upper halves, too.
     let seed = (space as u64).wrapping_mul(SEED_FACTOR);
     // The upper half of the hash is as good as the lower one; one of them is kept.
     (xxh3_64_with_seed(text, seed) >> 32) as u32

@@ -193,7 +193,8 @@ tables! {
         threads: usize = 0; Kind::Integer { min: 0, max: 256 };
 
         /// When an index is built and used. `off`: never. `auto`: for trees above
-        /// `index_auto_threshold_files` or `index_auto_threshold_bytes`. `on`: always.
+        /// `index_auto_threshold_files` or `index_auto_threshold_bytes`, and once a daemon gets a
+        /// ranked question about a smaller tree. `on`: always.
         index_mode: IndexMode = IndexMode::Off, command_line IndexMode::Auto;
             Kind::choice(IndexMode::WORDS);
         /// Where an index is stored: in memory, in mapped files, or in an SQLite database. `sqlite`

@@ -55,6 +55,23 @@ pub(super) fn with_words(world: &World, query: &Value) {
 }
 
 #[test]
+fn ggrep_a_small_tree_is_indexed_once_a_question_asks_for_it() {
+    let world = World::with(small(), Settings::default(), |config| {
+        config.search.index_mode = IndexMode::Auto;
+    });
+    let health = || super::inspect::health(&world).to_string();
+    let began = Instant::now();
+    while !health().contains("the tree is below") {
+        assert!(began.elapsed() < GUARD, "{}", health());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let asked = search("open_socket");
+    let before = world.client().found(asked.clone());
+    with_words(&world, &asked);
+    assert_eq!(with_snapshot(&world, &asked)["results"], before["results"]);
+}
+
+#[test]
 fn ggrep_definitions_come_first_and_what_has_nothing_does_not_come() {
     let world = World::over(small(), Settings::default());
     let answer = with_snapshot(&world, &search("open_socket"));
