@@ -214,7 +214,7 @@ impl Document {
     }
 }
 
-/// Finds the places of terms in a text, in ascending order, the first [`MAX_HITS`]. Takes linear
+/// Finds the places of terms in a text, in ascending order, at most `MAX_HITS`. Takes linear
 /// time. Asks `stop` now and then, and ends when that says so.
 pub fn hits(terms: &Terms, path: &str, text: &[u8], stop: impl Fn() -> bool) -> Vec<Hit> {
     let mut reader = Reader {
