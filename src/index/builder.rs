@@ -279,8 +279,11 @@ pub fn build_from<W: Write>(
     earlier: Option<EarlierSegment<'_>>,
     out: W,
 ) -> Result<BuiltSegment, BuildError> {
-    // An earlier segment without words has too little of its files.
+    // An earlier segment without words has too little of its files. If it has words, the new one
+    // has them, too.
     let earlier = earlier.filter(|earlier| !options.words || earlier.has_words());
+    let words = options.words || earlier.is_some_and(|earlier| earlier.has_words());
+    let options = &BuildOptions { words, ..*options };
     let (tree, started_ns) = enumerate(walk, host)?;
     let read = |reader: &mut FileReader, rank: usize| {
         let file: &FileEntry = &tree.files[rank];
@@ -620,7 +623,10 @@ impl<W: Write> Build<'_, W> {
             return Ok(());
         }
         let (word_files, words): (Vec<u32>, Vec<WordRecord>) = words.into_iter().unzip();
-        let words = postings::encode(words);
+        let words = match self.options.words {
+            true => postings::encode(words),
+            false => Vec::new(),
+        };
         let (slots, files): (Vec<Slot>, Vec<FileGrams>) = slots.into_iter().unzip();
         let direct = Direct::choose(&files);
         let hashed: Vec<usize> = files.par_iter().map(|file| direct.hashed(file)).collect();

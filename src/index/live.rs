@@ -361,7 +361,8 @@ impl LiveIndex {
     pub fn want_words(&self) {
         let mut status = self.shared.status();
         status.words_wanted = true;
-        if building::lacks_words(&status) || status.index_state == BELOW_THRESHOLD {
+        let now_ms = self.shared.index_host.now_ms();
+        if building::lacks_words(&status, now_ms) || status.index_state == BELOW_THRESHOLD {
             drop(status);
             self.shared.wake.notify_all();
         }

@@ -265,3 +265,41 @@ fn fr_lsi_cand_lit_02_files_that_may_not_be_left_out_are_not_copied() {
         segment = again;
     }
 }
+
+/// A live index builds segments until one has words. So a segment must say so even if no file has
+/// a record.
+#[test]
+fn a_segment_says_whether_words_were_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    // Binary data after text: such a file has no record.
+    let late = format!("needle\n{}\0", "text\n".repeat(20_000));
+    fs::write(dir.path().join("late.bin"), late).unwrap();
+    fs::write(dir.path().join("new.txt"), "needle\n").unwrap();
+    let without = |options: BuildOptions| {
+        let mut bytes = Vec::new();
+        let options = BuildOptions {
+            words: false,
+            ..options
+        };
+        build_from(
+            &walk(dir.path()),
+            &options,
+            &Host::hasty(),
+            None,
+            &mut bytes,
+        )
+        .unwrap();
+        Segment::open(Storage::from(bytes)).unwrap()
+    };
+    let plain = without(options());
+    assert!(!plain.has_words());
+    plain.verify().unwrap();
+    // The segment without words is not the base of one with words, but the other way round.
+    let (_, segment) = built(dir.path(), Some(&plain));
+    assert!(segment.has_words());
+    segment.verify().unwrap();
+    fs::remove_file(dir.path().join("new.txt")).unwrap();
+    let (_, segment) = built(dir.path(), Some(&segment));
+    assert!(segment.has_words());
+    segment.verify().unwrap();
+}

@@ -45,8 +45,8 @@ struct Term {
     text: String,
     /// It is a whole name of several parts.
     is_whole: bool,
-    /// The letters without case, as the question has them first.
-    letters: String,
+    /// Other beginnings of words that have the term, without case.
+    beginnings: Vec<Vec<u8>>,
     /// The term in a text.
     key: u32,
     /// Other forms: the term in a German text, and the name with its parts joined or apart.
@@ -60,9 +60,17 @@ struct Term {
 impl Term {
     /// Returns the beginnings of the words of ASCII characters that have the term.
     fn beginnings(&self) -> impl Iterator<Item = &[u8]> {
-        // English words change their last letters: `retri` stands for `retry`, too.
-        let text = self.text.strip_suffix(['e', 'i']).unwrap_or(&self.text);
-        [text.as_bytes(), self.letters.as_bytes()].into_iter()
+        let others = self.beginnings.iter().map(Vec::as_slice);
+        others.chain([self.text.as_bytes()]).map(unchanged)
+    }
+}
+
+/// Returns the letters of a stem that every word with this stem has: `retri` stands for `retry`,
+/// too.
+fn unchanged(stem: &[u8]) -> &[u8] {
+    match stem {
+        [start @ .., b'e' | b'i'] => start,
+        all => all,
     }
 }
 
@@ -182,7 +190,7 @@ impl Terms {
             terms.push(Term {
                 text: whole.to_string(),
                 is_whole: true,
-                letters: String::new(),
+                beginnings: Vec::new(),
                 key: 0,
                 others: Vec::new(),
                 exact: Vec::new(),
@@ -202,7 +210,10 @@ impl Terms {
             words: terms.iter().map(|term| term.text.clone()).collect(),
             asked: AskedTerms::new(
                 keys.iter().map(|own| own.key),
-                terms.iter().flat_map(Term::beginnings).chain(names.all()),
+                terms
+                    .iter()
+                    .flat_map(Term::beginnings)
+                    .chain(names.letters().iter().map(Vec::as_slice)),
             ),
             wanted: wanted(&terms),
             terms,
@@ -434,15 +445,17 @@ fn wanted(terms: &[Term]) -> u32 {
 }
 
 impl QueryNames {
-    /// Returns all names, some of them without case.
-    fn all(&self) -> impl Iterator<Item = &[u8]> {
+    /// Returns the letters of all names, without case.
+    fn letters(&self) -> Vec<Vec<u8>> {
         let names = self.symbol.iter().chain(&self.embedded).chain(&self.joined);
-        names.map(Vec::as_slice)
+        names.map(|name| letters(name)).collect()
     }
 
     fn of(query: &str, names: &[&[u8]]) -> QueryNames {
+        let has_letters = |name: &[u8]| !letters(name).is_empty();
         if let [.., last] = names
             && is_symbol(query.trim())
+            && has_letters(last)
         {
             return QueryNames {
                 symbol: Some(last.to_vec()),
@@ -453,7 +466,10 @@ impl QueryNames {
             let has_mark = name
                 .iter()
                 .any(|byte| byte.is_ascii_uppercase() || *byte == b'_');
-            name.len() >= 3 && has_mark && !matches!(**name, b"JSON" | b"HTTP" | b"API" | b"URL")
+            name.len() >= 3
+                && has_mark
+                && has_letters(name)
+                && !matches!(**name, b"JSON" | b"HTTP" | b"API" | b"URL")
         };
         let folded: Vec<Vec<u8>> = names.iter().map(|name| letters(name)).collect();
         let mut joined: Vec<Vec<u8>> = Vec::new();
@@ -507,7 +523,7 @@ fn add_name(name: &[u8], without_stop_words: bool, terms: &mut Vec<Term>) {
         let term = |is_whole| Term {
             text: String::from_utf8_lossy(form.text).into_owned(),
             is_whole,
-            letters: String::from_utf8_lossy(form.text).into_owned(),
+            beginnings: Vec::new(),
             key: form.key,
             others: Vec::new(),
             exact: Vec::new(),
@@ -535,9 +551,9 @@ fn add_name(name: &[u8], without_stop_words: bool, terms: &mut Vec<Term>) {
     each_part(&text, |part| {
         let part = letters(&text[part]);
         if let Some(term) = all.get_mut(is_stop_word.len()) {
-            term.letters = String::from_utf8_lossy(&part).into_owned();
             // A word of the question may be several parts of a name.
             term.others.push(forms::joined(&part));
+            term.beginnings.push(part.clone());
         }
         is_stop_word.push(
             STOP_WORDS
@@ -546,7 +562,13 @@ fn add_name(name: &[u8], without_stop_words: bool, terms: &mut Vec<Term>) {
         );
     });
     if let Some(mut whole) = whole {
-        whole.others.push(forms::part(&whole.text));
+        // The name may be one part of others. The stem of a short name says too little: that of
+        // `to_s` is `to`.
+        let (part, stem) = forms::part(&whole.text);
+        if stem.len() > WEAK {
+            whole.others.push(part);
+            whole.beginnings.push(stem);
+        }
         add(whole, terms);
     }
     for (term, is_stop_word) in all.into_iter().zip(is_stop_word) {
@@ -565,6 +587,7 @@ fn add(term: Term, terms: &mut Vec<Term>) {
             own.count += 1;
             own.others.extend(term.others);
             own.exact.extend(term.exact);
+            own.beginnings.extend(term.beginnings);
         }
         None => terms.push(term),
     }
@@ -679,20 +702,22 @@ mod tests {
     proptest! {
         #[test]
         fn a_quick_look_misses_no_term(
-            question in "([a-cA-C_ß2]{1,4}|retry|Ties|über|und|für|files|重试|x_ray|[ .])( [a-cA-C_]{1,3})?",
+            question in "([a-cA-C_ß2]{1,4}|retry|Ties|über|und|für|files|重试|x_ray|to_s|isRoot|is root|A.\\$|Aß.ｉｓ|résumé_parser|[ .])( [a-cA-C_]{1,3})?",
             words in prop::collection::vec(
-                "(fn |struct )?[a-cA-C_ß2]{1,5}[({]?|retries|tying|tie|über|und|für|nicht|ist|wird|File|重试延|xRay|X_r_a_y|\\n",
+                "(fn |struct |def )?[a-cA-C_ß2-]{1,5}[({]?|retries|tying|tie|über|und|für|nicht|ist|wird|File|重试延|xRay|X_r_a_y|to|s|def is-root|def is|def \\$|fn is_root\\(|resumeparser|\\n",
                 0..40,
             ),
         ) {
             let Ok(terms) = Terms::new(&question) else { return Ok(()) };
             let text = words.join(" ");
-            let all = Counter::default().count("a/b_c.rs", text.as_bytes(), || false).unwrap();
-            let some = terms.asked().count("a/b_c.rs", text.as_bytes(), || false).unwrap();
-            let keys: Vec<u32> = terms.keys().collect();
-            let expected = all.entries.iter().filter(|entry| keys.contains(&entry.key));
-            prop_assert_eq!(some.entries, expected.copied().collect::<Vec<_>>());
-            prop_assert_eq!((some.words, some.lines), (all.words, all.lines));
+            for path in ["a/b_c.rs", "a.sh"] {
+                let all = Counter::default().count(path, text.as_bytes(), || false).unwrap();
+                let some = terms.asked().count(path, text.as_bytes(), || false).unwrap();
+                let keys: Vec<u32> = terms.keys().collect();
+                let expected = all.entries.iter().filter(|entry| keys.contains(&entry.key));
+                prop_assert_eq!(some.entries, expected.copied().collect::<Vec<_>>());
+                prop_assert_eq!((some.words, some.lines), (all.words, all.lines));
+            }
         }
     }
 

@@ -23,6 +23,10 @@ use crate::index::state::{IndexState, Trigger, UncertainReason};
 /// built when the n-grams of the extra files take more than this share of the index's memory limit.
 const MERGE_SHARE: usize = 8;
 
+/// How long a live index does not count the words of files again after that failed, for example
+/// because the index would exceed its size.
+const WORDS_AGAIN: Duration = Duration::from_secs(3600);
+
 /// Returns true if a new segment is worth its price, because every search pays for the extra files.
 /// Also true if the segment holds distrusted files: another process that opens it would trust them.
 /// For that reason alone a segment is built only if `is_time`, as a program that opens files for
@@ -39,10 +43,27 @@ pub(super) fn is_spread_out(shared: &Shared, status: &Status, is_time: bool) -> 
         || overlay.footprint() > shared.index_host.options().max_memory_bytes / MERGE_SHARE as u64
 }
 
-/// Returns true if a ranked question wants the words of files, which the segment does not have.
-pub(super) fn lacks_words(status: &Status) -> bool {
+/// Returns true if a build should count the words of files: a ranked question wants them, the
+/// segment does not have them, and no such build has failed lately.
+pub(super) fn lacks_words(status: &Status, now_ms: u64) -> bool {
     let segment = status.published.as_ref().map(|snapshot| snapshot.segment());
-    status.words_wanted && segment.is_some_and(|segment| !segment.has_words())
+    let has_none = segment.is_some_and(|segment| !segment.has_words());
+    has_none && status.words_wanted && status.words_from_ms <= now_ms
+}
+
+impl Status {
+    /// Postpones the next build with words, after one failed for a lasting reason.
+    fn postpone_words(&mut self, now_ms: u64, error: &BuildError) {
+        if !is_passing(error) {
+            self.words_from_ms = now_ms.saturating_add(millis(WORDS_AGAIN));
+        }
+    }
+}
+
+/// Returns whether the next build counts words, and takes the wish for them.
+fn take_words_wanted(status: &mut Status, now_ms: u64) -> bool {
+    let is_time = status.words_from_ms <= now_ms;
+    is_time && std::mem::take(&mut status.words_wanted)
 }
 
 /// Returns true if the index is in memory although it should be stored. Another process was writing
@@ -61,7 +82,7 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
     let (losses, earlier, words) = {
         let mut status = shared.status();
         status.since_build = Some(DirtySet::new());
-        let words = std::mem::take(&mut status.words_wanted);
+        let words = take_words_wanted(&mut status, begun_ms);
         (status.losses, status.published.clone(), words)
     };
     // The state stays that of an index in use, and is published when it changes.
@@ -85,8 +106,11 @@ pub(super) fn merge(shared: &Shared, timers: &mut Timers) {
     let built = built.map_err(|error| match error {
         BuildError::Format(error) if error.is_corrupt() => shared.damaged(&error),
         error => {
-            timers.merge_ms = Some(index_host.now_ms().saturating_add(millis(LATER)));
-            if matches!(error, BuildError::OverMemory { .. }) {
+            let now_ms = index_host.now_ms();
+            timers.merge_ms = Some(now_ms.saturating_add(millis(LATER)));
+            if words {
+                shared.status().postpone_words(now_ms, &error);
+            } else if matches!(error, BuildError::OverMemory { .. }) {
                 shared.fire(&[Trigger::MemoryExceeded]);
             }
             shared.status().why = Some(error.to_string());
@@ -247,14 +271,24 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
     };
     let index_host = &shared.index_host;
     let earlier = earlier.as_deref().map(earlier_of);
-    let request = BuildRequest {
-        earlier,
-        words: std::mem::take(&mut shared.status().words_wanted),
-        keep,
+    let words = take_words_wanted(&mut shared.status(), begun_ms);
+    let build = |words| {
+        let request = BuildRequest {
+            earlier,
+            words,
+            keep,
+        };
+        let pool = index_host.pool();
+        pool.install(|| index_host.build(&enter, &progressed, request))
     };
-    let built = index_host
-        .pool()
-        .install(|| index_host.build(&enter, &progressed, request));
+    let mut built = build(words);
+    if let (true, Err(error)) = (words, &built) {
+        shared.status().postpone_words(index_host.now_ms(), error);
+        if matches!(error, BuildError::OverMemory { .. }) {
+            // Searches are to have an index all the same.
+            built = build(false);
+        }
+    }
     timers.rest(shared, begun_ms);
     shared.check_place();
     shared.status().works.build = Some(shared.done(begun_ms, built.is_ok()));
@@ -343,18 +377,22 @@ fn wait_for_writers(shared: &Shared, timers: &mut Timers, is_first: bool) -> Opt
     None
 }
 
+/// Returns true if the next build may succeed although nothing changes until then.
+fn is_passing(error: &BuildError) -> bool {
+    match error {
+        BuildError::Stopped => true,
+        BuildError::Format(error) => error.is_locked(),
+        _ => false,
+    }
+}
+
 /// Handles a failed build.
 fn failed(shared: &Shared, timers: &mut Timers, error: &BuildError, is_first: bool, is_kept: bool) {
     let now_ms = shared.index_host.now_ms();
     let again = |time: Duration| Some(now_ms.saturating_add(millis(time)));
-    let is_passing = match error {
-        BuildError::Stopped => true,
-        BuildError::Format(error) => error.is_locked(),
-        _ => false,
-    };
     let root = shared.index_host.root().display();
     let message = format!("the index of {root} was not built: {error}");
-    match is_passing {
+    match is_passing(error) {
         true => tracing::debug!(target: "forge_search::index", "{message}"),
         false => tracing::warn!(target: "forge_search::index", "{message}"),
     }

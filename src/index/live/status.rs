@@ -17,6 +17,8 @@ pub(super) struct Status {
     pub(super) published: Option<Arc<Snapshot>>,
     /// Whether a ranked question asked for the words of files since the last merge.
     pub(super) words_wanted: bool,
+    /// The earliest time of the next build with words, after one failed.
+    pub(super) words_from_ms: u64,
     /// Counts replaced segments. Marks that were processed on the old segment are marked again,
     /// since the new one may lack those changes.
     pub(super) swaps: u64,
@@ -86,6 +88,7 @@ impl Default for Status {
             dirty: DirtySet::new(),
             published: None,
             words_wanted: false,
+            words_from_ms: 0,
             swaps: 0,
             findings: 0,
             orphans: Orphans::default(),

@@ -295,6 +295,9 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
             timers.merge_ms = Some(now_ms.saturating_add(millis(LATER)));
             return Some(Task::Build);
         }
+        if timers.rest_until_ms <= now_ms && lacks_words(status, now_ms) {
+            return Some(Task::Build);
+        }
         return None;
     }
     let debounce = match status.index_state {
@@ -319,7 +322,7 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
     let has_read = std::mem::take(&mut timers.has_read);
     let again = timers.merge_ms.is_some_and(|at| at <= now_ms);
     let may_merge = timers.merge_ms.is_none() || again;
-    if status.index_state == IndexState::Complete && may_merge && lacks_words(status) {
+    if status.index_state == IndexState::Complete && may_merge && lacks_words(status, now_ms) {
         timers.merge_ms = None;
         return Some(Task::Merge);
     }

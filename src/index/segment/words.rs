@@ -27,6 +27,13 @@ pub(super) struct WordList {
     pub(super) files: u32,
 }
 
+impl WordList {
+    /// Returns false for a group whose words were not counted. It has an empty list.
+    fn is_there(self) -> bool {
+        !self.range.is_empty()
+    }
+}
+
 /// A term that a file has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WordHit {
@@ -90,7 +97,9 @@ const TWICE: &str = "a file of a word list does not exist, or is in two lists";
 impl Segment {
     /// Returns true if the segment was built with the words of its files. Takes constant time.
     pub fn has_words(&self) -> bool {
-        !self.word_files.is_empty() || self.file_count() == 0
+        let mut lists = self.groups.iter().map(|group| group.words);
+        // All groups of a segment have a list, or none has.
+        lists.next().is_none_or(WordList::is_there)
     }
 
     /// Returns the ranks of the files that have a record in a word list. The first call takes
@@ -142,6 +151,9 @@ impl Segment {
         terms: &[u32],
         is_wanted: &[bool],
     ) -> Result<WordHits, FormatError> {
+        if !list.is_there() && list.files == 0 {
+            return Ok(WordHits::default());
+        }
         let view = self.container.view();
         let bytes = |at: Range<usize>| view.bytes_in(list.range, at.start, at.len());
         let head = Head::read(bytes(0..HEAD_BYTES)?, list.range.len())?;
@@ -242,6 +254,14 @@ impl Segment {
                 if rank != VACANT && (seen.contains(rank) || !seen.insert(rank)) {
                     return Err(inconsistent(TWICE));
                 }
+            }
+            let list = self.groups.get(n).map(|group| group.words);
+            let is_there = list.is_some_and(WordList::is_there);
+            if is_there != self.has_words() {
+                return Err(inconsistent("only some groups have a word list"));
+            }
+            if list.is_some_and(|list| !is_there && list.files == 0) {
+                continue;
             }
             let list = self.word_list(n)?;
             let head = Head::read(list.get(..HEAD_BYTES).unwrap_or_default(), list.len())?;

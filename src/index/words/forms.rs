@@ -141,11 +141,12 @@ pub fn letters(name: &[u8]) -> Vec<u8> {
     letters
 }
 
-/// Returns the term of a word that is one part of a name, given without case.
-pub fn part(folded: &str) -> u32 {
+/// Returns the term of a word that is one part of a name, given without case, and the word without
+/// accents, cut to its stem.
+pub fn part(folded: &str) -> (u32, Vec<u8>) {
     let mut forms = Forms::default();
     forms.set(folded.as_bytes());
-    key(Space::Part, &forms.base)
+    (key(Space::Part, &forms.base), forms.base)
 }
 
 /// Returns the term that joins words without case.
@@ -169,13 +170,17 @@ pub fn each_german(name: &[u8], mut each: impl FnMut(Option<u32>, Range<usize>))
     });
 }
 
+/// Bytes of a German word, at most.
+const MAX_GERMAN: usize = 64;
+
 /// Returns the German term of a part without case. Returns `None` for a part with characters that
 /// German does not have.
 fn german(folded: &[u8]) -> Option<u32> {
     static STEMMER: LazyLock<Stemmer> = LazyLock::new(|| Stemmer::create(Algorithm::German));
     let text = std::str::from_utf8(folded).ok()?;
     let is_german = |char: char| matches!(char, 'a'..='z' | 'ä' | 'ö' | 'ü');
-    if folded.len() < 3 || !text.chars().all(is_german) {
+    // The stemmer takes quadratic time.
+    if folded.len() < 3 || folded.len() > MAX_GERMAN || !text.chars().all(is_german) {
         return None;
     }
     let mut base = Vec::new();

@@ -12,6 +12,10 @@ use std::ops::Range;
 use unicode_normalization::char::is_combining_mark;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
+/// The number of bytes after which a name ends, even if letters follow. So the work for one name is
+/// bounded.
+const MAX_NAME_BYTES: usize = 4096;
+
 /// The names of a text, from left to right. Takes time linear in the bytes.
 #[derive(Clone, Debug)]
 pub struct Names<'t> {
@@ -41,7 +45,9 @@ impl Iterator for Names<'_> {
                 },
             }
         };
-        while let Some(byte) = self.text.get(at) {
+        while let Some(byte) = self.text.get(at)
+            && at < start + MAX_NAME_BYTES
+        {
             at += match CLASSES[usize::from(*byte)] {
                 Class::Name => 1,
                 Class::Other => break,

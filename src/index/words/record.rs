@@ -4,10 +4,11 @@
 //! question looks its terms up in the records. A file without a record in the index, such as one
 //! that was just edited, gets one when the question reads it.
 
+use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 
 use memchr::{memchr, memchr_iter, memrchr};
-use xxhash_rust::xxh3::xxh3_128;
+use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::definition::{Definition, Kind, Language, definition};
 use super::forms::{self, FormKind, GERMAN_WORDS, each_form, each_german, is_german_word};
@@ -179,6 +180,9 @@ pub struct Counter {
     /// The number of the current text, from 1.
     text: u32,
     terms: Terms,
+    /// A random number for places in hash tables. A text can't be made so that all its names share
+    /// a place.
+    seed: u64,
 }
 
 /// The terms of the current text.
@@ -187,6 +191,8 @@ struct Terms {
     entries: Vec<Entry>,
     /// A hash table with open addressing: the text, and the place of an entry.
     slots: Vec<(u32, u32)>,
+    /// A random odd number. A slot is given by the upper bits of a term multiplied by it.
+    factor: u32,
 }
 
 impl Terms {
@@ -196,7 +202,7 @@ impl Terms {
             self.grow(text);
         }
         let mask = self.slots.len() - 1;
-        let mut at = key as usize & mask;
+        let mut at = self.slot_of(key);
         loop {
             let slot = &mut self.slots[at];
             if slot.0 != text {
@@ -214,12 +220,18 @@ impl Terms {
         }
     }
 
+    /// Returns the slot where the search for a term begins. There are at least two slots.
+    fn slot_of(&self, key: u32) -> usize {
+        let bits = self.slots.len().trailing_zeros();
+        (key.wrapping_mul(self.factor) >> (32 - bits)) as usize
+    }
+
     fn grow(&mut self, text: u32) {
         let len = (2 * self.slots.len()).max(1024);
         self.slots.clear();
         self.slots.resize(len, (0, 0));
         for (place, entry) in (0u32..).zip(&self.entries) {
-            let mut at = entry.key as usize & (len - 1);
+            let mut at = self.slot_of(entry.key);
             while self.slots[at].0 == text {
                 at = (at + 1) & (len - 1);
             }
@@ -237,8 +249,13 @@ impl Counter {
         text: &[u8],
         stop: impl Fn() -> bool,
     ) -> Option<WordRecord> {
-        if self.name_count > MAX_REMEMBERED || self.text == u32::MAX {
+        let is_full = self.name_count > MAX_REMEMBERED || self.forms.len() > MAX_FORMS;
+        if is_full || self.text == u32::MAX {
             *self = Counter::default();
+        }
+        if self.seed == 0 {
+            self.seed = RandomState::new().hash_one(0) | 1;
+            self.terms.factor = (self.seed >> 32) as u32 | 1;
         }
         self.text += 1;
         self.seen.clear();
@@ -256,9 +273,15 @@ impl Counter {
         let words = self.count_names(text);
         let (terms, number) = (&mut self.terms, self.text);
         each_definition(path, text, stop, |key, marks| {
-            terms.add(number, key, 0, marks)
+            // A text with more terms has no record.
+            if terms.entries.len() <= MAX_FORMS {
+                terms.add(number, key, 0, marks);
+            }
         })?;
         each_of_file_name(path, |key, marks| terms.add(number, key, 0, marks));
+        if terms.entries.len() > MAX_FORMS {
+            return None;
+        }
         Some(WordRecord {
             entries: cleaned(&mut terms.entries),
             words,
@@ -275,7 +298,8 @@ impl Counter {
         if self.names.len() <= 2 * self.name_count {
             self.grow();
         }
-        let (hash, mask) = (xxh3_128(name), self.names.len() - 1);
+        let hash = xxh3_128_with_seed(name, self.seed);
+        let mask = self.names.len() - 1;
         let mut place = hash as usize & mask;
         let own = loop {
             let own = &mut self.names[place];
@@ -392,7 +416,7 @@ impl AskedTerms {
 
     /// Returns false if a name certainly has none of the terms.
     pub fn may_be_in(&self, name: &[u8]) -> bool {
-        self.beginnings.may_be_in(name)
+        self.beginnings.may_be_in(name, &mut 0)
     }
 
     /// Counts the terms in a text. The record has no entries for other terms. Takes less time than
@@ -404,13 +428,19 @@ impl AskedTerms {
         };
         let (mut words, mut german) = (0u32, 0u32);
         let mut lines_with_names = LinesWithNames::default();
+        let (mut window, mut last_end) = (0, 0);
         for (nth, at) in Names::of(text).enumerate() {
             if nth % STOP_INTERVAL == STOP_INTERVAL - 1 && stop() {
                 return None;
             }
             let name = &text[at.clone()];
             german |= is_german_word(name).map_or(0, |word| 1 << word);
-            let may_be_in = self.may_be_in(name);
+            // The name of a definition may have hyphens.
+            if text[last_end..at.start] != *b"-" {
+                window = 0;
+            }
+            last_end = at.end;
+            let may_be_in = self.beginnings.may_be_in(name, &mut window);
             if may_be_in {
                 lines_with_names.add(text, at.start);
             }
@@ -431,8 +461,14 @@ impl AskedTerms {
             });
         }
         if german.count_ones() >= GERMAN_WORDS {
-            let names = Names::of(text).map(|at| &text[at]);
-            for name in names.filter(|name| self.may_be_in(name) && !is_data(name)) {
+            for (nth, at) in Names::of(text).enumerate() {
+                if nth % STOP_INTERVAL == STOP_INTERVAL - 1 && stop() {
+                    return None;
+                }
+                let name = &text[at];
+                if is_data(name) || !self.may_be_in(name) {
+                    continue;
+                }
                 each_german(name, |key, _| {
                     if let Some(key) = key {
                         found.add(key, 1, Marks::default());
@@ -513,21 +549,25 @@ impl Beginnings {
     }
 
     /// Returns false if no word of a name begins like one of these words. Names that are not ASCII
-    /// may have any word.
-    fn may_be_in(&self, name: &[u8]) -> bool {
-        let mut three = 0;
-        let mut has = |letter: u32| {
-            three = (three * Beginnings::LETTERS + letter) % (1 << (3 * Beginnings::BITS));
-            self.0[three as usize / 64] >> (three % 64) & 1 == 1
+    /// may have any word. `window` has the last letters before the name, and gets those of the
+    /// name.
+    fn may_be_in(&self, name: &[u8], window: &mut u32) -> bool {
+        let add = |three: u32, letter: u32| {
+            (three * Beginnings::LETTERS + letter) % (1 << (3 * Beginnings::BITS))
         };
-        let mut is_in = false;
-        let mut all = 0;
+        let has = |three: u32| self.0[three as usize / 64] >> (three % 64) & 1 == 1;
+        let (mut three, mut is_in, mut all) = (*window, false, 0);
         for byte in name {
             let letter = letter(*byte);
             all |= byte;
-            is_in |= letter > 0 && has(letter);
+            if letter > 0 {
+                three = add(three, letter);
+                is_in |= has(three);
+            }
         }
-        is_in || has(0) || has(0) || !all.is_ascii()
+        *window = three;
+        let (one_more, two_more) = (add(three, 0), add(add(three, 0), 0));
+        is_in || has(one_more) || has(two_more) || !all.is_ascii()
     }
 }
 
@@ -616,9 +656,31 @@ fn define(line: &[u8], found: &Definition, add: &mut impl FnMut(u32, Marks)) {
         }
     }
     let last = found.last(line);
-    let kind = Marks::of_kind(found.kind).join_all();
-    add(forms::whole(last), kind);
-    add(forms::defined(last), kind);
+    if is_one_name(last) {
+        let kind = Marks::of_kind(found.kind).join_all();
+        add(forms::whole(last), kind);
+        add(forms::defined(last), kind);
+    }
+}
+
+/// Returns true for a name, several names that are joined by hyphens, and a name with marks at its
+/// end, such as `empty?`.
+fn is_one_name(text: &[u8]) -> bool {
+    let is_mark = |byte: &u8| matches!(byte, b'?' | b'!' | b'\'');
+    let end = text.iter().rposition(|byte| !is_mark(byte));
+    let text = &text[..end.map_or(0, |last| last + 1)];
+    let mut end = None;
+    for name in Names::of(text) {
+        let follows = match end {
+            None => name.start == 0,
+            Some(end) => text[end..name.start] == *b"-",
+        };
+        if !follows {
+            return false;
+        }
+        end = Some(name.end);
+    }
+    end == Some(text.len())
 }
 
 /// Calls `add` for the terms of a file's own name.
@@ -633,7 +695,7 @@ fn each_of_file_name(path: &str, mut add: impl FnMut(u32, Marks)) {
 
 /// Returns the name of a file without its extension.
 pub fn file_stem(path: &str) -> &str {
-    let name = path.rsplit('/').next().unwrap_or(path);
+    let name = path.rsplit(std::path::is_separator).next().unwrap_or(path);
     match name.rsplit_once('.') {
         Some((stem, _)) if !stem.is_empty() => stem,
         _ => name,

@@ -6,12 +6,20 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use fs2::FileExt;
 use serde_json::Value;
 
 /// How many bytes of a file are read at most to recognize its first line.
 const FIRST_LINE: u64 = 64 << 10;
+
+/// How often to try to lock a file. A daemon that ends unlocks its log a little later than its
+/// socket.
+const LOCK_ATTEMPTS: u32 = 200;
+
+/// The pause between two attempts to lock a file.
+const NAP: Duration = Duration::from_millis(5);
 
 /// A log file.
 #[derive(Debug)]
@@ -174,15 +182,22 @@ fn open(path: &Path) -> io::Result<File> {
     }
     let mut options = OpenOptions::new();
     let file = careful(options.create(true).read(true).append(true)).open(path)?;
-    // Two writers would together exceed the budget.
-    match file.try_lock_exclusive() {
-        Err(error) if error.kind() == fs2::lock_contended_error().kind() => Err(io::Error::new(
-            io::ErrorKind::ResourceBusy,
-            "another daemon logs to this file; name another file",
-        )),
-        // File systems without locks can't detect a second writer.
-        _ => Ok(file),
+    // Two writers would together exceed the budget. File systems without locks can't detect a
+    // second one.
+    let is_locked_elsewhere = || {
+        let locked = file.try_lock_exclusive();
+        locked.is_err_and(|error| error.kind() == fs2::lock_contended_error().kind())
+    };
+    for _ in 0..LOCK_ATTEMPTS {
+        if !is_locked_elsewhere() {
+            return Ok(file);
+        }
+        std::thread::sleep(NAP);
     }
+    Err(io::Error::new(
+        io::ErrorKind::ResourceBusy,
+        "another daemon logs to this file; name another file",
+    ))
 }
 
 impl Write for LogFile {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use forge_search::tool::config::IndexMode;
+use forge_search::tool::config::{IndexMode, IndexStorage};
 use forge_search::tool::daemon::server::Settings;
 use serde_json::{Value, json};
 
@@ -69,6 +69,28 @@ fn ggrep_a_small_tree_is_indexed_once_a_question_asks_for_it() {
     let before = world.client().found(asked.clone());
     with_words(&world, &asked);
     assert_eq!(with_snapshot(&world, &asked)["results"], before["results"]);
+}
+
+#[test]
+fn ggrep_an_index_whose_words_are_too_large_stays_as_it_is() {
+    let many: String = (0..4_000).map(|n| format!("w{n}x\n")).collect();
+    let tree = Tree::of([("many.txt", &*many), ("few.txt", "w17x\n")]);
+    let world = World::with(tree, Settings::default(), |config| {
+        config.search.index_storage = IndexStorage::Memory;
+        config.search.index_max_memory_bytes = 110_000;
+    });
+    let status = || super::inspect::status(&world);
+    let first = with_snapshot(&world, &search("w17x"));
+    let began = Instant::now();
+    while status()["sync"]["last_result"] != "failed" {
+        assert!(began.elapsed() < GUARD, "{}", status());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    for _ in 0..3 {
+        let answer = world.client().found(search("w17x"));
+        assert_eq!(answer["degraded"], false, "{answer}");
+        assert_eq!(answer["results"], first["results"]);
+    }
 }
 
 #[test]
