@@ -2,9 +2,9 @@
 
 use memchr::memmem;
 
+use crate::index::words::asked::AskedTerms;
 use crate::index::words::forms::{self, FormKind, each_form, each_german, letters};
 use crate::index::words::names::{Names, each_part, normal};
-use crate::index::words::record::AskedTerms;
 
 /// Bytes of a question, at most.
 pub const MAX_QUERY_BYTES: usize = 4096;

@@ -3,13 +3,14 @@
 //! An index stores the terms of each file, and a ranked question is taken apart by the same rules.
 //! [`names`] cuts a text into names such as `parseConfig2` and a name into parts (`parse`,
 //! `config`, `2`); [`forms`] reduces a part to its stem without case and accents; [`definition`]
-//! recognizes lines that define a name; [`record`] counts the terms of one file; [`postings`]
-//! encodes the records of a group of files. Everything here is a pure function of the bytes and the
-//! path of a file.
+//! recognizes lines that define a name; [`record`] counts the terms of one file, [`asked`] those of
+//! a question; [`postings`] encodes the records of a group of files. Everything here is a pure
+//! function of the bytes and the path of a file.
 //!
 //! A term is stored as a 32-bit hash, so an index holds no text. Two terms with the same hash count
-//! as one term, in an index and without one alike.
+//! as one term.
 
+pub mod asked;
 pub mod definition;
 pub mod forms;
 pub mod names;

@@ -1,0 +1,238 @@
+//! The terms of a question, and how often they stand in a text.
+//!
+//! A scan counts in each text only the terms that a question asks for. It takes apart only names
+//! with the first letters of one of them, which is several times as fast as a
+//! [`Counter`](super::record::Counter). Both find the same.
+
+use std::ops::Range;
+
+use memchr::{memchr, memrchr};
+
+use super::definition::{Language, definition};
+use super::forms::{GERMAN_WORDS, each_form, each_german, is_german_word};
+use super::names::{Names, ascii_parts};
+use super::record::{
+    Entry, MAX_NAME_FORMS, Marks, STOP_INTERVAL, WordRecord, cleaned, define, each_of_file_name,
+    is_data, lines, marks_of,
+};
+
+/// Some terms that are looked for in texts.
+#[derive(Clone, Debug)]
+pub struct AskedTerms {
+    /// The terms in ascending order.
+    keys: Vec<u32>,
+    /// The first three letters of the words that can have one of the terms.
+    beginnings: Beginnings,
+}
+
+impl AskedTerms {
+    /// Collects terms. `beginnings` are beginnings of words, without case and accents: each word
+    /// with one of the terms starts with one of them, or is not ASCII.
+    pub fn new<'t>(
+        keys: impl Iterator<Item = u32>,
+        beginnings: impl Iterator<Item = &'t [u8]>,
+    ) -> AskedTerms {
+        let mut keys: Vec<u32> = keys.collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let mut all = Beginnings::default();
+        beginnings.for_each(|beginning| all.add(beginning));
+        AskedTerms {
+            keys,
+            beginnings: all,
+        }
+    }
+
+    /// Returns false if a name certainly has none of the terms.
+    pub fn may_be_in(&self, name: &[u8]) -> bool {
+        self.beginnings.may_be_in(name, &mut 0)
+    }
+
+    /// Counts the terms in a text. The record has no entries for other terms. Takes less time than
+    /// a [`Counter`](super::record::Counter), and no memory for the text. Returns `None` if `stop`
+    /// says so.
+    pub fn count(&self, path: &str, text: &[u8], stop: impl Fn() -> bool) -> Option<WordRecord> {
+        let mut found = FoundTerms {
+            keys: &self.keys,
+            entries: vec![None; self.keys.len()],
+        };
+        let (mut words, mut german) = (0u32, 0u32);
+        let mut lines_with_names = LinesWithNames::default();
+        let (mut window, mut last_end) = (0, 0);
+        for (nth, at) in Names::of(text).enumerate() {
+            if nth % STOP_INTERVAL == STOP_INTERVAL - 1 && stop() {
+                return None;
+            }
+            let name = &text[at.clone()];
+            german |= is_german_word(name).map_or(0, |word| 1 << word);
+            // The name of a definition may have hyphens.
+            if text[last_end..at.start] != *b"-" {
+                window = 0;
+            }
+            last_end = at.end;
+            let may_be_in = self.beginnings.may_be_in(name, &mut window);
+            if may_be_in {
+                lines_with_names.add(text, at.start);
+            }
+            if is_data(name) {
+                continue;
+            }
+            if !may_be_in {
+                words = words.saturating_add(ascii_parts(name));
+                continue;
+            }
+            let mut forms = 0;
+            each_form(name, |form| {
+                forms += 1;
+                if forms <= MAX_NAME_FORMS {
+                    words = words.saturating_add(u32::from(form.kind.is_part()));
+                    found.add(form.key, 1, marks_of(form.kind));
+                }
+            });
+        }
+        if german.count_ones() >= GERMAN_WORDS {
+            for (nth, at) in Names::of(text).enumerate() {
+                if nth % STOP_INTERVAL == STOP_INTERVAL - 1 && stop() {
+                    return None;
+                }
+                let name = &text[at];
+                if is_data(name) || !self.may_be_in(name) {
+                    continue;
+                }
+                each_german(name, |key, _| {
+                    if let Some(key) = key {
+                        found.add(key, 1, Marks::default());
+                    }
+                });
+            }
+        }
+        let language = Language::of(path);
+        let mut add = |key, marks| found.add(key, 0, marks);
+        for at in lines_with_names.0 {
+            if let Some(found) = definition(&text[at.clone()], language) {
+                define(&text[at], &found, &mut add);
+            }
+        }
+        each_of_file_name(path, &mut add);
+        let mut entries: Vec<Entry> = found.entries.into_iter().flatten().collect();
+        Some(WordRecord {
+            entries: cleaned(&mut entries),
+            words,
+            lines: lines(text),
+        })
+    }
+}
+
+/// The terms of a question that a text has.
+struct FoundTerms<'k> {
+    keys: &'k [u32],
+    /// The entry of each key.
+    entries: Vec<Option<Entry>>,
+}
+
+impl FoundTerms<'_> {
+    /// Adds places of a term, if it is one of the question.
+    fn add(&mut self, key: u32, count: u32, marks: Marks) {
+        let Ok(nth) = self.keys.binary_search(&key) else {
+            return;
+        };
+        match &mut self.entries[nth] {
+            Some(entry) => {
+                entry.count = entry.count.saturating_add(count);
+                entry.marks = entry.marks.join(marks);
+            }
+            empty => *empty = Some(Entry { key, count, marks }),
+        }
+    }
+}
+
+/// The first three letters of some words, as a set that may have a few others, too.
+#[derive(Clone, Debug)]
+struct Beginnings(Box<[u64; 512]>);
+
+impl Default for Beginnings {
+    fn default() -> Beginnings {
+        Beginnings(Box::new([0; 512]))
+    }
+}
+
+impl Beginnings {
+    /// The bits of a letter.
+    const BITS: u32 = 5;
+    const LETTERS: u32 = 1 << Beginnings::BITS;
+
+    /// Adds the beginning of a word. `_` and `$` do not count.
+    fn add(&mut self, word: &[u8]) {
+        let letters = word.iter().map(|byte| letter(*byte)).filter(|own| *own > 0);
+        let letters: Vec<u32> = letters.take(3).collect();
+        // Any letter, or the end of the name, may follow a shorter word.
+        let free = Beginnings::BITS * (3 - letters.len() as u32);
+        if !letters.is_empty() {
+            let first = letters
+                .iter()
+                .fold(0, |all, own| all * Beginnings::LETTERS + own)
+                << free;
+            for three in first..first + (1 << free) {
+                self.0[three as usize / 64] |= 1 << (three % 64);
+            }
+        }
+    }
+
+    /// Returns false if no word of a name begins like one of these words. Names that are not ASCII
+    /// may have any word. `window` has the last letters before the name, and gets those of the
+    /// name.
+    fn may_be_in(&self, name: &[u8], window: &mut u32) -> bool {
+        let add = |three: u32, letter: u32| {
+            (three * Beginnings::LETTERS + letter) % (1 << (3 * Beginnings::BITS))
+        };
+        let has = |three: u32| self.0[three as usize / 64] >> (three % 64) & 1 == 1;
+        let (mut three, mut is_in, mut all) = (*window, false, 0);
+        for byte in name {
+            let letter = letter(*byte);
+            all |= byte;
+            if letter > 0 {
+                three = add(three, letter);
+                is_in |= has(three);
+            }
+        }
+        *window = three;
+        let (one_more, two_more) = (add(three, 0), add(add(three, 0), 0));
+        is_in || has(one_more) || has(two_more) || !all.is_ascii()
+    }
+}
+
+/// Returns the number of a letter or digit, from 1. Some digits have the same number. Returns 0 for
+/// other bytes.
+fn letter(byte: u8) -> u32 {
+    const LETTERS: [u8; 256] = {
+        let mut letters = [0; 256];
+        let mut at = 0;
+        while at < 256 {
+            let byte = (at as u8).to_ascii_lowercase();
+            letters[at] = match byte {
+                b'a'..=b'z' => byte - b'a' + 1,
+                b'0'..=b'9' => 27 + (byte - b'0') % 5,
+                _ => 0,
+            };
+            at += 1;
+        }
+        letters
+    };
+    u32::from(LETTERS[usize::from(byte)])
+}
+
+/// The lines of a text that have certain names, each once.
+#[derive(Default)]
+struct LinesWithNames(Vec<Range<usize>>);
+
+impl LinesWithNames {
+    /// Adds the line around a place. Places come in ascending order.
+    fn add(&mut self, text: &[u8], at: usize) {
+        if self.0.last().is_some_and(|last| at < last.end) {
+            return;
+        }
+        let start = memrchr(b'\n', &text[..at]).map_or(0, |feed| feed + 1);
+        let end = memchr(b'\n', &text[at..]).map_or(text.len(), |feed| at + feed);
+        self.0.push(start..end);
+    }
+}
