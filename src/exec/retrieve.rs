@@ -363,12 +363,14 @@ pub struct Excerpt {
 }
 
 /// The excerpts of a file, the best first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Excerpts {
     /// The best excerpts.
     pub best: Vec<Excerpt>,
     /// Whether the file has more excerpts.
     pub more: bool,
+    /// How well the best piece of the file answers.
+    pub piece: f64,
 }
 
 /// Reads a candidate again and extracts its best excerpts. Returns `None` if the file changed
@@ -409,12 +411,11 @@ pub fn excerpts(
             chunk,
         }
     };
-    let mut chunks = chunks(text, &path, &hits, rarity, snippet, most.saturating_add(1));
-    let more = chunks.len() > most;
-    chunks.truncate(most);
+    let chunks = chunks(text, &path, &hits, rarity, snippet, most.saturating_add(1));
     Some(Excerpts {
-        best: chunks.into_iter().map(excerpt).collect(),
-        more,
+        more: chunks.best.len() > most,
+        piece: chunks.piece,
+        best: chunks.best.into_iter().take(most).map(excerpt).collect(),
     })
 }
 

@@ -208,7 +208,9 @@ impl Document {
         self.near_name &= !self.in_name;
         let all = directories.split('/').filter(|name| !name.is_empty());
         self.depth = u32::try_from(all.clone().count()).unwrap_or(u32::MAX);
-        for directory in all.rev().take(DIRECTORIES) {
+        // A directory that names the file counts once.
+        let others = all.rev().filter(|directory| *directory != name);
+        for directory in others.take(DIRECTORIES) {
             self.in_directories |= terms.terms_in(directory.as_bytes());
         }
     }

@@ -12,10 +12,12 @@ mod profile;
 mod score;
 mod snippet;
 mod terms;
+mod versions;
 
 pub use document::{Document, Hit, TermSet, hits};
 pub use order::{Ranked, Select, select};
 pub use profile::{Bucket, Profile, Quota};
 pub use score::{Corpus, Scorer, Weights};
-pub use snippet::{Chunk, Snippet, chunks};
+pub use snippet::{Chunk, Chunks, Snippet, chunks};
 pub use terms::{MAX_QUERY_BYTES, MAX_TERMS, Terms, TermsError};
+pub use versions::Versions;

@@ -8,6 +8,7 @@
 use super::document::{Document, TermSet};
 use super::profile::Bucket;
 use super::terms::Terms;
+use super::versions::Versions;
 
 /// How soon more of the same counts for less.
 const K1: f64 = 1.5;
@@ -22,30 +23,35 @@ const OTHER_ACCENTS: f64 = 0.7;
 /// of them.
 const LEAST_RARITY: f64 = 0.3;
 
+/// How much a file counts if a newer version of its directory lies beside it.
+const OLD_VERSION: f64 = 0.5;
+
 /// Scores are whole numbers of these parts, so that ties are ties on every machine.
 const PARTS: f64 = 10_000.0;
 
 /// The weight of each feature, before the weights of a profile.
 mod worth {
-    pub(super) const TEXT: f64 = 1.3;
+    /// The text of the whole file, and of its best piece.
+    pub(super) const TEXT: f64 = 0.55;
+    pub(super) const PIECE: f64 = 0.75;
     /// Share of the question in the names of functions that are defined.
-    pub(super) const FUNCTIONS: f64 = 0.8;
+    pub(super) const FUNCTIONS: f64 = 0.5;
     pub(super) const TYPES: f64 = 0.2;
     pub(super) const DEFINED: f64 = 0.6;
     /// Share of the question in the file's own name, and the share of the file's name that the
     /// question has.
-    pub(super) const NAME: f64 = 0.8;
-    pub(super) const NAME_PRECISION: f64 = 0.6;
-    pub(super) const NEAR_NAME: f64 = 1.6;
-    pub(super) const DIRECTORIES: f64 = 1.3;
+    pub(super) const NAME: f64 = 0.9;
+    pub(super) const NAME_PRECISION: f64 = 0.66;
+    pub(super) const NEAR_NAME: f64 = 2.2;
+    pub(super) const DIRECTORIES: f64 = 1.8;
     /// Definitions of names that the question contains.
     pub(super) const SYMBOL: f64 = 3.0;
     pub(super) const SYMBOL_FOLDED: f64 = 0.5;
-    pub(super) const EMBEDDED: f64 = 1.0;
-    pub(super) const JOINED: f64 = 0.5;
+    pub(super) const EMBEDDED: f64 = 0.8;
+    pub(super) const JOINED: f64 = 0.4;
     /// Long files answer more, files deep down less.
-    pub(super) const LINES: f64 = 0.2;
-    pub(super) const DEPTH: f64 = 0.15;
+    pub(super) const LINES: f64 = 0.26;
+    pub(super) const DEPTH: f64 = 0.22;
 }
 
 /// The weight of each field, as a multiple of its weight in the balanced profile.
@@ -115,6 +121,7 @@ impl Corpus {
 #[derive(Clone, Debug)]
 pub struct Scorer {
     weights: Weights,
+    versions: Versions,
     /// How rare each term is, times how often the question has it.
     text_rarity: Vec<f64>,
     /// How rare each term is, for terms that are parts of names; 0 for others.
@@ -143,6 +150,7 @@ impl Scorer {
         terms: &Terms,
         corpus: &Corpus,
         documents: impl Iterator<Item = &'d Document>,
+        versions: Versions,
         weights: Weights,
     ) -> Scorer {
         let files = corpus.files.max(corpus.found) as f64;
@@ -163,6 +171,7 @@ impl Scorer {
         let counts = terms.counts().map(f64::from);
         let mut scorer = Scorer {
             weights,
+            versions,
             name_rarity: name_rarity.collect(),
             text_rarity: rarities
                 .iter()
@@ -208,6 +217,12 @@ impl Scorer {
         (parts(all * factor), parts(text * factor))
     }
 
+    /// Returns what the best piece of a file adds to both numbers of [`Scorer::score`]. `share` is
+    /// the score of the piece as a share of the best one's.
+    pub fn piece(&self, share: f64, path: &str) -> u64 {
+        parts(worth::PIECE * self.weights.content * share * self.factor(path))
+    }
+
     /// Returns how much the kind of a file counts.
     fn factor(&self, path: &str) -> f64 {
         let bucket = Bucket::of(path) as usize;
@@ -215,9 +230,13 @@ impl Scorer {
             true => 1.0,
             false => self.weights.buckets[kind],
         };
-        match Bucket::is_example(path) {
+        let kind = match Bucket::is_example(path) {
             true => of_kind(bucket).min(of_kind(4)),
             false => of_kind(bucket),
+        };
+        match self.versions.is_old(path) {
+            true => kind * OLD_VERSION,
+            false => kind,
         }
     }
 
@@ -293,7 +312,9 @@ mod tests {
         documents.iter().for_each(|(one, _)| corpus.add(one));
         corpus.files = 100;
         let all = documents.iter().map(|(one, _)| one);
-        let scorer = Scorer::new(&terms, &corpus, all, Profile::Balanced.weights());
+        let versions = Versions::default();
+        let weights = Profile::Balanced.weights();
+        let scorer = Scorer::new(&terms, &corpus, all, versions, weights);
         documents
             .iter()
             .map(|(one, path)| scorer.score(one, path))
@@ -359,8 +380,8 @@ mod tests {
             depth: 1,
             ..document(10, 3)
         };
-        // Text 1.3; name 0.8 and half of 0.6; length 0.2; depth 0.15.
-        assert_eq!(scores(&[(one, "src/a.rs")])[0], (24_500, 13_000));
+        // Text 0.55; name 0.9 and half of 0.66; length 0.26; depth 0.22.
+        assert_eq!(scores(&[(one, "src/a.rs")])[0], (18_200, 5_500));
     }
 
     #[test]

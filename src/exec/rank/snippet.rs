@@ -1,5 +1,7 @@
 //! Snippets: the lines of a file that an answer shows.
 
+use std::ops::Range;
+
 use super::document::Hit;
 use crate::index::text::without_terminator;
 use crate::index::words::definition::{Kind, Language, definition};
@@ -12,6 +14,9 @@ pub enum Snippet {
     Short,
     /// The best line and seven lines on each side.
     Long,
+    /// The whole piece around the best line: a definition with the comments above it, or at most 50
+    /// lines of one.
+    Definition,
     /// Only the best line; its text is not shown.
     None,
 }
@@ -22,6 +27,7 @@ impl Snippet {
         match self {
             Snippet::Short => "short",
             Snippet::Long => "long",
+            Snippet::Definition => "definition",
             Snippet::None => "none",
         }
     }
@@ -30,7 +36,7 @@ impl Snippet {
         match self {
             Snippet::Short => 1,
             Snippet::Long => 7,
-            Snippet::None => 0,
+            Snippet::Definition | Snippet::None => 0,
         }
     }
 }
@@ -54,6 +60,15 @@ pub struct Chunk {
     pub defines: bool,
 }
 
+/// The best places of a text, and how well its best piece answers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Chunks {
+    /// The best places, the best first. They do not overlap, and lie in different pieces.
+    pub best: Vec<Chunk>,
+    /// The score of the best piece by BM25. It compares pieces of different files.
+    pub piece: f64,
+}
+
 /// A line with hits.
 struct Line {
     number: u64,
@@ -73,6 +88,12 @@ impl Line {
 /// How soon more of the same in one piece counts for less.
 const K1: f64 = 1.5;
 
+/// How much the length of a piece counts against it.
+const B: f64 = 0.75;
+
+/// The length of an ordinary piece, in bytes.
+const PIECE_BYTES: f64 = 1000.0;
+
 /// The weight of defined names in a piece. The weight of its text is 1.
 const DEFINES: f64 = 0.8;
 
@@ -85,8 +106,7 @@ const LINES: std::ops::RangeInclusive<usize> = 6..=50;
 /// Columns by which a definition is indented at most where a piece begins.
 const DEEPEST: usize = 8;
 
-/// Finds the best places of a text, the best first; they do not overlap, and lie in different
-/// pieces.
+/// Finds the best places of a text.
 ///
 /// A piece is a definition with the comments above it, such as a function. `hits` are in ascending
 /// order of their starts; `rarity` says how much each term counts; the path tells the language. One
@@ -98,14 +118,15 @@ pub fn chunks(
     rarity: &[f64],
     snippet: Snippet,
     most: usize,
-) -> Vec<Chunk> {
+) -> Chunks {
     let mut starts = vec![0];
     starts.extend(memchr::memchr_iter(b'\n', text).map(|feed| feed + 1));
     if starts.len() > 1 && starts.last() == Some(&text.len()) {
         starts.pop();
     }
     let pieces = pieces(text, &starts, Language::of(path));
-    let mut best: Vec<(f64, Line)> = Vec::new();
+    let mut best: Vec<(f64, Line, Range<usize>)> = Vec::new();
+    let mut best_piece = 0.0f64;
     let mut rest = hits;
     for (nth, piece) in pieces.iter().enumerate() {
         let end = pieces
@@ -115,13 +136,16 @@ pub fn chunks(
         let (inside, after) = rest.split_at(count);
         rest = after;
         if let Some(line) = best_line(inside, &starts, *piece) {
-            best.push((worth_of(inside, rarity), line));
+            let next = pieces.get(nth + 1).copied().unwrap_or(starts.len());
+            let bytes = end.saturating_sub(starts[*piece]);
+            best_piece = best_piece.max(bm25(inside, rarity, bytes));
+            best.push((worth_of(inside, rarity), line, *piece..next));
         }
     }
     best.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.number.cmp(&b.1.number)));
     let count = starts.len() as u64;
     let mut chosen: Vec<Chunk> = Vec::new();
-    for (worth, line) in &best {
+    for (worth, line, piece) in &best {
         if chosen.len() >= most {
             break;
         }
@@ -129,8 +153,13 @@ pub fn chunks(
         if chosen.iter().any(inside) {
             continue;
         }
-        let mut first = line.number.saturating_sub(snippet.around()).max(1);
-        let mut last = (line.number + snippet.around()).min(count);
+        let (mut first, mut last) = match snippet {
+            Snippet::Definition => (piece.start as u64 + 1, (piece.end as u64).min(count)),
+            _ => (
+                line.number.saturating_sub(snippet.around()).max(1),
+                (line.number + snippet.around()).min(count),
+            ),
+        };
         for other in &chosen {
             if other.end_line < line.number {
                 first = first.max(other.end_line + 1);
@@ -158,7 +187,23 @@ pub fn chunks(
             defines: line.defines > 0,
         });
     }
-    chosen
+    Chunks {
+        best: chosen,
+        piece: best_piece,
+    }
+}
+
+/// Returns the score of a piece with these hits by BM25, with the rarities of terms among files.
+fn bm25(hits: &[Hit], rarity: &[f64], bytes: usize) -> f64 {
+    let mut counts = vec![0.0; rarity.len()];
+    for hit in hits {
+        if let Some(count) = counts.get_mut(hit.term) {
+            *count += 1.0;
+        }
+    }
+    let length = K1 * (1.0 - B + B * bytes as f64 / PIECE_BYTES);
+    let score = |(count, rarity): (&f64, &f64)| rarity * count * (K1 + 1.0) / (count + length);
+    counts.iter().zip(rarity).map(score).sum()
 }
 
 /// Returns the indices of the lines at which pieces begin. `starts` are the places where lines
@@ -287,7 +332,7 @@ mod tests {
         };
         let rarity = vec![1.0; terms.words().len()];
         let chunks = chunks(text.as_bytes(), "a.rs", &hits, &rarity, snippet, most);
-        chunks.into_iter().map(shown).collect()
+        chunks.best.into_iter().map(shown).collect()
     }
 
     #[test]

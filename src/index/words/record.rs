@@ -473,13 +473,28 @@ pub(super) fn each_of_file_name(path: &str, mut add: impl FnMut(u32, Marks)) {
     }
 }
 
-/// Returns the name of a file without its extension.
+/// Names of files that stand for their directory.
+const ENTRIES: [&str; 6] = ["mod", "lib", "index", "init", "__init__", "main"];
+
+/// Names of directories that say nothing about their files.
+const GENERIC: [&str; 5] = ["src", "lib", "source", "main", "app"];
+
+/// Returns the name of a file without its extension. Of a file that stands for its directory, such
+/// as `mod.rs` and `index.ts`, this is the name of the directory.
 pub fn file_stem(path: &str) -> &str {
-    let name = path.rsplit(std::path::is_separator).next().unwrap_or(path);
-    match name.rsplit_once('.') {
+    let mut names = path.rsplit(std::path::is_separator);
+    let name = names.next().unwrap_or(path);
+    let stem = match name.rsplit_once('.') {
         Some((stem, _)) if !stem.is_empty() => stem,
         _ => name,
+    };
+    if !ENTRIES.contains(&stem) {
+        return stem;
     }
+    let mut directories = names.filter(|name| !name.is_empty());
+    directories
+        .find(|name| !GENERIC.contains(name))
+        .unwrap_or(stem)
 }
 
 /// Sorts the entries of a text, and drops marks that hold only inside of the text.

@@ -22,7 +22,9 @@ use crate::exec::eligible::{Globs, WantedWords};
 use crate::exec::indexes::Snapshot;
 use crate::exec::query::{CaseMode, Query, QueryOptions};
 use crate::exec::question::IgnoreRules;
-use crate::exec::rank::{Bucket, Profile, Ranked, Scorer, Select, Snippet, Terms, select};
+use crate::exec::rank::{
+    Bucket, Profile, Ranked, Scorer, Select, Snippet, Terms, Versions, select,
+};
 use crate::exec::retrieve::{Candidate, Retrieval, Retrieved, excerpts, shown_path};
 use crate::exec::stop::{Deadline, Stop, StopReason};
 use crate::tool::config::DaemonConfig;
@@ -230,9 +232,16 @@ impl RankedSearch<'_> {
             remarks.warn("binary", message, retrieved.binary.only());
         }
         let documents = retrieved.candidates.iter().map(|one| &one.document);
-        let scorer = Scorer::new(&terms, &retrieved.corpus, documents, profile.weights());
+        let paths = retrieved.candidates.iter().map(|one| &*one.key);
+        let versions = Versions::of(&terms, paths);
+        let weights = profile.weights();
+        let scorer = Scorer::new(&terms, &retrieved.corpus, documents, versions, weights);
         let chosen = self.pool.install(|| {
-            let best = best(&retrieved.candidates, &scorer, to_usize(limit));
+            let best = best(
+                &retrieved.candidates,
+                &scorer,
+                to_usize(limit).max(RERANKED),
+            );
             let places = self.places(
                 &best,
                 &scorer,
@@ -441,8 +450,14 @@ impl RankedSearch<'_> {
             .par_iter()
             .map(|(candidate, ..)| excerpts(candidate, scorer.rarity(), snippet, per_file, options))
             .collect();
+        let pieces = pieces(
+            best,
+            read.iter().map(|one| one.as_ref().map(|one| one.piece)),
+        );
         let mut places = Vec::new();
-        for ((candidate, score, lexical), excerpts) in best.iter().zip(read) {
+        for (((candidate, score, lexical), excerpts), piece) in best.iter().zip(read).zip(pieces) {
+            let piece = scorer.piece(piece, &candidate.key);
+            let (score, lexical) = (score + piece, lexical + piece);
             let real = candidate.found.absolute();
             let shown = real.strip_prefix(self.root).unwrap_or(&candidate.path);
             let (path, lossy) = shown_path(shown);
@@ -467,8 +482,8 @@ impl RankedSearch<'_> {
                     (0..nth).fold(whole, |score, _| score * FURTHER / 10)
                 };
                 places.push(Ranked {
-                    score: part(*score),
-                    lexical: part(*lexical),
+                    score: part(score),
+                    lexical: part(lexical),
                     path_key: path.clone().into_bytes(),
                     start: excerpt.chunk.start as u64,
                     row,
@@ -550,6 +565,24 @@ const ANY_LINE: &str = "(?:)";
 
 /// Longer than any deadline.
 const FAR: Duration = Duration::from_secs(1 << 40);
+
+/// The number of files of each kind that are compared by their best pieces, too. It does not depend
+/// on the limit of the question, so that a larger limit only adds results.
+const RERANKED: usize = 20;
+
+/// Returns for each file the score of its best piece, as a share of the highest one. Only the best
+/// files of each kind count; the others have 0.
+fn pieces(best: &[(&Candidate, u64, u64)], read: impl Iterator<Item = Option<f64>>) -> Vec<f64> {
+    let mut taken = [0; Bucket::ALL.len()];
+    let scores = best.iter().zip(read).map(|((candidate, ..), piece)| {
+        let taken = &mut taken[Bucket::of(&candidate.key) as usize];
+        *taken += 1;
+        piece.filter(|_| *taken <= RERANKED).unwrap_or(0.0)
+    });
+    let scores: Vec<f64> = scores.collect();
+    let most = scores.iter().copied().fold(1e-9, f64::max);
+    scores.into_iter().map(|score| score / most).collect()
+}
 
 /// Returns the best files: `limit` of each bucket, since a quota may need as many.
 fn best<'a>(

@@ -9,8 +9,8 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 use ulid::Ulid;
 
-use super::request::{Mode, SearchQuery, SnippetMode};
-use crate::exec::rank::Profile;
+use super::request::{Mode, SearchQuery};
+use crate::exec::rank::{Profile, Snippet};
 use crate::index::inputs::Inputs;
 use crate::index::rules::{ControlFiles, read_regular_file};
 use crate::tool::config::Config;
@@ -82,11 +82,7 @@ pub fn embed_config_fingerprint() -> String {
 /// filled in. Time limits and output options don't count.
 pub fn query_fingerprint(query: &SearchQuery, place: &Path, limit: u64, per_file: u64) -> String {
     let profile = Profile::from(query.mode.unwrap_or_default());
-    let snippet = match query.snippet.unwrap_or_default() {
-        SnippetMode::Short => "short",
-        SnippetMode::Long => "long",
-        SnippetMode::None => "none",
-    };
+    let snippet = Snippet::from(query.snippet.unwrap_or_default()).as_str();
     let ranked = format!("{:?} {:?}", profile.weights(), profile.quota());
     let (limit, per_file) = (limit.to_string(), per_file.to_string());
     let parts = [
@@ -169,6 +165,7 @@ pub fn mode_name(mode: Option<Mode>) -> &'static str {
 mod tests {
     use super::*;
     use crate::tool::config::{Loader, Profile as Defaults};
+    use crate::tool::daemon::request::SnippetMode;
 
     fn is_hex(text: &str) -> bool {
         text.len() == 64

@@ -232,6 +232,9 @@ pub enum SnippetMode {
     Short,
     /// Show fifteen lines.
     Long,
+    /// Show the whole definition around the best line, with the comments above it, at most 50
+    /// lines.
+    Definition,
     /// Show no text.
     None,
 }
@@ -241,6 +244,7 @@ impl From<SnippetMode> for Snippet {
         match mode {
             SnippetMode::Short => Snippet::Short,
             SnippetMode::Long => Snippet::Long,
+            SnippetMode::Definition => Snippet::Definition,
             SnippetMode::None => Snippet::None,
         }
     }

@@ -123,9 +123,13 @@ fn ggrep_an_independent_client_agrees_with_the_protocol() {
         ok(&place.forge_search(&[&["serve", "--detach"], &sets[..]].concat()));
         let (socket, hello) = greeting(&place, &sets);
         if mode == "on" {
-            wait_until("the index is there", || {
-                let told = ok(&place.ggrep(&[&["status", "--json"], &sets[..]].concat()));
-                told.contains("\"degraded\":false")
+            // Before, the first question has the index replaced by one with words.
+            wait_until("the index has words", || {
+                let asked = ["--json", "--explain", "retry delay"];
+                let told = ok(&place.ggrep(&[&asked, &sets[..]].concat()));
+                let told: Value = serde_json::from_str(&told).unwrap();
+                let counts = &told["explain"]["candidates"];
+                counts["files_known_to_index"] == counts["files_with_any"]
             });
         }
         let client = Command::new("python3")

@@ -147,7 +147,7 @@ pub(super) struct QuestionArgs {
     /// Show at most NUM results of each file [default: 3, or 1 with --mode discovery].
     #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u64).range(1..=MAX_PER_FILE.most))]
     pub(super) per_file: Option<u64>,
-    /// Choose how many lines to show of each result [default: short].
+    /// Choose how many lines to show of each result [default: short, or definition with --json].
     #[arg(long, value_name = "HOW")]
     pub(super) snippet: Option<SnippetArg>,
     /// Give up after MS milliseconds [default and maximum: tools.daemon.query_timeout_ms].
@@ -213,6 +213,8 @@ pub(super) enum SnippetArg {
     Short,
     /// Show fifteen lines.
     Long,
+    /// Show the whole definition, with the comments above it, at most 50 lines.
+    Definition,
     /// Show no lines.
     None,
 }
@@ -230,11 +232,14 @@ impl QuestionArgs {
                 ModeArg::Debug => Mode::Debug,
             }),
             path,
-            snippet: self.snippet.map(|snippet| match snippet {
-                SnippetArg::Short => SnippetMode::Short,
-                SnippetArg::Long => SnippetMode::Long,
-                SnippetArg::None => SnippetMode::None,
-            }),
+            // A program that reads the answer wants to see what it asked for, not only where it is.
+            snippet: match self.snippet {
+                None => self.json.then_some(SnippetMode::Definition),
+                Some(SnippetArg::Short) => Some(SnippetMode::Short),
+                Some(SnippetArg::Long) => Some(SnippetMode::Long),
+                Some(SnippetArg::Definition) => Some(SnippetMode::Definition),
+                Some(SnippetArg::None) => Some(SnippetMode::None),
+            },
             explain: self.explain,
             deterministic: self.deterministic,
             raw: self.raw,
