@@ -395,7 +395,10 @@ pub fn excerpts(
     hits.sort_by_key(|hit| (hit.start, hit.term));
     if hits.is_empty() {
         // Only the name of the file has a term: its beginning is shown.
-        hits.push(Hit::default());
+        hits.push(Hit {
+            term: usize::MAX,
+            ..Hit::default()
+        });
     }
     let excerpt = |chunk: Chunk| {
         let shown = match snippet {

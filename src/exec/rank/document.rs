@@ -45,6 +45,10 @@ pub struct Hit {
     pub defines: bool,
     /// Hundredths that the definition counts for because the question asks for its name.
     pub asked: u32,
+    /// Where the line ends, in bytes of the text.
+    pub line_end: usize,
+    /// The number of words of the name that is defined there, if it is.
+    pub name_words: u32,
 }
 
 /// A set of terms, one bit for each place in [`Terms::words`].
@@ -246,6 +250,8 @@ struct Line {
     defined: Option<Range<usize>>,
     /// Hundredths that it counts for since the question asks for it.
     asked: u32,
+    /// The number of its words.
+    name_words: u32,
 }
 
 /// Finds the places of terms in one text.
@@ -303,6 +309,8 @@ impl Reader<'_> {
             whole,
             defines,
             asked: if defines { self.line.asked } else { 0 },
+            line_end: self.line.end,
+            name_words: if defines { self.line.name_words } else { 0 },
         });
     }
 
@@ -330,6 +338,11 @@ impl Reader<'_> {
                 false => worth(found.kind),
             };
         }
+        Names::of(last).for_each(|name| {
+            each_form(&last[name], |form| {
+                self.line.name_words += u32::from(form.kind.is_part())
+            })
+        });
         self.line.defined = Some(start + found.name.start..start + found.name.end);
     }
 }

@@ -97,6 +97,9 @@ const PIECE_BYTES: f64 = 1000.0;
 /// The weight of defined names in a piece. The weight of its text is 1.
 const DEFINES: f64 = 0.8;
 
+/// The weight of the share of a defined name that the question has.
+const NAME_PRECISION: f64 = 0.6;
+
 /// The weight of a definition of the name that the question asks for.
 const ASKED: f64 = 3.0;
 
@@ -139,7 +142,7 @@ pub fn chunks(
             let next = pieces.get(nth + 1).copied().unwrap_or(starts.len());
             let bytes = end.saturating_sub(starts[*piece]);
             best_piece = best_piece.max(bm25(inside, rarity, bytes));
-            best.push((worth_of(inside, rarity), line, *piece..next));
+            best.push((worth_of(inside, rarity, bytes), line, *piece..next));
         }
     }
     best.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.number.cmp(&b.1.number)));
@@ -260,24 +263,32 @@ fn belongs_below(line: &[u8]) -> bool {
     MARKS.iter().any(|mark| line.starts_with(mark))
 }
 
-/// Returns how well a piece with these hits answers.
-fn worth_of(hits: &[Hit], rarity: &[f64]) -> f64 {
-    let mut counts = vec![(0.0, false); rarity.len()];
-    let mut asked = 0;
-    for hit in hits {
-        if let Some((count, defines)) = counts.get_mut(hit.term) {
-            *count += 1.0;
-            *defines |= hit.defines;
-        }
-        asked = asked.max(hit.asked);
-    }
+/// Returns how well a piece with these hits answers: its text by BM25, as a share of the question,
+/// and the names that it defines.
+fn worth_of(hits: &[Hit], rarity: &[f64], bytes: usize) -> f64 {
     let all: f64 = rarity.iter().sum::<f64>().max(1e-9);
-    let mut worth = ASKED * f64::from(asked) / 100.0;
-    for ((count, defines), rarity) in counts.iter().zip(rarity) {
-        let share = rarity / all;
-        worth += share * count / (count + K1) + DEFINES * share * f64::from(u8::from(*defines));
+    let mut defines = vec![false; rarity.len()];
+    let (mut asked, mut precision) = (0, 0.0f64);
+    for line in hits.chunk_by(|a, b| a.line_end == b.line_end) {
+        let mut terms = 0u64;
+        let mut words = 0;
+        for hit in line.iter().filter(|hit| hit.defines) {
+            asked = asked.max(hit.asked);
+            words = hit.name_words;
+            terms |= u64::from(!hit.whole) << (hit.term % 64);
+            if let Some(defines) = defines.get_mut(hit.term) {
+                *defines = true;
+            }
+        }
+        let named = f64::from(terms.count_ones()) / f64::from(words.max(1));
+        precision = precision.max(named.min(1.0));
     }
-    worth
+    let defined = defines.iter().zip(rarity).filter(|(defines, _)| **defines);
+    let defined: f64 = defined.map(|(_, rarity)| rarity).sum();
+    bm25(hits, rarity, bytes) / all
+        + DEFINES * defined / all
+        + NAME_PRECISION * precision
+        + ASKED * f64::from(asked) / 100.0
 }
 
 /// Returns the line of a piece that says most; the first of equal ones. `first` is the index of its

@@ -37,7 +37,10 @@ use crate::tool::search::{SearchTool, ToolContext};
 
 /// Each further place of a file has so many tenths of the score that it would have by itself, so
 /// that one file does not crowd out others.
-const FURTHER: u64 = 3;
+const FURTHER: u64 = 5;
+
+/// The exponent of a place's share of the worth of the best place in its file.
+const WORSE: f64 = 0.4;
 
 /// The caps in force.
 #[derive(Clone, Copy, Debug)]
@@ -450,13 +453,11 @@ impl RankedSearch<'_> {
             .par_iter()
             .map(|(candidate, ..)| excerpts(candidate, scorer.rarity(), snippet, per_file, options))
             .collect();
-        let pieces = pieces(
-            best,
-            read.iter().map(|one| one.as_ref().map(|one| one.piece)),
-        );
+        let scores = read.iter().map(|one| one.as_ref().map(|one| one.piece));
+        let shares = shares(best, scores);
         let mut places = Vec::new();
-        for (((candidate, score, lexical), excerpts), piece) in best.iter().zip(read).zip(pieces) {
-            let piece = scorer.piece(piece, &candidate.key);
+        for (((candidate, score, lexical), excerpts), share) in best.iter().zip(read).zip(shares) {
+            let piece = scorer.piece(share, &candidate.key);
             let (score, lexical) = (score + piece, lexical + piece);
             let real = candidate.found.absolute();
             let shown = real.strip_prefix(self.root).unwrap_or(&candidate.path);
@@ -477,8 +478,9 @@ impl RankedSearch<'_> {
             let row = places.len() as u64;
             for (nth, excerpt) in excerpts.into_iter().enumerate() {
                 let worth = u64::from(excerpt.chunk.worth);
+                let share = (worth.min(most) as f64 / most as f64).powf(WORSE);
                 let part = |score: u64| {
-                    let whole = score.saturating_mul(worth.min(most)) / most;
+                    let whole = (score as f64 * share).round() as u64;
                     (0..nth).fold(whole, |score, _| score * FURTHER / 10)
                 };
                 places.push(Ranked {
@@ -572,7 +574,7 @@ const RERANKED: usize = 20;
 
 /// Returns for each file the score of its best piece, as a share of the highest one. Only the best
 /// files of each kind count; the others have 0.
-fn pieces(best: &[(&Candidate, u64, u64)], read: impl Iterator<Item = Option<f64>>) -> Vec<f64> {
+fn shares(best: &[(&Candidate, u64, u64)], read: impl Iterator<Item = Option<f64>>) -> Vec<f64> {
     let mut taken = [0; Bucket::ALL.len()];
     let scores = best.iter().zip(read).map(|((candidate, ..), piece)| {
         let taken = &mut taken[Bucket::of(&candidate.key) as usize];
