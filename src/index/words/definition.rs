@@ -456,20 +456,17 @@ impl<'l> Reader<'l> {
                 self.at += word.len();
             }
         }
-        let word = self.word();
-        if ["_API", "_EXPORT", "_VISIBILITY"]
-            .iter()
-            .any(|end| word.ends_with(end))
-        {
-            self.at += word.len();
-            self.skip_blanks();
-        }
+        let has_macros = self.skip_macros();
         if self.skip_brackets(b'(', b')') {
             self.skip_blanks();
         }
         let name = self.at..self.at + qualified_len(self.rest());
         let rest = self.line[name.end..].trim_ascii();
         let is_forward = rest == b";";
+        if has_macros && is_forward {
+            // `struct COLOR red;`: a variable.
+            return None;
+        }
         let in_c = matches!(keyword, "struct" | "enum" | "union") && self.language == Language::C;
         if in_c && !(is_forward || rest.is_empty() || matches!(rest[0], b'{' | b':' | b'/')) {
             // `struct x *f(…)`: the type of something else.
@@ -493,6 +490,29 @@ impl<'l> Reader<'l> {
         };
         self.begins_name(name.start)
             .then_some(Definition { kind, name })
+    }
+
+    /// Skips macros between the keyword and the name of a C type, such as `class LIBRARY_API`.
+    /// Returns false if there are none.
+    fn skip_macros(&mut self) -> bool {
+        let start = self.at;
+        while self.language == Language::C {
+            let before = self.at;
+            let word = self.word();
+            let is_macro =
+                |byte: u8| byte.is_ascii_uppercase() || byte == b'_' || byte.is_ascii_digit();
+            self.at += word.len();
+            self.skip_brackets(b'(', b')');
+            if word.len() < 3
+                || !word.bytes().all(is_macro)
+                || !self.skip_blanks()
+                || !self.begins_name(self.at)
+            {
+                self.at = before;
+                break;
+            }
+        }
+        self.at > start
     }
 
     /// `typedef … name;`
@@ -599,7 +619,9 @@ impl<'l> Reader<'l> {
             return None;
         }
         let name = last_word(before);
-        (!name.is_empty() && name.start > 0).then_some(Definition {
+        // A destructor has the name of its type, but does not define that.
+        let is_destructor = before[..name.start].ends_with(b"~");
+        (!name.is_empty() && name.start > 0 && !is_destructor).then_some(Definition {
             kind: Kind::Function,
             name,
         })

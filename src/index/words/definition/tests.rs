@@ -33,6 +33,9 @@ fn definitions_of_many_languages_are_recognized() {
             "needle",
         ),
         ("a.c", "struct needle {", Type, "needle"),
+        ("a.h", "class A_LOCK A_WARN(1) Needle {", Type, "Needle"),
+        ("a.h", "class LIBRARY_API Needle : Hay {", Type, "Needle"),
+        ("a.h", "struct NEEDLE {", Type, "NEEDLE"),
         ("a.c", "struct hay *needle(int n)", Function, "needle"),
         ("a.c", "struct needle;", Reopened, "needle"),
         ("a.c", "typedef struct hay needle;", Type, "needle"),
@@ -81,6 +84,8 @@ fn definitions_of_many_languages_are_recognized() {
 #[test]
 fn uses_define_nothing() {
     for (path, line) in [
+        ("a.c", "struct COLOR red;"),
+        ("a.cc", "Mutex::~Mutex() { end(); }"),
         ("a.c", "int needle(int x);"),
         ("a.c", "\tneedle(x);"),
         ("a.c", "return needle(x)"),
