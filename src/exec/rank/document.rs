@@ -8,7 +8,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 
 use super::terms::{Role, Terms};
 use crate::index::words::definition::{Kind, Language, definition};
-use crate::index::words::forms::{FormKind, GERMAN_WORDS, each_form, is_german_word, whole};
+use crate::index::words::forms::{GERMAN_WORDS, each_form, is_german_word, whole};
 use crate::index::words::names::Names;
 use crate::index::words::postings::FileCounts;
 use crate::index::words::record::{Marks, WordRecord, file_stem};
@@ -22,13 +22,18 @@ const LOOKED_AT: usize = 400;
 /// The number of directories above a file, from the nearest, that count by their names.
 const DIRECTORIES: usize = 3;
 
-/// Hundredths that a defined name counts for, if the question asks for exactly that name.
-const fn worth(kind: Kind) -> u32 {
-    match kind {
+/// Hundredths that a defined name counts for, if the question asks for exactly that name. It counts
+/// more if the file has the name, too.
+const fn worth(kind: Kind, names_file: bool) -> u32 {
+    let worth = match kind {
         Kind::Type => 100,
         Kind::Function => 70,
         Kind::Variable => 40,
         Kind::Reopened => 20,
+    };
+    match names_file {
+        true => worth * 14 / 10,
+        false => worth,
     }
 }
 
@@ -151,10 +156,7 @@ impl Document {
         let role = terms.role(nth);
         // The file is named so.
         let is_named = terms.whole_of(nth) == Some(own_name);
-        let value = marks.kind().map_or(0, |kind| match is_named {
-            true => worth(kind) * 14 / 10,
-            false => worth(kind),
-        });
+        let value = marks.kind().map_or(0, |kind| worth(kind, is_named));
         match role {
             Some(Role::Term(term)) => {
                 self.count(term, count);
@@ -203,7 +205,7 @@ impl Document {
             let name = &name.as_bytes()[range];
             terms.each_hit(name, false, |term, _| self.in_name |= 1 << term);
             each_form(name, |form| {
-                if matches!(form.kind, FormKind::Plain | FormKind::Accented) {
+                if form.kind.is_part() {
                     self.name_words += 1;
                     self.near_name |= terms.near(form.text);
                 }
@@ -333,10 +335,7 @@ impl Reader<'_> {
         };
         let last = found.last(line);
         if self.terms.match_name(last) != super::terms::NameMatch::default() {
-            self.line.asked = match whole(last) == self.own_name {
-                true => worth(found.kind) * 14 / 10,
-                false => worth(found.kind),
-            };
+            self.line.asked = worth(found.kind, whole(last) == self.own_name);
         }
         Names::of(last).for_each(|name| {
             each_form(&last[name], |form| {

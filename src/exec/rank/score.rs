@@ -253,7 +253,7 @@ impl Scorer {
     }
 
     fn text(&self, document: &Document) -> f64 {
-        let length = K1 * (1.0 - B + B * document.words as f64 / self.mean_words);
+        let length = document.words as f64;
         let terms = self.text_rarity.iter().zip(&document.content).enumerate();
         terms
             .map(|(term, (rarity, count))| {
@@ -261,8 +261,12 @@ impl Scorer {
                     1 => 1.0,
                     _ => OTHER_ACCENTS,
                 };
-                let count = f64::from(*count);
-                spelling * rarity * count * (K1 + 1.0) / (count + length)
+                bm25(
+                    spelling * rarity,
+                    f64::from(*count),
+                    length,
+                    self.mean_words,
+                )
             })
             .sum()
     }
@@ -277,6 +281,11 @@ impl Scorer {
             .sum();
         some / all.max(1e-9)
     }
+}
+
+/// Returns the score of one term by BM25 in a text of some length. `mean` is the ordinary length.
+pub(super) fn bm25(weight: f64, count: f64, length: f64, mean: f64) -> f64 {
+    weight * count * (K1 + 1.0) / (count + K1 * (1.0 - B + B * length / mean))
 }
 
 fn logarithm(count: u64) -> f64 {

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::document::Hit;
+use super::score::bm25;
 use crate::index::text::without_terminator;
 use crate::index::words::definition::{Kind, Language, definition};
 
@@ -85,12 +86,6 @@ impl Line {
     }
 }
 
-/// How soon more of the same in one piece counts for less.
-const K1: f64 = 1.5;
-
-/// How much the length of a piece counts against it.
-const B: f64 = 0.75;
-
 /// The length of an ordinary piece, in bytes.
 const PIECE_BYTES: f64 = 1000.0;
 
@@ -132,17 +127,15 @@ pub fn chunks(
     let mut best_piece = 0.0f64;
     let mut rest = hits;
     for (nth, piece) in pieces.iter().enumerate() {
-        let end = pieces
-            .get(nth + 1)
-            .map_or(text.len() + 1, |next| starts[*next]);
+        let next = pieces.get(nth + 1).copied().unwrap_or(starts.len());
+        let end = starts.get(next).copied().unwrap_or(text.len() + 1);
         let count = rest.partition_point(|hit| hit.start < end);
         let (inside, after) = rest.split_at(count);
         rest = after;
         if let Some(line) = best_line(inside, &starts, *piece) {
-            let next = pieces.get(nth + 1).copied().unwrap_or(starts.len());
-            let bytes = end.saturating_sub(starts[*piece]);
-            best_piece = best_piece.max(bm25(inside, rarity, bytes));
-            best.push((worth_of(inside, rarity, bytes), line, *piece..next));
+            let score = text_score(inside, rarity, end.saturating_sub(starts[*piece]));
+            best_piece = best_piece.max(score);
+            best.push((worth_of(inside, rarity, score), line, *piece..next));
         }
     }
     best.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.number.cmp(&b.1.number)));
@@ -197,15 +190,14 @@ pub fn chunks(
 }
 
 /// Returns the score of a piece with these hits by BM25, with the rarities of terms among files.
-fn bm25(hits: &[Hit], rarity: &[f64], bytes: usize) -> f64 {
+fn text_score(hits: &[Hit], rarity: &[f64], bytes: usize) -> f64 {
     let mut counts = vec![0.0; rarity.len()];
     for hit in hits {
         if let Some(count) = counts.get_mut(hit.term) {
             *count += 1.0;
         }
     }
-    let length = K1 * (1.0 - B + B * bytes as f64 / PIECE_BYTES);
-    let score = |(count, rarity): (&f64, &f64)| rarity * count * (K1 + 1.0) / (count + length);
+    let score = |(count, rarity): (&f64, &f64)| bm25(*rarity, *count, bytes as f64, PIECE_BYTES);
     counts.iter().zip(rarity).map(score).sum()
 }
 
@@ -263,9 +255,9 @@ fn belongs_below(line: &[u8]) -> bool {
     MARKS.iter().any(|mark| line.starts_with(mark))
 }
 
-/// Returns how well a piece with these hits answers: its text by BM25, as a share of the question,
-/// and the names that it defines.
-fn worth_of(hits: &[Hit], rarity: &[f64], bytes: usize) -> f64 {
+/// Returns how well a piece with these hits answers: its [score](text_score), as a share of the
+/// question, and the names that it defines.
+fn worth_of(hits: &[Hit], rarity: &[f64], text: f64) -> f64 {
     let all: f64 = rarity.iter().sum::<f64>().max(1e-9);
     let mut defines = vec![false; rarity.len()];
     let (mut asked, mut precision) = (0, 0.0f64);
@@ -285,7 +277,7 @@ fn worth_of(hits: &[Hit], rarity: &[f64], bytes: usize) -> f64 {
     }
     let defined = defines.iter().zip(rarity).filter(|(defines, _)| **defines);
     let defined: f64 = defined.map(|(_, rarity)| rarity).sum();
-    bm25(hits, rarity, bytes) / all
+    text / all
         + DEFINES * defined / all
         + NAME_PRECISION * precision
         + ASKED * f64::from(asked) / 100.0

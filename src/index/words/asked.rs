@@ -137,10 +137,7 @@ impl FoundTerms<'_> {
             return;
         };
         match &mut self.entries[nth] {
-            Some(entry) => {
-                entry.count = entry.count.saturating_add(count);
-                entry.marks = entry.marks.join(marks);
-            }
+            Some(entry) => entry.add(count, marks),
             empty => *empty = Some(Entry { key, count, marks }),
         }
     }

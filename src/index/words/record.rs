@@ -86,7 +86,7 @@ impl Marks {
     }
 
     /// Joins the marks of two places of a term.
-    pub(super) fn join(self, other: Marks) -> Marks {
+    fn join(self, other: Marks) -> Marks {
         let kind = (self.0 & Marks::KIND).max(other.0 & Marks::KIND);
         let any = (self.0 | other.0) & !Marks::KIND & !Marks::ACCENTED.0;
         let accented = self.0 & other.0 & Marks::ACCENTED.0;
@@ -103,6 +103,14 @@ pub struct Entry {
     pub count: u32,
     /// What the term is besides.
     pub marks: Marks,
+}
+
+impl Entry {
+    /// Adds places of the term.
+    pub(super) fn add(&mut self, count: u32, marks: Marks) {
+        self.count = self.count.saturating_add(count);
+        self.marks = self.marks.join(marks);
+    }
 }
 
 /// The word record of a text.
@@ -215,8 +223,7 @@ impl Terms {
             }
             let entry = &mut self.entries[slot.1 as usize];
             if entry.key == key {
-                entry.count = entry.count.saturating_add(count);
-                entry.marks = entry.marks.join(marks);
+                entry.add(count, marks);
                 return;
             }
             at = (at + 1) & mask;
