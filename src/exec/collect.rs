@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::exec::eligible::EligibleFile;
 use crate::exec::event::{FileAnswer, FileError, FileOutcome, Line, LineKind};
+use crate::exec::listed::ListedFiles;
 use crate::exec::query::Report;
 
 /// The limits of a whole call.
@@ -49,6 +50,8 @@ impl Cuts {
 pub enum Found {
     /// A file with something to report.
     File(FileAnswer),
+    /// Files that are listed without being opened, in order.
+    Listed(ListedFiles),
     /// A file or directory that could not be read.
     Error(FileError),
 }
@@ -69,6 +72,7 @@ pub(crate) fn error_footprint(error: &FileError) -> usize {
 enum Waiting {
     /// The outcome of the file with this index in the list.
     File(Arc<Vec<EligibleFile>>, usize, FileOutcome),
+    Listed(ListedFiles),
     Error(FileError),
 }
 
@@ -79,6 +83,7 @@ impl Waiting {
             Waiting::File(files, at, outcome) => {
                 file_footprint(outcome, files[*at].found.logical_len())
             }
+            Waiting::Listed(files) => files.footprint(),
             Waiting::Error(error) => error_footprint(error),
         }
     }
@@ -90,6 +95,7 @@ impl Waiting {
                 path: files[at].logical(),
                 outcome,
             }),
+            Waiting::Listed(files) => Found::Listed(files),
             Waiting::Error(error) => Found::Error(error),
         }
     }
@@ -292,6 +298,30 @@ impl Collector {
                 path: file.logical(),
                 message,
             });
+        }
+    }
+
+    /// Adds the next files of a list. Each counts as a file with one result.
+    pub(crate) fn listed(&mut self, mut files: ListedFiles) {
+        if self.closed {
+            return;
+        }
+        let (count, room, left) = (files.len() as u64, self.room() as u64, self.files_left());
+        let shown = count.min(room).min(left);
+        self.totals.files_scanned += shown;
+        self.totals.matched_files += shown;
+        self.totals.results += shown as usize;
+        if count > left && left <= room {
+            self.close_at_file_limit();
+        } else if count > shown {
+            // The file that is one too many counts as searched.
+            self.totals.files_scanned += 1;
+            self.cuts.max_results = true;
+            self.closed = true;
+        }
+        files.truncate(shown as usize);
+        if !files.is_empty() {
+            self.push(Waiting::Listed(files));
         }
     }
 

@@ -33,6 +33,12 @@ impl HandedOut {
                 self.unfinished_at = last_line.filter(|_| file.outcome.continues);
                 self.last = Some((file.target, file.path.clone()));
             }
+            Found::Listed(files) => {
+                self.unfinished_at = None;
+                if let Some(last) = files.iter().last() {
+                    self.last = Some((files.target, last.into_owned()));
+                }
+            }
             Found::Error(error) => {
                 self.errors.insert((error.target, error.path.clone()));
             }
@@ -44,6 +50,18 @@ impl HandedOut {
     pub(crate) fn rest(&self, found: Found) -> Option<Found> {
         match found {
             Found::File(file) => self.rest_of_file(file).map(Found::File),
+            Found::Listed(mut files) => {
+                if let Some((target, last)) = &self.last {
+                    match files.target.cmp(target) {
+                        Ordering::Less => return None,
+                        Ordering::Equal => {
+                            files.drop_while(|path| cmp_paths(path, last).is_le());
+                        }
+                        Ordering::Greater => {}
+                    }
+                }
+                (!files.is_empty()).then_some(Found::Listed(files))
+            }
             Found::Error(error) => {
                 let was_handed_out = self.errors.contains(&(error.target, error.path.clone()));
                 (!was_handed_out).then_some(Found::Error(error))

@@ -168,6 +168,8 @@ fn expand<S: FileSource>(
                     look(file, options, &mut part);
                 }
                 Item::Passed(count) => part.corpus.files = count,
+                // A ranked search asks for no list.
+                Item::Listed(_) => {}
                 Item::Error(error) => {
                     let path = options.scope.join(error.path);
                     part.unread = Named::one(shown_path(&path).0);

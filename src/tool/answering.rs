@@ -385,9 +385,11 @@ impl PartsBuffer {
     }
 
     fn take(&mut self, found: Found, taker: &mut Taker<'_>) -> ControlFlow<()> {
-        if let Found::File(file) = &found {
-            self.has_match |= file.outcome.has_match();
-        }
+        self.has_match |= match &found {
+            Found::File(file) => file.outcome.has_match(),
+            Found::Listed(_) => true,
+            Found::Error(_) => false,
+        };
         if self.holds && !self.has_match {
             self.parts.push(found);
             return ControlFlow::Continue(());
@@ -742,6 +744,7 @@ impl AnswerRun<'_> {
             maintenance: self.maintenance.left(),
             // A list excludes no file, but the catalog provides it.
             pins: self.question.looked_for.patterns.is_none(),
+            lists: self.question.looked_for.patterns.is_none() && query.max_file_size == u64::MAX,
             words: None,
         })
     }

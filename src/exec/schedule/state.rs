@@ -6,6 +6,7 @@
 
 use super::*;
 use crate::exec::collect::weight;
+use crate::exec::listed::ListedFiles;
 
 /// A position in emission order: the indices on the path through the source.
 pub(super) type Position = Box<[u32]>;
@@ -17,6 +18,7 @@ pub(super) enum Task<U> {
 
 enum Finished {
     Files(Arc<Vec<EligibleFile>>, Outcomes),
+    Listed(ListedFiles),
     Passed(u64),
     Error(FileError),
 }
@@ -176,6 +178,12 @@ impl<U> State<U> {
                     run.push(file);
                 }
                 Some(Item::Passed(count)) => passed = passed.saturating_add(count),
+                Some(Item::Listed(files)) => {
+                    self.finished_bytes += files.footprint();
+                    self.finished_results += files.len();
+                    self.finished_files = self.finished_files.saturating_add(files.len() as u64);
+                    self.finished.insert(place(), Finished::Listed(files));
+                }
                 Some(Item::Unit(unit)) => {
                     self.queued.insert(place(), Task::Expand(unit));
                 }
@@ -209,6 +217,12 @@ impl<U> State<U> {
                 Finished::Passed(count) => {
                     self.finished_files = self.finished_files.saturating_sub(count);
                     self.collector.passed(count);
+                }
+                Finished::Listed(files) => {
+                    self.finished_bytes -= files.footprint();
+                    self.finished_results -= files.len();
+                    self.finished_files = self.finished_files.saturating_sub(files.len() as u64);
+                    self.collector.listed(files);
                 }
                 Finished::Files(files, outcomes) => {
                     self.finished_bytes -= footprint(&outcomes);

@@ -210,6 +210,11 @@ fn run<S: FileSource>(
     let run = super::run(source, prepared, options, &mut |found| {
         match found {
             Found::File(file) => files.push(file),
+            Found::Listed(listed) => files.extend(listed.iter().map(|path| FileAnswer {
+                target: listed.target,
+                path: path.into_owned(),
+                outcome: FileOutcome::listed(),
+            })),
             Found::Error(error) => errors.push(error),
         }
         ControlFlow::Continue(())
@@ -722,6 +727,7 @@ fn a_taker_that_wants_no_more_ends_the_search() {
     assert!(lock(&seen).len() < 8100);
 }
 
+mod listing;
 mod parts;
 mod passed;
 mod workers;

@@ -85,6 +85,10 @@ fn work<S: FileSource>(shared: &Arc<Shared<S>>) {
         match taken {
             TakenTask::Expand(position, unit) => {
                 let items = shared.source.expand(unit, &shared.stop);
+                let items = match shared.prepared.lists_all() {
+                    true => listed(items),
+                    false => items,
+                };
                 if shared.source.has_failed() {
                     shared.stop.raise(StopReason::Failed);
                 }

@@ -2,11 +2,12 @@
 
 use super::*;
 
+/// Returns the number of lines of a file. Called before each part with the number of parts so far.
+type LinesOf = dyn Fn(&str, usize) -> usize + Send + Sync;
+
 /// An engine that reports each line of a file in a part of its own.
 struct InParts {
-    /// Returns the number of lines of a file. Called before each part with the number of parts so
-    /// far.
-    lines: Arc<dyn Fn(&str, usize) -> usize + Send + Sync>,
+    lines: Arc<LinesOf>,
     /// The bytes of a line.
     line_bytes: usize,
     /// The number of parts that workers have passed on, by file.
@@ -27,7 +28,7 @@ impl InParts {
 }
 
 struct PartsWorker {
-    lines: Arc<dyn Fn(&str, usize) -> usize + Send + Sync>,
+    lines: Arc<LinesOf>,
     line_bytes: usize,
     passed_on: Arc<Mutex<BTreeMap<String, usize>>>,
     stop: Stop,
