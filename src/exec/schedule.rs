@@ -20,7 +20,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use self::state::{Piece, State, TakenTask, Task, footprint};
+use self::state::{Piece, Position, State, TakenTask, Task};
 use crate::exec::collect::{Collector, Cuts, Found, Limits, Totals};
 use crate::exec::eligible::{EligibleFile, FileSource, Item};
 use crate::exec::engine::{Batching, EngineError, Prepared};
@@ -33,6 +33,9 @@ const WINDOW_BYTES: usize = 8 << 20;
 
 /// Bytes of events after which a worker hands over the finished part of a piece.
 const PIECE_BYTES: usize = 1 << 20;
+
+/// Bytes of events with which a worker waits within a file until they can be emitted.
+const AHEAD_BYTES: usize = 4 << 20;
 
 /// Bytes of an answer that may wait for the taker before workers pause, and bytes at which the
 /// waiting call is woken at once.

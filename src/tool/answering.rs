@@ -495,9 +495,9 @@ impl AnswerRun<'_> {
         taker: &mut Taker<'_>,
     ) -> Result<(Run, IndexUse), ToolError> {
         let walked = self.by_walk();
-        let mut rest = |found: Found| match handed_out.has(&found) {
-            true => ControlFlow::Continue(()),
-            false => taker(found),
+        let mut rest = |found: Found| match handed_out.rest(found) {
+            None => ControlFlow::Continue(()),
+            Some(found) => taker(found),
         };
         let mut run = schedule::run(Sources(walked.sources), engine, self.options, &mut rest);
         if let Ok(run) = &mut run

@@ -722,5 +722,6 @@ fn a_taker_that_wants_no_more_ends_the_search() {
     assert!(lock(&seen).len() < 8100);
 }
 
+mod parts;
 mod passed;
 mod workers;
