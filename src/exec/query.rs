@@ -384,7 +384,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn t_ls_case_01_smart_case_looks_for_ascii_uppercase_only() {
+    fn smart_case_looks_for_ascii_uppercase_only() {
         for (pattern, fold) in [
             ("foo", Fold::AsciiInsensitive),
             ("Foo", Fold::Sensitive),

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fr_lsi_be_ug_03_both_characters_are_line_breaks() {
+    fn a_line_feed_and_a_carriage_return_are_line_breaks_in_names() {
         for (name, expected) in [("a\nb", true), ("\r", true), ("é", false), ("", false)] {
             assert_eq!(has_line_break(OsStr::new(name)), expected, "{name:?}");
         }

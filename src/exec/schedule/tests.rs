@@ -285,7 +285,7 @@ proptest! {
     /// Files finish in any order, since their work takes different times, on any number of threads.
     /// The answer is always that of a sequential search.
     #[test]
-    fn t_lsi_det_02_completion_order_never_shows(
+    fn the_order_of_completion_never_shows(
         nodes in nodes(),
         max_results in 1usize..40,
         max_files in 1u64..60,
