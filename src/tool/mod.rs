@@ -17,6 +17,8 @@ pub mod engines;
 pub mod error;
 #[cfg(all(unix, feature = "executor"))]
 pub mod executor;
+#[cfg(feature = "daemon")]
+pub mod find_code;
 pub mod find_files;
 mod globs;
 pub mod indexing;

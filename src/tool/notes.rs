@@ -59,6 +59,21 @@ pub enum Note {
     },
     /// The deadline passed after this number of milliseconds.
     Deadline(u64),
+    /// More places match than this limit; the best ones are shown.
+    BestPlaces(u64),
+    /// A limit of a ranked search has left out something.
+    Limited {
+        /// The name of the limit.
+        limit: String,
+        /// The value of the limit.
+        value: u64,
+        /// The file to which the limit was applied, if it is a limit for each file.
+        path: Option<String>,
+    },
+    /// A warning of a ranked search, in words.
+    Warning(String),
+    /// The deadline passed after this number of milliseconds, before there was any result.
+    NoTime(u64),
     /// A request set a value above its limit, so the limit was used instead.
     Capped {
         /// The field of the request.
@@ -114,6 +129,9 @@ impl Note {
                 | Note::MaxDepth(_)
                 | Note::Bytes(_)
                 | Note::Deadline(_)
+                | Note::BestPlaces(_)
+                | Note::Limited { .. }
+                | Note::NoTime(_)
         )
     }
 
@@ -226,6 +244,26 @@ impl Note {
             Note::Deadline(limit) => format!(
                 "timed out after {limit} ms: these are the first results; further files were not \
                  searched. Narrow the search or raise {}",
+                name("timeout_ms", "--timeout-ms")
+            ),
+            Note::BestPlaces(limit) => format!(
+                "the best {limit} places are shown; more match. {}",
+                Note::advice(
+                    reader,
+                    "Ask more precisely, or search a `path`",
+                    "max_results"
+                )
+            ),
+            Note::Limited { limit, value, path } => {
+                let path = path.as_deref().map(|path| format!("{path}: "));
+                format!(
+                    "{}shortened by the limit {limit} = {value}",
+                    path.unwrap_or_default()
+                )
+            }
+            Note::Warning(text) => text.clone(),
+            Note::NoTime(limit) => format!(
+                "timed out after {limit} ms, before anything was found. Raise {}, or search a `path`",
                 name("timeout_ms", "--timeout-ms")
             ),
             Note::Capped { field, asked, cap } => {

@@ -9,6 +9,8 @@ use serde_json::{Map, Value, json};
 
 use crate::tool::arguments::refused;
 use crate::tool::error::ToolError;
+#[cfg(feature = "daemon")]
+use crate::tool::find_code::{FIND_CODE_NAME, find_code_schema};
 use crate::tool::find_files::{FIND_NAME, find_schema};
 #[cfg(feature = "daemon")]
 use crate::tool::request::names_search;
@@ -26,12 +28,19 @@ pub(crate) enum ToolName {
     Search,
     SearchFiles,
     FindFiles,
+    #[cfg(feature = "daemon")]
+    FindCode,
 }
 
 impl ToolName {
     /// All tools, the preferred one first.
-    pub(crate) const ALL: [ToolName; 3] =
-        [ToolName::Search, ToolName::SearchFiles, ToolName::FindFiles];
+    pub(crate) const ALL: &[ToolName] = &[
+        ToolName::Search,
+        ToolName::SearchFiles,
+        ToolName::FindFiles,
+        #[cfg(feature = "daemon")]
+        ToolName::FindCode,
+    ];
 
     /// Returns the name of the tool.
     pub(crate) fn name(self) -> &'static str {
@@ -39,6 +48,8 @@ impl ToolName {
             ToolName::Search => SEARCH_NAME,
             ToolName::SearchFiles => FILES_NAME,
             ToolName::FindFiles => FIND_NAME,
+            #[cfg(feature = "daemon")]
+            ToolName::FindCode => FIND_CODE_NAME,
         }
     }
 
@@ -49,7 +60,8 @@ impl ToolName {
     /// [`ToolError::UnknownTool`] for any other name.
     #[cfg(feature = "daemon")]
     pub(crate) fn of(name: &str) -> Result<ToolName, ToolError> {
-        let own = ToolName::ALL.into_iter().find(|tool| tool.name() == name);
+        let mut all = ToolName::ALL.iter().copied();
+        let own = all.find(|tool| tool.name() == name);
         let alias = names_search(name).then_some(ToolName::Search);
         own.or(alias).ok_or_else(|| ToolError::UnknownTool {
             name: name.chars().take(LONGEST_NAME).collect(),
@@ -58,9 +70,12 @@ impl ToolName {
 
     /// Returns all names as a list in words: "`a`, `b` or `c`".
     pub(crate) fn listed() -> String {
-        let [others @ .., last] = ToolName::ALL.map(ToolName::name);
-        let others = others.map(|name| format!("`{name}`")).join(", ");
-        format!("{others} or `{last}`")
+        let mut names: Vec<String> = ToolName::ALL
+            .iter()
+            .map(|tool| format!("`{}`", tool.name()))
+            .collect();
+        let last = names.pop().unwrap_or_default();
+        format!("{} or {last}", names.join(", "))
     }
 
     /// Returns the title of the tool for people.
@@ -70,6 +85,7 @@ impl ToolName {
             ToolName::Search => "Search a source tree",
             ToolName::SearchFiles => "Search the files in a directory",
             ToolName::FindFiles => "Find files in a source tree",
+            ToolName::FindCode => "Find the code that a question is about",
         }
     }
 
@@ -88,18 +104,26 @@ impl ToolName {
             ToolName::FindFiles => {
                 "Find files by name, glob or type, sorted by similarity, path or time of modification."
             }
+            ToolName::FindCode => {
+                "Find the code that a question in words or a name is about: whole definitions, the best \
+                 first. Use it if the exact text is not known."
+            }
         }
     }
 
     /// Returns the schema of requests, with descriptions of the fields.
     pub(crate) fn request_schema(self) -> &'static Value {
-        static SCHEMAS: LazyLock<[Value; 3]> =
-            LazyLock::new(|| [described_search_schema(), files_schema(), find_schema()]);
-        let [search, files, find] = &*SCHEMAS;
+        static SEARCH: LazyLock<Value> = LazyLock::new(described_search_schema);
+        static FILES: LazyLock<Value> = LazyLock::new(files_schema);
+        static FIND: LazyLock<Value> = LazyLock::new(find_schema);
+        #[cfg(feature = "daemon")]
+        static CODE: LazyLock<Value> = LazyLock::new(find_code_schema);
         match self {
-            ToolName::Search => search,
-            ToolName::SearchFiles => files,
-            ToolName::FindFiles => find,
+            ToolName::Search => &SEARCH,
+            ToolName::SearchFiles => &FILES,
+            ToolName::FindFiles => &FIND,
+            #[cfg(feature = "daemon")]
+            ToolName::FindCode => &CODE,
         }
     }
 
@@ -113,6 +137,7 @@ impl ToolName {
                 written_schema_of::<crate::tool::search_files::FilesResponse>()
             }
             ToolName::FindFiles => crate::tool::find_files::find_response_schema(),
+            ToolName::FindCode => crate::tool::find_code::find_code_response_schema(),
         }
     }
 
@@ -122,6 +147,8 @@ impl ToolName {
             ToolName::Search => json!({"pattern": "text"}),
             ToolName::SearchFiles => json!({"path": ".", "query": "text"}),
             ToolName::FindFiles => json!({"name": "lib.rs"}),
+            #[cfg(feature = "daemon")]
+            ToolName::FindCode => json!({"question": "where are retries limited"}),
         };
         let mut request = match base {
             Value::Object(request) => request,
@@ -153,6 +180,7 @@ impl ToolName {
             ("path", _) => ".".into(),
             ("types", _) => json!(["rust"]),
             ("name", _) => "lib.rs".into(),
+            ("question", _) => "where are retries limited".into(),
             (_, Some("array")) => json!(["*.rs"]),
             (_, Some("boolean")) => true.into(),
             (_, Some("integer")) => schema["default"]

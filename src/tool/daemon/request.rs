@@ -254,7 +254,7 @@ impl From<SnippetMode> for Snippet {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ToolCall {
-    /// The name of the tool: `Search`, `search_files` or `find_files`.
+    /// The name of the tool: `Search`, `search_files`, `find_files` or `find_code`.
     pub tool: String,
     /// The request of the tool.
     pub request: Map<String, Value>,

@@ -34,6 +34,7 @@ use crate::index::pace::background_pool;
 use crate::index::snapshot::Snapshot;
 use crate::tool::config::Config;
 use crate::tool::error::ToolError;
+use crate::tool::find_code::FindCodeRequest;
 use crate::tool::indexing::{BuildReport, Indexes, WallClock};
 use crate::tool::sandbox::Sandbox;
 use crate::tool::search::{SearchTool, ToolContext};
@@ -447,29 +448,10 @@ impl Service {
             (None, true) => String::new(),
             (None, false) => self.new_id(),
         };
-        let name_of = |snapshot: &Snapshot| self.name_of(snapshot);
-        let ignores = |snapshot: Option<&Snapshot>| self.ignores(snapshot);
-        let answering = RankedSearch {
-            tool: &self.search,
-            context: &self.context,
-            root: &self.root,
-            store_id: &self.store.store_id,
-            config_fingerprint: &self.store.config_fingerprint,
-            name_of: &name_of,
-            ignores: &ignores,
-            caps: self.caps,
-            pool: match request_context.is_low_priority {
-                true => &self.behind,
-                false => &self.pool,
-            },
-            stop: &request_context.ending.stop,
-            stale: self.is_stale(),
-            is_low_priority: request_context.is_low_priority,
-            deadline: request_context.deadline,
-            waited: request_context.waited,
-            queued: request_context.queued,
-        };
-        match answering.answer(query, id) {
+        let answered = self.ranked(&self.context, &request_context, |ranked| {
+            ranked.answer(query, id)
+        });
+        match answered {
             Ok((success, timings)) => {
                 let segments = u64::from(success.snapshot_id.is_some());
                 let log_fields = Some(QueryLogFields::of(&success, timings, segments));
@@ -480,6 +462,35 @@ impl Service {
             }
             Err(failure) => failure.into(),
         }
+    }
+
+    /// Runs a task that needs a ranked search.
+    fn ranked<T>(
+        &self,
+        context: &ToolContext,
+        request_context: &RequestContext<'_>,
+        task: impl FnOnce(&RankedSearch<'_>) -> T,
+    ) -> T {
+        task(&RankedSearch {
+            tool: &self.search,
+            context,
+            root: &self.root,
+            store_id: &self.store.store_id,
+            config_fingerprint: &self.store.config_fingerprint,
+            name_of: &|snapshot: &Snapshot| self.name_of(snapshot),
+            ignores: &|snapshot: Option<&Snapshot>| self.ignores(snapshot),
+            caps: self.caps,
+            pool: match request_context.is_low_priority {
+                true => &self.behind,
+                false => &self.pool,
+            },
+            stop: &request_context.ending.stop,
+            stale: self.is_stale(),
+            is_low_priority: request_context.is_low_priority,
+            deadline: request_context.deadline.clone(),
+            waited: request_context.waited,
+            queued: request_context.queued,
+        })
     }
 
     /// Returns the time limit of a tool call: its own, or the tool's default.
@@ -509,7 +520,7 @@ impl Service {
         if call.person {
             context.sandbox = self.people.clone();
         }
-        let answered = self.answered(call, &context);
+        let answered = self.answered(call, &context, &request_context);
         if let Ok((text, _)) = &answered
             && text.len() > request_context.max_response_bytes
         {
@@ -551,6 +562,7 @@ impl Service {
         &self,
         call: &ToolCall,
         context: &ToolContext,
+        request_context: &RequestContext<'_>,
     ) -> Result<(String, bool), ToolError> {
         let request = Value::Object(call.request.clone());
         let (search, files) = (&self.search, &self.files);
@@ -558,6 +570,19 @@ impl Service {
             (ToolName::Search, true) => search.call_for_text(request, context)?,
             (ToolName::SearchFiles, true) => files.call_for_text(request, context)?,
             (ToolName::FindFiles, true) => search.call_find_files_for_text(request, context)?,
+            (ToolName::FindCode, is_text) => {
+                let request = FindCodeRequest::from_value(request)?;
+                let time = self.time_of(call);
+                let found = self.ranked(context, request_context, |ranked| {
+                    ranked.find_code(&request, time, is_text)
+                })?;
+                let timed_out = found.timed_out;
+                if !is_text {
+                    return Ok((found.to_json(), timed_out));
+                }
+                let text = found.to_text();
+                TextAnswer { text, timed_out }
+            }
             (ToolName::Search, false) => {
                 let response = search.call(request, context)?;
                 return Ok((response.to_json(), response.timed_out));

@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::tool::find_code::FindCodeResponse;
 use crate::tool::find_files::FindResponse;
 use crate::tool::notes::{Note, closing_notes};
 use crate::tool::render::push_line;
@@ -41,6 +42,15 @@ impl Content {
             return Content {
                 text,
                 fields: None,
+                failed: false,
+            };
+        }
+        if fields.get("places").is_some()
+            && let Ok(found) = serde_json::from_value::<FindCodeResponse>(fields.clone())
+        {
+            return Content {
+                text: found.to_text(),
+                fields: Some(fields),
                 failed: false,
             };
         }

@@ -120,7 +120,10 @@ impl Server {
     pub fn new(trees: Arc<dyn BackendSource>, max_output_bytes: usize, structured: bool) -> Server {
         Server {
             trees,
-            tools: ToolName::ALL.map(|name| tool(name, structured)).to_vec(),
+            tools: ToolName::ALL
+                .iter()
+                .map(|name| tool(*name, structured))
+                .collect(),
             max_output_bytes,
             roots: tokio::sync::Mutex::default(),
             unlisted: Mutex::default(),

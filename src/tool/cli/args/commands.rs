@@ -9,7 +9,7 @@ use super::{DaemonWhen, SetupArgs};
 /// The name of a tool.
 #[derive(Debug, Args)]
 pub(in crate::tool::cli) struct ToolArgs {
-    /// Use the tool NAME: Search, search_files or find_files.
+    /// Use the tool NAME: Search, search_files, find_files or find_code.
     #[arg(long, value_name = "NAME", default_value = "Search")]
     pub(in crate::tool::cli) tool: String,
 }

@@ -1,0 +1,106 @@
+//! The request of the `find_code` tool: its fields, schema and validation.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::response::FindCodeResponse;
+use crate::tool::arguments;
+use crate::tool::config::caps::MAX_RESULTS;
+use crate::tool::daemon::request::Mode;
+use crate::tool::error::ToolError;
+use crate::tool::tools::ToolName;
+
+/// The tool that error messages name.
+const TOOL: ToolName = ToolName::FindCode;
+
+/// The name of the tool.
+pub const FIND_CODE_NAME: &str = "find_code";
+
+/// The number of places in a response to a request that sets none.
+pub(crate) const DEFAULT_RESULTS: u64 = 10;
+
+/// A request of the `find_code` tool.
+///
+/// # Examples
+///
+/// ```
+/// use forge_search::tool::find_code::FindCodeRequest;
+///
+/// let request = FindCodeRequest::from_json(r#"{"question": "where are retries limited"}"#)?;
+/// assert_eq!(request.max_results, None);
+/// assert!(FindCodeRequest::from_json(r#"{"question": " "}"#).is_err());
+/// # Ok::<(), forge_search::tool::error::ToolError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(description = "Find the code that a question is about.")]
+pub struct FindCodeRequest {
+    /// A question in words, or a name: `where are retries limited`, `retry_delay`.
+    #[schemars(length(min = 1))]
+    pub question: String,
+    /// The file or directory to search.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("default" = "."))]
+    pub path: Option<String>,
+    /// Maximum places in the response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64", range(min = 1, max = 1000), extend("default" = 10))]
+    pub max_results: Option<u64>,
+    /// The purpose: `discovery` prefers many files, `implementation` definitions, `planning`
+    /// documents and interfaces, `debug` uses and tests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Mode", extend("default" = "balanced"))]
+    pub mode: Option<Mode>,
+    /// Limit on time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64", range(min = 1))]
+    pub timeout_ms: Option<u64>,
+}
+
+impl FindCodeRequest {
+    /// Parses and validates a request.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError::BadArgs`], which names the field, its value and the allowed values.
+    pub fn from_json(text: &str) -> Result<FindCodeRequest, ToolError> {
+        FindCodeRequest::from_value(arguments::json(TOOL, text)?)
+    }
+
+    /// Validates a request that is already JSON.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`FindCodeRequest::from_json`].
+    pub fn from_value(value: Value) -> Result<FindCodeRequest, ToolError> {
+        let request: FindCodeRequest = arguments::parse(TOOL, value)?;
+        let positive = [
+            ("max_results", request.max_results),
+            ("timeout_ms", request.timeout_ms),
+        ];
+        arguments::check_positive(TOOL, &positive)?;
+        if request.question.trim().is_empty() {
+            let message = "`question` is empty or blank; ask in words, or give a name";
+            return Err(TOOL.wrong(message, &[]));
+        }
+        match request.max_results {
+            Some(asked) if asked > MAX_RESULTS.most => {
+                let most = MAX_RESULTS.most;
+                let message = format!("`max_results` is {asked}; 1 to {most} are allowed");
+                Err(TOOL.wrong_field("max_results", message))
+            }
+            _ => Ok(request),
+        }
+    }
+}
+
+/// Returns the JSON schema of the response (draft 2020-12). Responses may have further fields.
+pub fn find_code_response_schema() -> Value {
+    arguments::written_schema_of::<FindCodeResponse>()
+}
+
+/// Returns the JSON schema of the request (draft 2020-12), generated from the type.
+pub fn find_code_schema() -> Value {
+    arguments::schema_of::<FindCodeRequest>(true)
+}
