@@ -112,6 +112,9 @@ fn examples(block: &Block) -> Result<Vec<Example>, String> {
     let mut found: Vec<Example> = Vec::new();
     let is_console = block.language == "console";
     for (line, text) in (block.first_line..).zip(&block.lines) {
+        if !is_console && (text.trim().is_empty() || text.starts_with('#')) {
+            continue;
+        }
         let prompt = text.strip_prefix("$ ");
         let last = found.last_mut();
         match last {
@@ -289,8 +292,8 @@ impl World {
         Ok(output)
     }
 
-    /// Takes a block as the configuration of the examples that follow. The key in it is the one that
-    /// the last command printed.
+    /// Takes a block as the configuration of the examples that follow. The key in it is the one
+    /// that the last command printed.
     fn configure(&self, block: &Block, printed: &str) -> Result<(), String> {
         let text = self.localize(&block.lines.join("\n"));
         let text = text.replace("k4.public.…", printed.trim());
@@ -410,7 +413,7 @@ fn faults_of(text: &str) -> Vec<String> {
 #[test]
 fn examples_that_do_not_hold_are_faults() {
     let right = "```console\n$ forge-search -c needle src tests |\n  cat  # counts\n\
-        src/lib.rs:1\n…\n```\n```sh\nforge-search retry; forge-search foo  # both\n```\n";
+        src/lib.rs:1\n…\n```\n```sh\n# Two:\n\nforge-search retry; forge-search foo  # both\n```\n";
     assert_eq!(faults_of(right), [""; 0]);
     let wrong = "```sh\nforge-search --no-flag x\nforge-search n_o_w_h_e_r_e; forge-search foo\n```\n\
         ```console\n$ forge-search -l kmalloc_array\nsrc/lib.rs\n$ forge-search -l kmalloc_array\n\

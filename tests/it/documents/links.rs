@@ -1,4 +1,5 @@
-//! Follows the links of the documents: each relative link leads to a file, each anchor to a heading.
+//! Follows the links of the documents: each relative link leads to a file, and each anchor to a
+//! heading.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
