@@ -98,7 +98,7 @@ struct Example {
 
 /// Removes a comment that is set off by two spaces or more.
 fn without_comment(line: &str) -> &str {
-    let end = line.match_indices("  #").next().map(|(at, _)| at);
+    let end = line.find("  #");
     line[..end.unwrap_or(line.len())].trim_end()
 }
 

@@ -85,7 +85,7 @@ pub(super) fn write(world: &World, format: &str) {
         files.entry(name).or_default();
     }
     for (name, lines) in files {
-        let last = lines.keys().last().copied().unwrap_or_default();
+        let last = lines.last_key_value().map_or(0, |(number, _)| *number);
         let line = |number| *lines.get(&number).unwrap_or(&FILLER);
         let text: Vec<&str> = (1..=last.max(MIN_LINES)).map(line).collect();
         world
