@@ -27,6 +27,8 @@ mod daemon;
 mod deadline;
 mod differential;
 #[cfg(unix)]
+mod documents;
+#[cfg(unix)]
 mod engines;
 #[cfg(unix)]
 mod executor;
