@@ -294,6 +294,25 @@ pub(crate) fn on_terminal(invocation: Invocation<'_>) -> Result<Exit, RunError> 
     })
 }
 
+/// Prepares a program whose output another library reads. The program is in the process group of this
+/// process, so that a terminal's signals reach both. If `input` is given, it is the program's argument
+/// and its standard input.
+///
+/// # Errors
+///
+/// The error of the system if `input` can't be opened.
+#[cfg(feature = "cli")]
+pub(crate) fn for_reader(program: &Path, input: Option<&Path>) -> io::Result<Command> {
+    // This module is the one place that starts programs.
+    #[allow(clippy::disallowed_methods)]
+    let mut command = Command::new(program);
+    match input {
+        Some(input) => command.arg(input).stdin(std::fs::File::open(input)?),
+        None => command.stdin(Stdio::null()),
+    };
+    Ok(command)
+}
+
 /// Replaces this process by a new run of the same program, with the same arguments and no open
 /// files except the standard streams. Returns `Ok` if this has happened already: the new run has
 /// the environment variable `done`.
