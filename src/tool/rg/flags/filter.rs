@@ -88,7 +88,7 @@ pub(super) const FILTER: &[Flag] = &[
     .alias("maxdepth"),
     value(
         "max-filesize",
-        "NUM+SUFFIX?",
+        "SIZE",
         Filter,
         "Skip larger files, for example 500K.",
         |args, value| {

@@ -94,7 +94,7 @@ pub(super) const SEARCH: &[Flag] = &[
     .negation("no-crlf"),
     value(
         "dfa-size-limit",
-        "NUM+SUFFIX?",
+        "SIZE",
         Search,
         "Limit the cache of the lazy automaton, for example to 10M.",
         |args, value| {
@@ -228,7 +228,7 @@ pub(super) const SEARCH: &[Flag] = &[
     .negation("no-pcre2"),
     value(
         "regex-size-limit",
-        "NUM+SUFFIX?",
+        "SIZE",
         Search,
         "Limit the size of the compiled patterns, for example to 100M.",
         |args, value| {
