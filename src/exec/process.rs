@@ -4,7 +4,8 @@
 //! its end. A program that [`run`] starts gets a process group of its own, and no standard input
 //! except the bytes that the caller gives. On Unix its environment has only `LC_ALL=C` and the
 //! caller's variables. Its output is handed over in pieces as it arrives, and never collected
-//! whole.
+//! whole. `for_reader` is for programs that ripgrep's command line starts: another library runs
+//! them.
 //!
 //! The whole group is killed and reaped before [`run`] returns, for whatever reason it returns: the
 //! caller has enough, the stop flag, a deadline, or a panic. This module knows neither the programs

@@ -149,10 +149,7 @@ fn search(args: Args, surroundings: &Surroundings, started: Instant) -> Result<u
         Mode::Types => print::types(&plan).map_err(Failure::Output)?,
         Mode::Files => search::list(&plan, &reporter)?,
         _ if !plan.can_match() => false,
-        _ => {
-            let matcher = patterns::matcher(&plan.args, &plan.patterns, plan.nul_ends_text())?;
-            search::run(&plan, matcher, &reporter, started)
-        }
+        _ => search::run(&plan, &reporter, started)?,
     };
     Ok(match (found, reporter.has_failed()) {
         (true, failed) if !failed || plan.args.quiet => FOUND,

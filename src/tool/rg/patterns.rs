@@ -9,6 +9,7 @@ use std::path::Path;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 
 use super::args::{Args, Boundary, Case, Engine, PatternSource};
+use super::plan::Plan;
 
 /// The error of a build without PCRE2.
 pub(super) const NO_PCRE2: &str = "PCRE2 is not available in this build of ripgrep";
@@ -64,15 +65,16 @@ impl Patterns {
     }
 }
 
-/// Compiles the patterns. `nul_ends_text` is false only if no file is treated as binary.
-pub(super) fn matcher(
-    args: &Args,
-    patterns: &[String],
-    nul_ends_text: bool,
-) -> Result<RegexMatcher, String> {
+/// Compiles the patterns of the plan.
+///
+/// # Errors
+///
+/// A message of the regex engine, with a hint if a flag makes the pattern possible.
+pub(super) fn matcher(plan: &Plan) -> Result<RegexMatcher, String> {
+    let args = &plan.args;
     let built = match args.engine {
         Engine::Pcre2 => return Err(NO_PCRE2.to_string()),
-        Engine::Default | Engine::Auto => build(args, patterns, nul_ends_text),
+        Engine::Default | Engine::Auto => build(plan),
     };
     match (built, args.engine) {
         (Err(error), Engine::Auto) => {
@@ -87,7 +89,8 @@ pub(super) fn matcher(
     }
 }
 
-fn build(args: &Args, patterns: &[String], nul_ends_text: bool) -> Result<RegexMatcher, String> {
+fn build(plan: &Plan) -> Result<RegexMatcher, String> {
+    let args = &plan.args;
     let mut builder = RegexMatcherBuilder::new();
     builder
         .multi_line(true)
@@ -118,11 +121,11 @@ fn build(args: &Args, patterns: &[String], nul_ends_text: bool) -> Result<RegexM
     if let Some(limit) = args.dfa_size_limit {
         builder.dfa_size_limit(limit);
     }
-    if nul_ends_text {
+    if plan.nul_ends_text() {
         builder.ban_byte(Some(0));
     }
     builder
-        .build_many(patterns)
+        .build_many(&plan.patterns)
         .map_err(|error| with_hint(error.to_string()))
 }
 

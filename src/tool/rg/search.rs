@@ -24,6 +24,7 @@ use termcolor::WriteColor;
 
 use super::Failure;
 use super::messages::Reporter;
+use super::patterns;
 use super::plan::Plan;
 use super::print::{self, Printer};
 use super::walk::{self, Haystack};
@@ -204,15 +205,14 @@ fn complain(reporter: &Reporter, haystack: &Haystack, error: &io::Error) {
 }
 
 /// Searches all files of the plan. Returns whether a file has a match.
-pub(super) fn run(
-    plan: &Plan,
-    matcher: RegexMatcher,
-    reporter: &Reporter,
-    started: Instant,
-) -> bool {
+///
+/// # Errors
+///
+/// A message if a pattern can't be compiled.
+pub(super) fn run(plan: &Plan, reporter: &Reporter, started: Instant) -> Result<bool, String> {
     let seen = match plan.threads {
-        1 => in_sequence(plan, matcher, reporter, started),
-        _ => in_parallel(plan, matcher, reporter, started),
+        1 => in_sequence(plan, reporter, started)?,
+        _ => in_parallel(plan, reporter, started)?,
     };
     if plan.paths.implicit && !seen.searched {
         // Clients look for this text, which is ripgrep's.
@@ -221,7 +221,7 @@ pub(super) fn run(
              expect.\nRunning with --debug will show why files are being skipped.",
         );
     }
-    seen.matched
+    Ok(seen.matched)
 }
 
 /// The outcome of all files.
@@ -232,14 +232,16 @@ struct Seen {
     matched: bool,
 }
 
-fn in_sequence(plan: &Plan, matcher: RegexMatcher, reporter: &Reporter, started: Instant) -> Seen {
-    let mut worker = Worker::new(plan, matcher, print::stdout(plan));
+fn in_sequence(plan: &Plan, reporter: &Reporter, started: Instant) -> Result<Seen, String> {
+    // A sorted walk reports its errors before those of the patterns.
+    let haystacks = walk::sequence(plan, reporter);
+    let mut worker = Worker::new(plan, patterns::matcher(plan)?, print::stdout(plan));
     let mut stats = Stats::new();
     let mut seen = Seen {
         searched: false,
         matched: false,
     };
-    for haystack in walk::sequence(plan, reporter) {
+    for haystack in haystacks {
         seen.searched = true;
         match worker.search(&haystack) {
             Ok(searched) => {
@@ -259,14 +261,14 @@ fn in_sequence(plan: &Plan, matcher: RegexMatcher, reporter: &Reporter, started:
         // An output that can't be written ends the search without a message, as a closed pipe does.
         let _ = print::stats(plan, &stats, started.elapsed(), worker.printer.output());
     }
-    seen
+    Ok(seen)
 }
 
-fn in_parallel(plan: &Plan, matcher: RegexMatcher, reporter: &Reporter, started: Instant) -> Seen {
+fn in_parallel(plan: &Plan, reporter: &Reporter, started: Instant) -> Result<Seen, String> {
     let buffers = &print::buffers(plan);
     let all_stats = &Mutex::new(Stats::new());
     let (searched, matched) = (&AtomicBool::new(false), &AtomicBool::new(false));
-    let first = Worker::new(plan, matcher, buffers.buffer());
+    let first = Worker::new(plan, patterns::matcher(plan)?, buffers.buffer());
     walk::walk(plan, reporter).build_parallel().run(|| {
         let mut worker = first.clone();
         Box::new(move |found| {
@@ -306,10 +308,10 @@ fn in_parallel(plan: &Plan, matcher: RegexMatcher, reporter: &Reporter, started:
         // As above: a closed output is no error.
         let _ = printed.and_then(|()| buffers.print(&buffer));
     }
-    Seen {
+    Ok(Seen {
         searched: searched.load(Ordering::Relaxed),
         matched: matched.load(Ordering::Relaxed),
-    }
+    })
 }
 
 /// Prints the paths of all files of the plan. Returns whether there are any.
