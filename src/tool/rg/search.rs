@@ -6,8 +6,9 @@
 //! ripgrep maps files into memory if only a few were named. This program reads such files as a
 //! whole, which gives the same results: a NUL byte counts at the start of a file and in matches.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
+use std::mem;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -32,7 +33,7 @@ use crate::exec::process;
 
 /// The size of the largest file that is read as a whole where ripgrep maps it. Larger ones are read
 /// in blocks.
-const MOST_WHOLE: u64 = 256 << 20;
+const MOST_WHOLE: u64 = 64 << 20;
 
 /// The number of paths that may wait to be printed.
 const WAITING_PATHS: usize = 4096;
@@ -48,6 +49,8 @@ struct Worker<'p, W> {
     programs: CommandReaderBuilder,
     /// Decompresses files, if `--search-zip` is given.
     decompression: Option<DecompressionReaderBuilder>,
+    /// The last file that was read as a whole. Its memory is used again.
+    whole: Vec<u8>,
 }
 
 /// The result of one file.
@@ -82,6 +85,7 @@ impl<'p, W: WriteColor> Worker<'p, W> {
             printer: Printer::new(plan, output),
             programs,
             decompression,
+            whole: Vec::new(),
         }
     }
 
@@ -111,10 +115,16 @@ impl<'p, W: WriteColor> Worker<'p, W> {
             return searched.and_then(|searched| closed.map(|()| searched));
         }
         let mut file = File::open(path)?;
-        match self.read_whole(&mut file) {
-            Some(bytes) => self.search_input(path, Input::Bytes(&bytes?)),
-            None => self.search_input(path, Input::File(&file)),
+        if !self.is_read_whole(&file) {
+            return self.search_input(path, Input::File(&file));
         }
+        let mut bytes = mem::take(&mut self.whole);
+        bytes.clear();
+        let searched = file
+            .read_to_end(&mut bytes)
+            .and_then(|_| self.search_input(path, Input::Bytes(&bytes)));
+        self.whole = bytes;
+        searched
     }
 
     fn is_preprocessed(&self, path: &Path) -> bool {
@@ -141,15 +151,16 @@ impl<'p, W: WriteColor> Worker<'p, W> {
         searched.and_then(|searched| closed.map(|()| searched))
     }
 
-    /// Reads a file where ripgrep would map it. Returns `None` if the file is read in blocks.
-    fn read_whole(&self, file: &mut File) -> Option<io::Result<Vec<u8>>> {
-        let meta = file.metadata().ok().filter(|_| self.plan.maps)?;
-        // A file without a size may be one of the kernel, which can't be mapped.
-        let is_mapped = meta.is_file() && (1..=MOST_WHOLE).contains(&meta.len());
-        is_mapped.then(|| {
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes).map(|_| bytes)
-        })
+    /// Returns whether ripgrep would map the file. A file without a size may be one of the kernel,
+    /// which can't be mapped.
+    fn is_read_whole(&self, file: &File) -> bool {
+        let size = |meta: Metadata| meta.is_file().then_some(meta.len());
+        let size = file
+            .metadata()
+            .ok()
+            .filter(|_| self.plan.maps)
+            .and_then(size);
+        size.is_some_and(|size| (1..=MOST_WHOLE).contains(&size))
     }
 
     fn search_input(&mut self, path: &Path, input: Input<'_>) -> io::Result<Searched> {
