@@ -295,9 +295,9 @@ pub(crate) fn on_terminal(invocation: Invocation<'_>) -> Result<Exit, RunError> 
     })
 }
 
-/// Prepares a program whose output another library reads. The program is in the process group of this
-/// process, so that a terminal's signals reach both. If `input` is given, it is the program's argument
-/// and its standard input.
+/// Prepares a program whose output another library reads. The program is in the process group of
+/// this process, so that a terminal's signals reach both. If `input` is given, it is the program's
+/// argument and its standard input.
 ///
 /// # Errors
 ///

@@ -73,8 +73,10 @@ const PATTERNS: &[&str] = &[
     r"\n",
 ];
 
-/// Flags and their values, separated by blanks. `--pre` gets small files only: of a long output with a
-/// NUL byte, the part that ripgrep reads before it notices depends on the speed of the program.
+/// Flags and their values, separated by blanks.
+///
+/// `--pre` gets small files only: of a long output with a NUL byte, the part that ripgrep reads
+/// before it notices depends on the speed of the program.
 const FLAGS: &[&str] = &[
     "-i",
     "-s",

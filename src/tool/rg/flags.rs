@@ -49,7 +49,7 @@ pub(super) enum Category {
     Modes,
     /// Messages and statistics.
     Logging,
-    /// Everything else.
+    /// All other things.
     Other,
 }
 
@@ -99,7 +99,7 @@ pub(super) enum Effect {
     },
 }
 
-/// One flag.
+/// A row of the table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flag {
     /// Its name after two hyphens.
