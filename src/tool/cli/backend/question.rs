@@ -18,7 +18,6 @@ use super::super::daemon::client::{AnswerStart, Client, Rules};
 use super::super::daemon::{DaemonEndpoint, canonical, root_of, start};
 use super::super::setup::{Environment, Setup, prepare};
 use crate::exec::collect::Found;
-use crate::exec::event::{FileAnswer, FileOutcome};
 use crate::exec::handed_out::HandedOut;
 use crate::exec::question::Follow;
 use crate::exec::question::Question;
@@ -96,9 +95,9 @@ impl PersonSearch<'_> {
             }
         }
         tracing::debug!(target: "forge_search::search", "this process searches");
-        self.by_this_process(&mut |found| match handed_out.has(&found) {
-            true => ControlFlow::Continue(()),
-            false => taker(found),
+        self.by_this_process(&mut |found| match handed_out.rest(found) {
+            None => ControlFlow::Continue(()),
+            Some(found) => taker(found),
         })
     }
 
@@ -240,16 +239,6 @@ impl PersonSearch<'_> {
             });
             let parts = match read {
                 Ok(Ok(Message::Parts(parts))) => parts,
-                Ok(Ok(Message::Listed { target, paths })) => paths
-                    .into_iter()
-                    .map(|path| {
-                        Found::File(FileAnswer {
-                            target,
-                            path,
-                            outcome: FileOutcome::listed(),
-                        })
-                    })
-                    .collect(),
                 Ok(Ok(Message::Lines(lines))) => {
                     first_lines.extend(lines);
                     Vec::new()
