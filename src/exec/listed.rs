@@ -6,9 +6,13 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use memchr::memmem;
 use serde::{Deserialize, Serialize};
 
 use crate::exec::as_text;
+
+/// The end of a path. No path contains it, and it needs no escapes in JSON.
+const END: &[u8] = b"//";
 
 /// Listed files of one searched path, in emission order.
 ///
@@ -31,8 +35,8 @@ pub struct ListedFiles {
     pub target: usize,
     /// The number of files.
     count: usize,
-    /// The paths relative to the searched path, each followed by a NUL byte. A searched path that
-    /// is a file has the empty path.
+    /// The paths relative to the searched path, each followed by [`END`]. A searched path that is a
+    /// file has the empty path.
     #[serde(with = "as_text::buffer")]
     paths: Vec<u8>,
 }
@@ -53,7 +57,7 @@ impl ListedFiles {
             self.paths.push(b'/');
         }
         self.paths.extend_from_slice(&as_text::path_bytes(path));
-        self.paths.push(0);
+        self.paths.extend_from_slice(END);
         self.count += 1;
     }
 
@@ -69,11 +73,12 @@ impl ListedFiles {
 
     /// Iterates over the paths, relative to the searched path.
     pub fn iter(&self) -> impl Iterator<Item = Cow<'_, Path>> {
+        let finder = memmem::Finder::new(END);
         let mut rest = &self.paths[..];
         std::iter::from_fn(move || {
-            let end = memchr::memchr(0, rest)?;
+            let end = finder.find(rest)?;
             let path = as_text::path_from(&rest[..end]);
-            rest = &rest[end + 1..];
+            rest = &rest[end + END.len()..];
             Some(path)
         })
     }
@@ -85,9 +90,9 @@ impl ListedFiles {
         }
         let end = match most.checked_sub(1) {
             None => 0,
-            Some(nth) => memchr::memchr_iter(0, &self.paths)
+            Some(nth) => memmem::find_iter(&self.paths, END)
                 .nth(nth)
-                .map_or(0, |end| end + 1),
+                .map_or(0, |end| end + END.len()),
         };
         self.paths.truncate(end);
         self.count = most;

@@ -482,7 +482,7 @@ impl Segment {
 
     fn check_name(&self, name: NameRecord) -> Result<(), FormatError> {
         let key = self.sort_key(name)?;
-        match component_key(&self.name(name)?).as_bytes() == key {
+        match component_key(self.name(name)?).as_bytes() == key {
             true => Ok(()),
             false => Err(inconsistent("an ordering key is not that of its name")),
         }
