@@ -26,6 +26,8 @@ pub mod notes;
 pub mod render;
 pub mod request;
 pub mod response;
+#[cfg(feature = "cli")]
+pub mod rg;
 pub mod sandbox;
 pub mod search;
 pub mod search_files;

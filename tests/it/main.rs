@@ -69,6 +69,10 @@ mod properties;
 mod request_errors;
 #[cfg(unix)]
 mod request_lines;
+#[cfg(unix)]
+mod rg;
+#[cfg(unix)]
+mod rg_calls;
 mod rg_json;
 mod skipped;
 mod slow;

@@ -3,6 +3,7 @@
 //! Owns the names, help texts and examples. Flags have ripgrep's names if they have ripgrep's
 //! meaning. Other modules act on the arguments.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand};
@@ -143,6 +144,20 @@ Examples:
   forge-search explain --json -F 'a[0].x'    print one JSON object, for programs"
     )]
     Explain(ExplainArgs),
+    /// Search with the command line of ripgrep, as if this program were `rg`.
+    ///
+    /// All arguments are those of ripgrep 15. A link named `rg` to this program does the same.
+    /// `forge-search rg --help` lists the flags.
+    #[command(disable_help_flag = true)]
+    Rg {
+        /// Arguments of ripgrep.
+        #[arg(
+            value_name = "ARGUMENT",
+            trailing_var_arg = true,
+            allow_hyphen_values = true
+        )]
+        args: Vec<OsString>,
+    },
     /// Ask a question and get ranked results; same as `ggrep`.
     ///
     /// Finds the files and lines that best answer a question. A question consists of words,

@@ -159,7 +159,7 @@ fn keeps_log(cli: &Cli) -> bool {
 }
 
 /// The commands that read standard input.
-const READERS: [&str; 5] = ["search", "call", "mcp", "execute", "lease"];
+const READERS: [&str; 6] = ["search", "call", "mcp", "execute", "lease", "rg"];
 
 /// Returns the name of the subcommand, if the user typed one.
 fn named(matches: &clap::ArgMatches) -> Option<String> {
@@ -236,6 +236,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Some(Command::Call(args)) => call::run(&args, &Environment::read()),
         Some(Command::Index { command }) => index::run(&command, &Environment::read()),
         Some(Command::Explain(args)) => explain::run(&args, &Environment::read()),
+        Some(Command::Rg { args }) => Ok(crate::tool::rg::main(&args)),
         #[cfg(unix)]
         Some(Command::Ask(args)) => Ok(daemon::ggrep::finish(*args)),
         #[cfg(unix)]
