@@ -197,6 +197,7 @@ pub(super) fn wait(setup: &Setup, environment: &Environment) -> Result<(), ToolE
 
 /// Starts live indexes, which follow their trees. If that fails, prints a message, and calls go on
 /// without indexes.
+#[cfg(unix)]
 pub(super) fn follow(indexes: Option<&Arc<Indexes>>, config: &SearchConfig, setup: &Setup) {
     let Some(indexes) = indexes else {
         return;

@@ -6,8 +6,10 @@
 //! below (`tool::answering`, `tool::daemon`), and `output` prints them. Every failure ends as a
 //! message on standard error and an exit status.
 
+#[cfg(unix)]
 mod answer_files;
 mod args;
+#[cfg(unix)]
 mod backend;
 mod building;
 mod call;
@@ -19,15 +21,18 @@ mod execute;
 mod explain;
 mod flag_hints;
 mod flag_order;
+#[cfg(unix)]
 mod here;
 mod index;
 mod input;
+mod left_out;
 mod links;
 mod logging;
-#[cfg(unix)]
 mod manual;
+#[cfg(unix)]
 mod mcp;
 mod output;
+mod person_search;
 mod progress;
 mod question;
 mod search;
@@ -80,6 +85,12 @@ pub fn main() -> u8 {
             Err(error) if !is_closed(&error) => FAILED,
             _ => 0,
         };
+    }
+    if let Some(name) = std::env::args().nth(1)
+        && let Some(why) = left_out::reason(&name)
+    {
+        complain(&format!("`{name}` {why}; {}", as_pattern(&name)));
+        return FAILED;
     }
     signals::wait_for_children();
     let parsed = Cli::command()

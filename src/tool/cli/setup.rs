@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+#[cfg(unix)]
 use std::time::Duration;
 
 use super::signals::Signals;
@@ -256,6 +257,7 @@ pub(super) struct Setup {
     pub(super) named_roots: Vec<PathBuf>,
 }
 
+#[cfg(unix)]
 impl SetupArgs {
     /// Returns the arguments with another root and an absolute configuration path. They hold in any
     /// working directory.
