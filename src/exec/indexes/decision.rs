@@ -391,7 +391,7 @@ impl Indexes {
                 *outdated = match stale {
                     // The next build may be able to list everything.
                     Stale::Input(_) | Stale::Dir(_) | Stale::EnumerationErrors(_) => true,
-                    Stale::Untimed(_) | Stale::Unfinished => false,
+                    Stale::Untimed(_) | Stale::Unprovable | Stale::Unfinished => false,
                 };
                 return Ok(Err(stale.into()));
             }
@@ -472,6 +472,9 @@ fn caught_up(
     scope: &Scope,
     is_in_time: &(dyn Fn() -> bool + Sync),
 ) -> Result<CaughtUp, FormatError> {
+    if let Some(stale) = snapshot.unprovable()? {
+        return Ok(CaughtUp::Unknown(stale));
+    }
     let found = snapshot.differences(is_in_time, &scope.root, &scope.base, &scope.path)?;
     let Some(differences) = found else {
         return Ok(CaughtUp::Unknown(Stale::Unfinished));
