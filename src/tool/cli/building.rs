@@ -19,7 +19,9 @@ use crate::index::builder::{BuildError, BuildHost};
 use crate::index::state::UncertainReason;
 use crate::index::store::Eviction;
 use crate::tool::answering::maintenance;
-use crate::tool::config::{IndexMode, SearchConfig};
+use crate::tool::config::IndexMode;
+#[cfg(unix)]
+use crate::tool::config::SearchConfig;
 use crate::tool::error::ToolError;
 use crate::tool::indexing::{Condition, Foreground, Indexes, LiveEnvironment};
 

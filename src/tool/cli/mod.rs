@@ -33,6 +33,7 @@ mod manual;
 mod mcp;
 mod output;
 mod person_search;
+mod places;
 mod progress;
 mod question;
 mod search;
