@@ -494,7 +494,7 @@ fn check_path(segment: &Segment, number: u32, path: &Path) {
     let parent = segment.dir_path(dir.parent).expect("paths are known");
     let name = segment.name(dir.name).expect("it is in the path");
     assert_eq!(path.parent(), Some(parent), "{path:?}");
-    assert_eq!(path.file_name(), Some(name.as_os_str()), "{path:?}");
+    assert_eq!(path.file_name(), Some(name), "{path:?}");
 }
 
 /// Returns the files that each plan of each pattern keeps. Checks that another order of tests keeps

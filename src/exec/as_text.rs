@@ -24,15 +24,30 @@ impl Serialize for Sent<'_> {
 
 impl<'a> Sent<'a> {
     fn path(path: &'a Path) -> Sent<'a> {
-        #[cfg(unix)]
-        let bytes = {
-            use std::os::unix::ffi::OsStrExt;
-            Cow::Borrowed(path.as_os_str().as_bytes())
-        };
-        #[cfg(not(unix))]
-        let bytes = Cow::Owned(path.to_string_lossy().into_owned().into_bytes());
-        Sent(bytes)
+        Sent(path_bytes(path))
     }
+}
+
+/// Returns a path as the bytes that are sent.
+pub(crate) fn path_bytes(path: &Path) -> Cow<'_, [u8]> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt;
+        Cow::Borrowed(path.as_os_str().as_bytes())
+    }
+    #[cfg(not(unix))]
+    Cow::Owned(path.to_string_lossy().into_owned().into_bytes())
+}
+
+/// Returns the path that was sent as `bytes`.
+pub(crate) fn path_from(bytes: &[u8]) -> Cow<'_, Path> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt;
+        Cow::Borrowed(Path::new(std::ffi::OsStr::from_bytes(bytes)))
+    }
+    #[cfg(not(unix))]
+    Cow::Owned(PathBuf::from(String::from_utf8_lossy(bytes).into_owned()))
 }
 
 /// Bytes that were deserialized.
@@ -72,13 +87,20 @@ impl<'de> Deserialize<'de> for Received {
 
 impl Received {
     fn into_path(self) -> PathBuf {
-        #[cfg(unix)]
-        {
-            use std::os::unix::ffi::OsStringExt;
-            PathBuf::from(std::ffi::OsString::from_vec(self.0))
-        }
-        #[cfg(not(unix))]
-        PathBuf::from(String::from_utf8_lossy(&self.0).into_owned())
+        path_from(&self.0).into_owned()
+    }
+}
+
+/// Many texts in one buffer.
+pub(crate) mod buffer {
+    use super::{Cow, Deserialize, Deserializer, Received, Sent, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        Sent(Cow::Borrowed(bytes)).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        Received::deserialize(from).map(|received| received.0)
     }
 }
 
@@ -108,6 +130,22 @@ pub(crate) mod path {
     }
 }
 
+/// Paths in a list.
+pub(crate) mod paths {
+    use super::{Deserialize, Deserializer, PathBuf, Received, Sent, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(paths: &[PathBuf], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(paths.iter().map(|path| Sent::path(path)))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<PathBuf>, D::Error> {
+        let received = Vec::<Received>::deserialize(from)?;
+        Ok(received.into_iter().map(Received::into_path).collect())
+    }
+}
+
 /// A path that may be absent.
 pub(crate) mod maybe_path {
     use super::{Deserialize, Deserializer, PathBuf, Received, Sent, Serialize, Serializer};
@@ -124,21 +162,5 @@ pub(crate) mod maybe_path {
     ) -> Result<Option<PathBuf>, D::Error> {
         let received = Option::<Received>::deserialize(from)?;
         Ok(received.map(Received::into_path))
-    }
-}
-
-/// Paths in a list.
-pub(crate) mod paths {
-    use super::{Deserialize, Deserializer, PathBuf, Received, Sent, Serializer};
-
-    pub(crate) fn serialize<S: Serializer>(paths: &[PathBuf], to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(paths.iter().map(|path| Sent::path(path)))
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Vec<PathBuf>, D::Error> {
-        let received = Vec::<Received>::deserialize(from)?;
-        Ok(received.into_iter().map(Received::into_path).collect())
     }
 }

@@ -19,6 +19,7 @@ use crate::exec::allowance::Allowance;
 use crate::exec::eligible::{
     CandidateSpans, EligibleFile, FileSource, Globs, Item, KnownWords, WantedWords,
 };
+use crate::exec::listed::ListedFiles;
 use crate::exec::stop::Stop;
 use crate::format::error::FormatError;
 use crate::format::segment::FileRecord;
@@ -58,6 +59,8 @@ pub struct Scope {
     pub max_file_size: u64,
     /// Whether the default denied patterns apply, which the catalog does not know.
     pub withholds: bool,
+    /// Whether the request is for a list of all files.
+    pub lists: bool,
     /// The sets of ignore rules of the request. A file is eligible only if every set admits it.
     pub sets: RuleSets,
     /// The terms of a ranked question. Files whose words are known and that have none of them are
@@ -318,11 +321,9 @@ impl CatalogSource {
             }
             cutter.file(rank);
         };
-        match self.look {
-            ChangeCheck::All => self.all(self.ranks.clone()).for_each(&mut cut),
-            ChangeCheck::None | ChangeCheck::Linked => {
-                self.wanted(self.ranks.clone()).for_each(&mut cut)
-            }
+        match self.scope.lists || self.look == ChangeCheck::All {
+            true => self.all(self.ranks.clone()).for_each(&mut cut),
+            false => self.wanted(self.ranks.clone()).for_each(&mut cut),
         }
         dirs.for_each(|first_rank| cutter.dir(first_rank));
         cutter.end(self.ranks.end)
@@ -334,6 +335,9 @@ impl CatalogSource {
         stop: &Stop,
     ) -> Result<Vec<Item<Range<u32>>>, FormatError> {
         let Some(comparison) = &self.comparison else {
+            if self.scope.lists {
+                return self.listed(unit);
+            }
             let changed = self.changed(self.passed_over(unit.clone())?, stop)?;
             return self.items(unit, changed);
         };
@@ -348,6 +352,30 @@ impl CatalogSource {
                 None => Ok(Vec::new()),
             },
         }
+    }
+
+    /// Returns the eligible files of a unit as a list.
+    fn listed(&self, unit: Range<u32>) -> Result<Vec<Item<Range<u32>>>, FormatError> {
+        let segment = self.snapshot.segment();
+        let mut files = ListedFiles::default();
+        let add_extra = |files: &mut ListedFiles, own: &ExtraFile| {
+            files.push(Path::new(""), self.scope.logical(&own.path));
+        };
+        let mut extra_files = self.extra_files(&unit).iter().peekable();
+        // The directory of the last file, and its path.
+        let mut last = (u32::MAX, Path::new(""));
+        for rank in self.all(unit.clone()) {
+            while let Some(own) = extra_files.next_if(|own| own.before_rank <= rank) {
+                add_extra(&mut files, own);
+            }
+            let file = segment.file(rank)?;
+            if file.dir != last.0 {
+                last = (file.dir, self.scope.logical(segment.dir_path(file.dir)?));
+            }
+            files.push(last.1, Path::new(segment.name(file.name)?));
+        }
+        extra_files.for_each(|own| add_extra(&mut files, own));
+        Ok(vec![Item::Listed(files)])
     }
 
     /// Returns the items of a unit: its candidates, its `changed` files, and the files that the
@@ -405,7 +433,7 @@ impl CatalogSource {
             let file = segment.file(rank)?;
             let found = FoundFile {
                 dir: places.get(file.dir)?,
-                name: segment.name(file.name)?,
+                name: segment.name(file.name)?.to_os_string(),
                 target: None,
             };
             let within = self.within(rank, &file)?;
@@ -535,6 +563,7 @@ impl FileSource for CatalogSource {
         for unit in units {
             // A unit without files to look at is only counted.
             let only_passed = self.look == ChangeCheck::None
+                && !self.scope.lists
                 && self.extra_files(&unit).is_empty()
                 && self.wanted(unit.clone()).next().is_none();
             items.push(match only_passed {

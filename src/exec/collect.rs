@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::exec::eligible::EligibleFile;
 use crate::exec::event::{FileAnswer, FileError, FileOutcome, Line, LineKind};
+use crate::exec::listed::ListedFiles;
 use crate::exec::query::Report;
 
 /// The limits of a whole call.
@@ -49,6 +50,8 @@ impl Cuts {
 pub enum Found {
     /// A file with something to report.
     File(FileAnswer),
+    /// Files that are listed without being opened, in order.
+    Listed(ListedFiles),
     /// A file or directory that could not be read.
     Error(FileError),
 }
@@ -69,6 +72,7 @@ pub(crate) fn error_footprint(error: &FileError) -> usize {
 enum Waiting {
     /// The outcome of the file with this index in the list.
     File(Arc<Vec<EligibleFile>>, usize, FileOutcome),
+    Listed(ListedFiles),
     Error(FileError),
 }
 
@@ -79,6 +83,7 @@ impl Waiting {
             Waiting::File(files, at, outcome) => {
                 file_footprint(outcome, files[*at].found.logical_len())
             }
+            Waiting::Listed(files) => files.footprint(),
             Waiting::Error(error) => error_footprint(error),
         }
     }
@@ -90,6 +95,7 @@ impl Waiting {
                 path: files[at].logical(),
                 outcome,
             }),
+            Waiting::Listed(files) => Found::Listed(files),
             Waiting::Error(error) => Found::Error(error),
         }
     }
@@ -132,6 +138,13 @@ pub struct Totals {
     pub errors: u64,
 }
 
+/// A file of which a part was added.
+#[derive(Clone, Copy, Debug)]
+struct OpenFile {
+    /// Whether the file counts as one with a match.
+    has_match: bool,
+}
+
 /// Collects outcomes in emission order.
 #[derive(Debug)]
 pub(crate) struct Collector {
@@ -141,6 +154,8 @@ pub(crate) struct Collector {
     ready_bytes: usize,
     /// Errors that count only if no further file exceeds the limit of files.
     late_errors: Vec<FileError>,
+    /// The file of which more outcomes follow.
+    open: Option<OpenFile>,
     pub(crate) totals: Totals,
     pub(crate) cuts: Cuts,
     closed: bool,
@@ -153,6 +168,7 @@ impl Collector {
             ready: VecDeque::new(),
             ready_bytes: 0,
             late_errors: Vec::new(),
+            open: None,
             totals: Totals::default(),
             cuts: Cuts::default(),
             closed: false,
@@ -217,7 +233,7 @@ impl Collector {
     /// Announces the next file before it is searched. The collection closes if the file exceeds the
     /// limit.
     pub(crate) fn announce(&mut self, file: &EligibleFile) {
-        if !self.closed && file.passed_before >= self.files_left() {
+        if !self.closed && self.open.is_none() && file.passed_before >= self.files_left() {
             self.passed(file.passed_before);
             self.close_at_file_limit();
         }
@@ -230,7 +246,8 @@ impl Collector {
     }
 
     /// Adds the outcome of the next searched file, at index `at` of `files`, and the skipped files
-    /// before it. An incomplete outcome closes the collection, because a gap follows it.
+    /// before it. Of a large file, several outcomes may be added in turn. An incomplete outcome
+    /// closes the collection, because a gap follows it.
     pub(crate) fn file(
         &mut self,
         files: &Arc<Vec<EligibleFile>>,
@@ -242,14 +259,19 @@ impl Collector {
         if self.closed {
             return;
         }
-        self.passed(file.passed_before);
-        self.totals.files_scanned += 1;
+        let open = self.open.take();
+        if open.is_none() {
+            self.passed(file.passed_before);
+            self.totals.files_scanned += 1;
+        }
         self.totals.searched_bytes += outcome.searched_bytes;
         self.totals.files_too_large += u64::from(outcome.gaps.too_large.is_some());
         self.closed = !outcome.complete;
         let (report, room) = (self.limits.report, self.room());
         let weight = weight(&outcome, report);
-        let has_match = outcome.has_match();
+        let was_counted = open.is_some_and(|open| open.has_match);
+        let has_match = outcome.has_match() || was_counted;
+        self.open = outcome.continues.then_some(OpenFile { has_match });
         if weight > room {
             cut(&mut outcome, room, report);
             self.cuts.max_results = true;
@@ -263,7 +285,7 @@ impl Collector {
         if weight > 0 && shown == 0 {
             return;
         }
-        self.totals.matched_files += u64::from(has_match);
+        self.totals.matched_files += u64::from(has_match && !was_counted);
         let error = outcome.error.take();
         let gaps = &outcome.gaps;
         let has_gap = gaps.binary.is_some() || gaps.too_large.is_some() || gaps.not_text.is_some();
@@ -276,6 +298,30 @@ impl Collector {
                 path: file.logical(),
                 message,
             });
+        }
+    }
+
+    /// Adds the next files of a list. Each counts as a file with one result.
+    pub(crate) fn listed(&mut self, mut files: ListedFiles) {
+        if self.closed {
+            return;
+        }
+        let (count, room, left) = (files.len() as u64, self.room() as u64, self.files_left());
+        let shown = count.min(room).min(left);
+        self.totals.files_scanned += shown;
+        self.totals.matched_files += shown;
+        self.totals.results += shown as usize;
+        if count > left && left <= room {
+            self.close_at_file_limit();
+        } else if count > shown {
+            // The file that is one too many counts as searched.
+            self.totals.files_scanned += 1;
+            self.cuts.max_results = true;
+            self.closed = true;
+        }
+        files.truncate(shown as usize);
+        if !files.is_empty() {
+            self.push(Waiting::Listed(files));
         }
     }
 

@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn fr_lsi_be_cap_01_versions() {
+    fn versions_of_programs_are_parsed_and_compared() {
         use Tool::{Ripgrep, Ugrep};
         for (tool, line, version) in [
             (Ripgrep, "ripgrep 13.0.0", (13, 0, 0)),
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn fr_ls_exe_01_old_versions_are_refused_number_by_number() {
+    fn old_versions_are_refused_number_by_number() {
         for (tool, line) in [
             (Tool::Ripgrep, "ripgrep 12.99.99"),
             (Tool::Ripgrep, "ripgrep 9.0.0"),

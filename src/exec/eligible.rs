@@ -19,6 +19,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use ignore::types::Types;
 
 use crate::exec::event::FileError;
+use crate::exec::listed::ListedFiles;
 use crate::exec::reach::{Reach, Resolved};
 use crate::exec::stop::Stop;
 use crate::index::root_dir::EntryMeta;
@@ -179,6 +180,9 @@ impl EligibleFile {
 pub enum Item<U> {
     /// A file to be searched.
     File(EligibleFile),
+    /// Files that are listed without being opened. A source yields them only if the request asks
+    /// for a list.
+    Listed(ListedFiles),
     /// A number of skipped files. If a file to be searched follows in the same expansion,
     /// [`EligibleFile::passed_before`] may hold the count instead, with the same meaning.
     Passed(u64),

@@ -5,6 +5,7 @@
 
 mod as_ripgrep;
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::exec::engine::{
     Batching, Capabilities, Engine, EngineError, EngineId, Prepared, Worker,
 };
 use crate::exec::event::{BinaryCut, FileOutcome, Line, LineSpans};
-use crate::exec::line_sink::{FirstMatch, LineSink, LineTaker};
+use crate::exec::line_sink::{FirstMatch, LineSink, LineTaker, PartTaker};
 use crate::exec::matcher::{LineMatcher, Stopped, WorkerMatcher};
 use crate::exec::prefilter::{self, PROBE_FROM, lengthen};
 use crate::exec::query::{BinaryRule, Query, Spans};
@@ -103,12 +104,14 @@ pub struct FileSearcher {
 }
 
 /// The options for searching one file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct FileSearch<'a> {
     /// The lines to look at.
     pub(crate) wanted: LineSelection<'a>,
     /// Whether the request names this file. A named file is searched although it is binary.
     pub(crate) is_named: bool,
+    /// Receives the lines of a large file, all but the last ones, as they are found.
+    pub(crate) parts: Option<&'a PartTaker<'a>>,
 }
 
 impl FileSearch<'_> {
@@ -117,6 +120,7 @@ impl FileSearch<'_> {
         FileSearch {
             wanted: LineSelection::All,
             is_named: false,
+            parts: None,
         }
     }
 }
@@ -159,6 +163,17 @@ impl FileSearcher {
         file: &EligibleFile,
         wanted: LineSelection<'_>,
     ) -> FileOutcome {
+        self.search_in_parts(file, wanted, None)
+    }
+
+    /// Searches one file like `search_lines`, but passes the lines of a large file to `parts`, all
+    /// but the last ones. The outcome has the last lines, and counts all.
+    fn search_in_parts(
+        &mut self,
+        file: &EligibleFile,
+        wanted: LineSelection<'_>,
+        parts: Option<&PartTaker<'_>>,
+    ) -> FileOutcome {
         let outcome = match file.open() {
             Ok((_, meta)) if self.query.leaves_out(file, &meta) => Ok(FileOutcome::nothing()),
             Ok((mut opened, meta)) => {
@@ -166,6 +181,7 @@ impl FileSearcher {
                 let asked = FileSearch {
                     wanted,
                     is_named: file.is_named,
+                    parts,
                 };
                 self.search_open(&mut opened, meta.len, asked, within)
             }
@@ -249,7 +265,7 @@ impl FileSearcher {
             return self.search_file_as_ripgrep(file, asked.is_named, maps);
         }
         let text = self.decoder(file.try_clone()?);
-        self.search_stream(text, asked.is_named, None)
+        self.search_stream(text, asked, None)
     }
 
     /// Searches an input that is not a file of the tree, such as standard input, and passes its
@@ -263,7 +279,11 @@ impl FileSearcher {
             return self.search_input_as_ripgrep(input, taker);
         }
         let text = self.decoder(input);
-        match self.search_stream(text, true, Some(taker)) {
+        let asked = FileSearch {
+            is_named: true,
+            ..FileSearch::all()
+        };
+        match self.search_stream(text, asked, Some(taker)) {
             Ok(outcome) => outcome,
             Err(error) => FileOutcome::failed(error.to_string()),
         }
@@ -292,7 +312,7 @@ impl FileSearcher {
             Region::Until { end, nul } => (end, Some(nul)),
         };
         let (region, rest) = decoded.split_at(end);
-        let (mut outcome, limited) = self.search_region(region, asked.wanted);
+        let (mut outcome, limited) = self.search_region(region, asked);
         outcome.searched_bytes = region.len() as u64;
         if let Some(nul) = nul
             && outcome.complete
@@ -338,29 +358,33 @@ impl FileSearcher {
 
     /// Searches the text part of a file, line by line. Also returns whether a limit ended the
     /// search before the end of the part.
-    fn search_region(&mut self, region: &[u8], wanted: LineSelection<'_>) -> (FileOutcome, bool) {
+    fn search_region(&mut self, region: &[u8], asked: FileSearch<'_>) -> (FileOutcome, bool) {
         let (searcher, query) = (&mut self.searcher, &self.query);
-        if let LineSelection::Approximate(reported) = wanted {
+        let parts = asked.parts;
+        if let LineSelection::Approximate(reported) = asked.wanted {
             // The reported places refer to the text with its carriage returns.
             let lines = ApproximateLines::new(region, reported, &self.stop);
-            return search_slice(searcher, LineSink::new(query, &lines, false), region);
+            let sink = LineSink::new(query, &lines, false).in_parts(parts);
+            return search_slice(searcher, sink, region);
         }
         if query.places && query.sees_carriage_return() {
             let lines = EndedLines(&self.matcher);
-            return search_slice(searcher, LineSink::new(query, &lines, false), region);
+            let sink = LineSink::new(query, &lines, false).in_parts(parts);
+            return search_slice(searcher, sink, region);
         }
         let strip = query.sees_carriage_return();
         let stripped = match strip {
             true => text::strip_carriage_returns(region),
             false => region.into(),
         };
-        match wanted {
+        match asked.wanted {
             LineSelection::Reported(reported) => {
                 let lines = ReportedLines::new(&self.matcher, &stripped, reported);
-                search_slice(searcher, LineSink::new(query, &lines, strip), &stripped)
+                let sink = LineSink::new(query, &lines, strip).in_parts(parts);
+                search_slice(searcher, sink, &stripped)
             }
             _ => {
-                let sink = LineSink::new(query, &self.matcher, strip);
+                let sink = LineSink::new(query, &self.matcher, strip).in_parts(parts);
                 search_slice(searcher, sink, &stripped)
             }
         }
@@ -381,7 +405,7 @@ impl FileSearcher {
     fn search_stream<'s>(
         &'s mut self,
         mut text: impl Read,
-        is_named: bool,
+        asked: FileSearch<'s>,
         taker: Option<&'s mut LineTaker<'s>>,
     ) -> io::Result<FileOutcome> {
         let mut probe = Vec::new();
@@ -391,7 +415,7 @@ impl FileSearcher {
                 .read_to_end(&mut probe)?;
         }
         let early = memchr::memchr(0, &probe);
-        if early.is_some() && !is_named {
+        if early.is_some() && !asked.is_named {
             return Ok(FileOutcome::nothing());
         }
         let sees_carriage_return = self.query.sees_carriage_return();
@@ -420,10 +444,10 @@ impl FileSearcher {
         let (mut outcome, limited, result) = if is_ended {
             let taker = taker.map(|taker| taker as _);
             let sink = LineSink::new(&self.query, &lines, false).handing_to(taker);
-            search_reader(searcher, sink, &mut region)
+            search_reader(searcher, sink.in_parts(asked.parts), &mut region)
         } else {
             let sink = LineSink::new(&self.query, &self.matcher, strip).handing_to(taker);
-            search_reader(searcher, sink, &mut region)
+            search_reader(searcher, sink.in_parts(asked.parts), &mut region)
         };
         outcome.searched_bytes = region.handed_out();
         match (result, region.nul()) {
@@ -474,7 +498,23 @@ impl Worker for FileSearcher {
             if self.stop.is_raised() {
                 break;
             }
-            let outcome = self.search_file(file);
+            if !self.query.in_parts {
+                emit(n, self.search_file(file));
+                continue;
+            }
+            let taken = RefCell::new((&mut *emit, (0, 0)));
+            let part = |lines| {
+                let (emit, (matched_lines, matches)) = &mut *taken.borrow_mut();
+                let part = FileOutcome::part(lines);
+                *matched_lines += part.matched_lines;
+                *matches += part.matches;
+                emit(n, part);
+            };
+            let mut outcome = self.search_in_parts(file, LineSelection::All, Some(&part));
+            let (emit, (matched_lines, matches)) = taken.into_inner();
+            // The last outcome counts its own lines only, like the parts before it.
+            outcome.matched_lines -= matched_lines;
+            outcome.matches -= matches;
             emit(n, outcome);
         }
         Ok(())

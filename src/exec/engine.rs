@@ -85,6 +85,11 @@ pub trait Prepared: Send + Sync {
     /// Returns how files are grouped into tasks.
     fn batching(&self) -> Batching;
 
+    /// Returns true if the answer is each file of the source. Then no worker is asked.
+    fn lists_all(&self) -> bool {
+        false
+    }
+
     /// Creates the state of one worker.
     fn worker(&self, stop: Stop) -> Box<dyn Worker>;
 }
@@ -102,8 +107,10 @@ pub struct Batching {
 /// The part of a prepared query that one thread owns: buffers, automata, processes.
 pub trait Worker {
     /// Searches `files` in order and emits one outcome for each, with its position in `files`, in
-    /// ascending order. Returns early once the stop flag is raised, possibly after a last
-    /// incomplete outcome. Files that were not reached then get no outcome.
+    /// ascending order. If the query permits parts, several outcomes of a file may follow each
+    /// other; all but the last of them have `continues`. Returns early once the stop flag is
+    /// raised, possibly after a last incomplete outcome. Files that were not reached then get no
+    /// outcome.
     ///
     /// # Errors
     ///

@@ -170,6 +170,10 @@ pub struct FileOutcome {
     /// Why the file, or the rest of it, could not be searched (FR-LS-ERR-06).
     #[serde(default, skip_serializing_if = "is_default")]
     pub error: Option<String>,
+    /// Whether more lines of the file follow in another outcome. Then the counts are those of the
+    /// lines here, and the gaps, the error and `searched_bytes` come with the last outcome.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub continues: bool,
     /// Whether the file was searched to its end, or to a limit of the request. False if the
     /// deadline or a cancellation came first. `lines` is a prefix then.
     #[serde(default = "complete", skip_serializing_if = "is_complete")]
@@ -182,6 +186,17 @@ impl FileOutcome {
         FileOutcome {
             complete: true,
             ..FileOutcome::default()
+        }
+    }
+
+    /// Returns a part of a file's outcome: some of its lines, which more lines follow.
+    pub(crate) fn part(lines: Vec<Line>) -> FileOutcome {
+        FileOutcome {
+            matched_lines: lines.iter().filter(|line| line.is_match()).count() as u64,
+            matches: lines.iter().map(|line| line.spans.len() as u64).sum(),
+            lines,
+            continues: true,
+            ..FileOutcome::nothing()
         }
     }
 

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn fr_ls_err_03_exit_codes() {
+    fn exit_codes_are_classified_with_the_records() {
         for tool in [Ripgrep, Ugrep] {
             for (records, code, expected) in [
                 (3, 0, OkWithMatches),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn fr_ls_err_05_complaints_about_files_are_no_error_of_the_whole() {
+    fn complaints_about_files_do_not_fail_the_run() {
         for (tool, records, stderr, code, expected) in [
             (Ripgrep, 3, RG_GONE, 2, OkWithMatches),
             (Ripgrep, 0, RG_NEW_GONE, 2, OkNoMatches),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn fr_lsi_be_exit_01_codes() {
+    fn signals_unknown_exit_codes_and_garbled_output_are_backend_errors() {
         for tool in [Ripgrep, Ugrep] {
             assert_eq!(class(tool, 3, "", Exit::Signal(11)), BackendError);
             for unknown in [3, 4, 77, 126, 127, 255, -1] {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn fr_lsi_exit_01_classes() {
+    fn a_run_that_was_stopped_is_classified_by_its_reason() {
         for (reason, expected) in [
             (StopReason::Satisfied, Truncated),
             (StopReason::Cancelled, Truncated),

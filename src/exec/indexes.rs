@@ -101,6 +101,8 @@ pub struct Question {
     pub maintenance: Duration,
     /// Whether the caller wants the snapshot even if the index excludes no file.
     pub pins: bool,
+    /// Whether a list of all files is wanted. The query is not looked for then.
+    pub lists: bool,
     /// The terms of a ranked question.
     pub words: Option<Arc<WantedWords>>,
 }

@@ -15,6 +15,12 @@ use crate::exec::query::{Query, Report};
 /// Receives a found line. Returning false ends the search.
 pub(crate) type LineTaker<'a> = dyn FnMut(Line) -> bool + 'a;
 
+/// Receives the lines of a large file in parts, all but the last ones.
+pub(crate) type PartTaker<'a> = dyn Fn(Vec<Line>) + 'a;
+
+/// The bytes of lines that make a part.
+const PART_BYTES: usize = 256 << 10;
+
 /// Collects the lines of one file.
 pub(crate) struct LineSink<'a, L> {
     lines: &'a L,
@@ -28,6 +34,10 @@ pub(crate) struct LineSink<'a, L> {
     reported: usize,
     /// Receives lines as they are found, instead of `out`. Returning false ends the search.
     taker: Option<&'a mut LineTaker<'a>>,
+    /// Receives the lines in `out` each time that they are many.
+    parts: Option<&'a PartTaker<'a>>,
+    /// The bytes of the lines in `out`, if they go to `parts`.
+    out_bytes: usize,
     matched_lines: u64,
     matches: u64,
     /// The number of the last line that can still be reported, once there are enough matches.
@@ -63,6 +73,8 @@ impl<'a, L: Lines> LineSink<'a, L> {
             out: Vec::new(),
             reported: 0,
             taker: None,
+            parts: None,
+            out_bytes: 0,
             matched_lines: 0,
             matches: 0,
             last_line: None,
@@ -79,6 +91,11 @@ impl<'a, L: Lines> LineSink<'a, L> {
     /// Passes lines to a taker as they are found, instead of keeping them for the outcome.
     pub(crate) fn handing_to(self, taker: Option<&'a mut LineTaker<'a>>) -> LineSink<'a, L> {
         LineSink { taker, ..self }
+    }
+
+    /// Passes many lines on in parts. The outcome has the last lines, and counts all.
+    pub(crate) fn in_parts(self, parts: Option<&'a PartTaker<'a>>) -> LineSink<'a, L> {
+        LineSink { parts, ..self }
     }
 
     /// Returns the matcher that decides which lines match.
@@ -131,9 +148,17 @@ impl<'a, L: Lines> LineSink<'a, L> {
 
     fn push(&mut self, line: Line) {
         self.reported += 1;
-        match &mut self.taker {
-            Some(taker) => self.limited |= !taker(line),
-            None => self.out.push(line),
+        match (&mut self.taker, self.parts) {
+            (Some(taker), _) => self.limited |= !taker(line),
+            (None, None) => self.out.push(line),
+            (None, Some(parts)) => {
+                self.out_bytes += line.footprint();
+                self.out.push(line);
+                if self.out_bytes >= PART_BYTES {
+                    self.out_bytes = 0;
+                    parts(std::mem::take(&mut self.out));
+                }
+            }
         }
         if self.query.report == Report::Lines {
             self.limited |= self.reported >= self.query.max_results_per_file;

@@ -1,7 +1,8 @@
 //! Listing: an engine that reports each eligible file without opening it.
 //!
 //! Order, limits, errors and cancellation are those of every search. The query's report is
-//! [`Report::Presence`](crate::exec::query::Report::Presence).
+//! [`Report::Presence`](crate::exec::query::Report::Presence). A worker is only needed to ask for
+//! the sizes of files.
 
 use std::sync::Arc;
 
@@ -59,6 +60,10 @@ impl Prepared for Listing {
             min_files: 1,
             max_files: BATCH,
         }
+    }
+
+    fn lists_all(&self) -> bool {
+        self.most.is_none()
     }
 
     fn worker(&self, stop: Stop) -> Box<dyn Worker> {

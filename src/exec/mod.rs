@@ -29,6 +29,7 @@ pub(crate) mod handed_out;
 pub mod indexes;
 pub mod line_sink;
 pub mod list;
+pub mod listed;
 mod literal_set;
 pub mod matcher;
 mod normalize;

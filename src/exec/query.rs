@@ -240,6 +240,9 @@ pub struct Query {
     pub spans: Spans,
     /// Whether [`Line::place`](crate::exec::event::Line) is filled in.
     pub places: bool,
+    /// Whether the lines of a large file may come in several parts. Searches under ripgrep's rule
+    /// for binary files report each file at once.
+    pub in_parts: bool,
     /// Whether a matching line beyond `max_matches_per_file` is shown where it is context of an
     /// earlier one.
     pub matching_context: bool,
@@ -281,6 +284,8 @@ pub struct QueryOptions {
     pub spans: Spans,
     /// Whether [`Line::place`](crate::exec::event::Line) is filled in.
     pub places: bool,
+    /// Whether the lines of a large file may come in several parts.
+    pub in_parts: bool,
     /// Whether matching lines beyond the limit are shown as context.
     pub matching_context: bool,
     /// The rule for binary files.
@@ -310,6 +315,7 @@ impl Default for QueryOptions {
             report: Report::Lines,
             spans: Spans::First,
             places: false,
+            in_parts: false,
             matching_context: false,
             binary: BinaryRule::UntilNul,
             own_output: None,
@@ -355,6 +361,7 @@ impl Query {
             report: options.report,
             spans: options.spans,
             places: options.places,
+            in_parts: options.in_parts,
             matching_context: options.matching_context,
             binary: options.binary,
             own_output: options.own_output,
@@ -377,7 +384,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn t_ls_case_01_smart_case_looks_for_ascii_uppercase_only() {
+    fn smart_case_looks_for_ascii_uppercase_only() {
         for (pattern, fold) in [
             ("foo", Fold::AsciiInsensitive),
             ("Foo", Fold::Sensitive),

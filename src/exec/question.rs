@@ -106,6 +106,10 @@ pub struct OutputSpec {
     pub spans: Spans,
     /// Whether lines carry their positions in the file.
     pub places: bool,
+    /// Whether the lines of a large file may come in several parts, so that an answer of any length
+    /// takes little memory.
+    #[serde(default)]
+    pub in_parts: bool,
     /// Context lines before each match.
     pub before: usize,
     /// Context lines after each match.
@@ -171,6 +175,7 @@ impl Question {
             report: shown.report,
             spans: shown.spans,
             places: shown.places,
+            in_parts: shown.in_parts,
             matching_context: shown.matching_context,
             binary: self.scope.binary,
             own_output: self.scope.own_output,

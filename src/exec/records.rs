@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn t_ls_parse_01_records_are_taken_apart() {
+    fn records_are_parsed_into_path_and_line_number() {
         let plain = |path: &[u8], line| (path.to_vec(), line, None);
         assert_eq!(
             read(
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn t_ls_enc_01_what_is_no_record_is_garbage() {
+    fn output_that_is_no_record_is_garbage() {
         for (format, bytes) in [
             (Format::Noted, &b"/a\0x:\n"[..]),
             (Format::Noted, b"/a\x001-x\n"),

@@ -168,6 +168,8 @@ fn expand<S: FileSource>(
                     look(file, options, &mut part);
                 }
                 Item::Passed(count) => part.corpus.files = count,
+                // A ranked search asks for no list.
+                Item::Listed(_) => {}
                 Item::Error(error) => {
                     let path = options.scope.join(error.path);
                     part.unread = Named::one(shown_path(&path).0);
@@ -487,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_what_changed_since_it_was_pinned_is_left_out_at_every_stage() {
+    fn files_that_changed_since_the_snapshot_was_pinned_are_left_out_at_every_stage() {
         let (_dir, top) = needles();
         let (terms, stop) = (Terms::new("needle").unwrap(), Stop::new());
         let options = options(&terms, &stop);
@@ -516,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_what_two_retrievers_find_is_there_once_and_what_one_finds_too() {
+    fn a_result_that_two_retrievers_find_is_listed_once() {
         let (_dir, top) = needles();
         let (terms, stop) = (Terms::new("needle").unwrap(), Stop::new());
         let options = options(&terms, &stop);

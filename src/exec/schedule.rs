@@ -15,16 +15,18 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::iter;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use self::state::{Piece, State, TakenTask, Task, footprint};
+use self::state::{Piece, Position, State, TakenTask, Task};
 use crate::exec::collect::{Collector, Cuts, Found, Limits, Totals};
 use crate::exec::eligible::{EligibleFile, FileSource, Item};
 use crate::exec::engine::{Batching, EngineError, Prepared};
 use crate::exec::event::{FileError, FileOutcome};
+use crate::exec::listed::ListedFiles;
 use crate::exec::stop::{CancelHandle, Deadline, Stop, StopReason};
 
 /// Limits of the window of finished work that can't be emitted yet: pieces, and bytes of events.
@@ -33,6 +35,9 @@ const WINDOW_BYTES: usize = 8 << 20;
 
 /// Bytes of events after which a worker hands over the finished part of a piece.
 const PIECE_BYTES: usize = 1 << 20;
+
+/// Bytes of events with which a worker waits within a file until they can be emitted.
+const AHEAD_BYTES: usize = 4 << 20;
 
 /// Bytes of an answer that may wait for the taker before workers pause, and bytes at which the
 /// waiting call is woken at once.
@@ -210,7 +215,11 @@ pub fn run<S: FileSource>(
 ) -> Result<Run, RunError> {
     let batching = prepared.batching();
     let mut state = State::new(options.limits, options.threads);
-    state.enqueue(&[], source.start(), batching);
+    let items = match prepared.lists_all() {
+        true => listed(source.start()),
+        false => source.start(),
+    };
+    state.enqueue(&[], items, batching);
     state.emit();
     let first = if state.is_decided() {
         None
@@ -236,6 +245,35 @@ pub fn run<S: FileSource>(
     }
     let flow = wait(&shared, options, taker);
     finish(&shared, flow, taker)
+}
+
+/// Turns the files among items into lists.
+fn listed<U>(items: Vec<Item<U>>) -> Vec<Item<U>> {
+    let mut listed = Vec::new();
+    let mut open: Option<ListedFiles> = None;
+    for item in items {
+        let passed = match &item {
+            Item::File(file) => file.passed_before,
+            _ => 0,
+        };
+        let goes_on =
+            matches!((&item, &open), (Item::File(file), Some(open)) if open.target == file.target);
+        if !goes_on || passed > 0 {
+            listed.extend(open.take().map(Item::Listed));
+        }
+        if passed > 0 {
+            listed.push(Item::Passed(passed));
+        }
+        match item {
+            Item::File(file) => {
+                let files = open.get_or_insert_with(|| ListedFiles::of_target(file.target));
+                files.push(&file.found.dir.logical, Path::new(&file.found.name));
+            }
+            other => listed.push(other),
+        }
+    }
+    listed.extend(open.map(Item::Listed));
+    listed
 }
 
 /// Waits a little if too many workers of earlier calls are still busy.

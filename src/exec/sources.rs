@@ -63,6 +63,7 @@ impl PathSource {
 fn mapped<U, V>(items: Vec<Item<U>>, into: impl Fn(U) -> V) -> Vec<Item<V>> {
     let one = |item| match item {
         Item::File(file) => Item::File(file),
+        Item::Listed(files) => Item::Listed(files),
         Item::Passed(count) => Item::Passed(count),
         Item::Unit(unit) => Item::Unit(into(unit)),
         Item::Error(error) => Item::Error(error),
@@ -83,6 +84,10 @@ impl Sources {
             Item::File(mut file) => {
                 file.target = target;
                 Item::File(file)
+            }
+            Item::Listed(mut files) => {
+                files.target = target;
+                Item::Listed(files)
             }
             Item::Error(mut error) => {
                 error.target = target;

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ls_path_01_order_is_bytewise_over_slash_separated_keys() {
+    fn order_is_bytewise_over_slash_separated_keys() {
         let path = |components: &[&str]| components.iter().collect::<PathBuf>();
         let expected = vec![
             path(&["B.rs"]),
@@ -181,7 +181,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn t_lsi_path_02_invalid_bytes_become_replacement_characters_and_stay_ordered() {
+    fn invalid_bytes_in_names_become_replacement_characters_and_stay_ordered() {
         assert_eq!(sort_key(&raw(b"a\xff/b\xc3\x28")), "a\u{fffd}/b\u{fffd}(");
         assert_eq!(component_key(raw(b"\xe6\x97").as_os_str()), "\u{fffd}");
         let expected = vec![
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn t_lsi_path_03_composed_and_decomposed_names_share_a_key() {
+    fn composed_and_decomposed_names_share_a_key() {
         let twins = [
             ("caf\u{e9}", "cafe\u{301}"),
             ("\u{ac01}", "\u{1100}\u{1161}\u{11a8}"),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn t_lsi_path_03_twins_are_neighbours_in_a_total_order() {
+    fn names_that_differ_in_composition_are_neighbours_in_a_total_order() {
         let composed = PathBuf::from("caf\u{e9}");
         let decomposed = PathBuf::from("cafe\u{301}");
         assert_eq!(cmp_paths(&decomposed, &composed), Ordering::Less);

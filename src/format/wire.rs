@@ -41,6 +41,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     ///
     /// [`FormatErrorKind::Truncated`] if fewer are left. The same holds for all methods that read.
+    #[inline]
     pub fn bytes(&mut self, len: usize) -> Result<&'a [u8], FormatError> {
         let rest = &self.bytes[self.at..];
         let Some(bytes) = rest.get(..len) else {
@@ -53,6 +54,7 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
+    #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N], FormatError> {
         let mut array = [0; N];
         array.copy_from_slice(self.bytes(N)?);
@@ -64,6 +66,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     ///
     /// [`FormatErrorKind::Truncated`] if fewer bytes are left.
+    #[inline]
     pub fn u8(&mut self) -> Result<u8, FormatError> {
         Ok(u8::from_le_bytes(self.array()?))
     }
@@ -73,6 +76,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     ///
     /// [`FormatErrorKind::Truncated`] if fewer bytes are left.
+    #[inline]
     pub fn u16(&mut self) -> Result<u16, FormatError> {
         Ok(u16::from_le_bytes(self.array()?))
     }
@@ -82,6 +86,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     ///
     /// [`FormatErrorKind::Truncated`] if fewer bytes are left.
+    #[inline]
     pub fn u32(&mut self) -> Result<u32, FormatError> {
         Ok(u32::from_le_bytes(self.array()?))
     }
@@ -91,6 +96,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     ///
     /// [`FormatErrorKind::Truncated`] if fewer bytes are left.
+    #[inline]
     pub fn u64(&mut self) -> Result<u64, FormatError> {
         Ok(u64::from_le_bytes(self.array()?))
     }
@@ -100,6 +106,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     ///
     /// [`FormatErrorKind::Truncated`] if fewer bytes are left.
+    #[inline]
     pub fn i64(&mut self) -> Result<i64, FormatError> {
         Ok(i64::from_le_bytes(self.array()?))
     }
@@ -133,6 +140,7 @@ impl<'a> Reader<'a> {
     ///
     /// [`FormatErrorKind::Truncated`] at the end of the input, and
     /// [`FormatErrorKind::Inconsistent`] for any other value.
+    #[inline]
     pub fn bool(&mut self) -> Result<bool, FormatError> {
         match self.u8()? {
             0 => Ok(false),

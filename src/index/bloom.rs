@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn t_lsi_bloom_04_bits_lie_where_the_layout_says() {
+    fn filter_bits_lie_where_the_layout_says() {
         let params = BloomParams {
             bits: 83,
             hashes: 3,

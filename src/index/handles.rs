@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ipc_must_005_no_more_segments_are_open_than_may_be() {
+    fn no_more_segments_are_open_than_may_be() {
         let handles = Handles::at_most(2);
         let (first, second) = (handles.take().unwrap(), handles.take().unwrap());
         assert_eq!(handles.take().unwrap_err(), HandleLimitError { most: 2 });

@@ -255,7 +255,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn ggrep_inputs_that_are_no_files_say_nothing_and_are_not_waited_for() {
+    fn eligibility_inputs_that_are_no_files_count_as_empty_and_do_not_block() {
         let tmp = tempfile::tempdir().unwrap();
         let dir = tmp.path().canonicalize().unwrap();
         let fifo = |name: &str| {

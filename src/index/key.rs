@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn fr_lsi_idx_key_01_every_component_makes_another_key() {
+    fn every_component_makes_another_index_key() {
         let base = IndexKey::new(&inputs());
         assert_eq!(base, IndexKey::new(&inputs()));
         assert_eq!(base.hash().len(), 32);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn fr_lsi_idx_root_03_what_requests_filter_by_is_no_part_of_the_key() {
+    fn filters_of_requests_are_no_part_of_the_index_key() {
         let mut flat = inputs();
         flat.options.recursive = false;
         assert_eq!(IndexKey::new(&flat), IndexKey::new(&inputs()));

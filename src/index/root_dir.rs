@@ -185,8 +185,8 @@ impl RootDir {
 /// Returns true if a directory entry can have this name.
 pub(super) fn is_component(name: &OsStr) -> bool {
     let bytes = name.as_encoded_bytes();
-    let separator = |byte: &u8| std::path::is_separator(char::from(*byte));
-    !matches!(bytes, b"" | b"." | b"..") && !bytes.contains(&0) && !bytes.iter().any(separator)
+    let is_excluded = |byte: &u8| *byte == 0 || std::path::is_separator(char::from(*byte));
+    !matches!(bytes, b"" | b"." | b"..") && !bytes.iter().any(is_excluded)
 }
 
 fn not_a_component() -> io::Error {

@@ -13,7 +13,7 @@ pub mod candidates;
 pub(crate) mod content;
 pub mod words;
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -277,7 +277,7 @@ impl Segment {
     /// # Errors
     ///
     /// [`FormatError`] if the segment is damaged.
-    pub fn name(&self, name: NameRecord) -> Result<OsString, FormatError> {
+    pub fn name(&self, name: NameRecord) -> Result<&OsStr, FormatError> {
         let bytes =
             self.container
                 .view()
@@ -482,7 +482,7 @@ impl Segment {
 
     fn check_name(&self, name: NameRecord) -> Result<(), FormatError> {
         let key = self.sort_key(name)?;
-        match component_key(&self.name(name)?).as_bytes() == key {
+        match component_key(self.name(name)?).as_bytes() == key {
             true => Ok(()),
             false => Err(inconsistent("an ordering key is not that of its name")),
         }

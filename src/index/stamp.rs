@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn fr_lsi_trk_02_any_change_of_the_state_shows() {
+    fn any_change_of_a_file_state_shows_in_its_stamp() {
         let base = Stamp::of(&meta(7)).unwrap();
         assert_eq!(Stamp::of(&meta(7)), Some(base));
         let changes: [fn(&mut EntryMeta); 6] = [
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn fr_lsi_trk_03_a_stamp_settles_when_its_tick_is_over() {
+    fn a_stamp_settles_when_its_tick_is_over() {
         let fine = Stamp::of(&meta(5_000_000_001)).unwrap();
         assert!(!fine.is_settled(5_000_000_001));
         assert!(!fine.is_settled(5_050_000_301));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn fr_lsi_trk_03_what_takes_longer_to_write_settles_later_but_no_later_than_coarse_times() {
+    fn a_file_that_takes_longer_to_write_settles_later_but_no_later_than_coarse_times() {
         let after = |len, now_ns| {
             let long = EntryMeta {
                 len,

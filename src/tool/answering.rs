@@ -385,9 +385,11 @@ impl PartsBuffer {
     }
 
     fn take(&mut self, found: Found, taker: &mut Taker<'_>) -> ControlFlow<()> {
-        if let Found::File(file) = &found {
-            self.has_match |= file.outcome.has_match();
-        }
+        self.has_match |= match &found {
+            Found::File(file) => file.outcome.has_match(),
+            Found::Listed(_) => true,
+            Found::Error(_) => false,
+        };
         if self.holds && !self.has_match {
             self.parts.push(found);
             return ControlFlow::Continue(());
@@ -495,9 +497,9 @@ impl AnswerRun<'_> {
         taker: &mut Taker<'_>,
     ) -> Result<(Run, IndexUse), ToolError> {
         let walked = self.by_walk();
-        let mut rest = |found: Found| match handed_out.has(&found) {
-            true => ControlFlow::Continue(()),
-            false => taker(found),
+        let mut rest = |found: Found| match handed_out.rest(found) {
+            None => ControlFlow::Continue(()),
+            Some(found) => taker(found),
         };
         let mut run = schedule::run(Sources(walked.sources), engine, self.options, &mut rest);
         if let Ok(run) = &mut run
@@ -742,6 +744,7 @@ impl AnswerRun<'_> {
             maintenance: self.maintenance.left(),
             // A list excludes no file, but the catalog provides it.
             pins: self.question.looked_for.patterns.is_none(),
+            lists: self.question.looked_for.patterns.is_none() && query.max_file_size == u64::MAX,
             words: None,
         })
     }

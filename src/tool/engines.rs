@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn cfg_ls_01_unusable_programs_are_passed_over() {
+    fn unusable_programs_are_skipped() {
         let dir = tempfile::tempdir().unwrap();
         program(dir.path(), "ugrep", "ugrep 2.9.9 old");
         program(dir.path(), "rg", "ripgrep 14.1.0");
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn fr_ls_exe_01_without_any_program_the_reasons_are_said() {
+    fn the_error_without_any_program_gives_the_reasons() {
         let dir = tempfile::tempdir().unwrap();
         let (names, engines) = ids(dir.path(), Backend::Auto, "ugrep", "rg");
         assert!(names.is_empty());

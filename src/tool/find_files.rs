@@ -159,15 +159,19 @@ impl SearchTool {
         let mut take = |found: Found| {
             match found {
                 Found::Error(error) => errors.push(error),
-                Found::File(file) => {
-                    let score = match &mut scorer {
-                        None => Some(None),
-                        Some(scorer) => scorer.score(&file.path).map(Some),
-                    };
-                    candidates.extend(score.map(|score| Candidate {
-                        path: file.path,
-                        score,
-                    }));
+                // The request limits no sizes, so files are listed, not opened.
+                Found::File(_) => {}
+                Found::Listed(files) => {
+                    for path in files.iter() {
+                        let score = match &mut scorer {
+                            None => Some(None),
+                            Some(scorer) => scorer.score(&path).map(Some),
+                        };
+                        candidates.extend(score.map(|score| Candidate {
+                            path: path.into_owned(),
+                            score,
+                        }));
+                    }
                 }
             }
             ControlFlow::Continue(())

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fr_lsi_enc_02_terminal_commands_are_escaped() {
+    fn terminal_commands_are_escaped() {
         assert_eq!(
             escape_controls("a\x1b[31mb\tc\u{9b}\u{202e}"),
             "a\\x1b[31mb\tc\\x9b\\u{202e}"
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn ipc_must_003_all_that_is_unsafe_is_escaped_in_names_lines_and_text() {
+    fn unsafe_characters_are_escaped_in_names_lines_and_text() {
         let ranges = [
             0..=0x1f,
             0x7f..=0x9f,
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn ipc_must_003_json_is_safe_for_terminals_and_means_the_same() {
+    fn printed_json_is_safe_for_terminals_and_means_the_same() {
         let text = "a\u{1b}[31m\u{9b}31m\u{7f}\u{202e}\u{200f}é".to_string();
         let json = serde_json::to_string(&text).unwrap();
         let safe = escape_json(&json);

@@ -225,7 +225,7 @@ mod tests {
     const NORMATIVE: &str = include_str!("../../tests/data/search_request.schema.json");
 
     #[test]
-    fn fr_ls_02a_the_generated_schema_is_the_normative_one() {
+    fn the_generated_request_schema_is_the_normative_one() {
         let normative: Value = serde_json::from_str(NORMATIVE).unwrap();
         assert_eq!(search_schema(), normative);
     }
@@ -238,13 +238,13 @@ mod tests {
     }
 
     #[test]
-    fn fr_ls_02b_unknown_fields_are_refused_with_the_nearest() {
+    fn unknown_fields_are_refused_with_the_nearest_known_field() {
         assert!(refused(json!({"pattern": "x", "patern": 1})).contains("`pattern`"));
         assert!(refused(json!({"pattern": "x", "zzz": 1})).contains("known fields are"));
     }
 
     #[test]
-    fn fr_ls_val_01_and_02_values_are_checked() {
+    fn blank_patterns_and_numbers_below_their_minimum_are_refused() {
         for (value, part) in [
             (json!({}), "pattern"),
             (json!({"pattern": ""}), "empty or blank"),
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn fr_ls_val_11_include_glob_wins_over_glob() {
+    fn include_glob_wins_over_glob() {
         let request = |value: Value| SearchRequest::from_value(value).unwrap();
         assert_eq!(
             request(json!({"pattern": "x", "glob": ["a"]})).includes(),

@@ -529,7 +529,7 @@ impl Parts {
     fn has_match_unshown(&self) -> bool {
         self.0.iter().any(|part| match part {
             Found::File(file) => file.outcome.gaps.hides_match(),
-            Found::Error(_) => false,
+            Found::Listed(_) | Found::Error(_) => false,
         })
     }
 
@@ -546,6 +546,8 @@ impl Parts {
                     path: paths.show(&error.path),
                     error: error.message,
                 }),
+                // A search for a pattern lists no files.
+                Found::Listed(_) => {}
                 Found::File(file) => {
                     let path: Arc<str> = paths.show(&file.path).into();
                     let gaps = file.outcome.gaps;

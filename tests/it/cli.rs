@@ -229,7 +229,7 @@ fn json_output_is_one_event_a_line_and_a_summary() {
 }
 
 #[test]
-fn fr_ls_05_call_answers_one_request() {
+fn the_command_call_answers_one_request() {
     let tree = tree();
     let request = json!({"pattern": "fn main", "path": "src"}).to_string();
     for output in [
@@ -385,7 +385,7 @@ fn a_huge_line_is_refused_and_the_next_one_answered() {
 }
 
 #[test]
-fn fr_lsi_stat_01_stats_appear_only_when_configured() {
+fn stats_appear_only_when_configured() {
     let tree = tree();
     let request = r#"{"pattern": "fn main"}"#;
     let (_, out, _) = run(tree.path(), &["call", "--set", "emit_stats=true", request]);

@@ -38,7 +38,7 @@ fn a_search_without_problems_is_silent() {
 }
 
 #[test]
-fn fr_lsi_idx_root_01_a_refused_root_is_warned_of_once() {
+fn a_refused_root_causes_one_warning() {
     let tree = tree();
     let refused = ["--set", "index_roots=[\".\", \"nowhere\"]"];
     let warned = said(&mut search(tree.path(), &refused));
@@ -62,7 +62,7 @@ fn fr_lsi_idx_root_01_a_refused_root_is_warned_of_once() {
 }
 
 #[test]
-fn fr_lsi_stor_fallback_01_a_refused_index_path_is_warned_of() {
+fn a_refused_index_path_causes_a_warning() {
     let tree = tree();
     let warned = said(&mut search(
         tree.path(),
@@ -79,7 +79,7 @@ fn fr_lsi_stor_fallback_01_a_refused_index_path_is_warned_of() {
 }
 
 #[test]
-fn fr_lsi_bg_22_a_build_that_fails_in_the_background_is_warned_of() {
+fn a_build_that_fails_in_the_background_causes_a_warning() {
     let tree = tree();
     let mut call = forge_search(tree.path());
     call.args(["call", "--jsonl", "--wait-index"]).args([

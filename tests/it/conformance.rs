@@ -1,11 +1,12 @@
-//! Checks `docs/conformance.md`: every test that it names exists, and no requirement that has tests
-//! is listed as missing.
+//! Checks `docs/conformance.md`, which links the ids of requirements and decisions to tests. Every
+//! test that it names exists, and no requirement that has tests is listed as missing. The names of
+//! the tests themselves begin with no id.
 //!
 //! A cell of the column *tests* holds names in backticks: the name of a test function, `case:NAME`
 //! for an entry of `tests/data/cases/*.toml` or `tests/data/files/*.toml`, or `fuzz:NAME` for a
 //! fuzz target.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::source::{code_only, is_ident, project_files, root};
 
@@ -15,14 +16,16 @@ const PROVED: &str = "## Proved";
 /// The heading over the requirements that have no tests yet.
 const NOT_BUILT: &str = "## Not built yet";
 
-/// The environment variable that, set to `1`, makes the test move rows that now have tests.
-const UPDATE: &str = "UPDATE_CONFORMANCE";
+/// Words that ids of the specifications begin with, if a word of [`SPECIFICATIONS`] follows.
+const KINDS: [&str; 6] = ["cfg", "fr", "it", "nfr", "sec", "t"];
+
+/// The abbreviations of the specifications. Some ids begin with them.
+const SPECIFICATIONS: [&str; 7] = ["exec", "fz", "ggrep", "ipc", "ls", "lsi", "sfi"];
 
 /// A line of one of the two tables.
 #[derive(Debug)]
 struct Row {
     id: String,
-    requirement: String,
     tests: Vec<String>,
     notes: String,
 }
@@ -65,7 +68,6 @@ fn parse(text: &str) -> (Document, Vec<String>) {
         }
         let row = Row {
             id: id.to_owned(),
-            requirement: requirement.to_owned(),
             tests: backticked(tests),
             notes: notes.to_owned(),
         };
@@ -94,13 +96,17 @@ fn backticked(cell: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the errors in the document; `existing` has the names of all tests.
-fn problems(document: &Document, existing: &BTreeSet<String>) -> Vec<String> {
+/// Returns the errors in the document and in the names of tests; `existing` has the names of all
+/// tests, each as often as there are tests with this name.
+fn problems(document: &Document, existing: &[String]) -> Vec<String> {
     let mut problems = Vec::new();
-    let mut rows: BTreeMap<&str, &Row> = BTreeMap::new();
+    let mut ids = BTreeSet::new();
     for row in document.proved.iter().chain(&document.not_built) {
-        if rows.insert(&row.id, row).is_some() {
-            problems.push(format!("{} stands twice", row.id));
+        if !ids.insert(&row.id) {
+            problems.push(format!(
+                "{} stands twice; name all of its tests in one row",
+                row.id
+            ));
         }
     }
     for row in &document.proved {
@@ -108,99 +114,50 @@ fn problems(document: &Document, existing: &BTreeSet<String>) -> Vec<String> {
             problems.push(format!("{} stands as proved, but names no test", row.id));
         }
         for test in &row.tests {
-            if !existing.contains(test) {
-                problems.push(format!("{} names `{test}`, which does not exist", row.id));
+            match existing.iter().filter(|name| *name == test).count() {
+                0 => problems.push(format!(
+                    "{} names `{test}`, which does not exist; after a rename, change the row too",
+                    row.id
+                )),
+                1 => {}
+                _ => problems.push(format!(
+                    "{} names `{test}`, a name that several tests have; give each its own",
+                    row.id
+                )),
             }
         }
     }
     for row in &document.not_built {
-        if !row.tests.is_empty() {
-            problems.push(format!("{} stands as not built, but names tests", row.id));
-        }
-        let proofs = proofs(row, &rows, existing);
-        if !proofs.is_empty() {
+        let planned = backticked(&row.notes);
+        if !row.tests.is_empty() || planned.iter().any(|test| existing.contains(test)) {
             problems.push(format!(
-                "{} stands as not built, but its tests exist; run the tests with {UPDATE}=1 to move \
-                 this row under '{PROVED}':\n{}",
-                row.id,
-                proved_line(row, &proofs)
+                "{} stands as not built, but has tests; move its row under '{PROVED}'",
+                row.id
             ));
         }
     }
-    for test in existing {
-        let claims = ["t_ls_", "it_ls_", "t_lsi_", "t_sfi_"]
-            .iter()
-            .any(|prefix| test.starts_with(prefix));
-        if claims && carried_id(test, rows.keys().copied()).is_none() {
-            problems.push(format!("`{test}` carries an id that stands in no table"));
-        }
-    }
+    let named = existing.iter().filter(|test| begins_with_id(test));
+    problems.extend(named.map(|test| {
+        format!(
+            "the name of `{test}` begins with an id; name what is tested, and add the test to the \
+             row of this id in docs/conformance.md"
+        )
+    }));
     problems
 }
 
-/// Returns the existing tests that carry the id of `row`, in backticks.
-fn proofs(row: &Row, rows: &BTreeMap<&str, &Row>, existing: &BTreeSet<String>) -> Vec<String> {
-    let carries = |test: &&String| carried_id(test, rows.keys().copied()) == Some(&row.id);
-    existing
-        .iter()
-        .filter(carries)
-        .map(|test| format!("`{test}`"))
-        .collect()
-}
-
-/// Formats `row` as a line of the first table.
-fn proved_line(row: &Row, proofs: &[String]) -> String {
-    let notes = without_plan(&row.notes);
-    let line = format!(
-        "| {} | {} | {} | {notes} |",
-        row.id,
-        row.requirement,
-        proofs.join(", ")
-    );
-    line.replace("|  |", "| |")
-}
-
-/// Returns the document with each row that now has tests moved to the end of the first table.
-fn moved(text: &str, existing: &BTreeSet<String>) -> String {
-    let (document, _) = parse(text);
-    let all = document.proved.iter().chain(&document.not_built);
-    let rows: BTreeMap<&str, &Row> = all.map(|row| (row.id.as_str(), row)).collect();
-    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    for row in &document.not_built {
-        let proofs = proofs(row, &rows, existing);
-        let old = lines
-            .iter()
-            .rposition(|line| line.starts_with(&format!("| {} | ", row.id)));
-        let Some(old) = old.filter(|_| !proofs.is_empty()) else {
-            continue;
-        };
-        lines.remove(old);
-        let boundary = lines.iter().position(|line| line == NOT_BUILT).unwrap();
-        let last = lines[..boundary]
-            .iter()
-            .rposition(|line| line.starts_with('|'))
-            .unwrap();
-        lines.insert(last + 1, proved_line(row, &proofs));
-    }
-    lines.join("\n") + "\n"
-}
-
-/// Returns the id at the start of a test's name, as in `t_ls_trunc_01_more_than_max_results`. An id
-/// that ends in `-*` covers its family, except members that have their own row.
-fn carried_id<'a>(test: &str, ids: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    ids.filter(|id| {
-        let slug = id.trim_end_matches("-*").to_lowercase().replace('-', "_");
-        test.strip_prefix(slug.as_str())
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
-    })
-    .max_by_key(|id| id.len())
-}
-
-/// Returns the notes of a row without the names that were planned for its tests.
-fn without_plan(notes: &str) -> &str {
-    notes
-        .find("planned:")
-        .map_or(notes, |at| notes[..at].trim_end_matches([' ', ';']))
+/// Returns true if the name of a test begins with the id of a requirement or a decision, as in
+/// `t_ls_a_01_x`, `exec_5_rows_have_keys` or `d55_names_are_equal`.
+fn begins_with_id(test: &str) -> bool {
+    let mut words = test.split('_');
+    let (first, second) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+    let number = first.trim_start_matches(|c: char| c.is_ascii_lowercase());
+    let is_numbered = first.len() - number.len() == 1
+        && number.starts_with(|c: char| c.is_ascii_digit())
+        && !second.is_empty();
+    is_numbered
+        || SPECIFICATIONS.contains(&first)
+        || KINDS.contains(&first) && SPECIFICATIONS.contains(&second)
 }
 
 /// Returns the names of the test functions in a Rust source.
@@ -235,9 +192,9 @@ fn case_names(text: &str) -> Result<Vec<String>, toml::de::Error> {
     Ok(names.map(str::to_owned).collect())
 }
 
-/// Returns every name that the document may use.
-fn existing_tests() -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
+/// Returns every name that the document may use, each as often as there are tests with this name.
+fn existing_tests() -> Vec<String> {
+    let mut names = Vec::new();
     for file in project_files() {
         if file.path.ends_with(".rs")
             && ["src/", "tests/"]
@@ -250,17 +207,19 @@ fn existing_tests() -> BTreeSet<String> {
                 case_names(&file.text).unwrap_or_else(|error| panic!("{}: {error}", file.path));
             names.extend(cases.iter().map(|name| format!("case:{name}")));
         } else if let Some(target) = file.path.strip_prefix("fuzz/fuzz_targets/") {
-            names.insert(format!("fuzz:{}", target.trim_end_matches(".rs")));
+            names.push(format!("fuzz:{}", target.trim_end_matches(".rs")));
         }
     }
     names
 }
 
-/// Returns a message for each decision that the notes cite and `decisions` does not contain.
+/// Returns a message for each decision that an id or the notes cite and that `decisions` does not
+/// contain.
 fn unknown_decisions(document: &Document, decisions: &str) -> Vec<String> {
     let mut unknown = Vec::new();
     for row in document.proved.iter().chain(&document.not_built) {
-        for word in row.notes.split(|c: char| !c.is_alphanumeric()) {
+        let words = [&row.id, &row.notes].map(|cell| cell.split(|c: char| !c.is_alphanumeric()));
+        for word in words.into_iter().flatten() {
             let number = word.strip_prefix('D').unwrap_or_default();
             let cites = !number.is_empty() && number.chars().all(|c| c.is_ascii_digit());
             if cites && !decisions.contains(&format!("**{word}. ")) {
@@ -291,12 +250,7 @@ fn a_decision_that_does_not_exist_is_noticed() {
 
 #[test]
 fn the_document_is_true() {
-    let path = root().join("docs/conformance.md");
-    let mut text = std::fs::read_to_string(&path).unwrap();
-    if std::env::var_os(UPDATE).is_some_and(|value| value == "1") {
-        text = moved(&text, &existing_tests());
-        std::fs::write(&path, &text).unwrap();
-    }
+    let text = std::fs::read_to_string(root().join("docs/conformance.md")).unwrap();
     let (document, mut found) = parse(&text);
     assert!(
         !document.proved.is_empty() && !document.not_built.is_empty(),
@@ -328,12 +282,14 @@ fn tests_are_found_where_they_are() {
         case_names("[[case]]\nname = \"a\"\n[[case]]\nname = \"b c\"\nfiles = {}").unwrap(),
         ["a", "b c"]
     );
-    assert!(existing_tests().contains("tests_are_found_where_they_are"));
-    assert!(existing_tests().contains("fuzz:sort_key"));
+    let existing = existing_tests();
+    for name in ["tests_are_found_where_they_are", "fuzz:sort_key"] {
+        assert!(existing.iter().any(|one| one == name), "{name}");
+    }
 }
 
-/// Checks a document with the rows `proved` and `not_built`; the tests `t_ls_a_01_x`, `other` and
-/// `case:c` exist. Returns its only problem, or an empty text.
+/// Checks a document with the rows `proved` and `not_built`; the tests `it_does_a`, `other` and
+/// `case:c` exist, and two tests named `twin`. Returns its only problem, or an empty text.
 #[track_caller]
 fn check(proved: &[&str], not_built: &[&str]) -> String {
     let head = "| id | requirement | tests | notes |\n| --- | --- | --- | --- |";
@@ -343,17 +299,17 @@ fn check(proved: &[&str], not_built: &[&str]) -> String {
         not_built.join("\n")
     );
     let (document, mut found) = parse(&text);
-    let existing = ["t_ls_a_01_x", "other", "case:c"].map(str::to_owned);
-    found.extend(problems(&document, &existing.into_iter().collect()));
+    let existing = ["it_does_a", "other", "case:c", "twin", "twin"].map(str::to_owned);
+    found.extend(problems(&document, &existing));
     assert!(found.len() <= 1, "{found:?}");
     found.pop().unwrap_or_default()
 }
 
 #[test]
 fn a_true_document_passes() {
-    let first = "| T-LS-A-01 | does a | `t_ls_a_01_x` | |";
+    let first = "| T-LS-A-01 | does a | `it_does_a` | |";
     assert_eq!(
-        check(&[first], &["| X-1 | does b | | planned: `x_1_y` |"]),
+        check(&[first], &["| X-1 | does b | | planned: `it_does_b` |"]),
         ""
     );
     assert_eq!(
@@ -364,36 +320,58 @@ fn a_true_document_passes() {
 
 #[test]
 fn an_untrue_document_is_noticed() {
-    let first = "| T-LS-A-01 | does a | `t_ls_a_01_x` | |";
+    let first = "| T-LS-A-01 | does a | `it_does_a` | |";
     let missing = check(&[first, "| B | does b | `other`, `gone` | |"], &[]);
-    assert_eq!(missing, "B names `gone`, which does not exist");
+    assert!(missing.starts_with("B names `gone`, which does not exist"));
     let case = check(&[first, "| B | does b | `case:gone` | |"], &[]);
-    assert_eq!(case, "B names `case:gone`, which does not exist");
-    assert_eq!(
-        check(&[first, "| B | b | `other` | |"], &["| B | b | | |"]),
-        "B stands twice"
-    );
+    assert!(case.starts_with("B names `case:gone`, which does not exist"));
+    let twin = check(&[first, "| B | does b | `twin` | |"], &[]);
+    assert!(twin.contains("several tests"), "{twin}");
+    let twice = check(&[first, "| B | b | `other` | |"], &["| B | b | | |"]);
+    assert!(twice.starts_with("B stands twice"), "{twice}");
     let untested = check(&[first, "| B | does b | | |"], &[]);
     assert_eq!(untested, "B stands as proved, but names no test");
     let bare = check(&[first, "| B | does b | `other` and more | |"], &[]);
     assert!(bare.contains("not `names`"), "{bare}");
     assert!(check(&[first, "| B | does b | `other` |"], &[]).contains("four cells"));
-    assert!(check(&[first], &["| B | does b | `other` | |"]).contains("names tests"));
-    assert!(check(&[], &[]).contains("stands in no table"));
+    for row in [
+        "| B | does b | `other` | |",
+        "| B | does b | | D3; planned: `other` |",
+    ] {
+        assert!(check(&[first], &[row]).contains("move its row"), "{row}");
+    }
 }
 
 #[test]
-fn a_row_whose_tests_exist_is_to_be_moved() {
-    let found = check(
-        &[],
-        &["| T-LS-A-01 | does a | | D3; planned: `t_ls_a_01_other_name` |"],
-    );
-    assert!(
-        found.ends_with("\n| T-LS-A-01 | does a | `t_ls_a_01_x` | D3 |"),
-        "{found}"
-    );
-    // The longest id wins: the test of `T-LS-A-01` is not one of `T-LS-A`.
-    let both = ["| T-LS-A-01 | does a | `t_ls_a_01_x` | |"];
-    assert_eq!(check(&both, &["| T-LS-* | the others | | |"]), "");
-    assert!(check(&[], &["| T-LS-* | a family | | |"]).contains("its tests exist"));
+fn names_of_tests_that_begin_with_an_id_are_noticed() {
+    for name in [
+        "t_ls_a_01_x",
+        "fr_lsi_idx_rm_02_x",
+        "nfr_sfi_rel_01_x",
+        "it_ls_e2e_01_x",
+        "cfg_lsi_val_01_x",
+        "sec_lsi_01_x",
+        "t_fz_x",
+        "ipc_must_004_x",
+        "exec_5_x",
+        "ggrep_x",
+        "d55_x",
+        "d16c_x",
+        "p1_x",
+    ] {
+        let found = problems(&Document::default(), &[name.to_owned()]);
+        assert_eq!(found.len(), 1, "{name}: {found:?}");
+        assert!(found[0].contains("begins with an id"), "{found:?}");
+    }
+    for name in [
+        "it_fits_any_screen",
+        "d",
+        "t",
+        "base64_is_read",
+        "a_path_of_ls_is_read",
+        "executions_end",
+        "case:d55",
+    ] {
+        assert!(!begins_with_id(name), "{name}");
+    }
 }

@@ -19,7 +19,7 @@ use crate::index_support::{Host, VARIANTS};
 use crate::support::{Setup, Tree, events, paths, stable_json};
 
 #[test]
-fn fr_ls_01_name_and_aliases() {
+fn the_library_tool_answers_to_its_name_and_aliases() {
     let tree = Tree::new();
     let tool = tree.setup().tool();
     assert_eq!(tool.name(), "Search");
@@ -35,7 +35,7 @@ fn fr_ls_01_name_and_aliases() {
 }
 
 #[test]
-fn fr_ls_02_summary_is_short() {
+fn the_summary_of_a_request_is_short() {
     let tool = Tree::new().setup().tool();
     let mut request = SearchRequest::new("é".repeat(1000));
     request.path = Some("src".to_string());
@@ -64,7 +64,7 @@ fn disabled_tool_denies_every_call() {
 }
 
 #[test]
-fn fr_ls_exe_01_no_engine_is_an_execution_failure() {
+fn a_search_without_any_engine_is_an_execution_failure() {
     let tree = Tree::of([("a", "m")]);
     let mut setup = tree.setup();
     setup.engines = Engines::new(Vec::new(), "neither ugrep nor rg was found".to_string());
@@ -74,7 +74,7 @@ fn fr_ls_exe_01_no_engine_is_an_execution_failure() {
 }
 
 #[test]
-fn fr_ls_05_response_fields() {
+fn a_response_has_exactly_the_specified_fields() {
     let tree = Tree::of([("a", "m")]);
     let value = tree.search(json!({"pattern": "m"})).to_value();
     assert_eq!(
@@ -191,7 +191,7 @@ fn requests() -> Vec<Value> {
 }
 
 #[test]
-fn nfr_ls_sec_02_a_search_changes_no_file() {
+fn a_search_changes_no_file() {
     let tree = motley();
     // Files next to the tree must not change either.
     let top = tree.root().parent().unwrap();
@@ -208,7 +208,7 @@ fn nfr_ls_sec_02_a_search_changes_no_file() {
 
 /// With an index that is opened, built, or live with a file watcher, only the cache is written.
 #[test]
-fn nfr_ls_sec_02_neither_an_index_nor_a_watcher_changes_a_file() {
+fn neither_an_index_nor_a_watcher_changes_a_file() {
     for variant in VARIANTS {
         let tree = motley();
         let top = tree.root().parent().unwrap().to_path_buf();
@@ -252,7 +252,7 @@ fn nfr_ls_sec_02_neither_an_index_nor_a_watcher_changes_a_file() {
 }
 
 #[test]
-fn fr_ls_err_05_file_deleted_while_searching() {
+fn a_file_deleted_while_searching_does_not_fail_the_call() {
     let tree = Tree::of([("a", "m\n"), ("b", "m\n"), ("c", "m\n")]);
     let gone = tree.path("b");
     let mut setup = tree.setup().threads(1);
@@ -269,7 +269,7 @@ fn fr_ls_err_05_file_deleted_while_searching() {
 }
 
 #[test]
-fn nfr_ls_sec_01_file_swapped_for_a_link_before_it_is_opened() {
+fn a_file_swapped_for_a_link_before_it_is_opened_is_not_read() {
     let tree = Tree::of([
         ("outside/secret", "m secret\n"),
         ("work/a", "m\n"),
@@ -294,7 +294,7 @@ fn nfr_ls_sec_01_file_swapped_for_a_link_before_it_is_opened() {
 }
 
 #[test]
-fn nfr_ls_sec_01_directory_swapped_for_a_link_before_a_file_is_opened() {
+fn a_directory_swapped_for_a_link_before_a_file_is_opened_is_not_entered() {
     let tree = Tree::of([("outside/b", "m secret\n"), ("work/d/b", "m\n")]);
     let (target, dir, away) = (tree.path("outside"), tree.path("work/d"), tree.path("away"));
     let mut setup = Setup::new(&tree.path("work")).threads(1);
@@ -310,7 +310,7 @@ fn nfr_ls_sec_01_directory_swapped_for_a_link_before_a_file_is_opened() {
 }
 
 #[test]
-fn nfr_ls_sec_01_followed_link_changed_before_its_target_is_opened() {
+fn a_followed_link_whose_target_changes_before_it_is_opened_is_not_read() {
     let tree = Tree::of([
         ("outside/b", "m secret\n"),
         ("work/a", "m\n"),
@@ -332,7 +332,7 @@ fn nfr_ls_sec_01_followed_link_changed_before_its_target_is_opened() {
 }
 
 #[test]
-fn fr_ls_err_04_a_panic_of_a_worker_is_a_failure_of_the_engine() {
+fn a_panic_of_a_worker_is_a_failure_of_the_engine() {
     let tree = Tree::of([("a", "m\n"), ("b/c", "m\n")]);
     let mut setup = tree.setup().threads(1);
     setup.engines = Hooked::new(|files| {
@@ -350,7 +350,7 @@ fn fr_ls_err_04_a_panic_of_a_worker_is_a_failure_of_the_engine() {
 }
 
 #[test]
-fn fr_ls_err_04_a_failure_beyond_the_cut_changes_nothing() {
+fn a_failure_beyond_the_cut_changes_no_answer() {
     let tree = Tree::of([("a", "m\nm\n"), ("b/c", "m\n")]);
     let request = json!({"pattern": "m", "max_results": 1});
     let expected = stable_json(&tree.search(request.clone()));
@@ -366,7 +366,7 @@ fn fr_ls_err_04_a_failure_beyond_the_cut_changes_nothing() {
 }
 
 #[test]
-fn nfr_ls_perf_01_a_search_that_ends_early_does_not_read_the_tree() {
+fn a_search_that_ends_early_does_not_read_the_tree() {
     let tree = Tree::new();
     for n in 0..5_000 {
         tree.file(
@@ -417,7 +417,7 @@ fn one_tool_serves_many_threads_at_once() {
 }
 
 #[test]
-fn fr_ls_ord_03_order_does_not_depend_on_how_the_root_is_named() {
+fn the_order_does_not_depend_on_how_the_root_is_named() {
     let tree = Tree::of([("d/b/x", "m"), ("d/b-c", "m"), ("d/B", "m"), ("d/é", "m")]);
     let setup = tree
         .setup()

@@ -70,7 +70,7 @@ const PATHOLOGICAL: &[&str] = &[
 ];
 
 #[test]
-fn fr_ls_07_one_huge_line_and_expensive_expressions() {
+fn expensive_expressions_on_one_huge_line_end_at_the_deadline() {
     let tree = huge_line();
     let setup = tree.setup().generous();
     for pattern in PATHOLOGICAL {
@@ -80,7 +80,7 @@ fn fr_ls_07_one_huge_line_and_expensive_expressions() {
 }
 
 #[test]
-fn fr_ls_07_words_in_a_huge_line_of_letters_beyond_ascii() {
+fn words_in_a_huge_line_of_letters_beyond_ascii_end_at_the_deadline() {
     // The automaton that can be interrupted does not handle Unicode word boundaries next to such
     // letters.
     let tree = Tree::of([("huge", "éa".repeat(12 << 20))]);
@@ -93,7 +93,7 @@ fn fr_ls_07_words_in_a_huge_line_of_letters_beyond_ascii() {
 }
 
 #[test]
-fn fr_ls_07_a_large_file_of_short_lines() {
+fn a_search_of_a_large_file_of_short_lines_ends_at_the_deadline() {
     let tree = Tree::of([("large", "abaab abbab\n".repeat(4 << 20))]);
     let setup = tree.setup().generous();
     times_out(
@@ -105,7 +105,7 @@ fn fr_ls_07_a_large_file_of_short_lines() {
 }
 
 #[test]
-fn fr_ls_07_an_expensive_expression_to_compile() {
+fn an_expression_that_is_expensive_to_compile_ends_at_the_deadline() {
     // Compiling can't be interrupted, so every accepted expression must compile quickly.
     let tree = Tree::of([("a", "x\n")]);
     let setup = tree.setup().generous();
@@ -129,7 +129,7 @@ fn fr_ls_07_an_expensive_expression_to_compile() {
 }
 
 #[test]
-fn fr_ls_07_a_pipe_in_the_tree_is_not_waited_for() {
+fn a_pipe_in_the_tree_is_not_waited_for() {
     let tree = Tree::of([("a", "m\n"), ("z", "m\n")]);
     tree.fifo("p").fifo("d/.ignore").file("d/x", "m\n");
     let request = json!({"pattern": "m", "hidden": true, "follow": true});
@@ -151,7 +151,7 @@ fn stuck_at(name: &'static str, clock: &FakeClock, gate: &Gate) -> Hooked {
 }
 
 #[test]
-fn fr_ls_07_many_files_yield_an_exact_prefix() {
+fn many_files_at_the_deadline_yield_an_exact_prefix() {
     let tree = Tree::new();
     for n in 0..400 {
         tree.file(&format!("d{}/{n:03}", n % 5), "before\nneedle\nafter\n");
@@ -183,7 +183,7 @@ fn fr_ls_07_many_files_yield_an_exact_prefix() {
 }
 
 #[test]
-fn fr_ls_07_a_worker_that_never_returns_is_left_behind() {
+fn a_worker_that_never_returns_is_abandoned() {
     let tree = Tree::of([("a", "m\n"), ("b/c", "m\n")]);
     let (clock, gate) = (FakeClock::new(), Gate::default());
     let mut setup = tree.setup().generous().threads(1);
@@ -312,7 +312,7 @@ fn with_jump(tree: &Tree, at: &'static str, jump: Duration, request: Value) -> S
 }
 
 #[test]
-fn fr_ls_07_the_deadline_is_the_clocks() {
+fn the_deadline_is_measured_by_the_clock() {
     let tree = Tree::of([("d1/a", "m\n"), ("d2/b", "m\n"), ("d3/c", "m\n")]);
     let hour = Duration::from_secs(3600);
     let request = json!({"pattern": "m", "timeout_ms": 3_600_000});
@@ -328,7 +328,7 @@ fn fr_ls_07_the_deadline_is_the_clocks() {
 }
 
 #[test]
-fn fr_ls_07a_a_deadline_with_a_full_answer_says_truncated() {
+fn a_deadline_with_a_full_answer_sets_truncated() {
     // When the time ends, it is unknown whether one more event exists.
     let tree = Tree::of([("d1/a", "m\n"), ("d2/b", "x\n"), ("d3/c", "x\n")]);
     let request = json!({"pattern": "m", "timeout_ms": 1000, "max_results": 1});
@@ -338,7 +338,7 @@ fn fr_ls_07a_a_deadline_with_a_full_answer_says_truncated() {
 }
 
 #[test]
-fn fr_ls_07_an_answer_that_is_known_beats_the_deadline() {
+fn a_known_answer_beats_the_deadline() {
     let tree = Tree::of([("d1/a", "m\nm\n"), ("d2/b", "m\n")]);
     let request = json!({"pattern": "m", "timeout_ms": 1000, "max_results": 1});
     let response = with_jump(&tree, "b", Duration::from_secs(2), request);
@@ -350,7 +350,7 @@ fn fr_ls_07_an_answer_that_is_known_beats_the_deadline() {
 }
 
 #[test]
-fn cfg_ls_03_the_timeout_of_the_request_wins() {
+fn the_timeout_of_a_request_wins_over_the_default() {
     let tree = Tree::of([("d1/a", "m\n"), ("d2/b", "m\n")]);
     let is_cut = |timeout: Option<u64>, host: Option<u64>, configured: u64| {
         let (clock, over) = (FakeClock::new(), Gate::default());

@@ -52,7 +52,7 @@ fn check_unused(stats: &Stats) {
 }
 
 #[test]
-fn fr_lsi_fuz_01_fallback_is_off_by_default() {
+fn fuzzy_fallback_is_off_by_default() {
     let tree = near();
     let setup = tree.setup().config(|config| config.emit_stats = true);
     let (response, stats) = ask(&setup, literal("needle"));
@@ -62,7 +62,7 @@ fn fr_lsi_fuz_01_fallback_is_off_by_default() {
 }
 
 #[test]
-fn t_lsi_fuz_01_levels_are_tried_in_order_until_one_has_a_match() {
+fn fuzzy_levels_are_tried_in_order_until_one_has_a_match() {
     let tree = near();
     for (name, engines) in engines() {
         let capable = |engines: &Engines| engines.chain()[0].capabilities().fuzzy;
@@ -102,7 +102,7 @@ fn t_lsi_fuz_01_levels_are_tried_in_order_until_one_has_a_match() {
 }
 
 #[test]
-fn fr_lsi_fuz_th_02_the_order_is_the_configured_one() {
+fn fuzzy_levels_are_tried_in_the_configured_order() {
     let tree = near();
     for (levels, tried) in [
         (vec![2, 1], vec![2]),
@@ -128,7 +128,7 @@ fn fr_lsi_fuz_th_02_the_order_is_the_configured_one() {
 }
 
 #[test]
-fn fr_lsi_fuz_02_only_literals_without_a_level_fall_back() {
+fn only_literals_without_a_level_fall_back() {
     let tree = near();
     let setup = falling_back(&tree);
     for request in [
@@ -154,7 +154,7 @@ fn fr_lsi_fuz_02_only_literals_without_a_level_fall_back() {
 }
 
 #[test]
-fn t_lsi_fuz_02_short_patterns_are_not_looked_for_approximately() {
+fn short_patterns_are_not_looked_for_approximately() {
     let tree = near();
     let (response, stats) = ask(&falling_back(&tree), literal("né-"));
     check_unused(&stats);
@@ -181,7 +181,7 @@ fn t_lsi_fuz_02_short_patterns_are_not_looked_for_approximately() {
 }
 
 #[test]
-fn fr_lsi_fuz_g_02_attempts_honor_the_request() {
+fn fallback_attempts_honor_the_request() {
     let tree = Tree::of([
         ("a.rs", "x\nNEADLE\ny\n"),
         ("a.txt", "neadle\n"),
@@ -256,7 +256,7 @@ fn stepping(tree: &Tree, step: Duration, timeout_ms: u64) -> (SearchResponse, St
 }
 
 #[test]
-fn t_lsi_fuz_03_all_attempts_have_the_time_of_the_request() {
+fn all_fallback_attempts_share_the_timeout_of_the_request() {
     let tree = Tree::of([("a", "x\n"), ("b", "x\n")]);
     let second = Duration::from_secs(1);
     // Two files and four searches take eight seconds.
@@ -283,7 +283,7 @@ fn t_lsi_fuz_03_all_attempts_have_the_time_of_the_request() {
 }
 
 #[test]
-fn t_lsi_fuz_04_context_alone_is_no_match() {
+fn context_alone_is_no_match() {
     // The first event of level 1 is the line before the match, and the limit cuts off the match.
     let tree = Tree::of([("a", "noodle\n"), ("b", "straw\nneadle\n")]);
     let mut request = literal("needle");
@@ -300,7 +300,7 @@ fn t_lsi_fuz_04_context_alone_is_no_match() {
 
 /// Also covers FR-LSI-EXIT-03, FR-LSI-FUZ-03 and FR-LSI-FUZ-04.
 #[test]
-fn fr_lsi_be_exit_02_only_a_search_that_found_nothing_is_repeated() {
+fn only_a_search_that_found_nothing_is_repeated() {
     let tree = near();
     // A search that fails returns an error.
     let mut setup = falling_back(&tree).threads(1);
@@ -324,7 +324,7 @@ fn fr_lsi_be_exit_02_only_a_search_that_found_nothing_is_repeated() {
 }
 
 #[test]
-fn t_lsi_exit_01_an_engine_without_fuzzy_search_falls_back_to_nothing() {
+fn an_engine_without_fuzzy_search_has_no_fallback() {
     let tree = near();
     for (name, engines) in engines() {
         let mut setup = falling_back(&tree);
@@ -342,7 +342,7 @@ fn t_lsi_exit_01_an_engine_without_fuzzy_search_falls_back_to_nothing() {
 }
 
 #[test]
-fn fr_lsi_cand_fz_01_fallback_is_the_same_with_an_index() {
+fn fuzzy_fallback_is_the_same_with_an_index() {
     let tree = near();
     let setup = falling_back(&tree).with_indexes(LIVE);
     setup.build(&Host::patient());

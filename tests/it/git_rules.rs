@@ -280,7 +280,7 @@ fn rules_of(dir: &Path) -> Arc<Rules> {
 }
 
 #[test]
-fn d83_generated_patterns_match_what_they_match_for_git() {
+fn generated_patterns_match_the_same_paths_as_in_git() {
     let count = files();
     let mut random = Seeded::new(83);
     let (mut compared, mut ignored, mut wrong) = (0, 0, Vec::new());

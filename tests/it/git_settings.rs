@@ -101,7 +101,7 @@ const USER: &str = "home/.gitconfig";
 const REPOSITORY: &str = "repo/.git/config";
 
 #[test]
-fn d86_only_the_key_of_its_section_counts_and_the_last_one_wins() {
+fn only_the_key_of_its_git_section_counts_and_the_last_one_wins() {
     let place = Place::new();
     place.check("home/.config/git/ignore");
     for (text, expected) in [
@@ -142,7 +142,7 @@ fn d86_only_the_key_of_its_section_counts_and_the_last_one_wins() {
 }
 
 #[test]
-fn d86_later_files_win_and_the_repository_is_the_last() {
+fn later_git_settings_win_and_those_of_the_repository_are_last() {
     let place = Place::new();
     let files = [
         ("system", "/system"),
@@ -168,7 +168,7 @@ fn d86_later_files_win_and_the_repository_is_the_last() {
 }
 
 #[test]
-fn d86_what_is_included_counts_where_it_is_included() {
+fn included_git_settings_count_where_they_are_included() {
     let place = Place::new();
     let dir = place.dir.to_str().unwrap().to_string();
     place.write("home/more", "[core]\nexcludesFile = /more\n");
@@ -216,7 +216,7 @@ fn d86_what_is_included_counts_where_it_is_included() {
 }
 
 #[test]
-fn d86_settings_that_git_refuses_are_read_up_to_there() {
+fn git_settings_are_read_up_to_a_line_that_git_refuses() {
     let place = Place::new();
     for rest in [
         "[core\n",
@@ -238,7 +238,7 @@ fn d86_settings_that_git_refuses_are_read_up_to_there() {
 }
 
 #[test]
-fn d86_a_submodule_and_a_directory_without_a_repository_have_theirs() {
+fn submodules_and_directories_without_a_repository_have_git_settings_of_their_own() {
     let place = Place::new();
     place.write("modules/m/config", "[core]\nexcludesFile = own\n");
     place.write("repo/sub/.git", "gitdir: ../../modules/m\n");
@@ -248,7 +248,7 @@ fn d86_a_submodule_and_a_directory_without_a_repository_have_theirs() {
 }
 
 #[test]
-fn d86_json_lines_are_answered_by_gits_settings_as_they_are_now() {
+fn json_lines_are_answered_by_the_current_git_settings() {
     let tree = Tree::of([("ignored.tmp", "sometimes\n"), ("own", "*.tmp\n")]);
     tree.dir(".git");
     let home = tempfile::tempdir().unwrap();

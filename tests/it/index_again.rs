@@ -236,7 +236,7 @@ fn nothing_is_read_that_is_known() {
 /// Files that a build could not vouch for are read again, even if they are unchanged: no copied
 /// block contains them.
 #[test]
-fn fr_lsi_cand_lit_02_files_that_may_not_be_left_out_are_not_copied() {
+fn files_that_may_not_be_excluded_are_not_copied() {
     let tree = Tree::new();
     for n in 0..100 {
         tree.file(&format!("f{n}"), format!("some text, number{n}\n"));

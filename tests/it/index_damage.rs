@@ -174,7 +174,7 @@ fn repair(setup: &Setup, what: &str) {
 }
 
 #[test]
-fn fr_lsi_idx_05_damage_at_random_places_changes_no_answer() {
+fn damage_at_random_places_changes_no_answer() {
     let tree = planted();
     let (mut used, mut corrupt) = (0, 0);
     let mut built = [VARIANTS[2], VARIANTS[3]].map(|variant| {
@@ -332,7 +332,7 @@ fn other_files_in_the_place_of_an_index_change_no_answer() {
 
 /// Nobody should write to a segment, but restoring a backup does.
 #[test]
-fn fr_lsi_idx_05_what_changes_under_an_opened_index_is_noticed_by_the_next_call() {
+fn changes_under_an_open_index_are_noticed_by_the_next_call() {
     let tree = planted();
     let setup = tree.setup().with_indexes(MAPPED);
     setup.build(&Host::hasty());
@@ -372,7 +372,7 @@ fn setup_at(root: &Path, store: &Path) -> Setup {
 }
 
 #[test]
-fn fr_lsi_idx_conc_03_a_killed_builder_leaves_the_index_as_it_was() {
+fn a_killed_builder_leaves_the_index_as_it_was() {
     if let Ok(places) = std::env::var(BUILDER) {
         let (root, store) = places.split_once('\n').unwrap();
         let setup = setup_at(root.as_ref(), store.as_ref());
@@ -388,7 +388,7 @@ fn fr_lsi_idx_conc_03_a_killed_builder_leaves_the_index_as_it_was() {
     setup.build(&Host::hasty());
     let once = started.elapsed();
     let places = format!("{}\n{}", tree.root().display(), store.display());
-    let name = "index_damage::fr_lsi_idx_conc_03_a_killed_builder_leaves_the_index_as_it_was";
+    let name = "index_damage::a_killed_builder_leaves_the_index_as_it_was";
     let mut rng = Seeded::new(1);
     let mut left_behind = 0;
     let mut round = 0;

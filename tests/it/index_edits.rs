@@ -271,7 +271,7 @@ fn edits_of_directories_are_seen() {
 
 /// Files that an edit did not change are still excluded, without a new build.
 #[test]
-fn d109_an_edit_does_not_end_exclusion() {
+fn an_edit_does_not_end_exclusion() {
     type Edit = fn(&Tree);
     let edits: [(&str, u64, Edit); 9] = [
         ("a save by renaming", 4, |tree| {

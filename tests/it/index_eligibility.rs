@@ -86,7 +86,7 @@ fn write_unnoticeably(path: &Path, content: &str) {
 fn nothing(_: &Tree) {}
 
 #[test]
-fn d16c_a_repository_that_appears_or_disappears_changes_what_is_eligible() {
+fn a_repository_that_appears_or_disappears_changes_which_files_are_eligible() {
     // Git's rules count only in a repository.
     let rules = |tree: &Tree| {
         tree.file("w/top/.gitignore", "*.log\n");
@@ -118,7 +118,7 @@ fn d16c_a_repository_that_appears_or_disappears_changes_what_is_eligible() {
 }
 
 #[test]
-fn d16c_rules_above_the_root_count_existence_included() {
+fn rules_above_the_root_count_with_their_existence() {
     for name in [
         "w/.ignore",
         "w/.rgignore",
@@ -154,7 +154,7 @@ fn d16c_rules_above_the_root_count_existence_included() {
 }
 
 #[test]
-fn d16c_rules_inside_the_tree_count_existence_included() {
+fn rules_inside_the_tree_count_with_their_existence() {
     for name in [
         "w/top/.gitignore",
         "w/top/.ignore",
@@ -198,7 +198,7 @@ fn d16c_rules_inside_the_tree_count_existence_included() {
 }
 
 #[test]
-fn d16c_a_worktree_has_its_rules_elsewhere() {
+fn a_worktree_has_its_rules_in_the_main_repository() {
     let worktree = |tree: &Tree| {
         tree.file("w/top/.git", "gitdir: ../../main/.git/worktrees/w\n")
             .file("main/.git/worktrees/w/commondir", "../..\n")
@@ -225,7 +225,7 @@ fn d16c_a_worktree_has_its_rules_elsewhere() {
 }
 
 #[test]
-fn d16c_a_submodule_has_its_excludes_in_its_own_git_directory() {
+fn a_submodule_has_its_excludes_in_its_own_git_directory() {
     let submodule = |tree: &Tree| {
         tree.file("w/top/.git", "gitdir: ../../modules/m\n")
             .file("modules/m/info/exclude", "*.log\n")
@@ -246,7 +246,7 @@ fn d16c_a_submodule_has_its_excludes_in_its_own_git_directory() {
 }
 
 #[test]
-fn d16c_global_excludes_count_existence_included() {
+fn global_excludes_count_with_their_existence() {
     let configure = |mut setup: Setup, tree: &Tree| {
         setup.global_excludes = Some(tree.path("excludes"));
         setup
@@ -281,7 +281,7 @@ fn d16c_global_excludes_count_existence_included() {
 }
 
 #[test]
-fn d16c_global_excludes_of_another_call_are_others() {
+fn each_call_has_its_own_global_excludes() {
     let (tree, mut setup) = planted(|tree| {
         tree.dir("w/top/.git")
             .file("excludes", "/sub/*.log\n")
@@ -311,7 +311,7 @@ fn d16c_global_excludes_of_another_call_are_others() {
 }
 
 #[test]
-fn d16c_denied_patterns_of_another_call_are_others() {
+fn each_call_has_its_own_denied_patterns() {
     let (tree, mut setup) = planted(nothing);
     setup.sandbox.denied_patterns = vec!["*.log".to_string()];
     let setup = setup.with_indexes(LIVE);
@@ -329,7 +329,7 @@ fn d16c_denied_patterns_of_another_call_are_others() {
 /// Modification times that are out of range cannot be compared. Such a file always counts as
 /// changed.
 #[test]
-fn d16c_rules_with_a_time_that_can_not_be_kept_are_not_trusted() {
+fn rules_with_a_time_that_can_not_be_stored_are_not_trusted() {
     let far = SystemTime::UNIX_EPOCH + Duration::from_secs(10_000_000_000);
     let set = |path: &Path| {
         let file = fs::File::options().write(true).open(path).unwrap();
@@ -352,7 +352,7 @@ fn d16c_rules_with_a_time_that_can_not_be_kept_are_not_trusted() {
 }
 
 #[test]
-fn d16b_the_catalog_answers_for_its_own_options_only() {
+fn the_catalog_answers_for_its_own_options_only() {
     let plant = |tree: &Tree| {
         tree.file("w/top/.hidden/c.txt", "needle\n")
             .file("w/top/.d.txt", "needle\n")
@@ -397,7 +397,7 @@ fn d16b_the_catalog_answers_for_its_own_options_only() {
 }
 
 #[test]
-fn d16b_a_named_directory_that_the_catalog_does_not_have_is_searched() {
+fn a_named_directory_that_is_not_in_the_catalog_is_searched() {
     let (tree, setup) = planted(|tree| {
         tree.file("w/top/.hidden/c.txt", "needle\n")
             .file("w/top/.hidden/deep/c.txt", "needle\n")
@@ -467,7 +467,7 @@ fn catalog(snapshot: &Snapshot) -> (Vec<String>, Vec<(String, Option<String>)>) 
 }
 
 #[test]
-fn t_lsi_path_01_names_with_line_breaks_are_searched_beside_the_catalog() {
+fn names_with_line_breaks_are_searched_beside_the_catalog() {
     let names = [
         r"a\nb",
         r"a\rb",
@@ -558,7 +558,7 @@ fn a_tree_of_nothing_but_names_with_line_breaks() {
 /// Twins have the same ordering key. If the filesystem keeps both, they are two files, and each is
 /// found once.
 #[test]
-fn t_lsi_path_03_twins_are_each_once_in_the_catalog() {
+fn names_that_differ_in_composition_are_each_once_in_the_catalog() {
     let (composed, decomposed) = ("\u{E9}", "e\u{301}");
     let tree = Tree::new();
     // The ångström sign is a third spelling of its twin names.
@@ -610,7 +610,7 @@ fn t_lsi_path_03_twins_are_each_once_in_the_catalog() {
 }
 
 #[test]
-fn t_lsi_det_03_what_is_left_out_does_not_depend_on_composition() {
+fn exclusion_does_not_depend_on_composition() {
     let (composed, decomposed) = ("caf\u{E9} creme", "cafe\u{301} creme");
     let tree = Tree::of([
         ("composed", composed),
@@ -644,7 +644,7 @@ fn t_lsi_det_03_what_is_left_out_does_not_depend_on_composition() {
 }
 
 #[test]
-fn t_lsi_path_02_names_that_are_no_utf8_are_in_the_catalog() {
+fn names_that_are_not_utf8_are_in_the_catalog() {
     let tree = Tree::of([
         (r"a\xFFb", "needle\n"),
         (r"a\xFEb", "needle\n"),
@@ -677,7 +677,7 @@ fn t_lsi_path_02_names_that_are_no_utf8_are_in_the_catalog() {
 }
 
 #[test]
-fn t_lsi_path_04_links_are_neither_in_the_catalog_nor_a_way_out() {
+fn links_are_neither_in_the_catalog_nor_a_way_out() {
     let (tree, setup) = planted(|tree| {
         tree.file("outside/secret.txt", "needle\n")
             .link("w/top/file_link", "a.txt")
@@ -717,7 +717,7 @@ fn t_lsi_path_04_links_are_neither_in_the_catalog_nor_a_way_out() {
 }
 
 #[test]
-fn d16a_a_write_under_another_name_is_seen() {
+fn a_write_under_another_name_of_a_file_is_seen() {
     let (tree, setup) = planted(|tree| {
         tree.file("w/top/one/linked.txt", "nothing\n")
             .dir("w/top/two")

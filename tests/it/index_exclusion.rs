@@ -342,7 +342,7 @@ fn check(world: &World, rng: &mut Seeded, patterns: u64) -> Counts {
 }
 
 #[test]
-fn t_lsi_bloom_02_no_false_negatives() {
+fn exclusion_has_no_false_negatives() {
     let patterns = match std::env::var("FORGE_SEARCH_PATTERNS") {
         Ok(count) => count.parse().expect("FORGE_SEARCH_PATTERNS is a number"),
         Err(_) => seeds(2_000),
@@ -541,7 +541,7 @@ fn hostile(rng: &mut Seeded) -> Vec<u8> {
 }
 
 #[test]
-fn t_lsi_bloom_02_no_false_negatives_in_hostile_files() {
+fn exclusion_has_no_false_negatives_in_hostile_files() {
     let mut counts = Counts::default();
     for seed in 0..seeds(12) {
         let mut rng = Seeded::new(seed);

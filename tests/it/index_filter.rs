@@ -41,7 +41,7 @@ fn known(snapshot: &Snapshot) -> Vec<String> {
 }
 
 #[test]
-fn fr_lsi_elig_02_same_enumeration() {
+fn the_catalog_lists_the_same_files_as_a_walk() {
     let (mut files, mut fewer) = (0, 0);
     for seed in 0..seeds(80) {
         let mut rng = Seeded::new(7_000 + seed);
@@ -126,7 +126,7 @@ fn watched(tree: &Tree) -> (Setup, Arc<Mutex<Vec<PathBuf>>>) {
 }
 
 #[test]
-fn fr_lsi_stable_01_exclusion_is_a_stable_filter() {
+fn exclusion_is_a_stable_filter() {
     for (nth, variant) in VARIANTS.into_iter().enumerate() {
         let tree = Tree::new();
         for (n, name) in NAMES.iter().enumerate() {
@@ -205,7 +205,7 @@ fn haystack() -> Tree {
 }
 
 #[test]
-fn fr_lsi_stable_02_where_that_is_not_certain_nothing_is_left_out() {
+fn no_file_is_excluded_if_the_answer_could_change() {
     let tree = haystack();
     let setup = tree.setup().with_indexes(LIVE);
     setup.build(&Host::patient());
@@ -244,7 +244,7 @@ fn fr_lsi_stable_02_where_that_is_not_certain_nothing_is_left_out() {
 }
 
 #[test]
-fn t_lsi_det_04_smart_case_chooses_the_variant_by_letters_of_ascii() {
+fn smart_case_chooses_the_filter_variant_by_ascii_letters() {
     let tree = Tree::of([
         ("lower.txt", "ñandú marathon\n"),
         ("upper.txt", "ÑANDÚ MARATHON\n"),
@@ -280,7 +280,7 @@ fn t_lsi_det_04_smart_case_chooses_the_variant_by_letters_of_ascii() {
 }
 
 #[test]
-fn fr_lsi_be_cap_02_without_lists_of_files_nothing_is_left_out() {
+fn no_file_is_excluded_for_an_engine_that_takes_no_list_of_files() {
     let tree = haystack();
     let request = json!({"pattern": "needle"});
     for lists in [true, false] {
@@ -323,7 +323,7 @@ fn fr_lsi_be_cap_02_without_lists_of_files_nothing_is_left_out() {
 }
 
 #[test]
-fn fr_lsi_cand_fz_01_fuzzy_requests_exclude_what_no_edits_can_explain() {
+fn fuzzy_requests_exclude_only_files_that_no_edits_can_explain() {
     let tree = Tree::of([
         ("exact.txt", "a needle in a haystack\n"),
         ("near.txt", "a neeedle, and more\n"),
@@ -397,7 +397,7 @@ fn what_globs_and_a_subtree_leave_is_found_out_once() {
 }
 
 #[test]
-fn fr_lsi_cand_lit_02_only_files_of_which_all_text_was_tokenized_are_left_out() {
+fn only_completely_tokenized_files_are_excluded() {
     let filler = "some text without it\n";
     let tree = Tree::new();
     tree.file("a", "the needle\n")
@@ -457,7 +457,7 @@ fn a_file_whose_ngrams_take_too_much_memory_is_never_left_out() {
 }
 
 #[test]
-fn fr_lsi_cand_lit_05_the_variant_is_that_of_the_search() {
+fn the_filter_variant_is_that_of_the_search() {
     let tree = Tree::of([("lower", "abcd\n"), ("upper", "ABCD\n"), ("z", "nothing\n")]);
     for variant in VARIANTS {
         let setup = tree.setup().with_indexes(variant);

@@ -118,7 +118,7 @@ fn ends(
 }
 
 #[test]
-fn fr_lsi_bud_init_01_too_many_files_end_a_build_and_nothing_is_published() {
+fn too_many_files_end_a_build_and_nothing_is_published() {
     let tree = tree(30);
     for variant in VARIANTS {
         let change = |config: &mut SearchConfig| config.index_build_max_files = 29;
@@ -129,7 +129,7 @@ fn fr_lsi_bud_init_01_too_many_files_end_a_build_and_nothing_is_published() {
 }
 
 #[test]
-fn fr_lsi_bud_init_01_too_many_bytes_end_a_build_and_nothing_is_published() {
+fn too_many_bytes_end_a_build_and_nothing_is_published() {
     let tree = Tree::of([("a.txt", "x".repeat(700)), ("b.txt", "y".repeat(400))]);
     for variant in VARIANTS {
         let change = |config: &mut SearchConfig| config.index_build_max_bytes = 1_099;
@@ -140,7 +140,7 @@ fn fr_lsi_bud_init_01_too_many_bytes_end_a_build_and_nothing_is_published() {
 }
 
 #[test]
-fn fr_lsi_bud_init_01_too_long_a_time_ends_a_build_and_nothing_is_published() {
+fn too_long_a_time_ends_a_build_and_nothing_is_published() {
     let tree = tree(3_000);
     for variant in VARIANTS {
         let change = |config: &mut SearchConfig| {
@@ -163,7 +163,7 @@ fn fr_lsi_bud_init_01_too_long_a_time_ends_a_build_and_nothing_is_published() {
 }
 
 #[test]
-fn fr_lsi_bud_init_01_what_is_just_within_the_budget_is_built() {
+fn a_tree_just_within_the_budget_is_indexed() {
     // The large file is not read and does not count.
     let tree = Tree::of([
         ("a.txt", "x".repeat(700)),
@@ -181,7 +181,7 @@ fn fr_lsi_bud_init_01_what_is_just_within_the_budget_is_built() {
 }
 
 #[test]
-fn fr_lsi_bg_31_a_build_that_is_held_back_makes_the_same_index() {
+fn a_throttled_build_makes_the_same_index() {
     let tree = tree(3_000);
     let setup = tree.setup().with_indexes(VARIANTS[0]);
     let (expected, _) = setup.build(&Host::hasty());
@@ -246,7 +246,7 @@ impl BuildHost for Watched {
 }
 
 #[test]
-fn fr_lsi_bg_32_a_build_rests_beside_searches_and_else_does_not() {
+fn a_build_rests_only_while_searches_run() {
     let tree = tree(3_000);
     let setup = tree.setup().with_indexes(VARIANTS[0]);
     let mut config = setup.config.clone();
@@ -311,7 +311,7 @@ fn a_rest_ends_when_the_build_is_stopped() {
 }
 
 #[test]
-fn fr_lsi_bud_init_01_a_rest_is_no_longer_than_the_budget() {
+fn a_rest_is_no_longer_than_the_build_budget() {
     let tree = tree(3_000);
     let setup = tree.setup().with_indexes(VARIANTS[0]);
     let mut config = setup.config.clone();
@@ -331,7 +331,7 @@ fn fr_lsi_bud_init_01_a_rest_is_no_longer_than_the_budget() {
 }
 
 #[test]
-fn fr_lsi_bg_21_progress_shows_from_any_thread() {
+fn build_progress_shows_from_any_thread() {
     let tree = tree(3_000);
     let setup = tree.setup().with_indexes(VARIANTS[2]);
     let activity = stepping_activity();

@@ -168,7 +168,7 @@ fn candidates_of_one_segment_say_nothing_about_another() {
 }
 
 #[test]
-fn fr_lsi_tok_04_a_plan_with_another_fold_rules_nothing_out() {
+fn a_plan_with_another_case_folding_excludes_nothing() {
     // With ASCII folding, É and é differ. With Unicode folding, both are stored as é.
     let texts = ["x\u{C9}Y\n", "none of it\n"];
     let plan = SupersetSafe::for_literal("X\u{C9}y", true);

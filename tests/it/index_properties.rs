@@ -159,13 +159,13 @@ fn check(requests: impl Strategy<Value = Vec<Value>>) -> Tally {
 }
 
 #[test]
-fn nfr_lsi_cor_01_random_requests_are_answered_as_without_an_index() {
+fn random_requests_are_answered_as_without_an_index() {
     check(prop::collection::vec(asked(), 4..12)).check(8);
 }
 
 /// Each request is cut at every possible place.
 #[test]
-fn fr_lsi_trunc_02_every_limit_cuts_where_it_does_without_an_index() {
+fn every_limit_cuts_at_the_same_event_with_and_without_an_index() {
     let limits = (pattern(), 0u64..3).prop_map(|(pattern, context)| {
         let base = json!({"pattern": pattern, "context": context});
         let mut requests = Vec::new();

@@ -137,7 +137,7 @@ fn mapped() -> Variant {
 }
 
 #[test]
-fn fr_lsi_bg_41_a_build_goes_on_where_the_last_one_was_ended() {
+fn a_build_continues_where_the_last_one_ended() {
     let tree = tree();
     let setup = tree.setup().generous().with_indexes(mapped());
     let first = Ending::after(1);
@@ -178,7 +178,7 @@ fn fr_lsi_bg_41_a_build_goes_on_where_the_last_one_was_ended() {
 
 /// The next build can tell read files from unread ones: only files that were read have a stamp.
 #[test]
-fn fr_lsi_bg_51_files_that_were_not_read_are_not_taken_for_read() {
+fn files_that_an_unfinished_build_did_not_read_are_read_by_the_next() {
     let tree = tree();
     let setup = tree.setup().generous().with_indexes(mapped());
     assert!(build(&setup, &Ending::after(1)).is_err());
@@ -204,7 +204,7 @@ fn fr_lsi_bg_51_files_that_were_not_read_are_not_taken_for_read() {
 }
 
 #[test]
-fn fr_lsi_bud_init_02_what_was_done_within_the_budget_is_kept() {
+fn work_done_within_the_build_budget_is_kept() {
     let tree = tree();
     let setup = tree.setup().generous().with_indexes(mapped());
     let first = Ending {
@@ -264,7 +264,7 @@ fn damage(path: &Path) {
 }
 
 #[test]
-fn fr_lsi_bg_51_what_is_damaged_is_not_gone_on_from() {
+fn a_damaged_unfinished_build_is_not_continued() {
     for which in ["segment-1.seg", "unfinished"] {
         let tree = tree();
         let setup = tree.setup().generous().with_indexes(mapped());
@@ -303,7 +303,7 @@ impl BuildHost for Phases {
 }
 
 #[test]
-fn fr_lsi_bg_20_a_build_goes_through_its_phases_in_their_order() {
+fn a_build_goes_through_its_phases_in_order() {
     for variant in VARIANTS.into_iter().filter(|variant| !variant.frozen) {
         let tree = Tree::of([("a.txt", "some text\n"), ("d/b.txt", "another one\n")]);
         let setup = tree.setup().with_indexes(variant);

@@ -228,9 +228,9 @@ impl Kinds<'_> {
 }
 
 #[test]
-fn fr_lsi_idx_key_01_who_has_another_group_has_another_index() {
+fn a_process_with_another_group_has_another_index() {
     let kinds = Kinds {
-        test: "permissions::fr_lsi_idx_key_01_who_has_another_group_has_another_index",
+        test: "permissions::a_process_with_another_group_has_another_index",
         possible: rustix::process::geteuid().is_root(),
         private: (0, NOBODY, 0o640),
         user: NOBODY,
@@ -245,13 +245,13 @@ fn fr_lsi_idx_key_01_who_has_another_group_has_another_index() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn fr_lsi_idx_key_01_who_has_other_supplementary_groups_has_another_index() {
+fn a_process_with_other_supplementary_groups_has_another_index() {
     use rustix::process::{Gid, Uid};
     use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
     let possible = rustix::process::geteuid().is_root();
     let kinds = Kinds {
-        test: "permissions::fr_lsi_idx_key_01_who_has_other_supplementary_groups_has_another_index",
+        test: "permissions::a_process_with_other_supplementary_groups_has_another_index",
         possible,
         private: (0, 4, 0o640),
         user: NOBODY,
@@ -271,14 +271,14 @@ fn fr_lsi_idx_key_01_who_has_other_supplementary_groups_has_another_index() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn fr_lsi_idx_key_01_who_has_other_capabilities_has_another_index() {
+fn a_process_with_other_capabilities_has_another_index() {
     use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
     let sets = capabilities(None).unwrap();
     let needed = CapabilitySet::DAC_OVERRIDE | CapabilitySet::CHOWN;
     let possible = rustix::process::geteuid().is_root() && sets.effective.contains(needed);
     let kinds = Kinds {
-        test: "permissions::fr_lsi_idx_key_01_who_has_other_capabilities_has_another_index",
+        test: "permissions::a_process_with_other_capabilities_has_another_index",
         possible,
         private: (NOBODY, NOBODY, 0o600),
         user: 0,
@@ -295,9 +295,9 @@ fn fr_lsi_idx_key_01_who_has_other_capabilities_has_another_index() {
 }
 
 #[test]
-fn t_ls_err_01_unreadable_file_is_recorded() {
+fn an_unreadable_file_is_recorded_and_the_search_goes_on() {
     unprivileged(
-        "permissions::t_ls_err_01_unreadable_file_is_recorded",
+        "permissions::an_unreadable_file_is_recorded_and_the_search_goes_on",
         |tree| {
             tree.file("a", "m\n")
                 .file("b", "m\n")
@@ -337,9 +337,9 @@ fn t_ls_err_01_unreadable_file_is_recorded() {
 }
 
 #[test]
-fn fr_ls_val_05_unreadable_path_fails_the_call() {
+fn an_unreadable_path_fails_the_call() {
     unprivileged(
-        "permissions::fr_ls_val_05_unreadable_path_fails_the_call",
+        "permissions::an_unreadable_path_fails_the_call",
         |tree| {
             tree.file("b", "m\n")
                 .mode("b", 0o000)
@@ -361,9 +361,9 @@ fn fr_ls_val_05_unreadable_path_fails_the_call() {
 }
 
 #[test]
-fn fr_lsi_idx_conc_01_an_index_that_can_only_be_read_is_used() {
+fn a_read_only_index_is_used() {
     unprivileged(
-        "permissions::fr_lsi_idx_conc_01_an_index_that_can_only_be_read_is_used",
+        "permissions::a_read_only_index_is_used",
         |tree| {
             tree.file("a", "a needle\n").file("b", "hay\n");
         },
@@ -420,9 +420,9 @@ fn fr_lsi_idx_conc_01_an_index_that_can_only_be_read_is_used() {
 }
 
 #[test]
-fn fr_ls_err_05_unreadable_ignore_file_has_no_rules() {
+fn an_unreadable_ignore_file_has_no_rules() {
     unprivileged(
-        "permissions::fr_ls_err_05_unreadable_ignore_file_has_no_rules",
+        "permissions::an_unreadable_ignore_file_has_no_rules",
         |tree| {
             tree.file(".ignore", "a\n")
                 .mode(".ignore", 0o000)

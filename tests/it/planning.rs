@@ -337,7 +337,7 @@ fn no_plan_of_plain_words_excludes_a_text_with_a_match() {
 }
 
 #[test]
-fn fr_lsi_cand_fz_01_no_plan_for_edits_excludes_a_text_within_them() {
+fn no_plan_for_edits_excludes_a_text_within_them() {
     // The word is so long that edits can't change every n-gram of it.
     let word = prop::sample::select(vec!["needle", "_abcdef_", "Kmakma0", "straße"]);
     let hostile = (

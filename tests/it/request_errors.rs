@@ -358,7 +358,7 @@ impl Library {
 }
 
 #[test]
-fn d121_every_mistake_in_every_field_is_answered_with_a_request_that_works() {
+fn every_mistake_in_every_field_is_answered_with_a_working_request() {
     let tree = tree();
     let library = Library::new(tree.root());
     for tool in TOOLS {
@@ -384,7 +384,7 @@ fn d121_every_mistake_in_every_field_is_answered_with_a_request_that_works() {
 }
 
 #[test]
-fn d121_a_text_that_is_no_json_is_answered_with_a_request_that_works() {
+fn a_text_that_is_no_json_is_answered_with_a_working_request() {
     for text in [
         "",
         "{",
@@ -416,7 +416,7 @@ fn ask_mcp(server: &mut ByTheLine, tool: &str, arguments: &Value) -> (String, bo
 }
 
 #[test]
-fn d121_mistakes_on_every_surface_are_answered_with_a_request_that_works() {
+fn mistakes_on_every_surface_are_answered_with_a_working_request() {
     let tree = tree();
     let start = |args: &[&str]| {
         let mut program = forge_search(tree.root());
@@ -468,7 +468,7 @@ fn d121_mistakes_on_every_surface_are_answered_with_a_request_that_works() {
 }
 
 #[test]
-fn d121_a_tool_that_is_not_there_is_answered_with_those_that_are() {
+fn an_unknown_tool_is_answered_with_the_known_ones() {
     let tree = tree();
     let mut program = forge_search(tree.root());
     let answered = program
@@ -490,7 +490,7 @@ fn d121_a_tool_that_is_not_there_is_answered_with_those_that_are() {
 }
 
 #[test]
-fn d91_an_empty_path_is_the_working_directory_for_every_tool() {
+fn an_empty_path_is_the_working_directory_for_every_tool() {
     let tree = tree();
     let library = Library::new(tree.root());
     let found = |path: &str| {

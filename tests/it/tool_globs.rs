@@ -92,7 +92,7 @@ fn tree() -> Tree {
 }
 
 #[test]
-fn d122_globs_start_at_the_path_however_they_are_written_in_every_tool() {
+fn globs_of_every_tool_start_at_the_searched_path_however_they_are_written() {
     let tree = tree();
     if let Err(error) = listed(&tree, &["init", "-q"]) {
         return skipped(format!("git can't be run: {error}"));
@@ -165,7 +165,7 @@ fn d122_globs_start_at_the_path_however_they_are_written_in_every_tool() {
 }
 
 #[test]
-fn d122_a_glob_that_may_mean_what_it_says_is_left_alone() {
+fn a_glob_that_may_be_meant_literally_is_left_alone() {
     let tree = tree();
     tree.file("src/src/exec/f.rs", "m\n");
     let tools = Tools::over(&tree);
@@ -185,7 +185,7 @@ fn d122_a_glob_that_may_mean_what_it_says_is_left_alone() {
 }
 
 #[test]
-fn d122_a_file_is_matched_by_its_name_from_wherever_a_glob_starts() {
+fn a_named_file_is_matched_by_its_name_wherever_a_glob_starts() {
     let tree = tree();
     let tools = Tools::over(&tree);
     let root = tree.root().canonicalize().unwrap();
@@ -213,7 +213,7 @@ fn d122_a_file_is_matched_by_its_name_from_wherever_a_glob_starts() {
 }
 
 #[test]
-fn d122_signs_stay_in_front_of_globs() {
+fn exclamation_marks_stay_in_front_of_rewritten_globs() {
     let tree = tree();
     let tools = Tools::over(&tree);
     let root = tree.root().canonicalize().unwrap();

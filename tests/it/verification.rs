@@ -1,5 +1,4 @@
-//! Tests the verification rows of the tool's specification that need only one engine. Each test has
-//! the id of its row.
+//! Tests the verification rows of the tool's specification that need only one engine.
 
 use serde_json::json;
 
@@ -20,7 +19,7 @@ pub(crate) fn many_files() -> Tree {
 }
 
 #[test]
-fn t_ls_parse_01_match_and_context_lines_become_events() {
+fn match_and_context_lines_become_events() {
     let tree = Tree::of([("a", "one\nxx two\nthree\n")]);
     let response = tree.search(json!({"pattern": "tw[a-z]", "context": 1}));
     let data = |line: u64, text: &str| json!({"path": {"text": "a"}, "line_number": line, "lines": {"text": text}});
@@ -38,7 +37,7 @@ fn t_ls_parse_01_match_and_context_lines_become_events() {
 }
 
 #[test]
-fn t_ls_ord_01_same_input_same_order() {
+fn the_same_input_gives_the_same_order() {
     let tree = many_files();
     let request = json!({"pattern": "needle", "max_results": 500, "context": 1});
     let first = stable_json(&tree.search(request.clone()));
@@ -48,7 +47,7 @@ fn t_ls_ord_01_same_input_same_order() {
 }
 
 #[test]
-fn t_ls_trunc_01_more_than_max_results() {
+fn more_events_than_max_results_are_truncated() {
     let tree = many_files();
     let response = tree.search(json!({"pattern": "needle", "max_results": 599}));
     assert_eq!((response.count, response.truncated), (599, true));
@@ -61,7 +60,7 @@ fn t_ls_trunc_01_more_than_max_results() {
 }
 
 #[test]
-fn t_ls_trunc_02_exactly_max_results() {
+fn exactly_max_results_events_are_not_truncated() {
     let tree = many_files();
     for max_results in [600, 601] {
         let response = tree.search(json!({"pattern": "needle", "max_results": max_results}));
@@ -71,7 +70,7 @@ fn t_ls_trunc_02_exactly_max_results() {
 }
 
 #[test]
-fn t_ls_case_01_smart_case_is_ascii() {
+fn smart_case_ignores_capitals_outside_ascii() {
     let tree = Tree::of([("a", "straße ÜBER über\nSTRASSE Über\n")]);
     let lines = |pattern: &str| {
         let response = tree.search(json!({"pattern": pattern}));
@@ -98,7 +97,7 @@ fn t_ls_case_01_smart_case_is_ascii() {
 }
 
 #[test]
-fn t_ls_enc_01_invalid_utf8_is_replaced() {
+fn invalid_utf8_is_replaced_in_events() {
     let content: Vec<u8> = [b"m".as_slice(), b"\x80\xC3(\xE2\x82\xF0\x90\x80x\xFF\n"].concat();
     let tree = Tree::of([("a", content)]);
     let response = tree.search(json!({"pattern": "m"}));
@@ -113,7 +112,7 @@ fn t_ls_enc_01_invalid_utf8_is_replaced() {
 }
 
 #[test]
-fn t_ls_mpf_01_stops_after_n_matches_in_a_file() {
+fn a_search_stops_after_n_matches_in_a_file() {
     let tree = Tree::of([("a", "m\n".repeat(10)), ("b", "m\n".repeat(2))]);
     let response = tree.search(json!({"pattern": "m", "max_matches_per_file": 3}));
     let lines: Vec<(&str, u64)> = response
@@ -128,7 +127,7 @@ fn t_ls_mpf_01_stops_after_n_matches_in_a_file() {
 }
 
 #[test]
-fn t_ls_mf_01_stops_after_n_files() {
+fn a_search_stops_after_n_files() {
     let tree = many_files();
     let all = tree.search(json!({"pattern": "needle", "max_results": 1000}));
     for max_files in [1, 2, 17, 299] {
@@ -143,7 +142,7 @@ fn t_ls_mf_01_stops_after_n_files() {
 }
 
 #[test]
-fn t_ls_size_01_large_files_are_skipped() {
+fn files_over_the_size_limit_are_skipped() {
     let tree = Tree::of([
         ("a", "m".repeat(100)),
         ("b", "m".repeat(101)),
@@ -158,7 +157,7 @@ fn t_ls_size_01_large_files_are_skipped() {
 }
 
 #[test]
-fn t_ls_excl_01_exclude_glob_leaves_files_out() {
+fn an_exclude_glob_excludes_files() {
     let tree = Tree::of([("a.rs", "m"), ("a_test.rs", "m"), ("target/b.rs", "m")]);
     let response = tree.search(json!({"pattern": "m", "exclude_glob": ["*_test.rs", "/target/"]}));
     assert_eq!(paths(&response), ["a.rs"]);
@@ -166,7 +165,7 @@ fn t_ls_excl_01_exclude_glob_leaves_files_out() {
 }
 
 #[test]
-fn t_ls_incl_01_include_then_exclude() {
+fn an_exclude_glob_is_applied_after_an_include_glob() {
     let tree = Tree::of([("a.rs", "m"), ("b.rs", "m"), ("a.c", "m"), ("d/a.rs", "m")]);
     let response =
         tree.search(json!({"pattern": "m", "include_glob": ["*.rs"], "exclude_glob": ["a.*"]}));
@@ -176,7 +175,7 @@ fn t_ls_incl_01_include_then_exclude() {
 }
 
 #[test]
-fn t_ls_rec_01_direct_children_only() {
+fn a_search_without_recursion_takes_direct_children_only() {
     let tree = Tree::of([("a", "m"), ("d/b", "m"), ("d/e/c", "m")]);
     assert_eq!(
         paths(&tree.search(json!({"pattern": "m", "recursive": false}))),
@@ -187,7 +186,7 @@ fn t_ls_rec_01_direct_children_only() {
 }
 
 #[test]
-fn t_ls_col_01_column_is_the_byte_offset() {
+fn the_column_of_an_event_is_a_byte_offset() {
     for (line, pattern, column) in [
         ("foo", "foo", 1),
         ("  foo", "foo", 3),
@@ -206,7 +205,7 @@ fn t_ls_col_01_column_is_the_byte_offset() {
 }
 
 #[test]
-fn t_ls_mtxt_01_match_text_is_the_match() {
+fn the_match_text_of_an_event_is_the_match() {
     for (line, pattern, fixed, text) in [
         ("let foo = 1;", r"f\w+", false, "foo"),
         ("let foo = 1;", r"(f)(o+) =", false, "foo ="),
@@ -223,7 +222,7 @@ fn t_ls_mtxt_01_match_text_is_the_match() {
 }
 
 #[test]
-fn it_ls_e2e_01_a_search_finds_what_is_there() {
+fn a_search_finds_every_matching_line() {
     let tree = Tree::of([
         ("Cargo.toml", "[package]\nname = \"x\"\n"),
         ("src/lib.rs", "pub fn answer() -> u8 {\n    42\n}\n"),
@@ -246,7 +245,7 @@ fn it_ls_e2e_01_a_search_finds_what_is_there() {
 }
 
 #[test]
-fn it_ls_exit_01_one_is_no_matches() {
+fn exit_code_1_means_no_matches() {
     let tree = Tree::of([("a", "x")]);
     for (name, engines) in engines() {
         let mut setup = tree.setup();
@@ -262,7 +261,7 @@ fn it_ls_exit_01_one_is_no_matches() {
 }
 
 #[test]
-fn it_ls_exit_02_two_is_a_backend_error() {
+fn exit_code_2_means_a_backend_error() {
     let tree = Tree::of([("a", "m\n"), ("b/c", "m\n"), ("d", "m\n")]);
     let breaking_at = |name: &'static str| {
         let engine =
@@ -290,7 +289,7 @@ fn it_ls_exit_02_two_is_a_backend_error() {
 }
 
 #[test]
-fn it_ls_ctx_01_context_counts() {
+fn context_counts_towards_max_results() {
     let tree = Tree::of([("a", "1\nm\n3\n4\nm\n6\n")]);
     let all = tree.search(json!({"pattern": "m", "context": 1}));
     assert_eq!((all.count, all.truncated), (6, false));
@@ -304,7 +303,7 @@ fn it_ls_ctx_01_context_counts() {
 }
 
 #[test]
-fn it_ls_path_01_order_normalization_is_stable() {
+fn the_order_of_names_does_not_depend_on_the_order_of_creation() {
     // The same names, created in two orders in two trees.
     let names = [
         "b", "a/c", "a-b", "a.b", "A", "é", "e\u{301}", "日本/x", "z/y/x", "a/b/c",

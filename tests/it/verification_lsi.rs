@@ -1,5 +1,5 @@
 //! Tests the verification rows of the indexing specification that concern the tool without an
-//! index. Each test has the id of its row.
+//! index.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::support::{Setup, Tree, engines, events, paths, stable_json};
 use crate::verification::many_files;
 
 #[test]
-fn t_lsi_base_01_without_an_index() {
+fn a_response_without_an_index_has_the_fields_of_the_tool() {
     let tree = many_files();
     let response = tree.search(json!({"pattern": "needle 17$"}));
     let value = response.to_value();
@@ -48,7 +48,7 @@ fn t_lsi_base_01_without_an_index() {
 }
 
 #[test]
-fn t_lsi_det_01_repeated_request() {
+fn a_repeated_request_gives_the_same_answer() {
     let tree = many_files();
     for max_results in [1, 7, 250] {
         let request = json!({"pattern": "needle", "max_results": max_results, "context": 2});
@@ -76,7 +76,7 @@ fn shuffling() -> Hooked {
 }
 
 #[test]
-fn t_lsi_det_02_work_finished_out_of_order() {
+fn work_that_finishes_out_of_order_changes_no_answer() {
     let tree = many_files();
     let request = json!({"pattern": "needle", "max_results": 450, "context": 1});
     let expected = stable_json(&tree.setup().threads(1).search(request.clone()));
@@ -89,7 +89,7 @@ fn t_lsi_det_02_work_finished_out_of_order() {
 }
 
 #[test]
-fn t_lsi_det_03_composed_and_decomposed_forms() {
+fn composed_and_decomposed_forms_do_not_match_each_other() {
     let (composed, decomposed) = ("caf\u{e9}", "cafe\u{301}");
     let text = format!("{composed}\n{decomposed}\n");
     let tree = Tree::of([(composed, &text), (decomposed, &text), ("cafz", &text)]);
@@ -109,7 +109,7 @@ fn t_lsi_det_03_composed_and_decomposed_forms() {
 }
 
 #[test]
-fn t_lsi_det_04_smart_case_with_uppercase_beyond_ascii() {
+fn smart_case_folds_no_letters_beyond_ascii() {
     let tree = Tree::of([("a", "ñandú\nÑANDÚ\nÑandú\n"), ("Ñ", "Ñandú")]);
     let found = |pattern: &str| events(&tree.search(json!({"pattern": pattern})));
     assert_eq!(
@@ -125,7 +125,7 @@ fn t_lsi_det_04_smart_case_with_uppercase_beyond_ascii() {
 }
 
 #[test]
-fn t_lsi_trunc_01_small_limit_with_context() {
+fn a_small_limit_with_context_cuts_exactly() {
     let tree = many_files();
     let all = tree.search(json!({"pattern": "needle", "context": 1, "max_results": 100_000}));
     assert!(!all.truncated);
@@ -140,7 +140,7 @@ fn t_lsi_trunc_01_small_limit_with_context() {
 }
 
 #[test]
-fn t_lsi_trunc_02_chunks_do_not_move_the_cut() {
+fn chunks_of_files_do_not_move_the_cut() {
     let tree = Tree::new();
     for n in 0..60 {
         // The matches are at both ends, so the contexts of neighbouring files would touch.
@@ -165,7 +165,7 @@ fn t_lsi_trunc_02_chunks_do_not_move_the_cut() {
 }
 
 #[test]
-fn t_lsi_trunc_03_exactly_max_results_exist() {
+fn an_answer_with_exactly_max_results_is_whole() {
     let tree = Tree::of([("a", "x\nm\nx\n"), ("b", "x\nx\n"), ("c", "m")]);
     let response = tree.search(json!({"pattern": "m", "context": 1, "max_results": 4}));
     assert_eq!((response.count, response.truncated), (4, false));
@@ -179,7 +179,7 @@ fn t_lsi_trunc_03_exactly_max_results_exist() {
 }
 
 #[test]
-fn t_lsi_exe_01_list_longer_than_any_command_line() {
+fn a_list_of_files_longer_than_any_command_line_is_searched() {
     // The paths have some 2.6 MB, more than the arguments of a process may have.
     let tree = Tree::new();
     let long = "x".repeat(200);
@@ -204,7 +204,7 @@ fn t_lsi_exe_01_list_longer_than_any_command_line() {
 }
 
 #[test]
-fn t_lsi_exit_01_no_matches_is_no_error_and_an_error_is_not_no_matches() {
+fn no_matches_is_no_error_and_an_error_is_not_no_matches() {
     let tree = Tree::of([("a", "x")]);
     let response = tree.search(json!({"pattern": "m"}));
     assert_eq!((response.exit_code, response.count), (Some(1), 0));
@@ -217,7 +217,7 @@ fn t_lsi_exit_01_no_matches_is_no_error_and_an_error_is_not_no_matches() {
 }
 
 #[test]
-fn t_lsi_exit_02_a_timeout_is_reported_and_nothing_runs_after_it() {
+fn a_timeout_is_reported_and_no_program_runs_after_it() {
     let tree = Tree::of([("a", "x"), ("b", "x")]);
     let (clock, gate) = (FakeClock::new(), Gate::default());
     let calls = Arc::new(AtomicUsize::new(0));
@@ -261,7 +261,7 @@ fn t_lsi_exit_02_a_timeout_is_reported_and_nothing_runs_after_it() {
 }
 
 #[test]
-fn t_lsi_path_01_line_feed_in_a_name() {
+fn a_file_with_a_line_feed_in_its_name_is_found() {
     let tree = Tree::of([
         (r"a\nb", "m\n"),
         (r"\n", "m\n"),
@@ -278,7 +278,7 @@ fn t_lsi_path_01_line_feed_in_a_name() {
 }
 
 #[test]
-fn t_lsi_path_02_names_that_are_no_utf8() {
+fn files_with_names_that_are_not_utf8_are_found() {
     let names = [r"a\xFF", r"a\xFE", r"a\xC3", r"\xF0\x9F", r"z\x80/\x81"];
     let tree = Tree::of(names.map(|name| (name, format!("m {}\n", name.len()))));
     let response = tree.search(json!({"pattern": "m"}));
@@ -298,7 +298,7 @@ fn t_lsi_path_02_names_that_are_no_utf8() {
 }
 
 #[test]
-fn t_lsi_path_03_one_name_in_two_forms_is_two_files_once_each() {
+fn one_name_in_two_forms_is_listed_as_two_files_once_each() {
     let tree = Tree::of([
         ("caf\u{e9}/a", "m"),
         ("cafe\u{301}/b", "m"),
@@ -316,7 +316,7 @@ fn t_lsi_path_03_one_name_in_two_forms_is_two_files_once_each() {
 }
 
 #[test]
-fn t_lsi_path_04_links_do_not_lead_out() {
+fn links_do_not_lead_out_of_the_root() {
     let tree = Tree::of([("outside/secret", "m"), ("work/a", "m")]);
     tree.link("work/relative", "../outside")
         .link("work/absolute", "{root}/outside")
@@ -336,7 +336,7 @@ fn t_lsi_path_04_links_do_not_lead_out() {
 }
 
 #[test]
-fn t_lsi_sec_01_denied_files_are_never_read() {
+fn denied_files_are_never_read() {
     let tree = Tree::of([
         (".ssh/id_rsa", "m"),
         ("a/server.pem", "m"),
@@ -360,7 +360,7 @@ fn t_lsi_sec_01_denied_files_are_never_read() {
 }
 
 #[test]
-fn t_lsi_sec_02_a_search_is_not_a_read() {
+fn a_search_does_not_count_as_reading_a_file() {
     let tree = Tree::of([("a", "m")]);
     let setup = tree.setup();
     let response = setup.search(json!({"pattern": "m"}));

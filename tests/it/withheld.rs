@@ -123,7 +123,7 @@ fn people_find_keys_with_and_without_an_index() {
 
 /// A walk ignores names above the root of an agent, so an index must ignore them too.
 #[test]
-fn d110_an_index_above_a_root_withholds_nothing_that_a_walk_from_there_finds() {
+fn an_index_above_a_root_withholds_no_file_that_a_walk_from_there_finds() {
     let world = World::new();
     let request = json!({"pattern": "needle"}).to_string();
     let root = world.tree.path().join("z.key/d");
@@ -171,7 +171,7 @@ fn agents_do_not_find_them_and_count_them_nowhere() {
 }
 
 #[test]
-fn sec_lsi_02_an_index_knows_the_path_of_a_key_and_none_of_its_text() {
+fn an_index_contains_the_path_of_a_secret_key_and_none_of_its_text() {
     let world = World::new();
     let built = world.run(&["index", "build", "--json"]);
     let report: Value = serde_json::from_slice(&built.stdout).unwrap();

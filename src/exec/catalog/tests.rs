@@ -43,6 +43,7 @@ fn expanded<S: FileSource>(source: &S) -> (Vec<(PathBuf, u64)>, u64) {
             }
             Item::Passed(count) => passed += count,
             Item::Unit(unit) => todo.extend(source.expand(unit, &stop).into_iter().rev()),
+            Item::Listed(listed) => files.extend(listed.iter().map(|path| (path.into_owned(), 0))),
             Item::Error(error) => panic!("{error:?}"),
         }
     }
@@ -109,6 +110,7 @@ fn a_source_beside_the_segment_has_the_files_of_a_walk_in_their_order() {
                     words: None,
                     max_file_size: u64::MAX,
                     withholds: false,
+                    lists: false,
                     sets: rules.sets(),
                 };
                 let what = format!(
@@ -116,11 +118,19 @@ fn a_source_beside_the_segment_has_the_files_of_a_walk_in_their_order() {
                     tree.history()
                 );
                 let plan = plan(word);
-                let source =
-                    CatalogSource::new(snapshot.clone(), scope, globs(given), &plan, look).unwrap();
-                let source = source.unwrap_or_else(|| panic!("not entered: {what}"));
+                let source = |lists: bool| {
+                    let scope = Scope {
+                        lists,
+                        ..scope.clone()
+                    };
+                    CatalogSource::new(snapshot.clone(), scope, globs(given), &plan, look)
+                        .unwrap()
+                        .unwrap_or_else(|| panic!("not entered: {what}"))
+                };
+                let (list, source) = (source(true), source(false));
                 let walk = WalkSource::new(subtree(&tree, &dir, rules, recursive), globs(given));
                 let (all, _) = expanded(&walk);
+                assert_eq!(expanded(&list), (all.clone(), 0), "{what}");
                 let (files, last) = expanded(&source);
                 assert!(source.failure().get().is_none(), "{what}");
                 // Each file is at its position in the walk, and a skipped file can't match.
@@ -171,6 +181,7 @@ fn a_directory_that_is_not_entered_has_no_source() {
             words: None,
             max_file_size: u64::MAX,
             withholds: false,
+            lists: false,
             sets: RuleSets::EVERY,
         };
         let none = globs((&[], &[]));

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn d83_bracket_expressions_of_globs_have_no_slash_and_all_else() {
+    fn bracket_expressions_of_globs_match_everything_but_a_slash() {
         let ascii = (1..128u8).map(char::from).filter(|char| *char != '/');
         let ascii: Vec<char> = ascii.collect();
         for class in [

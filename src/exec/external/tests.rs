@@ -63,7 +63,7 @@ fn set_up(files: usize, script: &str) -> (tempfile::TempDir, Vec<EligibleFile>, 
 }
 
 #[test]
-fn t_lsi_exe_01_a_list_that_the_system_refuses_is_cut_until_it_fits() {
+fn a_list_that_the_system_refuses_is_cut_until_it_fits() {
     // One line for each run: the number of its arguments.
     let script = "echo $# >> \"${0%/*}/runs\"; exit 1";
     let (dir, files, mut worker) = set_up(10_000, script);
@@ -150,7 +150,7 @@ fn only_complete_messages_count_and_names_are_none() {
 }
 
 #[test]
-fn fr_lsi_be_02_capabilities_follow_from_versions() {
+fn capabilities_follow_from_versions() {
     use crate::exec::engine::Engine;
     let detected = |tool: Tool| Detected {
         tool,

@@ -663,7 +663,7 @@ mod tests {
     }
 
     #[test]
-    fn fr_sfi_fuz_04_thresholds_go_down_in_even_steps_and_not_below_zero() {
+    fn fallback_thresholds_go_down_in_even_steps_and_not_below_zero() {
         let step = Threshold::new(0.1);
         let steps = (0..12).map(|n| Threshold::new(0.8).lowered(step, n).score());
         assert_eq!(

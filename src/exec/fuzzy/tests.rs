@@ -213,7 +213,7 @@ proptest! {
     #![proptest_config(cases(2_000))]
 
     #[test]
-    fn t_fz_literals_match_where_the_table_says(
+    fn approximate_literals_match_where_the_table_says(
         pattern_text in prop::collection::vec(prop::sample::select(vec!['a', 'b', 'c', 'é', '😀']), 1..9),
         line in prop::collection::vec(prop::sample::select(vec![&b"a"[..], b"b", b"c", "é".as_bytes(), "😀".as_bytes(), b"\xFF", b"\xE2\x82"]), 0..14),
         level in 1u32..6,
@@ -227,7 +227,7 @@ proptest! {
     }
 
     #[test]
-    fn t_fz_expressions_match_where_another_automaton_says(
+    fn approximate_expressions_match_where_another_automaton_says(
         text in expression(),
         line in prop::collection::vec(prop::sample::select(b"aabbcc -".to_vec()), 0..12),
         level in 1u32..4,
@@ -242,7 +242,7 @@ proptest! {
     }
 
     #[test]
-    fn t_fz_every_stage_finds_the_lines_that_match(
+    fn every_stage_of_an_approximate_search_finds_the_lines_that_match(
         text in expression(),
         lines in prop::collection::vec(prop::sample::select(b"aabbcc -\n\n\xC3\xA9\xFF".to_vec()), 0..60),
         level in 1u32..4,
@@ -262,7 +262,7 @@ proptest! {
 
     /// FR-LS-SRC-11: a line that matches with fewer edits also matches at a higher level.
     #[test]
-    fn fr_ls_src_11_higher_levels_find_supersets(
+    fn higher_fuzzy_levels_find_supersets(
         text in expression(),
         line in prop::collection::vec(prop::sample::select(b"aabbcc -".to_vec()), 0..16),
     ) {
@@ -289,7 +289,7 @@ proptest! {
 
     /// Patterns with more nodes than one word has bits.
     #[test]
-    fn t_fz_long_literals_match_where_the_table_says(
+    fn long_approximate_literals_match_where_the_table_says(
         parts in prop::collection::vec(prop::sample::select(vec!["a", "b", "cd", "é", "ab"]), 40..110),
         edits in prop::collection::vec((0usize..90, 0u8..3), 0..6),
         level in 1u32..5,
@@ -334,7 +334,7 @@ proptest! {
 }
 
 #[test]
-fn fr_ls_src_11_the_fewest_edits_come_first_then_the_start_then_the_end() {
+fn the_match_with_the_fewest_edits_comes_first_then_the_start_then_the_end() {
     for (text, level, line, expected) in [
         ("hello", 1, "say helo", Some((4, 8, 1))),
         ("hello", 2, "say helo, hello", Some((10, 15, 0))),
@@ -359,7 +359,7 @@ fn fr_ls_src_11_the_fewest_edits_come_first_then_the_start_then_the_end() {
 }
 
 #[test]
-fn d27d_levels_at_which_every_line_would_match_are_refused() {
+fn fuzzy_levels_at_which_every_line_would_match_are_refused() {
     for (text, level, word) in [
         ("ab", 2, "use 1 at most"),
         ("a", 1, "search exactly"),
@@ -429,7 +429,7 @@ fn a_raised_flag_stops_every_stage() {
 
 /// A match lies within one line, and so does each of its pieces.
 #[test]
-fn t_fz_pieces_do_not_lie_across_lines() {
+fn pieces_of_approximate_literals_do_not_lie_across_lines() {
     for text in [r"acd[\nx]efghijkl|qqcd", r"acd[\nxy]efghijkl|qqcd"] {
         let worker = matcher(&pattern(text, false, false), 1).unwrap();
         assert_eq!(found_lines(&worker, b"qacd\nefzz\n"), [0], "{text:?}");
@@ -437,7 +437,7 @@ fn t_fz_pieces_do_not_lie_across_lines() {
 }
 
 #[test]
-fn t_fz_the_flag_is_looked_at_between_short_lines() {
+fn an_approximate_search_checks_the_flag_between_short_lines() {
     // Too many nodes for sets, and no pieces.
     let pattern = pattern("[a-z]{40}[0-9]+[a-z]{40}", false, false);
     let stop = Stop::new();
@@ -449,7 +449,7 @@ fn t_fz_the_flag_is_looked_at_between_short_lines() {
 }
 
 #[test]
-fn t_fz_what_is_large_without_characters_is_refused_at_once() {
+fn large_expressions_without_characters_are_refused_at_once() {
     let text = format!("({}a){{4000}}b{{10}}", "()".repeat(30_000));
     let error = FuzzyMatcher::new(&pattern(&text, false, false), 1).unwrap_err();
     assert!(error.message.contains("too large"), "{}", error.message);
@@ -460,7 +460,7 @@ fn t_fz_what_is_large_without_characters_is_refused_at_once() {
 
 /// Pieces are searched in parts of the text, and lines may be longer than these parts.
 #[test]
-fn t_fz_lines_are_found_wherever_the_parts_end() {
+fn approximate_lines_are_found_wherever_the_parts_end() {
     let mut worker = matcher(&pattern("needle in a haystack", true, false), 2).unwrap();
     for len in 0..200 {
         let mut text = b"needle\n".repeat(len % 3);

@@ -274,6 +274,7 @@ impl Indexes {
             recursive: question.traversal.recursive,
             max_file_size: question.query.max_file_size,
             withholds: reach.withholds(),
+            lists: question.lists,
             sets: asked.rules.sets(),
             max_depth: question.max_depth,
             words: question.words.clone(),

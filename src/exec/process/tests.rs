@@ -146,7 +146,7 @@ fn a_program_gets_no_input_and_no_environment_of_ours() {
 }
 
 #[test]
-fn fr_ls_exe_04_a_silent_program_ends_with_the_flag() {
+fn a_silent_program_ends_when_the_flag_is_set() {
     let (ended, group) = stopped("echo $$; exec sleep 1000");
     assert_eq!(ended.interrupted, Some(Interruption::Stopped));
     assert_eq!(ended.exit, Some(Exit::Signal(9)));
@@ -322,12 +322,12 @@ fn threads_hear_what_polling_hears() {
 
 /// The name of the next test. It runs in a process of its own, since ignoring a signal would affect
 /// all tests.
-const UNHEARD: &str = "exec::process::tests::exec_8_programs_whose_end_is_ignored_are_run";
+const UNHEARD: &str = "exec::process::tests::programs_run_if_their_parent_ignores_their_end";
 
 #[test]
 // The test that starts this process sets the variable.
 #[allow(clippy::disallowed_methods)]
-fn exec_8_programs_whose_end_is_ignored_are_run() {
+fn programs_run_if_their_parent_ignores_their_end() {
     if std::env::var_os("FORGE_SEARCH_TEST_UNHEARD").is_none() {
         let script = "env --ignore-signal=CHLD true || exit 77
             FORGE_SEARCH_TEST_UNHEARD=1 exec env --ignore-signal=CHLD \"$1\" --exact \"$2\"";

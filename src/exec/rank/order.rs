@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn ipc_must_004_ties_are_broken_in_one_way_whatever_order_they_come_in() {
+    fn ties_are_broken_in_one_way_whatever_order_results_come_in() {
         let lexical = Ranked {
             lexical: 1,
             ..one(5, "z.rs", 9)

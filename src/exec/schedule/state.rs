@@ -6,6 +6,7 @@
 
 use super::*;
 use crate::exec::collect::weight;
+use crate::exec::listed::ListedFiles;
 
 /// A position in emission order: the indices on the path through the source.
 pub(super) type Position = Box<[u32]>;
@@ -16,18 +17,27 @@ pub(super) enum Task<U> {
 }
 
 enum Finished {
-    Files(Arc<Vec<EligibleFile>>, Vec<FileOutcome>),
+    Files(Arc<Vec<EligibleFile>>, Outcomes),
+    Listed(ListedFiles),
     Passed(u64),
     Error(FileError),
 }
 
-/// The outcomes of a piece of work in progress. The waiting call can read them at any time.
-pub(super) type Slot = Arc<Mutex<Vec<FileOutcome>>>;
+/// Outcomes of files, each with the index of its file in a piece of work.
+pub(super) type Outcomes = Vec<(usize, FileOutcome)>;
+
+/// The outcomes of a piece of work in progress that were not emitted yet.
+pub(super) type Slot = Arc<Mutex<Outcomes>>;
 
 /// Work that a worker has taken.
 pub(super) enum Running {
     Expanding,
-    Searching(Arc<Vec<EligibleFile>>, Slot),
+    Searching {
+        files: Arc<Vec<EligibleFile>>,
+        slot: Slot,
+        /// The index of the first file whose last outcome was not emitted yet.
+        next: usize,
+    },
 }
 
 pub(super) struct State<U> {
@@ -52,6 +62,8 @@ pub(super) struct State<U> {
     pub(super) active: usize,
     /// The part of `active` that waits for work.
     pub(super) idle: usize,
+    /// The part of `active` that waits within a file until its outcomes can be emitted.
+    pub(super) paused: usize,
     /// The part of `active` that has not looked for work yet.
     starting: usize,
     /// The number of workers ever started; used for their names.
@@ -74,6 +86,7 @@ impl<U> State<U> {
             threads: threads.max(1),
             active: 0,
             idle: 0,
+            paused: 0,
             starting: 0,
             hired: 0,
         }
@@ -165,6 +178,12 @@ impl<U> State<U> {
                     run.push(file);
                 }
                 Some(Item::Passed(count)) => passed = passed.saturating_add(count),
+                Some(Item::Listed(files)) => {
+                    self.finished_bytes += files.footprint();
+                    self.finished_results += files.len();
+                    self.finished_files = self.finished_files.saturating_add(files.len() as u64);
+                    self.finished.insert(place(), Finished::Listed(files));
+                }
                 Some(Item::Unit(unit)) => {
                     self.queued.insert(place(), Task::Expand(unit));
                 }
@@ -199,12 +218,18 @@ impl<U> State<U> {
                     self.finished_files = self.finished_files.saturating_sub(count);
                     self.collector.passed(count);
                 }
+                Finished::Listed(files) => {
+                    self.finished_bytes -= files.footprint();
+                    self.finished_results -= files.len();
+                    self.finished_files = self.finished_files.saturating_sub(files.len() as u64);
+                    self.collector.listed(files);
+                }
                 Finished::Files(files, outcomes) => {
                     self.finished_bytes -= footprint(&outcomes);
                     self.finished_results -= self.weight(&outcomes);
                     let count = eligible(&files, &outcomes);
                     self.finished_files = self.finished_files.saturating_sub(count);
-                    for (at, outcome) in outcomes.into_iter().enumerate() {
+                    for (at, outcome) in outcomes {
                         self.collector.file(&files, at, outcome);
                     }
                 }
@@ -229,7 +254,7 @@ impl<U> State<U> {
                     Task::Expand(_) => None,
                 }
             }
-            (_, Some((_, Running::Searching(files, _)))) => files.first(),
+            (_, Some((_, Running::Searching { files, next, .. }))) => files.get(*next),
             _ => None,
         };
         if let Some(file) = next {
@@ -244,14 +269,22 @@ impl<U> State<U> {
             return;
         }
         let first_queued = self.queued.first_key_value().map(|(position, _)| position);
-        if let Some((position, Running::Searching(files, slot))) = self.running.first_key_value()
-            && first_queued.is_none_or(|queued| position < queued)
+        if let Some(mut entry) = self.running.first_entry()
+            && first_queued.is_none_or(|queued| entry.key() < queued)
+            && let Running::Searching { files, slot, next } = entry.get_mut()
         {
-            let outcomes = std::mem::take(&mut *lock(slot));
-            for (at, outcome) in outcomes.into_iter().enumerate() {
+            for (at, outcome) in std::mem::take(&mut *lock(slot)) {
+                *next = at + usize::from(!outcome.continues);
                 self.collector.file(files, at, outcome);
             }
         }
+    }
+
+    /// Returns true if the work at a position is the next to be emitted, apart from finished work.
+    pub(super) fn is_at_gap(&self, position: &Position) -> bool {
+        let is_first = |first: Option<&Position>| first.is_none_or(|first| position <= first);
+        is_first(self.queued.first_key_value().map(|(first, _)| first))
+            && is_first(self.running.first_key_value().map(|(first, _)| first))
     }
 
     /// Puts the outcomes of a searched piece into the window of finished work.
@@ -259,7 +292,7 @@ impl<U> State<U> {
         &mut self,
         position: Position,
         files: Arc<Vec<EligibleFile>>,
-        outcomes: Vec<FileOutcome>,
+        outcomes: Outcomes,
     ) {
         self.finished_bytes += footprint(&outcomes);
         self.finished_results += self.weight(&outcomes);
@@ -270,9 +303,10 @@ impl<U> State<U> {
     }
 
     /// Returns the number of results in outcomes.
-    fn weight(&self, outcomes: &[FileOutcome]) -> usize {
+    fn weight(&self, outcomes: &Outcomes) -> usize {
         let report = self.collector.report();
-        outcomes.iter().map(|outcome| weight(outcome, report)).sum()
+        let weights = outcomes.iter().map(|(_, outcome)| weight(outcome, report));
+        weights.sum()
     }
 
     /// Returns true if finished work already exceeds a limit of the call. Then work after it can't
@@ -364,7 +398,11 @@ impl<U> State<U> {
     ) {
         let files = Arc::new(files);
         let slot = Slot::default();
-        let running = Running::Searching(files.clone(), slot.clone());
+        let running = Running::Searching {
+            files: files.clone(),
+            slot: slot.clone(),
+            next: 0,
+        };
         self.running.insert(position.clone(), running);
         pieces.push_back(Piece {
             position,
@@ -392,15 +430,18 @@ pub(super) enum TakenTask<U> {
     Search(VecDeque<Piece>),
 }
 
-/// Counts the eligible files of a searched piece: its files and the skipped files before them.
-fn eligible(files: &[EligibleFile], outcomes: &[FileOutcome]) -> u64 {
-    files
+/// Counts the eligible files that outcomes complete: these files and the skipped files before them.
+fn eligible(files: &[EligibleFile], outcomes: &Outcomes) -> u64 {
+    outcomes
         .iter()
-        .zip(outcomes)
-        .map(|(file, _)| file.passed_before.saturating_add(1))
+        .filter(|(_, outcome)| !outcome.continues)
+        .map(|(at, _)| files[*at].passed_before.saturating_add(1))
         .fold(0, u64::saturating_add)
 }
 
-pub(super) fn footprint(outcomes: &[FileOutcome]) -> usize {
-    outcomes.iter().map(FileOutcome::footprint).sum()
+fn footprint(outcomes: &Outcomes) -> usize {
+    outcomes
+        .iter()
+        .map(|(_, outcome)| outcome.footprint())
+        .sum()
 }

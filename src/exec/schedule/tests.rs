@@ -210,6 +210,11 @@ fn run<S: FileSource>(
     let run = super::run(source, prepared, options, &mut |found| {
         match found {
             Found::File(file) => files.push(file),
+            Found::Listed(listed) => files.extend(listed.iter().map(|path| FileAnswer {
+                target: listed.target,
+                path: path.into_owned(),
+                outcome: FileOutcome::listed(),
+            })),
             Found::Error(error) => errors.push(error),
         }
         ControlFlow::Continue(())
@@ -280,7 +285,7 @@ proptest! {
     /// Files finish in any order, since their work takes different times, on any number of threads.
     /// The answer is always that of a sequential search.
     #[test]
-    fn t_lsi_det_02_completion_order_never_shows(
+    fn the_order_of_completion_never_shows(
         nodes in nodes(),
         max_results in 1usize..40,
         max_files in 1u64..60,
@@ -722,5 +727,7 @@ fn a_taker_that_wants_no_more_ends_the_search() {
     assert!(lock(&seen).len() < 8100);
 }
 
+mod listing;
+mod parts;
 mod passed;
 mod workers;

@@ -85,6 +85,10 @@ fn work<S: FileSource>(shared: &Arc<Shared<S>>) {
         match taken {
             TakenTask::Expand(position, unit) => {
                 let items = shared.source.expand(unit, &shared.stop);
+                let items = match shared.prepared.lists_all() {
+                    true => listed(items),
+                    false => items,
+                };
                 if shared.source.has_failed() {
                     shared.stop.raise(StopReason::Failed);
                 }
@@ -95,7 +99,7 @@ fn work<S: FileSource>(shared: &Arc<Shared<S>>) {
                 let mut state = lock(&shared.state);
                 state.enqueue(&position, items, shared.batching);
                 state.running.remove(&position);
-                advance(shared, state);
+                advance(shared, state, State::emit);
             }
             TakenTask::Search(pieces) => {
                 if !search(shared, worker.as_mut(), pieces) {
@@ -137,7 +141,7 @@ fn search<S: FileSource>(
         // answered.
         while let Some(piece) = pieces.front() {
             if n < before + piece.files.len() {
-                lock(&piece.slot).push(outcome);
+                lock(&piece.slot).push((n - before, outcome));
                 return;
             }
             before += piece.files.len();
@@ -194,9 +198,13 @@ fn search_one_by_one<S: FileSource>(
     for (n, file) in files.iter().enumerate() {
         let mut complete = false;
         worker.search(std::slice::from_ref(file), &mut |_, outcome| {
-            complete = outcome.complete;
-            bytes += footprint(std::slice::from_ref(&outcome));
-            lock(slot).push(outcome);
+            complete = outcome.complete && !outcome.continues;
+            let continues = outcome.continues;
+            bytes += outcome.footprint();
+            lock(slot).push((n, outcome));
+            if continues && emit_part(shared, position, bytes) {
+                bytes = 0;
+            }
         })?;
         if !complete {
             return if shared.stop.is_raised() {
@@ -221,10 +229,36 @@ fn search_one_by_one<S: FileSource>(
                 .queued
                 .insert(child(1), Task::Search(files[n + 1..].to_vec()));
         }
-        advance(shared, state);
+        advance(shared, state, State::emit);
         break;
     }
     Ok(!shared.stop.is_raised())
+}
+
+/// Emits the outcomes so far of a piece that is searched, if it is the next to be emitted. Waits
+/// for that if `bytes`, the size of these outcomes, is too much to keep. Returns true if they were
+/// emitted.
+///
+/// One worker is always at the gap, because workers take the earliest work. So the waiting ends.
+fn emit_part<S: FileSource>(shared: &Shared<S>, position: &Position, bytes: usize) -> bool {
+    let mut state = lock(&shared.state);
+    while !shared.stop.is_raised() {
+        let is_at_gap = state.is_at_gap(position);
+        if is_at_gap && state.collector.ready_bytes() < READY_BYTES {
+            advance(shared, state, State::emit_up_to_gap);
+            return true;
+        }
+        if !is_at_gap && bytes < AHEAD_BYTES {
+            break;
+        }
+        state.paused += 1;
+        state = shared
+            .work
+            .wait(state)
+            .unwrap_or_else(PoisonError::into_inner);
+        state.paused -= 1;
+    }
+    false
 }
 
 /// Moves a searched piece into the window. If an outcome is missing or incomplete, returns false,
@@ -233,7 +267,7 @@ fn complete<S: FileSource>(shared: &Shared<S>, piece: Piece) -> bool {
     let mut state = lock(&shared.state);
     {
         let outcomes = lock(&piece.slot);
-        let whole = outcomes.len() == piece.files.len() && outcomes.iter().all(|o| o.complete);
+        let whole = outcomes.len() == piece.files.len() && outcomes.iter().all(|(_, o)| o.complete);
         if !whole {
             return false;
         }
@@ -241,16 +275,20 @@ fn complete<S: FileSource>(shared: &Shared<S>, piece: Piece) -> bool {
     state.running.remove(&piece.position);
     let outcomes = std::mem::take(&mut *lock(&piece.slot));
     state.finish(piece.position, piece.files, outcomes);
-    advance(shared, state);
+    advance(shared, state, State::emit);
     true
 }
 
-/// Emits work that can be emitted now, and notifies waiting threads.
-fn advance<S: FileSource>(shared: &Shared<S>, mut state: MutexGuard<'_, State<S::Unit>>) {
+/// Emits work with `emit`, and notifies waiting threads.
+fn advance<S: FileSource>(
+    shared: &Shared<S>,
+    mut state: MutexGuard<'_, State<S::Unit>>,
+    emit: impl FnOnce(&mut State<S::Unit>),
+) {
     let mut has_news = false;
     if shared.stop.reason().is_none() {
         let ready_before = state.collector.ready_bytes();
-        state.emit();
+        emit(&mut state);
         if state.collector.is_closed() {
             shared.stop.raise(StopReason::Satisfied);
         }
@@ -261,7 +299,7 @@ fn advance<S: FileSource>(shared: &Shared<S>, mut state: MutexGuard<'_, State<S:
         let is_much = ready_before < WORTH_WAKING && ready >= WORTH_WAKING;
         has_news = state.is_decided() || is_first || is_much;
     }
-    let waiting = state.idle > 0;
+    let waiting = state.idle > 0 || state.paused > 0;
     // Released first, because a woken thread needs the lock.
     drop(state);
     if has_news {

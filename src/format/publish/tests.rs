@@ -662,7 +662,7 @@ fn a_file_written_by_its_path_comes_without_companions() {
 }
 
 #[test]
-fn fr_lsi_idx_conc_03_a_file_written_by_its_path_is_the_old_one_or_the_new_one() {
+fn a_file_written_by_its_path_is_the_old_one_or_the_new_one() {
     for fault in [Fault::Once, Fault::Crash, Fault::CannotRemove] {
         for at in 0.. {
             let dir = tempfile::tempdir().unwrap();

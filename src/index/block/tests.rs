@@ -117,7 +117,7 @@ proptest! {
 
     /// Every stored n-gram of every file has all of its bits, in direct and in hashed rows.
     #[test]
-    fn fr_lsi_bloom_04_both_variants_are_answered(
+    fn every_stored_ngram_has_its_bits_in_direct_and_in_hashed_rows(
         texts in prop::collection::vec("[a-dA-C\n é]{0,60}", 1..200),
     ) {
         let files: Vec<FileGrams> = texts.iter().map(|text| grams_of(text)).collect();

@@ -176,7 +176,7 @@ impl Overlay {
         let mut ranks: BTreeMap<OsString, u32> = BTreeMap::new();
         if let Some(number) = segment.find_dir(dir)? {
             for &rank in segment.files_in(number)?.iter() {
-                ranks.insert(segment.name(segment.file(rank)?.name)?, rank);
+                ranks.insert(segment.name(segment.file(rank)?.name)?.to_os_string(), rank);
             }
         }
         let names: BTreeSet<&OsStr> = files.iter().map(|file| &*file.name).collect();

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn fr_lsi_bg_30_threads_of_the_pool_are_nicer_and_no_others() {
+    fn only_threads_of_the_pool_have_a_lower_priority() {
         let own = nice_of(tid());
         let pool = background_pool(3).unwrap();
         assert_eq!(pool.current_num_threads(), 3);

@@ -50,7 +50,7 @@ proptest! {
     /// After each rest at the end of a batch, all work so far is within its share of all
     /// processors.
     #[test]
-    fn fr_lsi_bg_31_the_share_of_the_processors_is_never_exceeded(
+    fn a_build_never_exceeds_its_share_of_the_processors(
         processors in 1usize..130,
         percent in 1u8..=100,
         throttle_ms in 0u64..30,
@@ -82,7 +82,7 @@ proptest! {
 
     /// The rest is the shortest that suffices.
     #[test]
-    fn fr_lsi_bg_31_no_rest_is_longer_than_need_be(
+    fn a_build_rests_no_longer_than_necessary(
         work_ms in 0u64..1_000_000,
         processors in 1usize..130,
         threads in 1usize..130,
@@ -99,7 +99,7 @@ proptest! {
 }
 
 #[test]
-fn fr_lsi_bg_31_half_of_two_processors_is_one_thread_without_rests() {
+fn half_of_two_processors_is_one_thread_without_rests() {
     let pace = Pace {
         throttle_ms: 10,
         ..pace(2, 50)
@@ -132,7 +132,7 @@ fn values_beyond_reason_do_not_overflow() {
 }
 
 #[test]
-fn fr_lsi_bg_32_idle_boost_turns_on_and_off_exactly_at_the_limit() {
+fn the_idle_boost_turns_on_and_off_exactly_at_the_limit() {
     let (clock, activity) = activity();
     let pacer = Pacer::new(pace(8, 25), activity.clone());
     let is = |idle: bool| {
@@ -163,7 +163,7 @@ fn fr_lsi_bg_32_idle_boost_turns_on_and_off_exactly_at_the_limit() {
 }
 
 #[test]
-fn fr_lsi_bg_32_nothing_is_held_back_while_nobody_searches() {
+fn a_build_is_not_held_back_while_nobody_searches() {
     let (clock, activity) = activity();
     let pace = Pace {
         throttle_ms: 10,
@@ -181,7 +181,7 @@ fn fr_lsi_bg_32_nothing_is_held_back_while_nobody_searches() {
 }
 
 #[test]
-fn fr_lsi_bg_32_a_rest_ends_when_nobody_searches_any_more() {
+fn a_rest_ends_when_nobody_searches_any_more() {
     let (clock, activity) = activity();
     let pacer = Pacer::new(pace(1, 1), activity.clone());
     // The rest would take 99 times as long. After one second without a search, it ends.
@@ -234,7 +234,7 @@ fn short_rests_within_a_batch_are_put_together() {
 }
 
 #[test]
-fn fr_lsi_bud_init_01_a_budget_says_what_is_exceeded() {
+fn a_build_budget_says_which_limit_is_exceeded() {
     let budget = BuildBudget {
         max_ms: 10,
         max_files: 20,

@@ -96,7 +96,7 @@ fn boolean_plans_use_literals_alternatives_and_classes() {
 }
 
 #[test]
-fn fr_lsi_cand_re_01_required_literals_are_part_of_every_match() {
+fn required_literals_are_part_of_every_match() {
     check(
         Strategy::RequiredLiteral,
         false,
@@ -119,7 +119,7 @@ fn fr_lsi_cand_re_01_required_literals_are_part_of_every_match() {
 }
 
 #[test]
-fn fr_lsi_cand_re_02_what_is_uncertain_excludes_nothing() {
+fn parts_of_an_expression_that_are_uncertain_exclude_nothing() {
     check(
         Strategy::RequiredLiteral,
         false,
@@ -311,7 +311,7 @@ fn every_reason_is_given() {
 }
 
 #[test]
-fn fr_lsi_cand_lit_03_literals_shorter_than_an_ngram_exclude_nothing() {
+fn literals_shorter_than_an_ngram_exclude_nothing() {
     for (text, ngrams) in [
         ("", 0),
         ("a", 0),
@@ -389,7 +389,7 @@ fn shown_nearly(expression: &str, edits: u32, fold: bool, strategy: Strategy) ->
 }
 
 #[test]
-fn fr_lsi_cand_fz_01_plans_for_edits_use_what_is_required() {
+fn plans_for_edits_use_the_required_literals() {
     for strategy in [Strategy::Boolean, Strategy::RequiredLiteral] {
         for (expression, edits, plan) in [
             ("needle", 1, "/needle/ within 1 edit"),

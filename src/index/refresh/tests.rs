@@ -11,7 +11,7 @@ const TREES: u64 = 12;
 const CHANGES: usize = 120;
 
 #[test]
-fn fr_lsi_rec_03_what_is_known_after_each_batch_is_what_there_is() {
+fn the_tree_state_after_each_batch_is_that_of_the_tree() {
     for seed in 0..TREES {
         let mut tree = Changing::new(seed);
         tree.check();
@@ -80,7 +80,7 @@ fn each_directory_is_announced_before_it_is_listed() {
 /// Searches use the knowledge while a tree is compared, so the error of an unreadable directory
 /// stays until that directory is listed again.
 #[test]
-fn fr_lsi_safe_complete_01_an_error_of_a_directory_stays_until_it_is_listed_itself() {
+fn an_error_of_a_directory_stays_until_the_directory_itself_is_listed() {
     let mut tree = Changing::new(5);
     fs::create_dir_all(tree.root.join("shut/below")).unwrap();
     let shut = PathBuf::from("shut");
@@ -187,7 +187,7 @@ fn what_is_in_a_directory_that_can_not_be_looked_at_is_not_taken_for_gone() {
 /// A write call may still be in progress when the file's stamp has settled. Its event arrives at
 /// the end.
 #[test]
-fn fr_lsi_trk_03_what_is_heard_of_after_a_state_has_settled_is_read_again() {
+fn a_file_with_an_event_after_its_state_has_settled_is_read_again() {
     let mut tree = Changing::new(8);
     fs::create_dir(tree.root.join("dir")).unwrap();
     for name in ["dir/one.txt", "dir/two.txt"] {
@@ -266,7 +266,7 @@ fn long_dir() -> PathBuf {
 /// Only the reconcile sees this change. A removed name stays removed when the file is found under
 /// its other name.
 #[test]
-fn d16a_a_name_that_is_gone_does_not_come_back_with_the_other_name() {
+fn a_removed_name_does_not_come_back_with_the_other_name() {
     let mut tree = Changing::new(9);
     fs::write(tree.root.join("first"), "alpha\n").unwrap();
     fs::hard_link(tree.root.join("first"), tree.root.join("second")).unwrap();

@@ -273,7 +273,7 @@ mod unix_only {
     const DENIED: io::ErrorKind = io::ErrorKind::PermissionDenied;
 
     #[test]
-    fn nfr_ls_sec_01_a_file_swapped_for_a_link_after_validation_is_not_read() {
+    fn a_file_swapped_for_a_link_after_validation_is_not_read() {
         let tree = tree();
         for way in ways(&tree.root) {
             let _ = fs::remove_file(tree.root.join("a/b/f"));
@@ -292,7 +292,7 @@ mod unix_only {
     }
 
     #[test]
-    fn nfr_ls_sec_01_a_directory_swapped_for_a_link_after_validation_is_not_entered() {
+    fn a_directory_swapped_for_a_link_after_validation_is_not_entered() {
         let tree = tree();
         let ways = ways(&tree.root);
         for way in &ways {
@@ -316,7 +316,7 @@ mod unix_only {
     }
 
     #[test]
-    fn nfr_ls_sec_01_swaps_during_opening_never_show_the_outside() {
+    fn swaps_during_opening_never_show_files_outside_of_the_root() {
         use std::sync::atomic::{AtomicBool, Ordering};
 
         let tree = tree();

@@ -91,7 +91,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn fr_lsi_idx_stor_01_columns_have_the_bits_of_the_rows(shape in shapes(), seed in any::<u64>()) {
+        fn columns_have_the_bits_of_the_rows(shape in shapes(), seed in any::<u64>()) {
             let (count, words, len) = sizes(shape);
             let mut rows = vec![0u8; count * words * 8];
             let bit = |row: usize, file: usize| {

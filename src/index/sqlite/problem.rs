@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn fr_lsi_idx_05_only_damage_is_corrupt() {
+    fn only_damage_counts_as_a_corrupt_database() {
         let busy = Duration::from_millis(7);
         for (code, corrupt) in [
             (ffi::SQLITE_CORRUPT, true),

@@ -184,7 +184,7 @@ pub(super) fn kind_of(number: i64) -> Option<Option<InputKind>> {
 
 /// Returns the name of a file or directory.
 pub(super) fn name(bytes: &[u8]) -> Option<std::ffi::OsString> {
-    name_from_bytes(bytes)
+    name_from_bytes(bytes).map(OsStr::to_os_string)
 }
 
 /// Returns the bytes of a name.

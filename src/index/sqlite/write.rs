@@ -270,7 +270,7 @@ impl<'a> Writer<'a> {
             insert.execute(params![
                 number,
                 dir.parent,
-                bytes(&self.segment.name(dir.name)?),
+                bytes(self.segment.name(dir.name)?),
                 dir.first_rank,
                 dir.end_rank,
                 dir.stamp.len.cast_signed(),
@@ -338,7 +338,7 @@ impl<'a> Writer<'a> {
                 n,
                 side.dir,
                 side.before_rank,
-                bytes(&name),
+                bytes(name),
                 side.sets.number(),
             ])?;
             self.wrote(0)?;

@@ -388,7 +388,7 @@ fn rows_renames() {
 }
 
 #[test]
-fn p1_the_most_severe_state_wins() {
+fn the_most_severe_index_state_wins() {
     use Trigger::{Evicted, IntegrityFailure, MemoryExceeded, Mismatch, ModeOff, WatcherOverflow};
     let next = |triggers: &[Trigger]| step(IndexState::Complete, triggers).next.state();
     assert_eq!(next(&[ModeOff, IntegrityFailure]), Disabled);
@@ -403,7 +403,7 @@ fn p1_the_most_severe_state_wins() {
 }
 
 #[test]
-fn p2_classes_decide_between_equal_states() {
+fn classes_of_triggers_decide_between_equal_states() {
     let next = |triggers: &[Trigger]| step(IndexState::Complete, triggers).next;
     let both = [Trigger::MemoryExceeded, Trigger::PersistenceNotPermitted];
     assert_eq!(next(&both), disabled(No::PersistenceNotPermitted));
@@ -419,7 +419,7 @@ fn p2_classes_decide_between_equal_states() {
 }
 
 #[test]
-fn p4_reasons_are_overwritten_by_higher_classes_only() {
+fn reasons_are_overwritten_by_higher_classes_only() {
     let next = |why, trigger| step(IndexState::Uncertain(why), &[trigger]).next;
     let overflow = Trigger::WatcherOverflow;
     assert_eq!(

@@ -48,7 +48,7 @@ fn grams_of(bytes: &[u8], casefold: Casefold) -> (Vec<String>, Vec<String>) {
 }
 
 #[test]
-fn t_lsi_tok_01_golden_texts_have_the_expected_ngrams_and_bits() {
+fn golden_texts_have_the_expected_ngrams_and_bits() {
     let golden = golden();
     let tokenizer_for = |name: &str| Tokenizer::new(strategy(name), 1 << 20);
     let small = BloomParams {
@@ -90,7 +90,7 @@ fn t_lsi_tok_01_golden_texts_have_the_expected_ngrams_and_bits() {
 }
 
 #[test]
-fn t_lsi_bloom_01_and_03_hashes_and_bits_are_the_golden_ones() {
+fn hashes_and_bits_of_golden_texts_are_the_expected_ones() {
     let golden = golden();
     for row in golden["parameters"].as_array().unwrap() {
         let params = BloomParams::from_config(
@@ -117,7 +117,7 @@ fn t_lsi_bloom_01_and_03_hashes_and_bits_are_the_golden_ones() {
 }
 
 #[test]
-fn t_lsi_tok_02_crlf_and_lf_give_the_same_ngrams() {
+fn crlf_and_lf_give_the_same_ngrams() {
     let lf = "one\ntwo\n\nthree é\n";
     let crlf = lf.replace('\n', "\r\n");
     for fold in [Casefold::Ascii, Casefold::UnicodeSimple] {
@@ -133,7 +133,7 @@ fn t_lsi_tok_02_crlf_and_lf_give_the_same_ngrams() {
 }
 
 #[test]
-fn t_lsi_tok_03_composed_and_decomposed_text_give_the_same_ngrams() {
+fn composed_and_decomposed_text_give_the_same_ngrams() {
     let composed = "Ñandú café 각";
     let decomposed: String = composed.nfd().collect();
     assert_ne!(composed, decomposed);
@@ -150,7 +150,7 @@ fn t_lsi_tok_03_composed_and_decomposed_text_give_the_same_ngrams() {
 }
 
 #[test]
-fn t_lsi_tok_04_ascii_folding_makes_cases_one() {
+fn ascii_folding_makes_upper_and_lower_case_equal() {
     let (upper_sensitive, upper) = grams_of("ABC É".as_bytes(), Casefold::Ascii);
     let (lower_sensitive, lower) = grams_of("abc É".as_bytes(), Casefold::Ascii);
     assert_eq!(upper, lower);
@@ -159,7 +159,7 @@ fn t_lsi_tok_04_ascii_folding_makes_cases_one() {
 }
 
 #[test]
-fn t_lsi_tok_05_simple_folding_makes_cases_one_beyond_ascii() {
+fn simple_folding_makes_upper_and_lower_case_equal_beyond_ascii() {
     let folded = |text: &str| grams_of(text.as_bytes(), Casefold::UnicodeSimple).1;
     assert_eq!(folded("Ñandú"), folded("ñANDÚ"));
     assert_eq!(folded("\u{212A}ey"), folded("key"));

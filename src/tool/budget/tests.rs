@@ -407,7 +407,7 @@ fn with_limits(world: &World, way: Way, step: usize) {
 }
 
 #[test]
-fn d120_each_byte_more_gives_no_less_and_no_result_gives_way_before_the_ends_of_lines() {
+fn a_larger_budget_gives_no_less_and_results_are_dropped_only_after_the_ends_of_lines() {
     let some = 11.max(3 * step() + 2);
     for (max_line_bytes, step) in [
         (200, step()),
@@ -424,7 +424,7 @@ fn d120_each_byte_more_gives_no_less_and_no_result_gives_way_before_the_ends_of_
 }
 
 #[test]
-fn d120_errors_are_counted_where_they_do_not_fit() {
+fn errors_that_do_not_fit_into_the_budget_are_counted() {
     let world = World::new(0).with_errors();
     for way in WAYS {
         with_limits(&world, way, step() + 2);
@@ -433,7 +433,7 @@ fn d120_errors_are_counted_where_they_do_not_fit() {
 
 /// An answer holds each result that, in its shortest form, fits after the results before it.
 #[test]
-fn d120_a_long_line_is_no_reason_to_drop_later_files() {
+fn a_long_line_does_not_drop_later_files() {
     let short = World::new(32).ask(Way::Search, None).unwrap();
     let short: Value = serde_json::from_str(&short).unwrap();
     let content = short["content"].as_str().unwrap().lines();

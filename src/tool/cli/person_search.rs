@@ -56,9 +56,9 @@ impl PersonSearch<'_> {
             return Ok(summary);
         }
         tracing::debug!(target: "forge_search::search", "this process searches");
-        self.by_this_process(&mut |found| match handed_out.has(&found) {
-            true => ControlFlow::Continue(()),
-            false => taker(found),
+        self.by_this_process(&mut |found| match handed_out.rest(found) {
+            None => ControlFlow::Continue(()),
+            Some(found) => taker(found),
         })
     }
 

@@ -346,6 +346,8 @@ pub(super) fn add_output(
         report,
         spans: spans_of(args),
         places: args.rg_json,
+        // Sorting needs all results at once, and takes each file as one.
+        in_parts: args.sort.is_none() && args.sortr.is_none(),
         before: if has_lines {
             side(args.before_context)
         } else {

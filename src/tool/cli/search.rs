@@ -23,8 +23,9 @@ use super::setup::{Environment, load_config};
 use super::stats;
 use super::{FAILED, Failure, complain};
 use crate::exec::collect::Found;
-use crate::exec::event::{FileAnswer, Gaps};
+use crate::exec::event::{FileAnswer, FileOutcome, Gaps};
 use crate::exec::line_sink::lossy;
+use crate::exec::listed::ListedFiles;
 use crate::exec::query::Report;
 use crate::exec::question::Question;
 use crate::exec::stop::{Clock, SystemClock};
@@ -292,14 +293,39 @@ impl<'a> Printer<'a> {
                 self.error(lossy(&shown_bytes(&path)), error.message);
             }
             Found::File(file) if self.order.is_some() => self.kept.push(file),
-            Found::File(file) => {
-                if let Err(error) = self.print(&file) {
-                    self.failure = Some(error);
-                    return ControlFlow::Break(());
-                }
-            }
+            Found::File(file) => return self.printed(|printer| printer.print(&file)),
+            Found::Listed(files) => return self.printed(|printer| printer.listed(&files)),
         }
         ControlFlow::Continue(())
+    }
+
+    /// Prints something. Returns `Break` if writing has failed.
+    fn printed(&mut self, print: impl FnOnce(&mut Self) -> io::Result<()>) -> ControlFlow<()> {
+        match print(self) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                self.failure = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    /// Prints listed files, or keeps them to be sorted.
+    fn listed(&mut self, files: &ListedFiles) -> io::Result<()> {
+        let mut file = FileAnswer {
+            target: files.target,
+            path: PathBuf::new(),
+            outcome: FileOutcome::listed(),
+        };
+        for path in files.iter() {
+            file.path.clear();
+            file.path.push(&path);
+            match self.order {
+                Some(_) => self.kept.push(file.clone()),
+                None => self.print(&file)?,
+            }
+        }
+        Ok(())
     }
 
     fn error(&mut self, path: String, error: String) {

@@ -80,7 +80,7 @@ mod tests {
     use crate::tool::response::{BuildStats, IndexUse};
 
     #[test]
-    fn fr_lsi_bg_21_people_are_shown_how_far_a_build_is() {
+    fn people_see_the_progress_of_a_build() {
         let shown = |build| {
             let mut stats = Stats::new(IndexUse::not_used(), 3, 0, Duration::ZERO);
             stats.build = build;

@@ -76,7 +76,7 @@ fn every_key_is_unique_documented_and_named_in_full() {
 }
 
 #[test]
-fn cfg_lsi_val_01_all_defaults_are_allowed() {
+fn all_defaults_of_the_configuration_are_allowed() {
     for (config, name) in [
         (Config::library_default(), "library"),
         (Config::command_line_default(), "command line"),
@@ -204,7 +204,7 @@ fn the_specified_keys_and_defaults_are_known() {
 /// The example from the specification of `search_files`, with its caps and defaults. `index_mode`
 /// and the storage are replaced.
 #[test]
-fn cfg_sfi_01_the_specified_keys_and_defaults_are_known() {
+fn the_specified_keys_and_defaults_of_search_files_are_known() {
     let example = r#"
         [tools.search_files]
         index_mode = "off"
@@ -450,7 +450,7 @@ fn words_and_values_of_choices_agree() {
 }
 
 #[test]
-fn cfg_ls_02_defaults_are_positive() {
+fn the_default_timeout_and_limit_are_positive() {
     for key in ["default_timeout_ms", "default_max_results"] {
         for value in ["0", "-1", "1.5", "\"20\""] {
             let refused = Loader::new(Profile::Library)

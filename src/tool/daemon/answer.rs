@@ -434,6 +434,7 @@ impl RankedSearch<'_> {
                 .remaining()
                 .mul_f64(config.index_maint_budget_fraction),
             pins: true,
+            lists: false,
             words,
         })
     }

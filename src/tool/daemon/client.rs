@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ggrep_a_client_waits_no_longer_than_it_is_told_to() {
+    fn a_client_waits_no_longer_than_its_timeout() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s.sock");
         let store = Store {

@@ -180,7 +180,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ipc_must_002_frames_come_out_as_they_went_in_however_they_are_cut(
+        fn frames_come_out_as_they_went_in_however_they_are_cut(
             payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..6),
             cuts in prop::collection::vec(1usize..9, 1..60),
         ) {
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn ipc_must_002_a_length_over_the_cap_is_refused_before_anything_is_held() {
+    fn a_length_over_the_cap_is_refused_before_memory_is_allocated() {
         let mut decoder = Decoder::new(1 << 20);
         let announced = 64 << 20;
         let mut bytes = &[&(announced as u32).to_be_bytes()[..], b"{\"a\":1"].concat()[..];
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn ipc_must_002_memory_follows_what_came_and_not_what_was_announced() {
+    fn memory_follows_the_bytes_received_and_not_the_announced_length() {
         let mut decoder = Decoder::new(1 << 20);
         let mut bytes = &[&(1u32 << 20).to_be_bytes()[..], b"{"].concat()[..];
         assert_eq!(decoder.take(&mut bytes), Ok(None));

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_whoever_waits_goes_on_when_somebody_leaves() {
+    fn a_waiting_query_starts_when_another_one_leaves() {
         run(async {
             let gate = Gate::new(Bounds::new(1, 1), Arc::new(SystemClock));
             let first = gate
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_whoever_gives_up_takes_no_room() {
+    fn a_cancelled_query_takes_no_room() {
         run(async {
             let gate = Gate::new(Bounds::new(1, 1), Arc::new(SystemClock));
             let first = gate
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_one_that_is_let_in_while_it_gives_up_leaves_again() {
+    fn a_query_that_is_admitted_while_it_is_cancelled_leaves_again() {
         run(async {
             let gate = Gate::new(Bounds::new(1, 1), Arc::new(SystemClock));
             let first = gate

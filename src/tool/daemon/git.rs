@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_the_commit_is_found_wherever_git_keeps_it() {
+    fn the_commit_is_found_wherever_git_keeps_it() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
         assert_eq!(head_sha(root), None);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_a_repository_names_no_file_that_is_not_its_own() {
+    fn a_repository_names_no_file_that_is_not_its_own() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("tree");
         put(dir.path(), "key", A);

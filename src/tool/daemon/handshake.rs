@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn ipc_must_001_the_highest_common_version_is_chosen() {
+    fn the_highest_common_protocol_version_is_chosen() {
         for (theirs, ours, chosen) in [
             (&[1][..], &[1][..], Some(1)),
             (&[3, 1, 2], &[1, 2], Some(2)),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_another_store_or_configuration_is_an_invalid_request() {
+    fn a_handshake_for_another_store_or_configuration_is_an_invalid_request() {
         for (store_id, config, name) in [("x", "c", "store_id"), ("s", "x", "config_fingerprint")] {
             let other = Hello {
                 store_id: store_id.to_string(),
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_a_client_of_another_release_is_told_so_whatever_else_it_sends() {
+    fn a_client_of_another_release_is_told_so_whatever_else_it_sends() {
         for (message, code) in [
             (
                 r#"{"protocol_versions":[2],"session":"new"}"#,
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_a_client_checks_who_has_answered() {
+    fn a_client_checks_which_daemon_has_answered() {
         let welcome = negotiate(&hello(&[1]), &own(), &PROTOCOL_VERSIONS).unwrap();
         assert_eq!(check(&welcome, &own()), Ok(()));
         let newer = Welcome {

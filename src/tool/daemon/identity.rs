@@ -190,14 +190,14 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_a_store_is_one_canonical_root() {
+    fn the_store_of_a_daemon_is_one_canonical_root() {
         assert_eq!(store_id(Path::new("/a")), store_id(Path::new("/a")));
         assert_ne!(store_id(Path::new("/a")), store_id(Path::new("/b")));
         assert!(is_hex(&store_id(Path::new("/a"))));
     }
 
     #[test]
-    fn ggrep_each_key_counts_for_the_fingerprint_of_a_configuration() {
+    fn each_key_counts_for_the_fingerprint_of_a_configuration() {
         let with = |settings: &[&str]| {
             let mut loader = Loader::new(Defaults::CommandLine);
             for setting in settings {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_query_knobs_count_and_what_does_not_change_results_does_not() {
+    fn the_query_fingerprint_covers_only_knobs_that_change_results() {
         let query = SearchQuery::new("x");
         let root = Path::new("/r");
         let plain = query_fingerprint(&query, root, 20, 3);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_what_ignore_files_say_counts_and_not_when_they_were_written() {
+    fn the_fingerprint_covers_the_text_of_ignore_files_and_not_their_times() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         let now = || ignore_fingerprint(&inputs_at(&root, None));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_snapshot_ids_are_ulids_that_sort_by_time() {
+    fn snapshot_ids_are_ulids_that_sort_by_time() {
         let first = snapshot_id("s", 1_000, b"m", 0);
         assert_eq!(first, snapshot_id("s", 1_000, b"m", 0));
         let parsed = Ulid::from_string(&first).unwrap();
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_sockets_have_short_names() {
+    fn sockets_of_daemons_have_short_names() {
         let name = socket_name(&store_id(Path::new("/a")), "c");
         assert_eq!(name.len(), 16 + ".sock".len());
         assert_ne!(name, socket_name(&store_id(Path::new("/a")), "d"));

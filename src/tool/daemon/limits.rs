@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ggrep_limits_are_told_once_and_in_order_of_code_and_path() {
+    fn limits_are_reported_once_and_in_order_of_code_and_path() {
         let told = |turn: usize| {
             let mut given = vec![
                 ("z", Some(1), None),

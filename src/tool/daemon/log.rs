@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ggrep_a_log_stays_within_its_budget_and_keeps_the_last_lines() {
+    fn a_log_stays_within_its_budget_and_keeps_the_last_lines() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.log");
         let size = || {
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_what_is_no_log_is_neither_written_to_nor_replaced() {
+    fn a_file_that_is_no_log_is_neither_written_to_nor_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.log");
         let long = "text\n".repeat(1_000);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_what_was_put_in_the_place_of_a_log_stays() {
+    fn a_file_that_was_put_in_the_place_of_a_log_stays() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.log");
         for at in [path.clone(), before(&path)] {
@@ -330,7 +330,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn ggrep_a_log_is_a_file_and_nothing_else() {
+    fn a_log_must_be_a_regular_file() {
         let dir = tempfile::tempdir().unwrap();
         let (fifo, link) = (dir.path().join("fifo"), dir.path().join("link"));
         use rustix::fs::{CWD, Mode, mkfifoat};

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_queries_are_counted_by_how_they_ended() {
+    fn queries_are_counted_by_how_they_ended() {
         let metrics = Metrics::new(ms(100));
         let none = Counts {
             slow_after: ms(100),
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_stages_are_summed_and_the_most_segments_remembered() {
+    fn metrics_sum_the_stages_and_remember_the_most_segments() {
         let metrics = Metrics::new(ms(100));
         metrics.ended(&answer(Outcome::Answered), ms(1), ms(1));
         assert_eq!(
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_the_exposition_has_a_line_for_each_value() {
+    fn the_prometheus_text_has_a_line_for_each_metric() {
         let metrics = Metrics::new(ms(100));
         let bare = exposition(&metrics.counts(), 0, 0);
         assert!(!bare.contains("quantile="), "{bare}");

@@ -7,7 +7,6 @@
 //! own version.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -16,9 +15,8 @@ use serde_json::Value;
 #[cfg(any(feature = "cli", test))]
 use super::request::ToolCall;
 use super::service::payload;
-use crate::exec::as_text;
 use crate::exec::collect::{Cuts, Found, Totals, error_footprint, file_footprint};
-use crate::exec::event::{FileOutcome, Line};
+use crate::exec::event::Line;
 use crate::exec::query::Fuzziness;
 use crate::exec::question::Question;
 #[cfg(feature = "cli")]
@@ -49,14 +47,6 @@ pub(crate) struct QuestionCall {
 pub(crate) enum Message {
     /// Parts of the answer, in emission order. An empty list says that the search continues.
     Parts(Vec<Found>),
-    /// Listed files of one searched path, as paths below it.
-    Listed {
-        /// The index of the searched path, from 0.
-        target: usize,
-        /// The paths below it.
-        #[serde(with = "as_text::paths")]
-        paths: Vec<PathBuf>,
-    },
     /// The first lines of the next file, which has too many for one message.
     Lines(Vec<Line>),
     /// The last message.
@@ -206,29 +196,6 @@ pub(super) fn answer(
     Ok((payload(&Message::End(Box::new(end))), timed_out))
 }
 
-/// Combines parts that are all listed files of one searched path; returns other parts unchanged.
-fn listed(parts: Vec<Found>) -> Result<Message, Vec<Found>> {
-    let is_listed = FileOutcome::listed();
-    let target_of = |found: &Found| match found {
-        Found::File(file) if file.outcome == is_listed => Some(file.target),
-        _ => None,
-    };
-    let Some(target) = parts.first().and_then(target_of) else {
-        return Err(parts);
-    };
-    if !parts.iter().all(|part| target_of(part) == Some(target)) {
-        return Err(parts);
-    }
-    let paths = parts.into_iter().filter_map(|part| match part {
-        Found::File(file) => Some(file.path),
-        Found::Error(_) => None,
-    });
-    Ok(Message::Listed {
-        target,
-        paths: paths.collect(),
-    })
-}
-
 /// Parts of an answer that wait to be sent.
 struct Parts<'a> {
     waiting: Vec<Found>,
@@ -250,6 +217,7 @@ impl Parts<'_> {
         }
         self.bytes += match &found {
             Found::File(file) => file_footprint(&file.outcome, file.path.as_os_str().len()),
+            Found::Listed(files) => files.footprint(),
             Found::Error(error) => error_footprint(error),
         };
         self.waiting.push(found);
@@ -292,8 +260,7 @@ impl Parts<'_> {
         self.bytes = 0;
         self.worth_sending = TOGETHER.min(self.most / 8);
         let waiting = std::mem::take(&mut self.waiting);
-        let message = listed(waiting).unwrap_or_else(Message::Parts);
-        self.send_one(&message)
+        self.send_one(&Message::Parts(waiting))
     }
 
     fn send_one(&mut self, message: &Message) -> ControlFlow<()> {

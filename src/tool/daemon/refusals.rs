@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_a_client_that_comes_too_early_is_told_so_later_and_to_wait_longer() {
+    fn a_client_that_retries_too_early_is_answered_later_and_told_to_wait_longer() {
         let mut refusals = Refusals::default();
         let mut now = SystemClock.now();
         let refused = |retry_after_ms, held| Refusal {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_no_more_clients_are_remembered_than_there_is_room_for() {
+    fn no_more_refused_clients_are_remembered_than_there_is_room_for() {
         let mut refusals = Refusals::default();
         let now = SystemClock.now();
         for client in 0..3 * CLIENTS {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_refusals_are_logged_once_and_then_counted() {
+    fn refusals_are_logged_once_and_then_counted() {
         let mut refusals = Refusals::default();
         let began = SystemClock.now();
         assert_eq!(refusals.due(began), None);

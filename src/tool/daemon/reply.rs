@@ -402,7 +402,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ggrep_error_codes_have_words_and_exit_statuses() {
+    fn error_codes_have_words_and_exit_statuses() {
         let shown = ErrorCode::ALL.map(|code| (code.as_str(), code.exit_status()));
         let expected = [
             ("busy", 10),
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_a_failure_leaves_out_what_it_does_not_know() {
+    fn a_failure_omits_unknown_fields() {
         let failure = Failure::new(ErrorCode::Busy, "no");
         let text = serde_json::to_string(&failure).unwrap();
         assert_eq!(text, r#"{"error":{"code":"busy","message":"no"}}"#);
@@ -432,14 +432,14 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_clients_ignore_fields_they_do_not_know() {
+    fn clients_ignore_fields_they_do_not_know() {
         let text = r#"{"error":{"code":"busy","message":"no","new":1},"more":2}"#;
         let failure: Failure = serde_json::from_str(text).unwrap();
         assert_eq!(failure, Failure::new(ErrorCode::Busy, "no"));
     }
 
     #[test]
-    fn ggrep_scores_have_four_decimals_whatever_they_are() {
+    fn every_score_has_four_decimals() {
         for (score, text) in [(0, "0.0000"), (1, "0.0001"), (123_400, "12.3400")] {
             assert_eq!(serde_json::to_string(&Score(score)).unwrap(), text);
             assert_eq!(serde_json::from_str::<Score>(text).unwrap(), Score(score));

@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ggrep_health_is_ok_unless_a_check_failed() {
+    fn health_is_ok_unless_a_check_failed() {
         let with = |severity| {
             let check = Check {
                 code: "c".to_string(),

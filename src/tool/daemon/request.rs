@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_whatever_is_wrong_with_a_request_is_said() {
+    fn every_mistake_in_a_daemon_request_is_named() {
         for (value, said) in [
             (json!([]), "not a JSON object"),
             (json!({}), "lacks type"),
@@ -611,7 +611,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_a_field_that_is_there_twice_is_refused() {
+    fn a_request_with_a_duplicate_field_is_refused() {
         for text in [
             r#"{"type":"status","type":"shutdown"}"#,
             r#"{"type":"status","request_id":"a","request_id":"a"}"#,
@@ -648,7 +648,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_a_handshake_gives_its_versions_in_one_of_two_ways() {
+    fn a_handshake_gives_its_versions_in_one_of_two_ways() {
         let hello = |mut fields: Value| {
             fields["store_id"] = "s".into();
             fields["config_fingerprint"] = "c".into();

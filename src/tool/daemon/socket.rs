@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_the_directory_is_0700_and_the_socket_0600() {
+    fn the_socket_directory_is_0700_and_the_socket_0600() {
         let (_dir, own) = own_dir();
         let socket = OwnSocket::listen(&own.join("a.sock"), Access::Owner).unwrap();
         assert_eq!(fs::metadata(&own).unwrap().mode() & 0o777, 0o700);
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_a_group_gets_0770_and_0660_where_that_is_asked_for() {
+    fn a_configured_group_gets_0770_and_0660() {
         let (_dir, own) = own_dir();
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         let path = own.join("a.sock");
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_no_file_but_its_own_is_opened_for_a_group() {
+    fn only_files_of_the_daemon_are_opened_for_a_group() {
         let (_dir, own) = own_dir();
         let path = own.join("a.sock");
         drop(OwnSocket::listen(&path, Access::Group).unwrap());
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_a_second_daemon_is_refused_and_a_leftover_is_replaced() {
+    fn a_second_daemon_is_refused_and_a_leftover_is_replaced() {
         let (_dir, own) = own_dir();
         let path = own.join("a.sock");
         assert!(!is_taken(&path));
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_one_process_at_a_time_starts_a_daemon() {
+    fn one_process_at_a_time_starts_a_daemon() {
         let (_dir, own) = own_dir();
         let path = own.join("a.sock");
         let start_lock = StartLock::take(&path, Access::Owner).unwrap();
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_a_directory_that_others_can_enter_is_refused() {
+    fn a_socket_directory_that_others_can_enter_is_refused() {
         let (_dir, own) = own_dir();
         fs::create_dir(&own).unwrap();
         fs::set_permissions(&own, fs::Permissions::from_mode(0o750)).unwrap();
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_a_path_that_is_too_long_for_an_address_is_refused() {
+    fn a_socket_path_that_is_too_long_for_an_address_is_refused() {
         let long = PathBuf::from("/").join("x".repeat(LONGEST));
         assert!(matches!(
             OwnSocket::listen(&long, Access::Owner),
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_nothing_is_left_of_a_daemon_that_has_ended() {
+    fn a_daemon_that_has_ended_leaves_no_files_behind() {
         let (dir, own) = own_dir();
         let store = Store {
             store_id: "s".to_string(),
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_locks_that_are_removed_by_their_holders_have_one_holder_at_a_time() {
+    fn locks_that_are_removed_by_their_holders_have_one_holder_at_a_time() {
         use std::sync::atomic::{AtomicUsize, Ordering};
         let (_dir, own) = own_dir();
         let path = own.join("a.sock");

@@ -199,7 +199,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn exec_10_every_code_has_a_reason_and_every_reason_a_message_of_its_own() {
+    fn every_failure_code_has_a_reason_and_every_reason_a_message_of_its_own() {
         let codes: BTreeSet<Code> = Reason::ALL.iter().map(|reason| reason.code()).collect();
         assert_eq!(codes.len(), 8);
         let messages: BTreeSet<&str> = Reason::ALL.iter().map(|reason| reason.message()).collect();

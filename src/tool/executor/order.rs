@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exec_5_keys_are_in_numeric_order_and_numbers_before_texts() {
+    fn keys_of_rows_are_in_numeric_order_with_numbers_before_texts() {
         let texts = [
             "-1e999999999999999999999",
             "-1e309",
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn exec_5_numbers_of_machines_are_compared_by_their_exact_values() {
+    fn machine_numbers_are_compared_by_their_exact_values() {
         let whole = |number: i64| Key::whole(number);
         let ascending = [
             Key::real(f64::NEG_INFINITY),

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn exec_7_snippets_are_bounded_and_harmless() {
+    fn snippets_are_bounded_and_harmless() {
         assert_eq!(of("abc", "b"), "abc");
         assert_eq!(
             of("a\tb\r\nc\u{1b}[31m\u{202e}x", "c"),

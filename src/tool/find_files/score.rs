@@ -34,6 +34,13 @@ impl Scorer {
 
     /// Returns the score of a path; higher is better. Returns `None` if the path does not match.
     pub(super) fn score(&mut self, path: &Path) -> Option<u32> {
+        let bytes = path.as_os_str().as_encoded_bytes();
+        if bytes.is_ascii() {
+            // Nearly all paths.
+            return self
+                .pattern
+                .score(Utf32Str::Ascii(bytes), &mut self.matcher);
+        }
         let text = path.to_string_lossy();
         let text = Utf32Str::new(&text, &mut self.characters);
         self.pattern.score(text, &mut self.matcher)

@@ -54,7 +54,7 @@ fn assert_denied(result: Result<Resolved, ToolError>, expected: &str) {
 }
 
 #[test]
-fn fr_ls_val_03_relative_paths_resolve_against_the_working_directory() {
+fn relative_paths_resolve_against_the_working_directory() {
     let place = place();
     let sandbox = place.sandbox(|_| {});
     for (path, relative) in [
@@ -350,7 +350,7 @@ mod links {
     }
 
     #[test]
-    fn nfr_ls_sec_01_a_swap_between_validation_and_opening_is_noticed() {
+    fn a_swap_between_validation_and_opening_is_noticed() {
         let place = place();
         let work = place.base.join("work");
         let sandbox = place.sandbox(|_| {});

@@ -62,6 +62,7 @@ impl SearchTool {
             global_excludes: context.global_excludes.clone(),
             maintenance: maintenance(Some(timeout), self.config.index_maint_budget_fraction),
             pins: false,
+            lists: false,
             words: None,
         };
         let path = &asked.target.canonical;

@@ -15,7 +15,7 @@ fn tool(change: impl FnOnce(&mut SearchConfig)) -> (SearchTool, ToolContext, tem
 }
 
 #[test]
-fn fr_ls_01_the_tool_has_its_name_and_aliases() {
+fn the_tool_has_its_name_and_aliases() {
     let (tool, _, _dir) = tool(|_| {});
     assert_eq!(tool.name(), "Search");
     assert_eq!(tool.aliases(), ["search", "rg", "ripgrep", "ugrep", "ug"]);
@@ -29,7 +29,7 @@ fn fr_ls_01_the_tool_has_its_name_and_aliases() {
 }
 
 #[test]
-fn t_lsi_sec_02_a_search_is_never_the_read_that_an_edit_needs() {
+fn a_search_never_counts_as_the_read_that_an_edit_needs() {
     let (tool, context, _dir) = tool(|_| {});
     let response = tool.search(&SearchRequest::new("two"), &context).unwrap();
     // `ReadEvidence` has no values, so the result can only be `None`.
@@ -62,7 +62,7 @@ fn a_disabled_tool_answers_nothing() {
 }
 
 #[test]
-fn cfg_ls_03_the_request_wins_over_defaults() {
+fn values_of_a_request_win_over_the_defaults() {
     let (tool, mut context, dir) = tool(|config| config.default_max_results = 1);
     let count = |value: Value, context: &ToolContext| {
         let response = tool.call(value, context).unwrap();
@@ -85,7 +85,7 @@ fn cfg_ls_03_the_request_wins_over_defaults() {
 }
 
 #[test]
-fn cfg_ls_04_caps_hold_and_name_their_key() {
+fn hard_caps_hold_and_name_their_key() {
     let (tool, context, _dir) = tool(|_| {});
     for (field, cap) in [
         ("max_matches_per_file", 50),
@@ -198,7 +198,7 @@ fn errors_that_are_too_much_alone_are_cut_too() {
 }
 
 #[test]
-fn fr_ls_07_compiling_ends_at_the_deadline() {
+fn compiling_an_expression_ends_at_the_deadline() {
     let (tool, context, _dir) = tool(|_| {});
     let request = |ms: u64| json!({"pattern": "(?:\\w{60}x){20}|t", "timeout_ms": ms});
     let started = context.clock.now();
@@ -215,7 +215,7 @@ fn fr_ls_07_compiling_ends_at_the_deadline() {
 }
 
 #[test]
-fn sec_lsi_01_denied_patterns_hold_in_roots_that_lie_in_one_another() {
+fn denied_patterns_hold_in_nested_roots() {
     let (_, _, dir) = tool(|_| {});
     let top = dir.path().canonicalize().unwrap();
     for path in ["sub/secrets/k.txt", "sub/open/k.txt", "secrets/k.txt"] {

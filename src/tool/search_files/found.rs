@@ -41,6 +41,8 @@ impl AnswerParts {
                 path: slashed(&error.path),
                 error: error.message,
             })),
+            // A search for a pattern lists no files.
+            Found::Listed(_) => {}
             Found::File(file) => match (file.outcome.gaps.too_large, file.outcome.gaps.not_text) {
                 (Some(_), _) => self.errors.push(Problem::TooLarge(slashed(&file.path))),
                 (None, Some(at)) => self.errors.push(Problem::NotText(slashed(&file.path), at)),

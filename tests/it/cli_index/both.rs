@@ -52,7 +52,7 @@ fn world() -> World {
 }
 
 #[test]
-fn d116_one_index_serves_both_tools() {
+fn one_index_serves_both_tools() {
     let world = world();
     world.run(&["index", "build"]).ok();
     assert_eq!(world.kept().len(), 1);
@@ -108,7 +108,7 @@ fn d116_one_index_serves_both_tools() {
 
 /// The user's global excludes are not rules of the repository, so only `Search` obeys them.
 #[test]
-fn d116_global_excludes_count_for_one_tool_with_and_without_an_index() {
+fn global_excludes_count_for_one_tool_with_and_without_an_index() {
     let world = world();
     world.write(".config/git/ignore", "needle.rs\n");
     let config = format!(
@@ -131,7 +131,7 @@ fn d116_global_excludes_count_for_one_tool_with_and_without_an_index() {
 }
 
 #[test]
-fn d116_tools_that_are_configured_differently_have_an_index_each() {
+fn tools_that_are_configured_differently_have_an_index_each() {
     let world = world();
     let set = "tools.search_files.include_hidden=true";
     for (tool, request) in [

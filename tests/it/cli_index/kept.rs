@@ -726,7 +726,7 @@ fn times_for_programs_have_a_fixed_length() {
 /// The directory of indexes depends on the program's environment and configuration.
 #[cfg(target_os = "linux")]
 #[test]
-fn fr_lsi_cache_root_01_the_environment_of_the_program_decides_where_indexes_are() {
+fn the_environment_of_the_program_decides_where_indexes_are() {
     let world = World::new();
     let top = world.tree.parent().unwrap().to_path_buf();
     let user = rustix::process::geteuid().as_raw();
@@ -818,7 +818,7 @@ fn fr_lsi_cache_root_01_the_environment_of_the_program_decides_where_indexes_are
 
 #[cfg(unix)]
 #[test]
-fn sec_lsi_store_02_a_build_warns_where_others_can_read_the_index() {
+fn a_build_warns_where_others_can_read_the_index() {
     use std::os::unix::fs::PermissionsExt;
 
     let world = World::new();

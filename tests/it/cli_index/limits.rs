@@ -138,7 +138,7 @@ fn list_says_when_an_index_was_used() {
 }
 
 #[test]
-fn fr_lsi_idx_rm_03_searching_processes_never_notice_that_their_index_goes() {
+fn searching_processes_never_notice_that_their_index_is_evicted() {
     let (one, other) = two();
     let search = || {
         one.run(&[

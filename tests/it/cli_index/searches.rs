@@ -56,7 +56,7 @@ fn an_index_serves_searches_from_wherever_they_come() {
 }
 
 #[test]
-fn d110_the_deepest_index_that_contains_what_is_searched_is_used() {
+fn the_deepest_index_that_contains_the_searched_path_is_used() {
     let world = World::new();
     world.write("src/deep/greet.rs", "fn greet() {}\n");
     world.write("src/deep/.hidden/greet.rs", "fn greet() {}\n");
@@ -143,7 +143,7 @@ fn d110_the_deepest_index_that_contains_what_is_searched_is_used() {
 }
 
 #[test]
-fn fr_lsi_stat_02_every_field_is_shown_to_people_and_programs() {
+fn every_field_of_stats_is_shown_to_people_and_programs() {
     let world = World::new();
     let fields = [
         "stats_version",
@@ -206,7 +206,7 @@ fn nothing_is_made_where_no_index_is_built() {
 }
 
 #[test]
-fn fr_lsi_idx_04_on_builds_an_index_of_however_small_a_tree() {
+fn mode_on_builds_an_index_of_even_the_smallest_tree() {
     let world = World::new();
     // A build is requested by a flag or by the configuration.
     let ran = world.run(&["--index", "auto", "fn greet"]).ok();
@@ -257,7 +257,7 @@ fn fr_lsi_idx_04_on_builds_an_index_of_however_small_a_tree() {
 }
 
 #[test]
-fn fr_lsi_idx_05_a_search_whose_index_can_not_be_built_goes_on_without() {
+fn a_search_whose_index_can_not_be_built_goes_on_without_it() {
     let world = World::new();
     let inside = format!("index_path={:?}", world.tree.join("cache"));
     let ran = world.run(&["--index", "on", "--set", &inside, "fn greet"]);
@@ -516,7 +516,7 @@ fn doctor_reports_indexes_and_what_is_wrong_with_their_place() {
 
 /// The search compares a large tree with its index in any case, and handles the differences itself.
 #[test]
-fn fr_lsi_idx_04_on_builds_the_index_of_a_large_tree_again_only_if_much_differs() {
+fn mode_on_rebuilds_the_index_of_a_large_tree_only_if_much_differs() {
     let world = World::new();
     for n in 0..600 {
         world.write(&format!("many/d{n}/x"), "\n");
@@ -550,7 +550,7 @@ fn fr_lsi_idx_04_on_builds_the_index_of_a_large_tree_again_only_if_much_differs(
 /// A search with `--index on` builds its index only if no other process holds a lock for long, of
 /// readers or of writers.
 #[test]
-fn fr_lsi_idx_05_a_search_that_would_build_its_index_waits_no_longer_than_its_budget() {
+fn a_search_that_would_build_its_index_waits_no_longer_than_its_budget() {
     let world = World::new();
     world.run(&["index", "build"]).ok();
     let dir = world.kept().remove(0);

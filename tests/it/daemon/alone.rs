@@ -51,7 +51,7 @@ fn socket_with(place: &Place, environment: &[(&str, &Path)]) -> PathBuf {
 }
 
 #[test]
-fn ggrep_a_runtime_directory_that_can_not_be_used_is_passed_over() {
+fn an_unusable_runtime_directory_is_skipped() {
     let place = Place::new();
     let state = place.dir().join("state/forge-search/daemon");
     let missing = place.dir().join("missing");
@@ -90,7 +90,7 @@ fn ggrep_a_runtime_directory_that_can_not_be_used_is_passed_over() {
 }
 
 #[test]
-fn ggrep_a_daemon_at_the_place_of_earlier_releases_is_found() {
+fn a_daemon_at_the_place_of_earlier_releases_is_found() {
     let place = Place::new();
     let status: Value = serde_json::from_str(&ok(&place.ggrep(&["status", "--json"]))).unwrap();
     let of = |field: &str| status[field].as_str().unwrap().to_string();
@@ -112,7 +112,7 @@ fn ggrep_a_daemon_at_the_place_of_earlier_releases_is_found() {
 }
 
 #[test]
-fn ggrep_daemons_that_end_each_time_are_not_needed_for_an_answer() {
+fn daemons_that_end_each_time_are_not_needed_for_an_answer() {
     let place = Place::new();
     let status: Value = serde_json::from_str(&ok(&place.ggrep(&["status", "--json"]))).unwrap();
     let of = |field: &str| status[field].as_str().unwrap().to_string();
@@ -165,7 +165,7 @@ fn of_root(dir: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn ggrep_root_leaves_nothing_in_the_directories_of_a_user() {
+fn root_leaves_nothing_in_the_directories_of_a_user() {
     if !rustix::process::geteuid().is_root() {
         return crate::skipped::skipped_unless_root("only root can be in the way of others");
     }
@@ -203,7 +203,7 @@ fn ggrep_root_leaves_nothing_in_the_directories_of_a_user() {
 }
 
 #[test]
-fn ggrep_a_user_whose_home_can_only_be_read_is_answered() {
+fn a_user_whose_home_can_only_be_read_is_answered() {
     if !rustix::process::geteuid().is_root() {
         return crate::skipped::skipped_unless_root("only root can be another user");
     }

@@ -86,7 +86,7 @@ fn welcome_but(field: &'static str, value: Value) -> impl Fn(&Value) -> Value + 
 }
 
 #[test]
-fn ggrep_each_error_has_its_exit_status() {
+fn each_error_of_a_daemon_has_its_exit_status() {
     let place = Place::new();
     for (code, status) in [
         ("busy", 10),
@@ -112,7 +112,7 @@ fn ggrep_each_error_has_its_exit_status() {
 }
 
 #[test]
-fn ggrep_a_daemon_of_another_protocol_is_not_asked() {
+fn a_daemon_of_another_protocol_is_not_asked() {
     let place = Place::new();
     let error = json!({"error": {"code": "incompatible", "message": "this daemon speaks 7"}});
     let (socket, asked) = play(&place, move |_| error.clone(), None);
@@ -130,7 +130,7 @@ fn ggrep_a_daemon_of_another_protocol_is_not_asked() {
 }
 
 #[test]
-fn ggrep_whoever_answers_for_something_else_is_asked_nothing() {
+fn a_daemon_that_answers_for_another_tree_is_asked_nothing() {
     let place = Place::new();
     for (field, value, status) in [
         ("protocol_version", json!(7), 13),
@@ -152,7 +152,7 @@ fn ggrep_whoever_answers_for_something_else_is_asked_nothing() {
 }
 
 #[test]
-fn ggrep_whoever_does_not_say_who_asks_is_named_after_what_started_it() {
+fn a_client_without_a_name_is_named_after_its_parent_program() {
     let place = Place::new();
     let (tell, told) = std::sync::mpsc::channel();
     let greet = move |hello: &Value| {
@@ -175,7 +175,7 @@ fn ggrep_whoever_does_not_say_who_asks_is_named_after_what_started_it() {
 }
 
 #[test]
-fn ggrep_clients_ignore_what_they_do_not_know() {
+fn programs_ignore_fields_of_daemons_that_they_do_not_know() {
     let place = Place::new();
     let found = json!({
         "schema_version": 1, "request_id": "r", "store_id": "s", "config_fingerprint": "c", "ignore_fingerprint": "i",
@@ -195,7 +195,7 @@ fn ggrep_clients_ignore_what_they_do_not_know() {
 }
 
 #[test]
-fn ggrep_one_daemon_answers_for_a_tree_wherever_its_socket_is() {
+fn one_daemon_answers_for_a_tree_wherever_its_socket_is() {
     let place = Place::new();
     let (first, second) = (place.dir().join("a/s.sock"), place.dir().join("b/s.sock"));
     let mut daemon = place.serve(&["--socket", first.to_str().unwrap()]);
@@ -229,7 +229,7 @@ fn ggrep_one_daemon_answers_for_a_tree_wherever_its_socket_is() {
 }
 
 #[test]
-fn ggrep_a_daemon_keeps_nothing_open_of_whoever_started_it() {
+fn a_daemon_keeps_no_file_of_the_client_that_started_it_open() {
     let place = Place::new();
     let ggrep = env!("CARGO_BIN_EXE_ggrep");
     // If the daemon held the pipe open, `cat` would wait until the daemon ends.
@@ -249,7 +249,7 @@ fn ggrep_a_daemon_keeps_nothing_open_of_whoever_started_it() {
 }
 
 #[test]
-fn ggrep_a_daemon_whose_socket_is_gone_ends() {
+fn a_daemon_whose_socket_is_gone_ends() {
     let place = Place::new();
     let quick = ["--set", "tools.daemon.config_debounce_ms=20"];
     ok(&place.ggrep(&[&quick[..], &["retry"]].concat()));
@@ -258,7 +258,7 @@ fn ggrep_a_daemon_whose_socket_is_gone_ends() {
 }
 
 #[test]
-fn ggrep_a_daemon_that_does_not_answer_holds_nobody_up_for_long() {
+fn a_daemon_that_does_not_answer_delays_no_client_for_long() {
     let place = Place::new();
     let mut daemon = place.serve(&[]);
     let pid = i32::try_from(daemon.id()).unwrap();
@@ -297,7 +297,7 @@ impl Drop for CountAtEnd<'_> {
 }
 
 #[test]
-fn ggrep_questions_beside_daemons_that_end_are_all_answered() {
+fn questions_are_all_answered_while_daemons_end() {
     let place = Place::new();
     let over = Arc::new(AtomicUsize::new(0));
     thread::scope(|scope| {
@@ -323,7 +323,7 @@ fn ggrep_questions_beside_daemons_that_end_are_all_answered() {
 }
 
 #[test]
-fn ggrep_a_daemon_of_another_configuration_is_not_asked() {
+fn a_daemon_of_another_configuration_is_not_asked() {
     let place = Place::new();
     let mut daemon = place.serve(&["--socket", place.dir().join("run/x.sock").to_str().unwrap()]);
     let socket = place.dir().join("run/x.sock");
@@ -372,7 +372,7 @@ print("asked", read(), flush=True)
 "#;
 
 #[test]
-fn ggrep_another_users_daemon_is_asked_nothing() {
+fn another_users_daemon_is_asked_nothing() {
     if !rustix::process::geteuid().is_root() {
         return crate::skipped::skipped_unless_root("only root can be another user");
     }

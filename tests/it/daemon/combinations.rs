@@ -216,7 +216,7 @@ fn printed(output: &Output) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn d109_every_combination_of_flags_is_answered_alike_whoever_answers_and_from_where() {
+fn process_index_and_daemon_answer_every_combination_of_flags_alike_from_every_directory() {
     let count = match std::env::var("FORGE_SEARCH_TEST_COMBINATIONS") {
         Ok(text) => text.parse().unwrap(),
         Err(_) => 60,

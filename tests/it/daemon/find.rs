@@ -22,7 +22,7 @@ fn listed_by_ripgrep(place: &Place, args: &[&str]) -> Option<BTreeSet<String>> {
 }
 
 #[test]
-fn d111_files_are_found_alike_by_a_process_an_index_and_a_daemon() {
+fn process_index_and_daemon_find_the_same_files() {
     let place = Place::new();
     for path in [
         "lib/a.rs",

@@ -115,7 +115,7 @@ fn most_memory(before: u64, pages: u64) -> u64 {
 }
 
 #[test]
-fn ggrep_an_independent_client_agrees_with_the_protocol() {
+fn an_independent_client_agrees_with_the_protocol() {
     for mode in ["off", "on"] {
         let place = Place::new();
         let set = format!("index_mode={mode}");
@@ -175,7 +175,7 @@ fn nonsense(dice: &mut Dice) -> Vec<u8> {
 }
 
 #[test]
-fn ggrep_frames_of_no_sense_do_no_harm_and_leave_nothing_behind() {
+fn senseless_frames_do_no_harm_and_leave_nothing_behind() {
     let place = Place::new();
     ok(&place.forge_search(&["serve", "--detach"]));
     let (socket, hello) = greeting(&place, &[]);
@@ -248,7 +248,7 @@ struct Seen {
 }
 
 #[test]
-fn ggrep_under_load_and_edits_every_answer_is_right_and_publishing_goes_on() {
+fn every_answer_is_right_and_publishing_goes_on_under_load_and_edits() {
     let place = Place::new();
     for n in 0..2_500 {
         place.write(
@@ -465,7 +465,7 @@ const PHASES: [&str; 6] = [
 ];
 
 #[test]
-fn ggrep_a_daemon_that_is_killed_at_any_moment_is_replaced_by_one_that_is_right() {
+fn a_daemon_that_is_killed_at_any_moment_is_replaced_by_a_correct_one() {
     let place = Place::new();
     for n in 0..400 {
         place.write(&format!("many/{n}.txt"), &format!("needle {n}\n"));
@@ -553,7 +553,7 @@ fn ggrep_a_daemon_that_is_killed_at_any_moment_is_replaced_by_one_that_is_right(
 }
 
 #[test]
-fn ggrep_a_signal_cancels_what_runs_and_the_daemon_ends_in_time() {
+fn a_signal_cancels_running_queries_and_the_daemon_ends_in_time() {
     let place = Place::new();
     // The search would last longer than the guard.
     slow_files(&place.root().join("slow"));
@@ -590,7 +590,7 @@ fn ggrep_a_signal_cancels_what_runs_and_the_daemon_ends_in_time() {
 }
 
 #[test]
-fn ggrep_a_thousand_clients_at_once_are_all_answered() {
+fn a_thousand_clients_at_once_are_all_answered() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let now = getrlimit(Resource::Nofile);
     let all = Rlimit {

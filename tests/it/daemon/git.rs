@@ -36,7 +36,7 @@ fn run_git_in(dir: &Path, args: &[&str]) -> bool {
 }
 
 #[test]
-fn ggrep_status_tells_whether_the_tree_is_as_its_commit() {
+fn status_reports_whether_the_tree_equals_its_commit() {
     let world = World::over(small(), Settings::default());
     let dirty = || status(&world)["snapshot"]["dirty"].clone();
     assert_eq!(dirty(), Value::Null, "there is no repository");
@@ -64,7 +64,7 @@ fn ggrep_status_tells_whether_the_tree_is_as_its_commit() {
 }
 
 #[test]
-fn ggrep_asking_git_runs_nothing_that_the_repository_names() {
+fn asking_git_runs_no_program_that_the_repository_names() {
     let world = World::over(small(), Settings::default());
     if !run_git(&world, &["init", "-q"]) {
         return;
@@ -128,7 +128,7 @@ fn lack(world: &World, object: &str, settings: &[(&str, &str)]) {
 }
 
 #[test]
-fn ggrep_asking_git_fetches_nothing_that_is_missing() {
+fn asking_git_fetches_no_missing_object() {
     let traces = tempfile::tempdir().unwrap();
     let trace = traces.path().join("trace");
     let touch = format!("touch {}", trace.display());
@@ -165,7 +165,7 @@ fn ggrep_asking_git_fetches_nothing_that_is_missing() {
 }
 
 #[test]
-fn ggrep_asking_git_unbundles_nothing() {
+fn asking_git_unpacks_no_bundle() {
     let traces = tempfile::tempdir().unwrap();
     let trace = traces.path().join("trace");
     let bundle = traces.path().join("b");
@@ -200,7 +200,7 @@ fn ggrep_asking_git_unbundles_nothing() {
 }
 
 #[test]
-fn ggrep_a_file_that_a_filter_may_make_equal_is_not_said_to_differ() {
+fn status_does_not_call_a_file_changed_that_a_filter_may_make_equal() {
     let world = World::over(small(), Settings::default());
     if !run_git(&world, &["init", "-q"]) {
         return;
@@ -242,7 +242,7 @@ fn ggrep_a_file_that_a_filter_may_make_equal_is_not_said_to_differ() {
 }
 
 #[test]
-fn ggrep_git_is_asked_about_the_tree_and_no_other() {
+fn git_is_asked_about_the_searched_tree_only() {
     let around = small();
     if !run_git_in(around.root(), &["init", "-q"]) {
         return;
@@ -291,7 +291,7 @@ fn dirty_in(place: &Place) -> Value {
 }
 
 #[test]
-fn ggrep_an_empty_repository_in_another_one_is_not_taken_for_that() {
+fn an_empty_repository_inside_another_one_is_not_taken_for_it() {
     let place = Place::new();
     if !run_git_in(place.dir(), &["init", "-q"]) {
         return;
@@ -302,7 +302,7 @@ fn ggrep_an_empty_repository_in_another_one_is_not_taken_for_that() {
 }
 
 #[test]
-fn ggrep_the_users_own_configuration_of_git_counts() {
+fn the_git_configuration_of_the_user_counts() {
     let place = Place::new();
     let root = place.root();
     if !run_git_in(&root, &["init", "-q"]) {

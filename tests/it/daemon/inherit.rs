@@ -12,7 +12,7 @@ fn field<'a>(text: &'a str, name: &str) -> &'a str {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn ggrep_a_daemon_in_the_background_takes_nothing_over_of_whoever_started_it() {
+fn a_background_daemon_inherits_nothing_of_the_process_that_started_it() {
     let place = Place::new();
     let ggrep = env!("CARGO_BIN_EXE_ggrep");
     let script = format!(

@@ -88,7 +88,7 @@ fn kept(tree: Tree, cache: &Path, change: impl FnOnce(&mut Config)) -> World {
 }
 
 #[test]
-fn ggrep_status_tells_what_is_searched_and_what_was_asked() {
+fn status_reports_the_searched_tree_and_the_queries() {
     let cache = tempfile::tempdir().unwrap();
     let world = kept(small(), cache.path(), |_| {});
     let (answer, first) = settled(&world, &search("socket"));
@@ -150,7 +150,7 @@ fn walk(dir: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn ggrep_health_makes_every_required_check_and_finds_nothing_where_nothing_is() {
+fn health_makes_every_required_check_and_finds_nothing_in_a_sound_index() {
     let cache = tempfile::tempdir().unwrap();
     let world = kept(small(), cache.path(), |_| {});
     let (answer, _) = settled(&world, &search("socket"));
@@ -183,7 +183,7 @@ fn ggrep_health_makes_every_required_check_and_finds_nothing_where_nothing_is() 
 }
 
 #[test]
-fn ggrep_health_finds_damage_and_what_is_missing() {
+fn health_finds_damaged_and_missing_files() {
     let cache = tempfile::tempdir().unwrap();
     let world = kept(small(), cache.path(), |_| {});
     with_words(&world, &search("socket"));
@@ -217,7 +217,7 @@ fn ggrep_health_finds_damage_and_what_is_missing() {
 }
 
 #[test]
-fn ggrep_health_warns_of_names_that_collide_and_of_leftovers() {
+fn health_warns_of_colliding_names_and_of_leftovers() {
     let cache = tempfile::tempdir().unwrap();
     let tree = Tree::of([("src/A.rs", "fn a() {}\n"), ("src/a.rs", "fn a() {}\n")]);
     let world = kept(tree, cache.path(), |_| {});
@@ -252,7 +252,7 @@ fn ggrep_health_warns_of_names_that_collide_and_of_leftovers() {
 }
 
 #[test]
-fn ggrep_health_counts_tombstones_and_files_that_git_does_not_know() {
+fn health_counts_tombstones_and_files_that_git_does_not_know() {
     let cache = tempfile::tempdir().unwrap();
     let world = kept(small(), cache.path(), |_| {});
     with_words(&world, &search("socket"));
@@ -290,7 +290,7 @@ fn ggrep_health_counts_tombstones_and_files_that_git_does_not_know() {
 }
 
 #[test]
-fn ggrep_health_takes_a_link_that_is_followed_for_what_it_is() {
+fn health_reports_no_problem_for_a_followed_link() {
     let elsewhere = Tree::of([("far.txt", "socket\n")]);
     let tree = Tree::of([("near.txt", "socket\n"), ("two.txt", "socket\n")]);
     let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, tree.path(name)).unwrap();
@@ -314,7 +314,7 @@ fn ggrep_health_takes_a_link_that_is_followed_for_what_it_is() {
 }
 
 #[test]
-fn ggrep_health_compares_paths_with_and_without_an_index() {
+fn health_compares_paths_with_and_without_an_index() {
     let cache = tempfile::tempdir().unwrap();
     let tree = || {
         Tree::of([
@@ -353,7 +353,7 @@ fn ggrep_health_compares_paths_with_and_without_an_index() {
 }
 
 #[test]
-fn ggrep_an_index_over_its_budget_is_not_kept_and_the_last_one_stays() {
+fn an_index_over_its_budget_is_not_kept_and_the_last_one_stays() {
     let cache = tempfile::tempdir().unwrap();
     let (root, kept_bytes) = {
         let world = kept(small(), cache.path(), |_| {});
@@ -378,7 +378,7 @@ fn ggrep_an_index_over_its_budget_is_not_kept_and_the_last_one_stays() {
 }
 
 #[test]
-fn ggrep_a_build_that_is_refused_is_told() {
+fn status_reports_a_refused_build() {
     let cache = tempfile::tempdir().unwrap();
     let world = kept(small(), cache.path(), |config| {
         config.search.index_max_store_bytes = 10
@@ -410,7 +410,7 @@ fn ggrep_a_build_that_is_refused_is_told() {
 }
 
 #[test]
-fn ggrep_health_says_that_the_root_is_gone() {
+fn health_says_that_the_root_is_gone() {
     let world = World::over(small(), Settings::default());
     let away = world.tree.root().with_extension("away");
     fs::rename(world.tree.root(), &away).unwrap();
@@ -423,7 +423,7 @@ fn ggrep_health_says_that_the_root_is_gone() {
 }
 
 #[test]
-fn ggrep_a_snapshot_that_was_kept_has_one_name_in_every_process() {
+fn a_stored_snapshot_has_one_id_in_every_process() {
     let cache = tempfile::tempdir().unwrap();
     let asked = json!({"type": "search", "query": "open_socket", "deterministic": true});
     let tree = small();
@@ -450,7 +450,7 @@ fn ggrep_a_snapshot_that_was_kept_has_one_name_in_every_process() {
 }
 
 #[test]
-fn ggrep_metrics_are_told_for_prometheus() {
+fn metrics_are_printed_for_prometheus() {
     let world = World::over(small(), Settings::default());
     world.client().found(search("socket"));
     let metrics = world.client().ask(&json!({"type": "metrics"}));
@@ -465,7 +465,7 @@ fn ggrep_metrics_are_told_for_prometheus() {
 }
 
 #[test]
-fn ggrep_low_impact_runs_fewer_queries() {
+fn low_impact_mode_runs_fewer_queries() {
     let world = World::with(small(), Settings::default(), |config| {
         config.daemon.low_impact = true;
     });
@@ -482,7 +482,7 @@ fn low_impact() -> Config {
 /// A merge needs two open segments for a moment. With a limit of one, no merge happens, and the
 /// index that is in use stays. With a limit of two, the merge succeeds.
 #[test]
-fn ipc_must_005_a_segment_too_many_is_not_opened_and_the_one_in_use_stays() {
+fn a_segment_too_many_is_not_opened_and_the_one_in_use_stays() {
     for most in [1, 2] {
         let tree = small();
         let mut config = Config::command_line_default();
@@ -538,7 +538,7 @@ fn ipc_must_005_a_segment_too_many_is_not_opened_and_the_one_in_use_stays() {
 }
 
 #[test]
-fn ggrep_doctor_says_how_the_daemon_is_and_starts_none() {
+fn doctor_reports_the_daemon_and_starts_none() {
     let place = Place::new();
     let doctor = || -> Value {
         let told = place.forge_search(&["doctor", "--json"]);

@@ -63,7 +63,7 @@ fn rest(mut search: Child, mut before: Vec<u8>) -> (String, String, Option<i32>)
 }
 
 #[test]
-fn d112_an_answer_longer_than_any_message_comes_whole() {
+fn an_answer_longer_than_any_message_arrives_whole() {
     let place = large();
     let args = ["--debug", "--max-results", "0", "needle"];
     place.write("a-long-line", &format!("needle{}\n", "x".repeat(9_000)));
@@ -85,7 +85,7 @@ fn d112_an_answer_longer_than_any_message_comes_whole() {
 }
 
 #[test]
-fn d112_of_a_very_long_answer_the_process_finds_the_rest() {
+fn the_process_finds_the_rest_of_a_very_long_answer_itself() {
     let place = Place::new();
     for n in 0..60 {
         let line = format!(
@@ -110,7 +110,7 @@ fn d112_of_a_very_long_answer_the_process_finds_the_rest() {
 }
 
 #[test]
-fn d112_a_daemon_that_is_gone_in_mid_answer_costs_no_line() {
+fn a_daemon_that_ends_in_mid_answer_costs_no_line() {
     // The output is several times as long as the buffers of pipes and sockets.
     let place = with_files(250);
     let breaks = [
@@ -164,7 +164,7 @@ fn d112_a_daemon_that_is_gone_in_mid_answer_costs_no_line() {
 }
 
 #[test]
-fn d112_a_reader_that_takes_its_time_gets_everything_and_keeps_no_turn() {
+fn a_slow_reader_gets_everything_and_occupies_no_query_slot() {
     let place = large();
     let args = ["--max-results", "0", "needle"];
     let plain = ok(&place.forge_search(&[&args[..], &["--daemon", "off"]].concat()));
@@ -191,7 +191,7 @@ fn d112_a_reader_that_takes_its_time_gets_everything_and_keeps_no_turn() {
 }
 
 #[test]
-fn d113_a_search_of_a_large_tree_leaves_a_daemon_behind_if_it_is_to() {
+fn a_search_of_a_large_tree_starts_a_daemon_if_configured() {
     let place = large();
     let threshold = ["--set", "index_auto_threshold_files=500"];
     let run = |more: &[&str]| ok(&place.forge_search(&[&["-l", "needle"], more].concat()));

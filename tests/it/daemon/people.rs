@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::program::{Place, halt, kill, ok, text};
 
 #[test]
-fn ggrep_ask_is_the_same_program_by_another_name() {
+fn ask_is_ggrep_by_another_name() {
     let place = Place::new();
     let asked = place.forge_search(&["ask", "retry delay"]);
     assert!(ok(&asked).starts_with("src/delay.rs:1"), "{asked:?}");
@@ -48,7 +48,7 @@ fn ggrep_ask_is_the_same_program_by_another_name() {
 }
 
 #[test]
-fn ggrep_paths_can_be_opened_from_where_the_shell_is() {
+fn printed_paths_of_a_question_can_be_opened_from_the_directory_of_the_shell() {
     let place = Place::new();
     let (top, root) = (place.dir().canonicalize().unwrap(), place.root());
     for dir in [root.join(".git"), root.join("docs"), top.join("side")] {
@@ -88,7 +88,7 @@ fn ggrep_paths_can_be_opened_from_where_the_shell_is() {
 }
 
 #[test]
-fn ggrep_a_question_without_results_exits_with_1() {
+fn a_question_without_results_exits_with_1() {
     let place = Place::new();
     for program in [&["ask"][..], &[]] {
         let ask = |args: &[&str]| match program {
@@ -116,7 +116,7 @@ fn cell<'a>(table: &'a str, name: &str) -> &'a str {
 }
 
 #[test]
-fn ggrep_status_is_a_short_table_and_lists_all_daemons() {
+fn status_is_a_short_table_and_lists_all_daemons() {
     let place = Place::new();
     let none = place.ggrep(&["status", "--all"]);
     assert_eq!(ok(&none), "");

@@ -27,7 +27,7 @@ fn in_time(mut command: Command) -> Output {
 }
 
 #[test]
-fn ggrep_what_is_no_file_of_rules_or_of_git_holds_nobody_up() {
+fn rule_files_and_git_files_that_are_no_files_delay_no_client() {
     let place = Place::new();
     let ggrep = |args: &[&str]| place.command(env!("CARGO_BIN_EXE_ggrep"), args);
     fifo(&place.root().join(".git"));
@@ -43,7 +43,7 @@ fn ggrep_what_is_no_file_of_rules_or_of_git_holds_nobody_up() {
 }
 
 #[test]
-fn ggrep_a_file_that_is_no_log_is_left_as_it_is() {
+fn a_file_that_is_no_log_is_left_as_it_is() {
     let place = Place::new();
     let precious = place.dir().join("precious");
     let written = "text\n".repeat(100_000);
@@ -67,7 +67,7 @@ fn ggrep_a_file_that_is_no_log_is_left_as_it_is() {
 }
 
 #[test]
-fn ggrep_a_tool_that_was_called_is_logged_without_what_only_questions_have() {
+fn the_log_of_a_tool_call_has_no_fields_of_questions() {
     let place = Place::new();
     ok(&place.forge_search(&["serve", "--detach"]));
     ok(&place.forge_search(&["retry"]));
@@ -99,7 +99,7 @@ fn another_run(place: &Place, name: &str) -> PathBuf {
 }
 
 #[test]
-fn ggrep_a_leftover_hides_no_daemon_that_listens_elsewhere() {
+fn a_leftover_hides_no_daemon_that_listens_elsewhere() {
     let place = Place::new();
     ok(&place.ggrep(&["retry"]));
     let daemons = place.daemons();
@@ -121,7 +121,7 @@ fn ggrep_a_leftover_hides_no_daemon_that_listens_elsewhere() {
 }
 
 #[test]
-fn ggrep_clients_that_start_daemons_at_several_places_at_once_are_led_to_one() {
+fn clients_that_start_daemons_in_several_places_at_once_end_at_one() {
     for _ in 0..3 {
         let place = Place::new();
         let runs: Vec<PathBuf> = (0..6)
@@ -154,7 +154,7 @@ fn ggrep_clients_that_start_daemons_at_several_places_at_once_are_led_to_one() {
 }
 
 #[test]
-fn ggrep_stop_says_whose_the_daemon_is_that_it_does_not_end() {
+fn stop_names_the_owner_of_a_daemon_that_it_does_not_end() {
     let place = Place::new();
     let socket = place.dir().join("run/x.sock");
     let socket = socket.to_str().unwrap();
@@ -172,7 +172,7 @@ fn ggrep_stop_says_whose_the_daemon_is_that_it_does_not_end() {
 }
 
 #[test]
-fn ggrep_a_lock_that_is_a_link_is_refused_and_its_target_left_alone() {
+fn a_lock_that_is_a_link_is_refused_and_its_target_left_alone() {
     let place = Place::new();
     let dir = place.dir().join("shared");
     fs::create_dir(&dir).unwrap();
@@ -221,7 +221,7 @@ fn indexed(place: &Place) -> [&'static str; 2] {
 }
 
 #[test]
-fn ggrep_a_file_that_gets_or_loses_a_name_elsewhere_is_found_all_the_same() {
+fn a_file_that_gets_or_loses_a_name_elsewhere_is_still_found() {
     let place = Place::new();
     let sets = indexed(&place);
     let asked = || ok(&place.ggrep(&[&sets[..], &["retry delay"]].concat()));
@@ -235,7 +235,7 @@ fn ggrep_a_file_that_gets_or_loses_a_name_elsewhere_is_found_all_the_same() {
 }
 
 #[test]
-fn ggrep_what_is_in_the_place_of_the_second_lock_is_neither_written_to_nor_waited_for() {
+fn a_file_in_the_place_of_the_second_lock_is_neither_written_to_nor_waited_for() {
     let place = Place::new();
     ok(&place.ggrep(&["retry delay"]));
     let state = place.dir().join("state/forge-search");
@@ -273,7 +273,7 @@ fn ggrep_what_is_in_the_place_of_the_second_lock_is_neither_written_to_nor_waite
 }
 
 #[test]
-fn ggrep_a_daemon_whose_socket_was_removed_is_waited_for_and_replaced() {
+fn a_daemon_whose_socket_was_removed_is_waited_for_and_replaced() {
     let place = Place::new();
     ok(&place.ggrep(&["retry delay"]));
     let first = place.daemons();
@@ -285,7 +285,7 @@ fn ggrep_a_daemon_whose_socket_was_removed_is_waited_for_and_replaced() {
 }
 
 #[test]
-fn ggrep_a_daemon_that_is_refused_leaves_the_other_ones_socket_alone() {
+fn a_refused_daemon_leaves_the_socket_of_the_other_one_alone() {
     let place = Place::new();
     ok(&place.ggrep(&["retry delay"]));
     let socket = place.sockets()[0].clone();
@@ -300,7 +300,7 @@ fn ggrep_a_daemon_that_is_refused_leaves_the_other_ones_socket_alone() {
 }
 
 #[test]
-fn ggrep_what_the_global_excludes_say_is_followed_and_a_relative_place_is_one_place() {
+fn a_daemon_follows_changes_of_the_global_excludes_also_at_a_relative_path() {
     let place = Place::new();
     place.write("src/ignored.rs", "fn ignored_delay() {}\n");
     // Git's global excludes only count in repositories.
@@ -338,7 +338,7 @@ fn ggrep_what_the_global_excludes_say_is_followed_and_a_relative_place_is_one_pl
 }
 
 #[test]
-fn ggrep_a_daemon_that_ends_leaves_no_git_behind_that_it_has_asked() {
+fn a_daemon_that_ends_leaves_no_git_process_behind() {
     let place = Place::new();
     let git = |args: &[&str]| {
         let mut git = place.command("git", args);

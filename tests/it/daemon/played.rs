@@ -63,7 +63,7 @@ impl Played {
 }
 
 #[test]
-fn ggrep_a_daemon_that_is_busy_costs_a_search_a_quarter_of_its_time() {
+fn a_busy_daemon_costs_a_search_a_quarter_of_its_time() {
     let place = Place::new();
     let alone = ok(&place.forge_search(&["retry"]));
     let played = Played::new(&place);
@@ -85,7 +85,7 @@ fn ggrep_a_daemon_that_is_busy_costs_a_search_a_quarter_of_its_time() {
 }
 
 #[test]
-fn ggrep_a_question_that_the_end_of_its_daemon_cancels_is_answered_all_the_same() {
+fn a_question_cancelled_by_the_end_of_its_daemon_is_still_answered() {
     let cancelled = json!({"error": {
         "code": "cancelled", "message": "the daemon ended before it answered", "retry_after_ms": 0,
     }});

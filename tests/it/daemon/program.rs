@@ -178,7 +178,7 @@ pub(super) fn ok(output: &Output) -> String {
 }
 
 #[test]
-fn ggrep_a_question_starts_a_daemon_that_goes_on() {
+fn a_question_starts_a_daemon_that_goes_on() {
     let place = Place::new();
     let first = ok(&place.ggrep(&["retry delay"]));
     assert!(
@@ -210,7 +210,7 @@ fn ggrep_a_question_starts_a_daemon_that_goes_on() {
 }
 
 #[test]
-fn ggrep_twenty_clients_that_start_at_once_start_one_daemon() {
+fn twenty_clients_that_start_at_once_start_one_daemon() {
     let place = Place::new();
     let clients: Vec<Child> = (0..20)
         .map(|_| {
@@ -232,7 +232,7 @@ fn ggrep_twenty_clients_that_start_at_once_start_one_daemon() {
 }
 
 #[test]
-fn ggrep_a_daemon_that_was_killed_is_replaced() {
+fn a_daemon_that_was_killed_is_replaced() {
     let place = Place::new();
     let first = ok(&place.ggrep(&["retry"]));
     let killed = place.daemons();
@@ -247,7 +247,7 @@ fn ggrep_a_daemon_that_was_killed_is_replaced() {
 }
 
 #[test]
-fn ggrep_stop_ends_the_daemon_and_says_where_there_is_none() {
+fn stop_ends_the_daemon_and_says_so_if_there_is_none() {
     let place = Place::new();
     ok(&place.ggrep(&["retry"]));
     assert_eq!(ok(&place.ggrep(&["stop"])), "stopped\n");
@@ -263,7 +263,7 @@ fn ggrep_stop_ends_the_daemon_and_says_where_there_is_none() {
 }
 
 #[test]
-fn ggrep_serve_detaches_and_there_is_only_one() {
+fn serve_detaches_and_there_is_only_one() {
     let place = Place::new();
     let socket = ok(&place.forge_search(&["serve", "--detach"]));
     assert_eq!(place.sockets(), [PathBuf::from(socket.trim_end())]);
@@ -290,7 +290,7 @@ fn ggrep_serve_detaches_and_there_is_only_one() {
 }
 
 #[test]
-fn ggrep_a_daemon_ends_in_order_on_a_signal() {
+fn a_daemon_ends_in_order_on_a_signal() {
     let place = Place::new();
     for signal in [rustix::process::Signal::TERM, rustix::process::Signal::INT] {
         let mut daemon = place.serve(&[]);
@@ -308,7 +308,7 @@ fn ggrep_a_daemon_ends_in_order_on_a_signal() {
 }
 
 #[test]
-fn ggrep_a_daemon_that_nobody_asks_ends_by_itself() {
+fn a_daemon_that_nobody_asks_ends_by_itself() {
     let place = Place::new();
     let idle = ["--set", "tools.daemon.idle_exit_ms=300"];
     ok(&place.ggrep(&[&idle[..], &["retry"]].concat()));
@@ -317,7 +317,7 @@ fn ggrep_a_daemon_that_nobody_asks_ends_by_itself() {
 }
 
 #[test]
-fn ggrep_without_a_daemon_only_what_was_asked_for_is_done() {
+fn a_question_that_may_not_start_a_daemon_starts_none() {
     let place = Place::new();
     let none = place.ggrep(&["--no-start", "retry"]);
     assert_eq!(none.status.code(), Some(1));
@@ -342,7 +342,7 @@ fn ggrep_without_a_daemon_only_what_was_asked_for_is_done() {
 }
 
 #[test]
-fn ggrep_wrong_questions_are_refused_before_a_daemon_is_started() {
+fn wrong_questions_are_refused_before_a_daemon_is_started() {
     let place = Place::new();
     for (args, part) in [
         (&["  "][..], "query is blank"),
@@ -362,7 +362,7 @@ fn ggrep_wrong_questions_are_refused_before_a_daemon_is_started() {
 }
 
 #[test]
-fn ggrep_a_command_behind_options_is_no_question() {
+fn a_command_after_options_is_no_question() {
     let place = Place::new();
     let refused = place.ggrep(&["--set", "threads=1", "stop"]);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
@@ -381,7 +381,7 @@ fn ggrep_a_command_behind_options_is_no_question() {
 }
 
 #[test]
-fn ggrep_files_that_are_named_are_searched_whatever_they_are_called() {
+fn named_files_are_searched_whatever_they_are_called() {
     let place = Place::new();
     place.write(".hidden", "retry in a hidden file\n");
     place.write(".ignore", "ignored.txt\n");
@@ -397,7 +397,7 @@ fn ggrep_files_that_are_named_are_searched_whatever_they_are_called() {
 }
 
 #[test]
-fn ipc_must_003_what_files_hold_reaches_no_terminal() {
+fn control_characters_in_files_reach_no_terminal() {
     let place = Place::new();
     place.write("na\u{1b}me.txt", "retry \u{1b}]0;x\u{7}\n");
     let safe = |bytes: &[u8]| {
@@ -432,7 +432,7 @@ fn ipc_must_003_what_files_hold_reaches_no_terminal() {
 }
 
 #[test]
-fn ggrep_cli_err_wrong_options_are_told_as_json_where_that_is_wanted() {
+fn wrong_options_are_reported_as_json_if_requested() {
     let place = Place::new();
     for args in [
         &["--json", "--limit", "0", "retry"][..],
@@ -452,7 +452,7 @@ fn ggrep_cli_err_wrong_options_are_told_as_json_where_that_is_wanted() {
 }
 
 #[test]
-fn ggrep_the_daemon_of_another_place_for_sockets_is_found() {
+fn the_daemon_in_another_socket_directory_is_found() {
     let place = Place::new();
     ok(&place.ggrep(&["retry"]));
     let daemons = place.daemons();
@@ -468,7 +468,7 @@ fn ggrep_the_daemon_of_another_place_for_sockets_is_found() {
 }
 
 #[test]
-fn ggrep_a_log_that_can_not_be_written_is_told() {
+fn a_daemon_reports_a_log_that_can_not_be_written() {
     let place = Place::new();
     let nowhere = place.dir().join("no/such/dir/x.log");
     let refused = place.forge_search(&["serve", "--detach", "--log", nowhere.to_str().unwrap()]);
@@ -516,7 +516,7 @@ fn same(place: &Place, all: &[&[&str]]) {
 }
 
 #[test]
-fn ggrep_a_search_that_a_daemon_answers_prints_the_same_bytes() {
+fn a_search_that_a_daemon_answers_prints_the_same_bytes() {
     let place = Place::new();
     for n in 0..300 {
         place.write(
@@ -558,7 +558,7 @@ fn status(place: &Place) -> Value {
 }
 
 #[test]
-fn ggrep_status_and_health_are_printed_for_people_and_programs() {
+fn status_and_health_are_printed_for_people_and_programs() {
     let place = Place::new();
     let none = status(&place);
     assert_eq!(none["daemon"]["running"], false);
@@ -597,7 +597,7 @@ fn ggrep_status_and_health_are_printed_for_people_and_programs() {
 }
 
 #[test]
-fn ggrep_searches_of_people_are_counted_by_the_daemon_that_answers_them() {
+fn searches_of_people_are_counted_by_the_daemon_that_answers_them() {
     let place = Place::new();
     let count = || answered(&place);
     let mut daemon = place.serve(&[]);
@@ -634,7 +634,7 @@ fn ggrep_searches_of_people_are_counted_by_the_daemon_that_answers_them() {
 }
 
 #[test]
-fn ggrep_queries_are_logged_without_what_they_are_about() {
+fn queries_are_logged_without_their_text() {
     let place = Place::new();
     ok(&place.ggrep(&["--mode", "debug", "--limit", "7", "retry delay"]));
     assert_eq!(
@@ -689,7 +689,7 @@ fn ggrep_queries_are_logged_without_what_they_are_about() {
 }
 
 #[test]
-fn ggrep_stale_daemons_say_so_and_clients_go_on_to_another_one() {
+fn stale_daemons_say_so_and_clients_go_on_to_another_one() {
     let place = Place::new();
     let config = place.dir.path().join("config/forge-search");
     fs::create_dir_all(&config).unwrap();
@@ -765,7 +765,7 @@ fn pinned(place: &Place) -> String {
 }
 
 #[test]
-fn ggrep_a_group_is_let_in_where_that_is_configured() {
+fn a_configured_group_may_ask_the_daemon() {
     let place = Place::new();
     let dir = place.dir.path().join("shared");
     let socket = dir.join("s.sock");
@@ -796,7 +796,7 @@ fn ggrep_a_group_is_let_in_where_that_is_configured() {
 const NOBODY: u32 = 65_534;
 
 #[test]
-fn ggrep_another_user_of_the_group_is_answered_and_a_stranger_is_not() {
+fn another_user_of_the_group_is_answered_and_a_stranger_is_not() {
     if !rustix::process::geteuid().is_root() {
         return crate::skipped::skipped_unless_root("only root can be other users");
     }

@@ -19,7 +19,7 @@ use crate::hooked::Hooked;
 use crate::support::{GUARD, Tree};
 
 #[test]
-fn ipc_must_001_the_daemon_says_what_it_speaks_and_refuses_what_it_does_not() {
+fn a_daemon_names_its_protocol_versions_and_refuses_others() {
     let world = World::over(small(), Settings::default());
     let welcome = world.connect().ask(&world.hello());
     assert_eq!(welcome["protocol_version"], 1);
@@ -39,7 +39,7 @@ fn ipc_must_001_the_daemon_says_what_it_speaks_and_refuses_what_it_does_not() {
 }
 
 #[test]
-fn ggrep_handshakes_for_another_store_or_configuration_are_refused() {
+fn handshakes_for_another_store_or_configuration_are_refused() {
     let world = World::over(small(), Settings::default());
     for field in ["store_id", "config_fingerprint"] {
         let mut other = world.hello();
@@ -52,7 +52,7 @@ fn ggrep_handshakes_for_another_store_or_configuration_are_refused() {
 }
 
 #[test]
-fn ggrep_what_is_no_handshake_ends_the_connection() {
+fn a_first_message_that_is_no_handshake_ends_the_connection() {
     let world = World::over(small(), Settings::default());
     for message in [
         json!({"type": "search", "query": "socket"}),
@@ -70,7 +70,7 @@ fn ggrep_what_is_no_handshake_ends_the_connection() {
 }
 
 #[test]
-fn ggrep_answers_come_in_order_and_bad_requests_do_not_end_a_connection() {
+fn answers_come_in_order_and_bad_requests_do_not_end_a_connection() {
     let world = World::over(small(), Settings::default());
     let mut wire = world.client();
     wire.send(&json!({"type": "search", "query": "socket", "request_id": "1"}));
@@ -86,7 +86,7 @@ fn ggrep_answers_come_in_order_and_bad_requests_do_not_end_a_connection() {
 }
 
 #[test]
-fn ggrep_tools_answer_as_they_do_without_a_daemon() {
+fn tools_answer_the_same_with_and_without_a_daemon() {
     let world = World::over(small(), Settings::default());
     let mut wire = world.client();
     for request in [
@@ -181,7 +181,7 @@ fn one_of(depth: usize) -> Settings {
 }
 
 #[test]
-fn ggrep_a_request_that_runs_is_cancelled_by_its_id() {
+fn a_running_request_is_cancelled_by_its_id() {
     let held = Held::new(Settings::default());
     let mut wire = held.world.client();
     wire.send(&endless());
@@ -201,7 +201,7 @@ fn ggrep_a_request_that_runs_is_cancelled_by_its_id() {
 }
 
 #[test]
-fn ggrep_a_deadline_holds_from_end_to_end_and_counts_the_wait() {
+fn a_deadline_holds_from_end_to_end_and_counts_the_wait() {
     let held = Held::new(Settings {
         timeout: GUARD,
         ..one_of(8)
@@ -250,7 +250,7 @@ fn ggrep_a_deadline_holds_from_end_to_end_and_counts_the_wait() {
 }
 
 #[test]
-fn ggrep_more_queries_than_may_wait_are_told_to_come_again() {
+fn more_queries_than_may_wait_are_told_to_retry() {
     let held = Held::new(one_of(1));
     let mut first = held.world.client_named("first");
     first.send(&endless());
@@ -279,7 +279,7 @@ fn ggrep_more_queries_than_may_wait_are_told_to_come_again() {
 }
 
 #[test]
-fn ggrep_a_client_that_goes_takes_its_queries_with_it() {
+fn queries_of_a_client_that_disconnects_are_cancelled() {
     let held = Held::new(one_of(8));
     let mut gone = held.world.client_named("gone");
     gone.send(&endless());
@@ -296,7 +296,7 @@ fn ggrep_a_client_that_goes_takes_its_queries_with_it() {
 }
 
 #[test]
-fn ggrep_a_cancellation_is_heard_behind_any_number_of_requests() {
+fn a_cancellation_behind_any_number_of_requests_is_received() {
     let held = Held::new(Settings::default());
     let mut wire = held.world.client();
     wire.send(&endless());
@@ -328,7 +328,7 @@ fn ggrep_a_cancellation_is_heard_behind_any_number_of_requests() {
 }
 
 #[test]
-fn ggrep_whoever_goes_is_noticed_behind_any_number_of_requests() {
+fn a_disconnect_behind_any_number_of_requests_is_noticed() {
     let held = Held::new(one_of(8));
     let mut gone = held.world.client_named("gone");
     gone.send(&endless());
@@ -345,7 +345,7 @@ fn ggrep_whoever_goes_is_noticed_behind_any_number_of_requests() {
 }
 
 #[test]
-fn ggrep_the_time_of_a_call_counts_while_it_waits() {
+fn the_timeout_of_a_call_counts_while_it_waits() {
     let held = Held::new(one_of(8));
     let mut first = held.world.client_named("first");
     first.send(&endless());
@@ -362,7 +362,7 @@ fn ggrep_the_time_of_a_call_counts_while_it_waits() {
 }
 
 #[test]
-fn ggrep_the_end_cancels_what_runs_and_what_waits() {
+fn the_end_of_a_daemon_cancels_running_and_waiting_queries() {
     let mut held = Held::new(one_of(8));
     let mut clients: Vec<_> = (0..3)
         .map(|n| held.world.client_named(&n.to_string()))
@@ -393,7 +393,7 @@ fn ggrep_the_end_cancels_what_runs_and_what_waits() {
 }
 
 #[test]
-fn ggrep_the_client_of_the_library_speaks_the_same() {
+fn the_client_of_the_library_speaks_the_same_protocol() {
     let world = World::over(small(), Settings::default());
     let caller = Caller {
         client_id: Some("me"),

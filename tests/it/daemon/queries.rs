@@ -55,7 +55,7 @@ pub(super) fn with_words(world: &World, query: &Value) {
 }
 
 #[test]
-fn ggrep_a_small_tree_is_indexed_once_a_question_asks_for_it() {
+fn a_small_tree_is_indexed_once_a_question_asks_for_it() {
     let world = World::with(small(), Settings::default(), |config| {
         config.search.index_mode = IndexMode::Auto;
     });
@@ -72,7 +72,7 @@ fn ggrep_a_small_tree_is_indexed_once_a_question_asks_for_it() {
 }
 
 #[test]
-fn ggrep_an_index_whose_words_are_too_large_stays_as_it_is() {
+fn an_index_whose_words_are_too_large_stays_as_it_is() {
     let many: String = (0..4_000).map(|n| format!("w{n}x\n")).collect();
     let tree = Tree::of([("many.txt", &*many), ("few.txt", "w17x\n")]);
     let world = World::with(tree, Settings::default(), |config| {
@@ -94,7 +94,7 @@ fn ggrep_an_index_whose_words_are_too_large_stays_as_it_is() {
 }
 
 #[test]
-fn ggrep_definitions_come_first_and_what_has_nothing_does_not_come() {
+fn definitions_come_first_and_files_without_a_term_are_not_listed() {
     let world = World::over(small(), Settings::default());
     let answer = with_snapshot(&world, &search("open_socket"));
     let found = paths(&answer);
@@ -121,7 +121,7 @@ fn ggrep_definitions_come_first_and_what_has_nothing_does_not_come() {
 }
 
 #[test]
-fn ggrep_results_are_the_same_with_and_without_an_index() {
+fn results_of_questions_are_the_same_with_and_without_an_index() {
     let with = World::over(small(), Settings::default());
     let without = World::with(small(), Settings::default(), |config| {
         config.search.index_mode = IndexMode::Off;
@@ -143,7 +143,7 @@ fn ggrep_results_are_the_same_with_and_without_an_index() {
 }
 
 #[test]
-fn ipc_must_004_deterministic_answers_are_equal_byte_for_byte() {
+fn deterministic_answers_are_equal_byte_for_byte() {
     let world = World::over(small(), Settings::default());
     let query = json!({
         "type": "search", "query": "socket open fn", "deterministic": true, "explain": true,
@@ -181,7 +181,7 @@ fn ipc_must_004_deterministic_answers_are_equal_byte_for_byte() {
 }
 
 #[test]
-fn ggrep_a_path_restricts_and_one_outside_is_refused() {
+fn a_path_restricts_a_question_and_one_outside_of_the_root_is_refused() {
     let world = World::over(small(), Settings::default());
     let mut wire = world.client();
     let root = world.tree.root().to_str().unwrap().to_string();
@@ -214,7 +214,7 @@ fn ggrep_a_path_restricts_and_one_outside_is_refused() {
 }
 
 #[test]
-fn ggrep_a_path_that_a_link_leads_out_of_the_root_is_refused() {
+fn a_path_that_a_link_leads_out_of_the_root_is_refused() {
     let other = Tree::of([("secret.rs", "open_socket\n")]);
     let outside = other.root().to_path_buf();
     let tree = small();
@@ -234,7 +234,7 @@ fn ggrep_a_path_that_a_link_leads_out_of_the_root_is_refused() {
 }
 
 #[test]
-fn ggrep_modes_and_limits_shape_an_answer() {
+fn modes_and_limits_shape_the_answer_to_a_question() {
     let files = (0..8).map(|n| {
         (
             format!("src/{n}.rs"),
@@ -291,7 +291,7 @@ fn ggrep_modes_and_limits_shape_an_answer() {
 }
 
 #[test]
-fn ggrep_caps_that_change_an_answer_are_told() {
+fn caps_that_change_an_answer_are_reported() {
     let long = format!("needle {}\n", "x".repeat(10_000));
     let latin = b"needle caf\xe9\n".to_vec();
     let tree = Tree::of([("a.txt", long.into_bytes()), ("b.txt", latin)]);
@@ -345,7 +345,7 @@ fn ggrep_caps_that_change_an_answer_are_told() {
 }
 
 #[test]
-fn ggrep_caps_of_files_places_and_text_are_kept_and_told() {
+fn caps_of_files_places_and_text_are_kept_and_reported() {
     let files = (0..12).map(|n| {
         (
             format!("{n:02}.txt"),
@@ -405,7 +405,7 @@ fn ggrep_caps_of_files_places_and_text_are_kept_and_told() {
 }
 
 #[test]
-fn ggrep_what_is_cut_shows_what_was_found() {
+fn cut_snippets_still_show_the_match() {
     let long = "x".repeat(6_000);
     let tree = Tree::of([
         ("line.txt", format!("{long}\nthe needle\n{long}\n")),
@@ -449,7 +449,7 @@ fn ggrep_what_is_cut_shows_what_was_found() {
 }
 
 #[test]
-fn ggrep_hits_in_binary_data_are_told_with_and_without_an_index() {
+fn hits_in_binary_data_are_reported_with_and_without_an_index() {
     let world = |mode| {
         let late = format!("{}\0\na needle\n", "text\n".repeat(20_000));
         let tree = Tree::of([
@@ -490,7 +490,7 @@ fn ggrep_hits_in_binary_data_are_told_with_and_without_an_index() {
 }
 
 #[test]
-fn ggrep_files_that_are_too_large_are_counted_with_and_without_an_index() {
+fn too_large_files_are_counted_with_and_without_an_index() {
     let world = |mode| {
         let tree = Tree::of([
             ("large/a.txt", "a needle\n".repeat(300)),
@@ -517,7 +517,7 @@ fn ggrep_files_that_are_too_large_are_counted_with_and_without_an_index() {
 }
 
 #[test]
-fn ggrep_explain_tells_numbers_and_no_text() {
+fn explain_gives_numbers_and_no_text() {
     let world = World::over(small(), Settings::default());
     let answer = with_snapshot(
         &world,
@@ -538,7 +538,7 @@ fn ggrep_explain_tells_numbers_and_no_text() {
 }
 
 #[test]
-fn ggrep_an_edit_before_a_question_is_seen_by_it_and_has_a_snapshot_of_its_own() {
+fn a_question_sees_an_earlier_edit_and_has_a_snapshot_of_its_own() {
     let world = World::over(small(), Settings::default());
     let before = with_snapshot(&world, &search("brand_new"));
     assert!(paths(&before).is_empty());
@@ -560,7 +560,7 @@ fn ggrep_an_edit_before_a_question_is_seen_by_it_and_has_a_snapshot_of_its_own()
 }
 
 #[test]
-fn ggrep_ignore_files_count_and_have_a_fingerprint() {
+fn ignore_files_count_for_questions_and_have_a_fingerprint() {
     let world = World::over(small(), Settings::default());
     let before = with_snapshot(&world, &search("open_socket"));
     fs::write(world.tree.path(".ignore"), "docs\n").unwrap();
@@ -575,7 +575,7 @@ fn ggrep_ignore_files_count_and_have_a_fingerprint() {
 /// Without a watcher, the index holds old states of edited files. A search finds the edits all the
 /// same.
 #[test]
-fn ggrep_what_was_edited_while_no_daemon_ran_is_found_at_once() {
+fn edits_made_while_no_daemon_ran_are_found_at_once() {
     let cache = tempfile::tempdir().unwrap();
     let change = |config: &mut forge_search::tool::config::Config| {
         config.search.index_storage = forge_search::tool::config::IndexStorage::Mmap;
@@ -606,7 +606,7 @@ fn unsafe_characters() -> String {
 }
 
 #[test]
-fn ipc_must_003_answers_hold_no_commands_to_terminals_unless_they_are_to_be_raw() {
+fn answers_contain_no_terminal_commands_unless_raw_output_is_requested() {
     let odd = unsafe_characters();
     let name = format!("na{odd}me.txt");
     // The line keeps its tab. Line breaks and NUL are removed.

@@ -44,7 +44,7 @@ fn greeted(world: &World, name: &str) -> Wire {
 }
 
 #[test]
-fn ipc_must_002_a_message_over_the_cap_is_refused_unread() {
+fn a_message_over_the_cap_is_refused_unread() {
     // The daemon is a separate process, whose memory no other test uses.
     let place = Place::new();
     let mut daemon = place.serve(&["--set", "index_mode=off"]);
@@ -101,7 +101,7 @@ fn ipc_must_002_a_message_over_the_cap_is_refused_unread() {
 }
 
 #[test]
-fn ggrep_garbage_and_messages_cut_off_end_their_own_connection_only() {
+fn garbage_and_messages_cut_off_end_their_own_connection_only() {
     let world = World::over(small(), Settings::default());
     for bytes in [
         &b"GET / HTTP/1.1\r\n\r\n"[..],
@@ -130,7 +130,7 @@ fn ggrep_garbage_and_messages_cut_off_end_their_own_connection_only() {
 }
 
 #[test]
-fn ggrep_clients_that_are_slow_or_silent_are_not_waited_for() {
+fn slow_and_silent_clients_are_not_waited_for() {
     let world = World::over(small(), hasty());
     let mut silent = world.connect();
     let mut idle = greeted(&world, "idle");
@@ -159,7 +159,7 @@ fn ggrep_clients_that_are_slow_or_silent_are_not_waited_for() {
 }
 
 #[test]
-fn ggrep_a_client_that_does_not_read_does_not_hold_up_others() {
+fn a_client_that_does_not_read_does_not_delay_others() {
     let settings = Settings {
         patience: hasty().patience,
         ..Settings::default()
@@ -185,7 +185,7 @@ fn ggrep_a_client_that_does_not_read_does_not_hold_up_others() {
 }
 
 #[test]
-fn ggrep_many_connections_at_once_are_all_answered() {
+fn many_connections_at_once_are_all_answered() {
     let world = World::over(small(), Settings::default());
     let mut wires: Vec<_> = (0..200)
         .map(|n| world.client_named(&format!("c{n}")))

@@ -55,7 +55,7 @@ pub(super) fn check_answer(answer: &Value) {
 }
 
 #[test]
-fn ggrep_requests_are_as_their_schema_says() {
+fn daemon_requests_conform_to_their_schema() {
     let all = [
         RequestBody::Search(SearchQuery {
             limit: Some(1),
@@ -119,7 +119,7 @@ fn ggrep_requests_are_as_their_schema_says() {
 }
 
 #[test]
-fn ggrep_the_documented_schemas_are_those_of_the_types() {
+fn the_documented_schemas_are_those_of_the_types() {
     let dir = root().join("docs").join("schemas");
     let mut names = Vec::new();
     for (name, schema) in schemas() {
@@ -143,7 +143,7 @@ fn ggrep_the_documented_schemas_are_those_of_the_types() {
 
 /// The required fields are part of the contract. A change of the schemas needs a change here.
 #[test]
-fn ggrep_schemas_require_what_the_contract_requires_and_allow_nothing_else() {
+fn schemas_require_the_fields_of_the_contract_and_allow_no_others() {
     let all: BTreeMap<_, _> = schemas().into_iter().collect();
     let sorted = |value: &Value| {
         let mut names: Vec<String> = serde_json::from_value(value.clone()).unwrap();
@@ -196,7 +196,7 @@ fn required(schema: &Value, at: &str, found: &mut Vec<String>) {
 }
 
 #[test]
-fn ggrep_status_and_health_have_the_fields_of_the_contract() {
+fn status_and_health_have_the_fields_of_the_contract() {
     let all: BTreeMap<_, _> = schemas().into_iter().collect();
     let fields = |name: &str| {
         let mut found = Vec::new();

@@ -6,7 +6,7 @@ use super::mcp::{Wire, found};
 use super::program::{Place, kill, ok, text};
 
 #[test]
-fn ggrep_a_daemon_finds_keys_for_people_and_not_for_agents() {
+fn a_daemon_finds_keys_for_people_and_not_for_agents() {
     let place = Place::new();
     place.write("certs/server.pem", "retry_delay in a key\n");
     let mut daemon = place.serve(&["--set", "index_mode=on"]);

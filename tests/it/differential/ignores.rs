@@ -154,7 +154,7 @@ fn eligible(tree: &Tree, dir: &str, hidden: bool, no_ignore: bool) -> BTreeSet<P
 }
 
 #[test]
-fn fr_lsi_elig_01_generated_ignore_files_leave_the_files_of_ripgrep() {
+fn generated_ignore_files_leave_the_files_of_ripgrep() {
     let Some(rg) = Ripgrep::newest() else { return };
     let (mut compared, mut files) = (0, 0);
     for seed in 0..seeds(160) {

@@ -196,7 +196,7 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn it_ls_e2e_01_external_engines_answer_as_the_embedded_one(
+    fn external_engines_answer_as_the_embedded_one(
         contents in prop::collection::vec(content(), 1..16),
         expression in expression(),
         literal in literal(),
@@ -225,7 +225,7 @@ proptest! {
 }
 
 #[test]
-fn fr_lsi_be_rg_02_names_of_every_kind() {
+fn programs_search_files_with_names_of_every_kind() {
     let mut tree = Tree::new();
     for name in NAMES {
         tree.add(name, b"some foo here\nfoo\n");
@@ -240,7 +240,7 @@ fn fr_lsi_be_rg_02_names_of_every_kind() {
 }
 
 #[test]
-fn fr_lsi_exe_01_lists_of_any_length() {
+fn programs_search_lists_of_files_of_any_length() {
     let mut tree = Tree::new();
     let long = "n".repeat(230);
     // The paths are two and a half times as long as an argument list may be.
@@ -272,7 +272,7 @@ fn one_file_in_two_places_of_a_batch_is_answered_twice() {
 }
 
 #[test]
-fn fr_ls_src_10_limits_end_a_file_where_the_embedded_engine_does() {
+fn limits_end_a_file_where_the_embedded_engine_does() {
     let mut tree = Tree::new();
     // Far more lines contain the text than match: most contain it only inside another word.
     let decoys = "foobar foo_ xfoo\n".repeat(300);

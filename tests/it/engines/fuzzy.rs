@@ -58,7 +58,7 @@ fn near_hello() -> Tree {
 }
 
 #[test]
-fn it_ls_fz_01_fuzzy_search_with_ugrep() {
+fn fuzzy_search_with_ugrep_finds_approximate_matches() {
     let tree = near_hello();
     for engine in engines_of(Tool::Ugrep) {
         let find = |level, case| {
@@ -86,7 +86,7 @@ fn it_ls_fz_01_fuzzy_search_with_ugrep() {
 }
 
 #[test]
-fn fr_ls_src_11_fuzzy_search_in_process() {
+fn fuzzy_search_in_process_finds_approximate_matches() {
     let tree = near_hello();
     let find = |pattern, options: &QueryOptions| embedded(pattern, options, &tree.files);
     let one = find("hello", &fuzzy(1, CaseMode::Sensitive));
@@ -140,7 +140,7 @@ fn fr_ls_src_11_fuzzy_search_in_process() {
 /// Each line that ugrep finds must be found with as many edits. ugrep only misses lines whose match
 /// needs an edit of the first character.
 #[test]
-fn fr_ls_src_11_in_process_finds_whatever_ugrep_finds() {
+fn fuzzy_search_in_process_finds_whatever_ugrep_finds() {
     let patterns = ["hello", "straße", "fn main", "a_b_c_d", "größer"];
     let mut random = 0x9E37_79B9_7F4A_7C15u64;
     let mut below = move |n: usize| {
@@ -214,7 +214,7 @@ fn fr_ls_src_11_in_process_finds_whatever_ugrep_finds() {
 }
 
 #[test]
-fn fr_ls_src_11_fuzzy_levels_are_supersets() {
+fn fuzzy_levels_are_supersets() {
     let mut tree = Tree::new();
     let words = [
         "forge_search",
@@ -339,7 +339,7 @@ fn fuzzy_asks_for_the_files_that_can_be_read() {
 }
 
 #[test]
-fn fr_ls_val_07_fuzzy_needs_an_engine_that_has_it() {
+fn fuzzy_search_needs_an_engine_that_has_it() {
     let query =
         |pattern: &str, options: &QueryOptions| Arc::new(Query::new(&[pattern], options).unwrap());
     for engine in engines_of(Tool::Ugrep) {

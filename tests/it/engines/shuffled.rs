@@ -69,7 +69,7 @@ fn scheduled(
 }
 
 #[test]
-fn t_lsi_det_02_a_program_that_shuffles_its_reports_changes_nothing() {
+fn a_program_that_shuffles_its_reports_changes_nothing() {
     let tree = tree();
     for tool in [Tool::Ripgrep, Tool::Ugrep] {
         let dir = tempfile::tempdir().unwrap();
@@ -103,7 +103,7 @@ fn t_lsi_det_02_a_program_that_shuffles_its_reports_changes_nothing() {
 }
 
 #[test]
-fn t_lsi_det_02_approximate_matches_are_put_in_order_too() {
+fn approximate_matches_are_put_in_order_too() {
     let Some(real) = peer(Tool::Ugrep) else {
         return;
     };
@@ -125,7 +125,7 @@ fn t_lsi_det_02_approximate_matches_are_put_in_order_too() {
 }
 
 #[test]
-fn t_lsi_det_02_lines_of_a_file_are_put_in_order() {
+fn reported_lines_of_a_file_are_put_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let mut tree = Tree::new();
     tree.add(b"a", b"foo 1\nfoo 2\nfoo 3\n");

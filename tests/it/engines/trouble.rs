@@ -61,7 +61,7 @@ fn scheduled(
 }
 
 #[test]
-fn it_ls_exit_01_no_matches_is_no_error() {
+fn a_program_without_matches_is_no_error() {
     let mut tree = Tree::new();
     tree.add(b"a", b"nothing\n");
     for engine in engines() {
@@ -76,7 +76,7 @@ fn it_ls_exit_01_no_matches_is_no_error() {
 }
 
 #[test]
-fn it_ls_exit_02_a_program_that_gives_up_is_a_backend_error() {
+fn a_program_that_gives_up_is_a_backend_error() {
     let dir = tempfile::tempdir().unwrap();
     let mut tree = Tree::new();
     tree.add(b"a", b"foo\n");
@@ -110,7 +110,7 @@ fn it_ls_exit_02_a_program_that_gives_up_is_a_backend_error() {
 }
 
 #[test]
-fn fr_ls_enc_01_broken_output_is_a_backend_error() {
+fn broken_output_of_a_program_is_a_backend_error() {
     let dir = tempfile::tempdir().unwrap();
     let mut tree = Tree::new();
     tree.add(b"a", b"foo\n");
@@ -132,7 +132,7 @@ fn fr_ls_enc_01_broken_output_is_a_backend_error() {
 }
 
 #[test]
-fn fr_ls_err_02_spawn_failure() {
+fn a_program_that_can_not_start_is_an_execution_failure() {
     let dir = tempfile::tempdir().unwrap();
     let mut tree = Tree::new();
     tree.add(b"a", b"foo\n");
@@ -159,7 +159,7 @@ fn a_wrong_report_never_shows_a_line() {
 }
 
 #[test]
-fn t_ls_err_01_files_that_can_not_be_read_are_reported_as_by_the_embedded_engine() {
+fn programs_report_unreadable_files_as_the_embedded_engine_does() {
     let mut tree = Tree::new();
     tree.add(b"a", b"foo\n");
     tree.list(b"gone");
@@ -178,7 +178,7 @@ fn t_ls_err_01_files_that_can_not_be_read_are_reported_as_by_the_embedded_engine
 
 /// A file disappears between the check by this process and the read by the program.
 #[test]
-fn fr_ls_err_05_a_file_that_vanishes_meanwhile_is_its_own_error() {
+fn a_file_that_vanishes_meanwhile_is_an_error_of_that_file_only() {
     for tool in [Tool::Ripgrep, Tool::Ugrep] {
         let Some(real) = peer(tool) else { continue };
         let dir = tempfile::tempdir().unwrap();
@@ -205,7 +205,7 @@ fn fr_ls_err_05_a_file_that_vanishes_meanwhile_is_its_own_error() {
 /// The file is replaced by a symbolic link between the check by this process and the program's
 /// read.
 #[test]
-fn nfr_ls_sec_01_a_link_that_the_program_follows_shows_nothing() {
+fn a_link_that_a_program_follows_shows_nothing() {
     for tool in [Tool::Ripgrep, Tool::Ugrep] {
         let Some(real) = peer(tool) else { continue };
         let dir = tempfile::tempdir().unwrap();
@@ -233,7 +233,7 @@ fn nfr_ls_sec_01_a_link_that_the_program_follows_shows_nothing() {
 }
 
 #[test]
-fn fr_ls_exe_04_program_is_killed_at_the_timeout() {
+fn a_program_is_killed_at_the_timeout() {
     let dir = tempfile::tempdir().unwrap();
     let mut tree = Tree::new();
     for n in 0..300 {
@@ -281,7 +281,7 @@ fn fr_ls_exe_04_program_is_killed_at_the_timeout() {
 }
 
 #[test]
-fn fr_ls_exe_05_no_event_after_max_results() {
+fn no_event_of_a_program_follows_after_max_results() {
     let mut tree = Tree::new();
     for n in 0..3000 {
         tree.add(
@@ -316,7 +316,7 @@ fn arguments(tool: Tool, pattern: &str, tree: &Tree) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn fr_ls_03_no_shell() {
+fn programs_are_started_without_a_shell() {
     let mut tree = Tree::new();
     let hostile = "$(touch x); `touch x` && 'a' | *";
     tree.add(hostile.as_bytes(), b"foo\n");
@@ -332,7 +332,7 @@ fn fr_ls_03_no_shell() {
 }
 
 #[test]
-fn fr_ls_exe_02_machine_readable_output() {
+fn programs_are_asked_for_machine_readable_output() {
     let mut tree = Tree::new();
     tree.add(b"a", b"foo\n");
     for tool in [Tool::Ripgrep, Tool::Ugrep] {
@@ -373,17 +373,17 @@ fn explicit_files(tool: Tool) {
 }
 
 #[test]
-fn fr_lsi_be_rg_01_explicit_files() {
+fn ripgrep_searches_exactly_the_files_that_it_is_given() {
     explicit_files(Tool::Ripgrep);
 }
 
 #[test]
-fn fr_lsi_be_ug_01_explicit_files() {
+fn ugrep_searches_exactly_the_files_that_it_is_given() {
     explicit_files(Tool::Ugrep);
 }
 
 #[test]
-fn fr_lsi_be_ug_03_names_with_line_breaks() {
+fn programs_search_files_with_line_breaks_in_their_names() {
     let mut tree = Tree::new();
     for name in [&b"a\n1:foo"[..], b"\r\n", b"x\rfoo"] {
         tree.add(name, b"bar\nfoo\n");
@@ -398,7 +398,7 @@ fn fr_lsi_be_ug_03_names_with_line_breaks() {
 }
 
 #[test]
-fn fr_lsi_enc_01_output_is_decoded_lossily() {
+fn messages_of_programs_are_decoded_lossily() {
     let dir = tempfile::tempdir().unwrap();
     let mut tree = Tree::new();
     tree.add(b"a", b"foo\n");
@@ -413,7 +413,7 @@ fn fr_lsi_enc_01_output_is_decoded_lossily() {
 
 /// A wrapper adds arguments, to test the exit codes and messages of the real programs.
 #[test]
-fn fr_lsi_exit_02_codes_of_each_program() {
+fn exit_codes_and_messages_of_each_program_are_classified() {
     for tool in [Tool::Ripgrep, Tool::Ugrep] {
         let Some(real) = peer(tool) else { continue };
         let real = real.path.display();
@@ -442,7 +442,7 @@ fn fr_lsi_exit_02_codes_of_each_program() {
 }
 
 #[test]
-fn fr_lsi_exe_04_chunks_do_not_move_the_cut() {
+fn chunks_of_arguments_do_not_move_the_cut() {
     let mut tree = Tree::new();
     let long = "n".repeat(230);
     for n in 0..6000u32 {

@@ -88,7 +88,7 @@ fn with(world: &World, executor: &Executor, wrong: &[usize]) -> Execution {
 }
 
 #[test]
-fn exec_2_checks_are_made_in_order_and_the_first_failure_counts() {
+fn lease_checks_run_in_order_and_the_first_failure_counts() {
     let world = world();
     let executor = world.executor(in_memory);
     for (first, (_, code, reason)) in ORDER.iter().enumerate() {
@@ -105,7 +105,7 @@ fn exec_2_checks_are_made_in_order_and_the_first_failure_counts() {
 }
 
 #[test]
-fn exec_2_a_lease_holds_until_its_time_and_not_at_it() {
+fn a_lease_holds_until_its_time_and_not_at_it() {
     let world = world();
     for (now, holds) in [
         ("2026-01-01T12:00:00.999999999Z", true),
@@ -124,7 +124,7 @@ fn exec_2_a_lease_holds_until_its_time_and_not_at_it() {
 }
 
 #[test]
-fn exec_3_queries_are_trimmed_and_have_1_to_4096_code_points() {
+fn queries_are_trimmed_and_have_1_to_4096_code_points() {
     let world = world();
     let executor = world.executor(in_memory);
     let token = world.lease("t", "SEARCH_DATASETS", "people");
@@ -171,7 +171,7 @@ fn exec_3_queries_are_trimmed_and_have_1_to_4096_code_points() {
 }
 
 #[test]
-fn exec_3_what_is_not_utf_8_is_no_query() {
+fn bytes_that_are_not_utf_8_are_no_query() {
     let world = world();
     let executor = world.executor(in_memory);
     let token = world.lease("t", "SEARCH_DATASETS", "people");
@@ -207,7 +207,7 @@ fn exec_3_what_is_not_utf_8_is_no_query() {
 }
 
 #[test]
-fn exec_2_a_manifest_that_can_not_be_read_fits_no_lease() {
+fn a_manifest_that_can_not_be_read_fits_no_lease() {
     let world = world();
     let executor = world.executor(in_memory);
     let token = world.lease("t", "SEARCH_DATASETS", "people");
@@ -242,7 +242,7 @@ fn exec_2_a_manifest_that_can_not_be_read_fits_no_lease() {
 }
 
 #[test]
-fn exec_3_and_4_scopes_have_to_be_configured_of_the_right_kind_and_there() {
+fn a_scope_must_be_configured_and_exist_and_have_the_right_kind() {
     let mut world = world();
     world.scope("gone", ScopeKind::Csv, "gone.csv");
     world.scope("docs", ScopeKind::Files, "docs");

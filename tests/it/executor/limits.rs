@@ -33,7 +33,7 @@ fn large() -> usize {
 }
 
 #[test]
-fn exec_8_a_large_mailbox_is_read_in_little_memory() {
+fn a_large_mailbox_is_read_in_little_memory() {
     let mut world = World::new();
     mailbox(&world.path("m.mbox"), large());
     world.scope("mail", ScopeKind::Mbox, "m.mbox");
@@ -52,7 +52,7 @@ fn exec_8_a_large_mailbox_is_read_in_little_memory() {
 }
 
 #[test]
-fn exec_8_a_directory_of_many_files_is_read_in_the_memory_there_is() {
+fn a_directory_of_many_files_is_read_in_the_available_memory() {
     let count =
         std::env::var("FORGE_SEARCH_TEST_ENTRIES").map_or(20_000, |n| n.parse::<u64>().unwrap());
     let mut world = World::new();
@@ -78,7 +78,7 @@ fn exec_8_a_directory_of_many_files_is_read_in_the_memory_there_is() {
 }
 
 #[test]
-fn exec_8_a_search_that_takes_too_long_is_ended_and_tells_nothing() {
+fn a_task_that_takes_too_long_is_ended_and_returns_no_result() {
     let mut world = World::new();
     mailbox(&world.path("m.mbox"), 64 << 20);
     world.scope("mail", ScopeKind::Mbox, "m.mbox");
@@ -105,7 +105,7 @@ fn exec_8_a_search_that_takes_too_long_is_ended_and_tells_nothing() {
 }
 
 #[test]
-fn exec_8_a_search_that_needs_too_much_memory_is_ended_and_tells_nothing() {
+fn a_task_that_needs_too_much_memory_is_ended_and_returns_no_result() {
     let mut world = World::new();
     // One field, one message and one line, each larger than the memory of a worker.
     let huge = "needle ".repeat(40 << 20);
@@ -132,7 +132,7 @@ fn exec_8_a_search_that_needs_too_much_memory_is_ended_and_tells_nothing() {
 
 /// SQLite converts these texts to UTF-8. It assumes that the memory for this is always there.
 #[test]
-fn exec_8_a_text_that_is_too_long_once_it_is_utf_8_needs_too_much_memory() {
+fn a_text_that_becomes_too_long_as_utf_8_needs_too_much_memory() {
     let mut world = World::new();
     let data = rusqlite::Connection::open(world.path("utf16.db")).unwrap();
     data.execute_batch(
@@ -155,7 +155,7 @@ fn exec_8_a_text_that_is_too_long_once_it_is_utf_8_needs_too_much_memory() {
 }
 
 #[test]
-fn exec_8_a_worker_that_is_none_or_ends_by_itself_is_told() {
+fn a_worker_that_does_not_start_or_ends_by_itself_is_reported() {
     let mut world = World::new();
     world.write("a.csv", "id,a\n1,needle\n");
     world.scope("a", ScopeKind::Csv, "a.csv");
@@ -220,7 +220,7 @@ fn exec_8_a_worker_that_is_none_or_ends_by_itself_is_told() {
 
 /// A worker with a process between itself and its host would go on after the end of the host.
 #[test]
-fn exec_8_a_worker_whose_parent_is_not_its_host_does_nothing() {
+fn a_worker_whose_parent_is_not_its_host_does_nothing() {
     let world = World::new();
     let script = format!(
         "{} execute-worker; exit $?",
@@ -240,7 +240,7 @@ fn exec_8_a_worker_whose_parent_is_not_its_host_does_nothing() {
 }
 
 #[test]
-fn exec_8_the_host_limits_the_worker_itself() {
+fn the_host_limits_the_worker_itself() {
     let world = World::new();
     let shell = |script: &str| Worker {
         memory: MEMORY,
@@ -263,7 +263,7 @@ fn exec_8_the_host_limits_the_worker_itself() {
 }
 
 #[test]
-fn exec_1_a_worker_can_neither_write_nor_connect_nor_start_anything() {
+fn a_worker_can_neither_write_nor_connect_nor_start_anything() {
     let world = World::new();
     let dir = world.path("try");
     world.write("try/file", "x");
@@ -285,7 +285,7 @@ fn exec_1_a_worker_can_neither_write_nor_connect_nor_start_anything() {
 }
 
 #[test]
-fn exec_1_a_worker_has_nothing_open_of_its_host() {
+fn a_worker_has_no_file_of_its_host_open() {
     use std::os::unix::process::CommandExt;
     let world = World::new();
     let config = world.write_config();
@@ -321,7 +321,7 @@ fn exec_1_a_worker_has_nothing_open_of_its_host() {
 }
 
 #[test]
-fn exec_8_a_worker_does_not_outlive_whoever_started_it() {
+fn a_worker_does_not_outlive_its_host() {
     let mut world = World::new();
     mailbox(&world.path("m.mbox"), 64 << 20);
     world.scope("mail", ScopeKind::Mbox, "m.mbox");

@@ -68,7 +68,7 @@ fn check(execution: &Execution, unquoted: bool) {
 }
 
 #[test]
-fn exec_5_mail_in_an_mbox_is_found_by_its_texts_in_order_of_time() {
+fn mail_in_an_mbox_is_found_by_its_texts_in_order_of_time() {
     let mut world = World::new();
     let all: String = MESSAGES
         .iter()
@@ -87,7 +87,7 @@ fn exec_5_mail_in_an_mbox_is_found_by_its_texts_in_order_of_time() {
 }
 
 #[test]
-fn exec_5_mail_in_a_maildir_is_found_in_all_folders_and_not_what_is_being_delivered() {
+fn mail_in_a_maildir_is_found_in_all_folders_but_not_during_delivery() {
     let mut world = World::new();
     for (nth, message) in MESSAGES.iter().enumerate() {
         let dir = ["cur", "new", ".Archive/cur"][nth % 3];
@@ -123,7 +123,7 @@ fn alone(world: &World, executor: &Executor, nth: usize, message: &str) -> (u64,
 }
 
 #[test]
-fn exec_5_times_are_read_as_mail_has_them_and_take_nothing_of_what_follows() {
+fn mail_times_are_read_without_the_text_after_them() {
     let mut world = World::new();
     world.scope("mail", ScopeKind::Mbox, "m.mbox");
     let executor = world.real();
@@ -163,7 +163,7 @@ fn exec_5_times_are_read_as_mail_has_them_and_take_nothing_of_what_follows() {
 }
 
 #[test]
-fn exec_5_a_message_that_was_cut_off_is_searched_to_its_end() {
+fn a_message_that_was_cut_off_is_searched_to_its_end() {
     let mut world = World::new();
     world.scope("mail", ScopeKind::Mbox, "m.mbox");
     let executor = world.real();
@@ -184,7 +184,7 @@ fn in_parts(kind: &str, boundary: &str) -> String {
 const DATE: &str = "Date: Sat, 3 Jan 2026 01:05:34 GMT\nMIME-Version: 1.0\n";
 
 #[test]
-fn exec_5_texts_of_all_kinds_are_searched_unless_they_are_attached() {
+fn texts_of_all_kinds_are_searched_unless_they_are_attached() {
     let mut world = World::new();
     world.scope("mail", ScopeKind::Mbox, "m.mbox");
     let executor = world.real();
@@ -253,7 +253,7 @@ fn exec_5_texts_of_all_kinds_are_searched_unless_they_are_attached() {
 }
 
 #[test]
-fn exec_5_parts_end_where_what_they_are_in_does() {
+fn parts_of_a_message_end_with_the_part_around_them() {
     let mut world = World::new();
     world.scope("mail", ScopeKind::Mbox, "m.mbox");
     let executor = world.real();
@@ -335,7 +335,7 @@ fn exec_5_parts_end_where_what_they_are_in_does() {
 }
 
 #[test]
-fn exec_5_groups_and_every_subject_are_searched() {
+fn groups_of_addresses_and_every_subject_are_searched() {
     let mut world = World::new();
     world.scope("mail", ScopeKind::Mbox, "m.mbox");
     let executor = world.real();
@@ -382,7 +382,7 @@ fn exec_5_groups_and_every_subject_are_searched() {
 }
 
 #[test]
-fn exec_5_texts_are_found_wherever_headers_end_and_however_they_are_written() {
+fn mail_texts_are_found_wherever_and_however_the_headers_end() {
     let mut world = World::new();
     world.scope("mail", ScopeKind::Mbox, "m.mbox");
     let executor = world.real();
@@ -415,7 +415,7 @@ fn exec_5_texts_are_found_wherever_headers_end_and_however_they_are_written() {
 }
 
 #[test]
-fn exec_8_messages_that_would_take_minutes_are_passed_over() {
+fn messages_that_would_take_minutes_are_skipped() {
     let mut world = World::new();
     world.scope("mail", ScopeKind::Mbox, "m.mbox");
     let executor = world.real();
@@ -447,7 +447,7 @@ fn exec_8_messages_that_would_take_minutes_are_passed_over() {
 }
 
 #[test]
-fn exec_5_the_public_test_messages_of_the_parser_are_read_to_the_last() {
+fn the_public_test_messages_of_the_parser_are_read_to_the_last() {
     let mut world = World::new();
     let mut messages = Vec::new();
     let mut todo = vec![dependency("mail-parser").join("resources/eml")];
@@ -551,7 +551,7 @@ fn exec_5_the_public_test_messages_of_the_parser_are_read_to_the_last() {
 }
 
 #[test]
-fn exec_5_a_maildir_of_a_mail_tool_is_read() {
+fn a_maildir_of_a_mail_tool_is_read() {
     let Some(procmail) = std::env::var_os("FORGE_SEARCH_TEST_PROCMAIL") else {
         return crate::skipped::skipped("FORGE_SEARCH_TEST_PROCMAIL names no procmail");
     };

@@ -33,7 +33,7 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn exec_a_scheduler_gets_from_a_key_to_a_result_by_the_command_line() {
+fn a_scheduler_gets_from_a_key_to_a_result_by_the_command_line() {
     let world = World::new();
     let dir = world.dir.path();
     let run = |args: &[&str], input: &[u8]| forge_search(dir, args, input);
@@ -121,7 +121,7 @@ fn exec_a_scheduler_gets_from_a_key_to_a_result_by_the_command_line() {
 }
 
 #[test]
-fn exec_a_lease_that_nobody_would_accept_is_not_issued() {
+fn a_lease_that_nobody_would_accept_is_not_issued() {
     let world = World::new();
     let dir = world.dir.path();
     said(&forge_search(dir, &["lease", "keygen", "s.key"], b""));
@@ -137,7 +137,7 @@ fn exec_a_lease_that_nobody_would_accept_is_not_issued() {
 }
 
 #[test]
-fn exec_what_can_not_be_read_is_told_before_anything_is_executed() {
+fn unreadable_input_is_reported_before_a_task_is_executed() {
     let world = World::new();
     let dir = world.dir.path();
     world.write("c.toml", "[executor]\nkeys = [\"k4.public.x\"]\n");
@@ -238,13 +238,13 @@ fn found_one(output: &Output) {
 
 /// A worker also starts if the memory limit of its host is below the limit that workers get.
 #[test]
-fn exec_8_a_worker_has_no_more_than_its_host() {
+fn a_worker_has_no_higher_limits_than_its_host() {
     let prefix = ["/bin/sh", "-c", "ulimit -v 200000 && exec \"$@\"", "sh"];
     found_one(&executed_by(&prefix));
 }
 
 #[test]
-fn exec_8_the_first_process_of_a_container_has_workers_too() {
+fn the_first_process_of_a_container_has_workers_too() {
     let first = ["--pid", "--fork", "--mount-proc"];
     let user = ["--user", "--map-root-user"];
     for options in [&first[..], &[&user[..], &first].concat()] {
@@ -258,7 +258,7 @@ fn exec_8_the_first_process_of_a_container_has_workers_too() {
 }
 
 #[test]
-fn exec_8_whoever_starts_a_host_may_ignore_the_end_of_children() {
+fn a_host_works_although_its_parent_ignores_the_end_of_children() {
     let prefix = ["env", "--ignore-signal=CHLD"];
     let tried = Command::new(prefix[0]).args([prefix[1], "true"]).output();
     match tried.is_ok_and(|tried| tried.status.success()) {
@@ -268,7 +268,7 @@ fn exec_8_whoever_starts_a_host_may_ignore_the_end_of_children() {
 }
 
 #[test]
-fn exec_doctor_looks_at_keys_scopes_and_what_confines_workers() {
+fn doctor_checks_keys_scopes_and_the_confinement_of_workers() {
     let mut world = World::new();
     world.write("a.csv", "id,a\n");
     world.scope("a", ScopeKind::Csv, "a.csv");
@@ -318,7 +318,7 @@ os.execvp(sys.argv[2], sys.argv[2:])
 
 #[test]
 #[cfg(target_os = "linux")]
-fn exec_1_a_system_that_can_not_confine_a_worker_searches_nothing_unless_that_is_allowed() {
+fn a_system_that_can_not_confine_workers_searches_nothing_unless_that_is_allowed() {
     let python = Command::new("python3").arg("--version").output();
     if !python.is_ok_and(|output| output.status.success()) {
         return crate::skipped::skipped("there is no python3");
@@ -347,7 +347,7 @@ fn exec_1_a_system_that_can_not_confine_a_worker_searches_nothing_unless_that_is
 }
 
 #[test]
-fn exec_2_a_lease_file_that_is_too_large_or_no_text_is_no_lease() {
+fn a_lease_file_that_is_too_large_or_no_text_is_refused() {
     let mut world = World::new();
     world.write("a.csv", "id,a\n1,needle\n");
     world.scope("a", ScopeKind::Csv, "a.csv");
@@ -374,7 +374,7 @@ fn exec_2_a_lease_file_that_is_too_large_or_no_text_is_no_lease() {
 }
 
 #[test]
-fn exec_2_a_key_that_others_can_write_signs_nothing() {
+fn a_key_that_others_can_write_signs_nothing() {
     use std::os::unix::fs::{PermissionsExt, chown};
     let world = World::new();
     let dir = world.dir.path();

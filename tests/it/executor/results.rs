@@ -13,7 +13,7 @@ fn world() -> World {
 }
 
 #[test]
-fn exec_9_a_task_is_executed_once_and_answered_alike_for_ever() {
+fn a_task_is_executed_once_and_answered_alike_for_ever() {
     let world = world();
     let executor = world.real();
     let run = |query: &str| world.run(&executor, "t", "SEARCH_DATASETS", "a", query);
@@ -39,7 +39,7 @@ fn exec_9_a_task_is_executed_once_and_answered_alike_for_ever() {
 }
 
 #[test]
-fn exec_9_the_checks_come_before_the_store() {
+fn lease_checks_come_before_the_result_store() {
     let world = world();
     let executor = world.real();
     ok(&world.run(&executor, "t", "SEARCH_DATASETS", "a", "needle"));
@@ -63,7 +63,7 @@ fn exec_9_the_checks_come_before_the_store() {
 }
 
 #[test]
-fn exec_9_a_result_whose_time_is_over_is_not_made_again() {
+fn an_expired_result_is_not_computed_again() {
     let mut world = world();
     world.config.retention_days = 1;
     let executor = |now: &'static str| world.real().with_clock(Arc::new(move || at(now)));
@@ -98,7 +98,7 @@ impl Meeting {
 }
 
 #[test]
-fn exec_9_of_many_executions_at_once_one_result_is_kept() {
+fn many_executions_at_once_keep_one_result() {
     let world = world();
     static NTH: AtomicU64 = AtomicU64::new(0);
     let together = Arc::new(Meeting::default());
@@ -128,7 +128,7 @@ fn exec_9_of_many_executions_at_once_one_result_is_kept() {
 
 /// One of the executions makes the new store, while the others open it.
 #[test]
-fn exec_9_many_may_open_a_new_store_at_once() {
+fn many_processes_may_open_a_new_result_store_at_once() {
     for round in 0..30 {
         let world = world();
         let together = Meeting::default();
@@ -149,7 +149,7 @@ fn exec_9_many_may_open_a_new_store_at_once() {
 }
 
 #[test]
-fn exec_9_a_store_that_can_not_be_used_is_told_and_nothing_is_executed_for_nothing() {
+fn an_unusable_result_store_is_reported_and_no_task_is_executed() {
     let world = world();
     world.write(
         "store/results.db",
@@ -172,7 +172,7 @@ fn exec_9_a_store_that_can_not_be_used_is_told_and_nothing_is_executed_for_nothi
 
 /// Errors of a store that fails after it was opened also go to the operator.
 #[test]
-fn exec_9_why_a_result_can_not_be_found_or_kept_is_told_to_the_operator() {
+fn the_operator_learns_why_a_result_can_not_be_found_or_kept() {
     let world = world();
     let executor = world.executor(in_memory);
     let run = |task: &str| world.run(&executor, task, "SEARCH_DATASETS", "a", "needle");
@@ -202,7 +202,7 @@ fn exec_9_why_a_result_can_not_be_found_or_kept_is_told_to_the_operator() {
 }
 
 #[test]
-fn exec_9_a_store_is_for_its_user_only_whatever_links_there_are() {
+fn a_result_store_is_for_its_user_only_whatever_links_there_are() {
     use std::os::unix::fs::{PermissionsExt, symlink};
     let world = world();
     let executor = world.executor(in_memory);
@@ -230,7 +230,7 @@ fn exec_9_a_store_is_for_its_user_only_whatever_links_there_are() {
 
 /// A user who may write to the store's directory must not choose which file is written.
 #[test]
-fn exec_9_a_store_is_not_made_through_a_link_that_somebody_has_laid() {
+fn a_result_store_is_not_created_through_a_planted_link() {
     let world = world();
     fs::create_dir(world.path("store")).unwrap();
     let victim = world.write("victim", "precious");
@@ -245,7 +245,7 @@ fn exec_9_a_store_is_not_made_through_a_link_that_somebody_has_laid() {
 }
 
 #[test]
-fn exec_9_threads_of_one_process_share_a_store_without_taking_each_others_locks() {
+fn threads_of_one_process_share_a_result_store_without_taking_each_others_locks() {
     let world = world();
     let executor = world.executor(in_memory);
     let all = 64;
@@ -293,7 +293,7 @@ fn exec_9_threads_of_one_process_share_a_store_without_taking_each_others_locks(
 }
 
 #[test]
-fn exec_9_what_is_given_up_is_gone_from_the_file() {
+fn deleted_results_are_gone_from_the_file() {
     let mut world = World::new();
     world.config.retention_days = 1;
     world.write("a.csv", "id,a\n1,a needle of gold\n");
@@ -323,7 +323,7 @@ fn exec_9_what_is_given_up_is_gone_from_the_file() {
 }
 
 #[test]
-fn exec_9_a_database_of_somebody_else_is_left_alone() {
+fn a_database_of_another_program_is_left_alone() {
     let world = world();
     fs::create_dir(world.path("store")).unwrap();
     let path = world.path("store/results.db");
@@ -355,7 +355,7 @@ fn exec_9_a_database_of_somebody_else_is_left_alone() {
 /// Kills the executing process at random moments. The next answer must be complete, and equal to an
 /// earlier answer.
 #[test]
-fn exec_9_killed_at_any_moment_nothing_is_half_kept() {
+fn a_process_killed_at_any_moment_keeps_no_partial_result() {
     let kills = std::env::var("FORGE_SEARCH_TEST_KILLS").map_or(12, |n| n.parse::<u32>().unwrap());
     let mut world = World::new();
     let lines: String = (0..2_000).map(|n| format!("{n},needle {n}\n")).collect();
@@ -402,7 +402,7 @@ fn exec_9_killed_at_any_moment_nothing_is_half_kept() {
 }
 
 #[test]
-fn exec_9_a_store_where_others_can_put_another_one_is_refused() {
+fn a_result_store_that_others_can_replace_is_refused() {
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
     let world = world();
     let executor = world.executor(in_memory);
@@ -451,7 +451,7 @@ fn exec_9_a_store_where_others_can_put_another_one_is_refused() {
 }
 
 #[test]
-fn exec_9_a_store_that_others_can_write_is_refused() {
+fn a_result_store_that_others_can_write_is_refused() {
     use std::os::unix::fs::{PermissionsExt, chown};
     let world = world();
     let executor = world.real();

@@ -47,7 +47,7 @@ fn files(order: &[usize]) -> World {
 }
 
 #[test]
-fn exec_5_files_are_found_by_name_in_code_point_order_and_links_are_not() {
+fn files_are_found_by_name_in_code_point_order_and_links_are_not() {
     let world = files(&[0, 1, 2, 3, 4, 5, 6, 7, 8]);
     let execution = world.run(&world.real(), "t", "SEARCH_FILES", "docs", "report");
     golden("files.json", &execution);
@@ -58,7 +58,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
     #[test]
-    fn exec_11_answers_are_the_same_whatever_the_order_of_directories_locale_zone_and_threads(
+    fn task_answers_do_not_depend_on_order_of_directories_locale_zone_and_threads(
         order in Just((0..FILES.len()).collect::<Vec<_>>()).prop_shuffle(),
         locale in prop::sample::select(vec!["C", "de_DE.UTF-8", "tr_TR.UTF-8", "ja_JP.eucJP"]),
         zone in prop::sample::select(vec!["UTC", "Asia/Kathmandu", "America/St_Johns", "nonsense"]),
@@ -89,7 +89,7 @@ const RECORDS: &str = "id,name,note\n\
     10,needle,the same key again\n";
 
 #[test]
-fn exec_5_values_are_searched_by_columns_in_the_order_of_keys() {
+fn values_of_rows_are_searched_by_columns_in_the_order_of_keys() {
     let mut world = World::new();
     world.write("people.csv", RECORDS);
     world.scope("people", ScopeKind::Csv, "people.csv");
@@ -99,7 +99,7 @@ fn exec_5_values_are_searched_by_columns_in_the_order_of_keys() {
 }
 
 #[test]
-fn exec_5_objects_are_searched_by_all_their_texts() {
+fn json_objects_are_searched_by_all_their_texts() {
     let mut world = World::new();
     world.write(
         "people.jsonl",
@@ -119,7 +119,7 @@ fn exec_5_objects_are_searched_by_all_their_texts() {
 }
 
 #[test]
-fn exec_5_quotes_are_read_where_fields_have_them() {
+fn quoted_fields_are_read() {
     let mut world = World::new();
     world.write(
         "q.csv",
@@ -140,7 +140,7 @@ fn exec_5_quotes_are_read_where_fields_have_them() {
 }
 
 #[test]
-fn exec_5_numbers_beyond_those_of_machines_are_in_their_place_and_no_texts() {
+fn numbers_beyond_machine_numbers_are_in_their_place_and_no_texts() {
     let mut world = World::new();
     let keys = [
         "-1e309",
@@ -196,7 +196,7 @@ fn disturbed(world: &World, scope: &str, disturb: impl FnOnce()) -> Result<u64, 
 }
 
 #[test]
-fn exec_5_files_that_are_moved_while_they_are_searched_are_told() {
+fn files_that_are_moved_while_they_are_searched_are_reported() {
     let mut world = World::new();
     for dir in ["a", "b", "b/c", "d"] {
         for nth in 0..3 {
@@ -236,7 +236,7 @@ fn exec_5_files_that_are_moved_while_they_are_searched_are_told() {
 }
 
 #[test]
-fn exec_5_mail_that_is_moved_while_it_is_searched_is_told() {
+fn mail_that_is_moved_while_it_is_searched_is_reported() {
     let mut world = World::new();
     let message = "Date: Thu, 1 Jan 2026 07:00:00 +0000\n\nx\n";
     for dir in ["new", "cur", ".Archive/cur"] {
@@ -291,7 +291,7 @@ fn database(path: &Path, journal: &str) -> rusqlite::Connection {
 }
 
 #[test]
-fn exec_5_rows_have_a_key_of_their_own_where_a_table_has_none() {
+fn rows_of_a_table_without_a_key_get_keys_of_their_own() {
     let mut world = World::new();
     rusqlite::Connection::open(world.path("data.db"))
         .unwrap()
@@ -320,7 +320,7 @@ fn exec_5_rows_have_a_key_of_their_own_where_a_table_has_none() {
 }
 
 #[test]
-fn exec_5_a_database_that_others_keep_to_themselves_is_unavailable() {
+fn an_exclusively_locked_database_is_unavailable() {
     let mut world = World::new();
     let path = world.path("data.db");
     database(&path, "delete").close().unwrap();
@@ -337,7 +337,7 @@ fn exec_5_a_database_that_others_keep_to_themselves_is_unavailable() {
 /// The process that closes a database last removes its log, while another process may be opening
 /// it.
 #[test]
-fn exec_5_a_database_that_is_opened_and_closed_all_the_time_is_read() {
+fn a_database_that_is_opened_and_closed_all_the_time_is_read() {
     let mut world = World::new();
     let path = world.path("data.db");
     database(&path, "wal").close().unwrap();
@@ -375,7 +375,7 @@ fn exec_5_a_database_that_is_opened_and_closed_all_the_time_is_read() {
 }
 
 #[test]
-fn exec_5_tables_are_searched_as_they_are_whatever_journal_they_have() {
+fn tables_are_searched_as_they_are_whatever_journal_they_have() {
     for journal in ["delete", "wal"] {
         for open in [false, true] {
             let mut world = World::new();
@@ -412,7 +412,7 @@ fn list(dir: &Path) -> Vec<std::ffi::OsString> {
 }
 
 #[test]
-fn exec_6_the_first_results_are_told_and_all_are_counted() {
+fn the_first_results_are_returned_and_all_are_counted() {
     let mut world = World::new();
     let lines: String = (0..5_000)
         .rev()
@@ -445,7 +445,7 @@ fn exec_6_the_first_results_are_told_and_all_are_counted() {
 }
 
 #[test]
-fn exec_6_as_many_results_as_are_wanted_are_not_truncated() {
+fn exactly_as_many_results_as_wanted_are_not_truncated() {
     let executor_for = |max: u32| {
         let mut world = World::new();
         world.scope("any", ScopeKind::Csv, "any.csv");
@@ -476,7 +476,7 @@ fn exec_6_as_many_results_as_are_wanted_are_not_truncated() {
 }
 
 #[test]
-fn exec_5_code_points_are_compared_as_they_are() {
+fn query_code_points_are_compared_as_they_are() {
     let mut world = World::new();
     world.write(
         "text.csv",
@@ -497,7 +497,7 @@ fn exec_5_code_points_are_compared_as_they_are() {
 }
 
 #[test]
-fn exec_5_numbers_that_no_machine_has_are_keys_as_they_are_written() {
+fn numbers_beyond_machine_numbers_are_keys_as_they_are_written() {
     let mut world = World::new();
     let keys = [
         "-0",
@@ -518,7 +518,7 @@ fn exec_5_numbers_that_no_machine_has_are_keys_as_they_are_written() {
 }
 
 #[test]
-fn exec_5_a_database_behind_a_link_is_read_with_what_belongs_to_it() {
+fn a_database_behind_a_link_is_read_with_its_journal() {
     let mut world = World::new();
     let held = database(&world.path("data.db"), "wal");
     std::os::unix::fs::symlink(world.path("data.db"), world.path("link.db")).unwrap();
@@ -551,7 +551,7 @@ fn exec_5_a_database_behind_a_link_is_read_with_what_belongs_to_it() {
 }
 
 #[test]
-fn exec_5_data_of_another_kind_is_told_and_never_taken_for_no_results() {
+fn data_of_another_kind_is_reported_and_never_taken_for_no_results() {
     let mut world = World::new();
     world.write("broken.csv", "id,a\n1,needle\n2,needle,more\n");
     world.write("latin.csv", b"id,a\n1,needle \xe4\n");
@@ -632,7 +632,7 @@ fn exec_5_data_of_another_kind_is_told_and_never_taken_for_no_results() {
 }
 
 #[test]
-fn exec_4_data_that_may_not_be_read_is_unavailable_also_in_part() {
+fn data_that_may_not_be_read_even_in_part_is_unavailable() {
     use std::os::unix::fs::{PermissionsExt, chown};
     use std::os::unix::process::CommandExt;
     let mut world = World::new();

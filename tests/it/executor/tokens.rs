@@ -12,7 +12,7 @@ fn ring(keys: &[&SecretKey]) -> KeyRing {
 }
 
 #[test]
-fn exec_2_leases_are_read_as_they_were_signed() {
+fn leases_are_read_as_they_were_signed() {
     let key = SecretKey::generate().unwrap();
     let lease = lease("t", "SEARCH_FILES", "docs");
     let token = key.sign(&lease).unwrap();
@@ -25,7 +25,7 @@ fn exec_2_leases_are_read_as_they_were_signed() {
 }
 
 #[test]
-fn exec_2_keys_are_found_by_their_ids_so_that_one_can_follow_another() {
+fn keys_of_leases_are_found_by_id_so_that_keys_can_be_rotated() {
     let (old, new, other) = (
         SecretKey::generate().unwrap(),
         SecretKey::generate().unwrap(),
@@ -59,7 +59,7 @@ fn exec_2_keys_are_found_by_their_ids_so_that_one_can_follow_another() {
 }
 
 #[test]
-fn exec_2_only_one_format_is_a_lease() {
+fn only_one_token_format_is_a_lease() {
     let key = SecretKey::generate().unwrap();
     let token = key.sign(&lease("t", "SEARCH_FILES", "docs")).unwrap();
     let ring = ring(&[&key]);
@@ -88,7 +88,7 @@ fn exec_2_only_one_format_is_a_lease() {
 }
 
 #[test]
-fn exec_2_times_of_leases_are_utc_and_written_in_one_way() {
+fn times_of_leases_are_utc_and_written_in_one_way() {
     let key = SecretKey::generate().unwrap();
     let ring = ring(&[&key]);
     let claims = |time: &str| {
@@ -124,7 +124,7 @@ fn exec_2_times_of_leases_are_utc_and_written_in_one_way() {
 }
 
 #[test]
-fn exec_2_of_ten_thousand_mutated_tokens_none_is_accepted() {
+fn no_mutated_token_of_ten_thousand_is_accepted() {
     let key = SecretKey::generate().unwrap();
     let lease = lease("t", "SEARCH_FILES", "docs");
     let token = key.sign(&lease).unwrap();
@@ -167,7 +167,7 @@ fn exec_2_of_ten_thousand_mutated_tokens_none_is_accepted() {
 }
 
 #[test]
-fn exec_2_keys_that_are_none_are_refused() {
+fn malformed_lease_keys_are_refused() {
     for text in [
         "",
         "k4.public.",

@@ -28,7 +28,7 @@ fn plant(tree: &Tree, rng: &mut Seeded, dir: &str, depth: usize) {
 }
 
 #[test]
-fn d83_generated_ignore_files_leave_the_files_of_git() {
+fn generated_ignore_files_leave_the_files_of_git() {
     let (mut files, mut left_out) = (0, 0);
     for seed in 0..seeds(120) {
         let mut rng = Seeded::new(seed);

@@ -106,7 +106,7 @@ const STORAGES: &[IndexStorage] = &[
 ];
 
 #[test]
-fn t_sfi_01_without_an_index_the_answer_is_that_of_a_full_scan() {
+fn an_answer_without_an_index_is_that_of_a_full_scan() {
     let tree = Tree::of(FILES);
     let files = Files::new(tree.root());
     assert!(!files.config.search_files.fuzzy_fallback);
@@ -135,7 +135,7 @@ fn t_sfi_01_without_an_index_the_answer_is_that_of_a_full_scan() {
 }
 
 #[test]
-fn t_sfi_02_in_auto_mode_a_tree_below_the_thresholds_is_not_indexed() {
+fn a_tree_below_the_thresholds_is_not_indexed_in_auto_mode() {
     let world = World::new(IndexStorage::Memory, |config| {
         config.search_files.index_mode = IndexMode::Auto;
         config.search_files.index_auto_threshold_files = FILES.len() as u64;
@@ -151,7 +151,7 @@ fn t_sfi_02_in_auto_mode_a_tree_below_the_thresholds_is_not_indexed() {
 }
 
 #[test]
-fn t_sfi_03_in_auto_mode_a_tree_above_a_threshold_is_indexed() {
+fn a_tree_above_a_threshold_is_indexed_in_auto_mode() {
     let by_files = |config: &mut Config| {
         config.search_files.index_auto_threshold_files = FILES.len() as u64 - 1;
     };
@@ -170,7 +170,7 @@ fn t_sfi_03_in_auto_mode_a_tree_above_a_threshold_is_indexed() {
 }
 
 #[test]
-fn t_sfi_04_a_changed_file_is_searched_and_indexed_again() {
+fn a_changed_file_is_searched_and_indexed_again() {
     for &storage in STORAGES {
         let world = World::complete(storage);
         assert_eq!(world.find("pitchfork").0.len(), 0);
@@ -186,7 +186,7 @@ fn t_sfi_04_a_changed_file_is_searched_and_indexed_again() {
 }
 
 #[test]
-fn fr_sfi_pre_01_a_file_that_became_too_large_is_an_error_with_an_index_too() {
+fn a_file_that_became_too_large_is_an_error_with_an_index_too() {
     let world = World::complete(IndexStorage::Memory);
     world.tree.file("a/two.txt", "x".repeat(300));
     world.tree.file("new.txt", "x".repeat(300));
@@ -208,7 +208,7 @@ fn fr_sfi_pre_01_a_file_that_became_too_large_is_an_error_with_an_index_too() {
 }
 
 #[test]
-fn t_sfi_05_a_deleted_file_leaves_the_index() {
+fn a_deleted_file_leaves_the_index() {
     for &storage in STORAGES {
         let world = World::complete(storage);
         std::fs::remove_file(world.tree.path("a/one.txt")).unwrap();
@@ -222,7 +222,7 @@ fn t_sfi_05_a_deleted_file_leaves_the_index() {
 }
 
 #[test]
-fn t_sfi_06_after_an_overflow_the_tree_is_compared() {
+fn the_tree_is_compared_after_an_overflow() {
     let world = World::complete(IndexStorage::Memory);
     // The watcher sends no events for these edits.
     world.tree.file("b/new.txt", "a needle more\n");
@@ -238,7 +238,7 @@ fn t_sfi_06_after_an_overflow_the_tree_is_compared() {
 }
 
 #[test]
-fn t_sfi_07_a_damaged_index_is_no_failure_of_the_call() {
+fn a_damaged_index_does_not_fail_a_call_of_search_files() {
     let tree = Tree::of(FILES);
     let files = Files::new(tree.root()).indexed(Variant {
         storage: IndexStorage::Mmap,
@@ -274,7 +274,7 @@ fn t_sfi_07_a_damaged_index_is_no_failure_of_the_call() {
 }
 
 #[test]
-fn t_sfi_08_without_fallback_a_search_is_exact_only() {
+fn a_search_without_fallback_is_exact_only() {
     let tree = Tree::of(FILES);
     let files = Files::new(tree.root());
     let response = files.search(json!({"path": ".", "query": "neadle"}));
@@ -286,7 +286,7 @@ fn t_sfi_08_without_fallback_a_search_is_exact_only() {
 }
 
 #[test]
-fn t_sfi_09_an_exact_search_without_matches_is_repeated_up_to_the_passes() {
+fn an_exact_search_without_matches_is_repeated_up_to_the_passes() {
     let tree = Tree::of(FILES);
     for passes in [1, 2, 5] {
         let files = Files::new(tree.root()).config(|config| {
@@ -306,7 +306,7 @@ fn t_sfi_09_an_exact_search_without_matches_is_repeated_up_to_the_passes() {
 }
 
 #[test]
-fn fr_sfi_fuz_05_a_pass_that_takes_too_long_ends_fallback_and_not_the_call() {
+fn a_pass_that_takes_too_long_ends_fallback_and_not_the_call() {
     // The exact search ends soon without matches. The search for similar text would take minutes.
     let tree = Tree::of([("a", "ab".repeat(8 << 20))]);
     let mut files = Files::new(tree.root()).config(|config| {
@@ -369,7 +369,7 @@ fn fr_sfi_fuz_05_a_pass_that_takes_too_long_ends_fallback_and_not_the_call() {
 }
 
 #[test]
-fn t_sfi_10_the_first_pass_with_matches_is_the_last() {
+fn the_first_fallback_pass_with_matches_is_the_last() {
     let world = World::new(IndexStorage::Memory, |config| {
         config.search_files.fuzzy_fallback = true;
         config.search_files.fuzzy_passes = 5;
@@ -388,7 +388,7 @@ fn t_sfi_10_the_first_pass_with_matches_is_the_last() {
 }
 
 #[test]
-fn fr_sfi_pre_02_what_is_similar_leaves_files_out_only_where_that_is_proven() {
+fn a_similarity_search_excludes_only_files_that_provably_can_not_match() {
     let world = World::complete(IndexStorage::Memory);
     // Two edits in the first query are a score of about 0.9. Nine characters suffice for the edits
     // that a score of 0.8 allows, and five do not.
@@ -410,7 +410,7 @@ fn fr_sfi_pre_02_what_is_similar_leaves_files_out_only_where_that_is_proven() {
 }
 
 #[test]
-fn fr_sfi_idx_06_what_decides_which_files_there_are_makes_another_index() {
+fn options_that_decide_which_files_are_eligible_make_another_index() {
     let tree = Tree::of(FILES);
     tree.file(".gitignore", "two.txt\n").dir(".git");
     let files = Files::new(tree.root()).indexed(Variant {
@@ -472,7 +472,7 @@ fn fr_sfi_idx_06_what_decides_which_files_there_are_makes_another_index() {
 }
 
 #[test]
-fn fr_sfi_trk_05_an_ignore_file_that_changes_is_reconciled_by_the_next_call() {
+fn an_ignore_file_that_changes_is_reconciled_by_the_next_call() {
     let tree = Tree::of(FILES);
     tree.dir(".git");
     let files = Files::new(tree.root()).indexed(LIVE);

@@ -101,7 +101,7 @@ fn random_request(rng: &mut Rng) -> Value {
 }
 
 #[test]
-fn fr_sfi_pre_01_with_and_without_an_index_the_answer_is_the_same() {
+fn search_files_answers_the_same_with_and_without_an_index() {
     let (mut compared, mut excluding) = (0, 0);
     for seed in 0..seeds(60) {
         let mut rng = Rng(seed);

@@ -159,8 +159,7 @@ echo ended well
 
 /// On such a filesystem, permissions do not matter: root can't write there either.
 #[test]
-fn fr_lsi_stor_fallback_01_a_filesystem_that_is_mounted_for_reading_only_serves_and_changes_no_answer()
- {
+fn an_index_on_a_read_only_filesystem_serves_and_changes_no_answer() {
     let mut mounted = 0;
     for shell in [&["unshare", "-Urm"][..], &["unshare", "-m"]] {
         if may_mount(shell) {
@@ -175,9 +174,9 @@ fn fr_lsi_stor_fallback_01_a_filesystem_that_is_mounted_for_reading_only_serves_
 }
 
 #[test]
-fn fr_lsi_stor_fallback_01_an_empty_directory_that_can_not_be_written_is_no_place_for_indexes() {
+fn an_empty_directory_that_can_not_be_written_is_no_place_for_indexes() {
     unprivileged(
-        "fire::places::fr_lsi_stor_fallback_01_an_empty_directory_that_can_not_be_written_is_no_place_for_indexes",
+        "fire::places::an_empty_directory_that_can_not_be_written_is_no_place_for_indexes",
         |tree| {
             tree.file("a.txt", "a needle\n").file("b.txt", "straw\n");
             let cache = tree.path("../cache");

@@ -57,7 +57,7 @@ fn check_out_of_time(world: &World, found: SearchResponse, request: &Value) -> S
 }
 
 #[test]
-fn fr_lsi_idx_05_a_locked_index_takes_no_more_than_the_maintenance_budget() {
+fn a_locked_index_takes_no_more_than_the_maintenance_budget() {
     for storage in on_disk() {
         let world = World::new().config(|config| {
             config.index_storage = storage;
@@ -89,7 +89,7 @@ fn fr_lsi_idx_05_a_locked_index_takes_no_more_than_the_maintenance_budget() {
 }
 
 #[test]
-fn fr_lsi_idx_conc_02_a_lock_timeout_that_is_shorter_than_the_budget_counts() {
+fn a_lock_timeout_that_is_shorter_than_the_budget_counts() {
     for storage in on_disk() {
         let world = World::new().config(|config| {
             config.index_storage = storage;
@@ -121,7 +121,7 @@ fn fr_lsi_idx_conc_02_a_lock_timeout_that_is_shorter_than_the_budget_counts() {
 /// One call opens the index, and waits for the lock of another process as long as it may. Another
 /// call of the same process waits for the first call no longer than its own budget.
 #[test]
-fn fr_lsi_idx_05_a_call_waits_for_another_that_opens_the_index_within_its_own_budget() {
+fn a_call_waits_for_another_that_opens_the_index_within_its_own_budget() {
     for storage in on_disk() {
         let world = World::new().config(|config| {
             config.index_storage = storage;
@@ -152,7 +152,7 @@ fn fr_lsi_idx_05_a_call_waits_for_another_that_opens_the_index_within_its_own_bu
 /// SQLite has its own locks. A process that repairs or copies a database holds them.
 #[cfg(feature = "sqlite")]
 #[test]
-fn fr_lsi_idx_05_a_locked_database_takes_no_more_than_the_maintenance_budget() {
+fn a_locked_database_takes_no_more_than_the_maintenance_budget() {
     let world = World::new().config(|config| {
         config.index_storage = IndexStorage::Sqlite;
         config.index_lock_timeout_ms = FOR_EVER_MS;
@@ -188,7 +188,7 @@ fn endless(pattern: &str) -> Value {
 }
 
 #[test]
-fn fr_lsi_bud_maint_01_comparing_the_index_with_the_tree_ends_with_the_budget() {
+fn comparing_the_index_with_the_tree_ends_with_the_budget() {
     for storage in on_disk() {
         let world = World::over(many_directories()).config(|config| {
             config.index_storage = storage;
@@ -226,7 +226,7 @@ fn fr_lsi_bud_maint_01_comparing_the_index_with_the_tree_ends_with_the_budget() 
 }
 
 #[test]
-fn fr_lsi_bud_maint_01_all_attempts_of_a_call_have_one_budget() {
+fn all_attempts_of_a_call_share_one_budget() {
     let world = World::over(many_directories()).config(|config| {
         config.fuzzy_fallback = true;
         config.fuzzy_fallback_levels = vec![1, 2];
@@ -259,7 +259,7 @@ fn fr_lsi_bud_maint_01_all_attempts_of_a_call_have_one_budget() {
 
 /// The budgets of a build count only for builds that no caller waits for.
 #[test]
-fn fr_lsi_bud_init_01_a_build_that_somebody_waits_for_has_no_budget() {
+fn a_build_that_somebody_waits_for_has_no_budget() {
     let world = World::new().config(|config| {
         config.index_build_max_files = 1;
         config.index_build_max_bytes = 1;
@@ -277,7 +277,7 @@ fn fr_lsi_bud_init_01_a_build_that_somebody_waits_for_has_no_budget() {
 /// With `index_frozen`, the user guarantees that the tree does not change. So no comparison is
 /// made.
 #[test]
-fn fr_lsi_bud_maint_03_a_frozen_tree_needs_no_maintenance() {
+fn a_frozen_tree_needs_no_maintenance() {
     let world = World::over(many_directories()).config(|config| {
         config.index_frozen = true;
         config.index_maint_budget_fraction = 0.0;

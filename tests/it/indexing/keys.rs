@@ -14,7 +14,7 @@ use serde_json::json;
 use super::{World, listing, manifest, needle};
 
 #[test]
-fn fr_lsi_idx_key_01a_filters_of_requests_need_no_index_of_their_own() {
+fn filters_of_requests_need_no_index_of_their_own() {
     let world = World::new();
     let opened = world.built();
     for request in [
@@ -36,7 +36,7 @@ fn fr_lsi_idx_key_01a_filters_of_requests_need_no_index_of_their_own() {
 }
 
 #[test]
-fn fr_lsi_idx_key_02_another_key_is_another_index() {
+fn another_index_key_makes_another_index() {
     let world = World::new();
     world.check_used(&world.built(), &needle());
     let first = world.kept();
@@ -54,7 +54,7 @@ fn fr_lsi_idx_key_02_another_key_is_another_index() {
 }
 
 #[test]
-fn fr_lsi_idx_key_02_a_key_is_compared_component_by_component() {
+fn an_index_key_is_compared_component_by_component() {
     let world = World::new();
     let opened = world.built();
     let root = world.tree.root();
@@ -94,7 +94,7 @@ fn fr_lsi_idx_key_02_a_key_is_compared_component_by_component() {
 }
 
 #[test]
-fn fr_lsi_cand_lit_04_parameters_must_match() {
+fn an_index_with_other_filter_parameters_than_its_manifest_says_is_damaged() {
     let world = World::new();
     let opened = world.built();
     world.check_used(&opened, &needle());
@@ -136,7 +136,7 @@ fn fr_lsi_cand_lit_04_parameters_must_match() {
 }
 
 #[test]
-fn fr_lsi_idx_sched_01_one_index_a_root_with_the_default_options() {
+fn each_root_has_one_index_with_the_default_options() {
     let world = World::new();
     let opened = world.built();
     opened.build();
@@ -150,7 +150,7 @@ fn fr_lsi_idx_sched_01_one_index_a_root_with_the_default_options() {
 }
 
 #[test]
-fn fr_lsi_idx_sched_02_the_options_of_the_index_can_be_configured() {
+fn the_options_of_the_index_can_be_configured() {
     let world = World::new();
     world.tree.file(".ignore", "b/seven.txt\n");
     let hidden = json!({"pattern": "needle", "hidden": true});
@@ -180,7 +180,7 @@ fn fr_lsi_idx_sched_02_the_options_of_the_index_can_be_configured() {
 }
 
 #[test]
-fn fr_lsi_idx_sched_03_requests_with_other_options_do_without_an_index() {
+fn requests_with_other_options_do_without_an_index() {
     let world = World::new();
     world.tree.file(".ignore", "a/two.txt\n");
     let opened = world.built();
@@ -202,7 +202,7 @@ fn fr_lsi_idx_sched_03_requests_with_other_options_do_without_an_index() {
 }
 
 #[test]
-fn fr_lsi_idx_sched_04_requests_for_less_do_without_an_index_too() {
+fn requests_for_less_do_without_an_index_too() {
     let world = World::new().config(|config| {
         config.index_default_hidden = true;
         config.index_default_no_ignore = true;
@@ -257,13 +257,13 @@ fn check_newer(name: impl Fn(&Path) -> String, bytes: &[u8]) {
 }
 
 #[test]
-fn fr_lsi_roll_02_a_manifest_of_a_newer_version_is_not_used_and_is_built_anew() {
+fn an_index_with_a_newer_manifest_is_not_used_and_is_rebuilt() {
     let newer = of_version(FileKind::Manifest, MANIFEST_VERSION + 1);
     check_newer(|_| "manifest".to_string(), &newer);
 }
 
 #[test]
-fn fr_lsi_roll_02_a_segment_of_a_newer_version_is_not_used_and_is_built_anew() {
+fn an_index_with_a_newer_segment_is_not_used_and_is_rebuilt() {
     let newer = of_version(FileKind::Segment, SEGMENT_VERSION + 1);
     check_newer(|dir| manifest(dir).segments[0].file.name.clone(), &newer);
 }

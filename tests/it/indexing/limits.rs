@@ -67,7 +67,7 @@ fn is_recent(time: SystemTime) -> bool {
 }
 
 #[test]
-fn fr_lsi_idx_rm_01_with_a_limit_of_one_each_index_replaces_the_other() {
+fn each_index_replaces_the_other_at_a_limit_of_one() {
     for storage in STORAGES {
         let [a, b] = worlds(*storage, |config| config.index_max_indexes = 1);
         let (one, nothing) = build(&a);
@@ -102,7 +102,7 @@ fn fr_lsi_idx_rm_01_with_a_limit_of_one_each_index_replaces_the_other() {
 }
 
 #[test]
-fn fr_lsi_idx_rm_02_the_index_that_was_not_used_for_longest_makes_room() {
+fn the_least_recently_used_index_is_evicted() {
     for storage in STORAGES {
         let [a, b, c] = worlds(*storage, |config| config.index_max_indexes = 2);
         let (one, other) = (a.built(), b.built());
@@ -120,7 +120,7 @@ fn fr_lsi_idx_rm_02_the_index_that_was_not_used_for_longest_makes_room() {
 }
 
 #[test]
-fn fr_lsi_idx_rm_02_a_use_is_noted_when_an_index_is_opened_and_not_by_each_search() {
+fn the_use_of_an_index_is_recorded_on_opening_and_not_by_each_search() {
     for storage in STORAGES {
         let [world] = worlds(*storage, |_| {});
         let built = world.built();
@@ -178,7 +178,7 @@ fn an_index_that_can_not_note_its_use_is_used_all_the_same() {
 }
 
 #[test]
-fn fr_lsi_idx_rm_01_an_index_that_is_too_large_by_itself_is_refused_and_the_one_before_stays() {
+fn an_index_that_is_too_large_by_itself_is_refused_and_the_previous_one_stays() {
     for storage in STORAGES {
         let [before] = worlds(*storage, |_| {});
         let built = before.built();
@@ -227,7 +227,7 @@ fn fr_lsi_idx_rm_01_an_index_that_is_too_large_by_itself_is_refused_and_the_one_
 }
 
 #[test]
-fn fr_lsi_idx_rm_01_bytes_are_those_of_all_indexes() {
+fn the_byte_limit_counts_all_indexes() {
     for storage in STORAGES {
         let [a, b] = worlds(*storage, |_| {});
         let one = a.built();
@@ -241,7 +241,7 @@ fn fr_lsi_idx_rm_01_bytes_are_those_of_all_indexes() {
 }
 
 #[test]
-fn fr_lsi_idx_rm_03_an_index_that_is_locked_stays_and_the_new_one_is_told_so() {
+fn a_locked_index_is_not_evicted_and_the_new_build_is_told() {
     for storage in STORAGES {
         let [a, b] = worlds(*storage, |config| config.index_max_indexes = 1);
         let one = a.built();
@@ -265,7 +265,7 @@ fn fr_lsi_idx_rm_03_an_index_that_is_locked_stays_and_the_new_one_is_told_so() {
 /// While an index is built and evicted in turn, readers search with their own index objects, like
 /// other processes.
 #[test]
-fn fr_lsi_idx_rm_03_answers_stay_right_while_the_index_is_evicted_under_readers() {
+fn answers_stay_right_while_the_index_is_evicted_under_readers() {
     const READERS: usize = 4;
     const ROUNDS: usize = 25;
     for storage in STORAGES {

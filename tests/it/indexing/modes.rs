@@ -30,7 +30,7 @@ use crate::index_support::{deterministic, locked};
 use crate::support::Tree;
 
 #[test]
-fn fr_lsi_idx_01_there_are_three_modes() {
+fn the_index_has_three_modes() {
     let words: Vec<&str> = IndexMode::ALL.iter().map(|mode| mode.as_str()).collect();
     assert_eq!(words, ["off", "auto", "on"]);
     let world = World::new();
@@ -50,7 +50,7 @@ fn fr_lsi_idx_01_there_are_three_modes() {
 }
 
 #[test]
-fn fr_lsi_idx_02_off_disables_everything() {
+fn mode_off_disables_the_index() {
     let world = World::new();
     world.built();
     let world = world.config(|config| config.index_mode = IndexMode::Off);
@@ -73,7 +73,7 @@ fn fr_lsi_idx_02_off_disables_everything() {
 }
 
 #[test]
-fn t_lsi_base_02_an_index_that_is_there_but_switched_off_is_not_used() {
+fn an_existing_index_that_is_switched_off_is_not_used() {
     let world = World::new();
     let opened = world.built();
     world.check_used(&opened, &needle());
@@ -84,7 +84,7 @@ fn t_lsi_base_02_an_index_that_is_there_but_switched_off_is_not_used() {
 }
 
 #[test]
-fn fr_lsi_roll_03_off_neither_reads_nor_writes_the_cache() {
+fn mode_off_neither_reads_nor_writes_the_cache() {
     let world = World::new().config(|config| config.index_mode = IndexMode::Off);
     world.check_unused(&world.open(), &needle());
     assert!(!world.cache.exists());
@@ -140,7 +140,7 @@ fn is_damaged(condition: &Condition) -> bool {
 }
 
 #[test]
-fn fr_lsi_idx_05_a_damaged_manifest_never_fails_a_call() {
+fn a_damaged_manifest_never_fails_a_call() {
     check_damage(
         |dir| replace(&dir.join("manifest"), |bytes| bytes.truncate(100)),
         is_damaged,
@@ -162,7 +162,7 @@ fn fr_lsi_idx_05_a_damaged_manifest_never_fails_a_call() {
 }
 
 #[test]
-fn fr_lsi_idx_05_a_damaged_segment_never_fails_a_call() {
+fn a_damaged_segment_never_fails_a_call() {
     check_damage(
         |dir| replace(&segment(dir), |bytes| bytes.truncate(bytes.len() - 1)),
         is_damaged,
@@ -175,7 +175,7 @@ fn fr_lsi_idx_05_a_damaged_segment_never_fails_a_call() {
 }
 
 #[test]
-fn fr_lsi_idx_05_damage_that_shows_only_in_use_never_fails_a_call() {
+fn damage_that_shows_only_in_use_never_fails_a_call() {
     let world = World::new();
     world.built();
     let dir = world.cache.join(&world.kept()[0]);
@@ -200,7 +200,7 @@ fn fr_lsi_idx_05_damage_that_shows_only_in_use_never_fails_a_call() {
 }
 
 #[test]
-fn fr_lsi_idx_05_an_index_that_is_gone_or_out_of_reach_never_fails_a_call() {
+fn a_missing_or_unreadable_index_never_fails_a_call() {
     let absent = |condition: &Condition| *condition == Condition::Absent;
     let damaged = |condition: &Condition| matches!(condition, Condition::Damaged(_));
     check_damage(|dir| fs::remove_dir_all(dir).unwrap(), absent);
@@ -209,7 +209,7 @@ fn fr_lsi_idx_05_an_index_that_is_gone_or_out_of_reach_never_fails_a_call() {
 }
 
 #[test]
-fn fr_lsi_stat_02_a_search_of_a_single_file_says_how_the_index_is() {
+fn a_search_of_a_single_file_reports_the_index_state() {
     let world = World::new();
     let request = json!({"pattern": "needle", "path": "a/one.txt"});
     let check = |opened: &super::Opened, state: &str, reason: Option<&str>, storage: &str| {
@@ -251,7 +251,7 @@ fn fr_lsi_stat_02_a_search_of_a_single_file_says_how_the_index_is() {
 }
 
 #[test]
-fn fr_lsi_idx_conc_02_a_lock_is_waited_for_only_so_long() {
+fn waiting_for_an_index_lock_ends_at_the_timeout() {
     let world = World::new().config(|config| config.index_lock_timeout_ms = 20);
     let opened = world.built();
     let dir = world.cache.join(&world.kept()[0]);
@@ -272,7 +272,7 @@ fn fr_lsi_idx_conc_02_a_lock_is_waited_for_only_so_long() {
 }
 
 #[test]
-fn fr_lsi_idx_conc_01_builds_and_searches_at_once_do_no_harm() {
+fn concurrent_builds_and_searches_do_no_harm() {
     let world = World::new().config(|config| config.index_lock_timeout_ms = 60_000);
     let early = world.built();
     std::thread::scope(|scope| {
@@ -299,7 +299,7 @@ fn fr_lsi_idx_conc_01_builds_and_searches_at_once_do_no_harm() {
 }
 
 #[test]
-fn fr_lsi_stat_03_all_but_the_time_is_deterministic() {
+fn stats_are_deterministic_except_for_times() {
     let world = World::new().config(|config| {
         config.fuzzy_fallback = true;
         config.fuzzy_fallback_levels = vec![1, 2];

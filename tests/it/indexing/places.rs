@@ -23,8 +23,7 @@ use super::{World, listing, needle};
 use crate::support::Tree;
 
 #[test]
-fn fr_lsi_cache_root_01_the_configured_path_comes_first_then_the_users_cache_then_a_temporary_one()
-{
+fn the_configured_index_path_comes_first_then_the_user_cache_then_a_temporary_directory() {
     let world = World::new();
     let mut config = world.setup.config.clone();
     let places = CachePlaces {
@@ -50,7 +49,7 @@ fn fr_lsi_cache_root_01_the_configured_path_comes_first_then_the_users_cache_the
 }
 
 #[test]
-fn fr_lsi_idx_stor_02_by_default_indexes_are_in_the_users_cache_outside_of_the_tree() {
+fn indexes_are_in_the_user_cache_outside_of_the_tree_by_default() {
     let mut world = World::new();
     world.setup.config.index_path = None;
     let home = tempfile::tempdir().unwrap();
@@ -138,7 +137,7 @@ fn check_fallback(world: &World, path: &Path, code: &str) -> String {
 }
 
 #[test]
-fn fr_lsi_cache_root_02_no_index_is_kept_inside_of_a_tree_that_is_indexed() {
+fn no_index_is_stored_inside_of_an_indexed_tree() {
     let world = World::new();
     let before = listing(world.tree.root());
     let inside = world.tree.root().join("cache/of/indexes");
@@ -154,7 +153,7 @@ fn fr_lsi_cache_root_02_no_index_is_kept_inside_of_a_tree_that_is_indexed() {
 }
 
 #[test]
-fn fr_lsi_cache_root_02_no_index_is_kept_where_patterns_deny() {
+fn no_index_is_stored_under_a_denied_path() {
     let mut world = World::new();
     world.setup.sandbox.denied_patterns = vec!["**/cache/**".to_string()];
     let message = check_fallback(&world, &world.cache.join("indexes"), "DENIED");
@@ -163,7 +162,7 @@ fn fr_lsi_cache_root_02_no_index_is_kept_where_patterns_deny() {
 }
 
 #[test]
-fn fr_lsi_cache_root_02_the_directory_must_be_one_that_can_be_made_for_the_user_alone() {
+fn a_path_that_can_not_become_an_index_directory_is_refused() {
     let world = World::new();
     let file = world.cache.with_file_name("file");
     fs::write(&file, "").unwrap();
@@ -172,7 +171,7 @@ fn fr_lsi_cache_root_02_the_directory_must_be_one_that_can_be_made_for_the_user_
 }
 
 #[test]
-fn fr_lsi_stor_fallback_01_what_can_not_be_kept_is_in_memory_for_the_session() {
+fn an_index_that_can_not_be_stored_stays_in_memory_for_the_session() {
     let world = World::new();
     fs::create_dir(&world.cache).unwrap();
     fs::set_permissions(&world.cache, fs::Permissions::from_mode(0o777)).unwrap();
@@ -193,7 +192,7 @@ fn fr_lsi_stor_fallback_01_what_can_not_be_kept_is_in_memory_for_the_session() {
 }
 
 #[test]
-fn fr_lsi_stor_fallback_01_a_directory_that_turns_out_not_to_do_means_memory_too() {
+fn an_index_directory_that_turns_out_unusable_means_an_index_in_memory() {
     // For root, permissions allow new directories here, but creating one fails.
     let place = Path::new("/proc/forge-search-test/indexes");
     let world = World::new().config(|config| config.index_path = Some(place.to_path_buf()));
@@ -211,7 +210,7 @@ fn fr_lsi_stor_fallback_01_a_directory_that_turns_out_not_to_do_means_memory_too
 }
 
 #[test]
-fn t_lsi_safe_07_without_any_place_for_indexes_indexing_is_disabled() {
+fn indexing_is_disabled_without_any_place_for_indexes() {
     let mut world = World::new();
     world.setup.config.index_path = None;
     let opened = world.open();
@@ -234,7 +233,7 @@ fn t_lsi_safe_07_without_any_place_for_indexes_indexing_is_disabled() {
 }
 
 #[test]
-fn fr_lsi_cache_root_03_unfinished_files_are_in_the_cache_and_never_in_the_tree() {
+fn unfinished_files_are_in_the_cache_and_never_in_the_tree() {
     let world = World::new();
     let before = listing(world.tree.root());
     let seen = Mutex::new(Vec::new());
@@ -261,7 +260,7 @@ fn fr_lsi_cache_root_03_unfinished_files_are_in_the_cache_and_never_in_the_tree(
 }
 
 #[test]
-fn fr_lsi_cache_root_04_the_place_of_indexes_is_none_of_the_sandboxs_business() {
+fn the_sandbox_does_not_apply_to_the_index_directory() {
     let world = World::new();
     assert!(!world.setup.sandbox.allow_absolute);
     assert!(world.cache.is_absolute());
@@ -274,7 +273,7 @@ fn fr_lsi_cache_root_04_the_place_of_indexes_is_none_of_the_sandboxs_business() 
 }
 
 #[test]
-fn sec_lsi_store_01_only_the_user_can_reach_what_is_kept() {
+fn only_the_user_can_access_a_stored_index() {
     let world = World::new();
     world.built();
     let mode = |path: &Path| fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777;
@@ -293,7 +292,7 @@ fn sec_lsi_store_01_only_the_user_can_reach_what_is_kept() {
 }
 
 #[test]
-fn sec_lsi_store_02_without_private_permissions_nothing_is_kept_unless_that_is_allowed() {
+fn no_index_is_stored_without_private_permissions_unless_that_is_allowed() {
     for mode in [0o755, 0o770, 0o777] {
         let world = World::new();
         fs::create_dir(&world.cache).unwrap();
@@ -365,7 +364,7 @@ impl Disk for WithoutRights {
 }
 
 #[test]
-fn sec_lsi_store_02_where_the_filesystem_has_no_rights_nothing_is_kept_unless_that_is_allowed() {
+fn no_index_is_stored_on_a_filesystem_without_permissions_unless_that_is_allowed() {
     for privacy in [Privacy::Required, Privacy::Waived] {
         let world = World::new();
         let place = world.cache.join("card");
@@ -379,7 +378,7 @@ fn sec_lsi_store_02_where_the_filesystem_has_no_rights_nothing_is_kept_unless_th
 }
 
 #[test]
-fn fr_lsi_idx_stor_03_no_text_of_any_file_is_kept() {
+fn an_index_contains_no_text_of_any_file() {
     let world = World::new();
     let texts = [
         "zweihundertsiebzig",
@@ -416,7 +415,7 @@ fn fr_lsi_idx_stor_03_no_text_of_any_file_is_kept() {
 }
 
 #[test]
-fn sec_lsi_02_denied_files_have_no_entry() {
+fn denied_files_have_no_index_entry() {
     let tree = Tree::of([
         ("src/open.txt", "a needle\n"),
         ("src/other.txt", "straw\n"),

@@ -89,7 +89,7 @@ fn policy_changed() -> (String, Option<String>) {
 }
 
 #[test]
-fn sec_lsi_02_an_index_that_was_built_under_fewer_patterns_is_removed_by_the_next_build() {
+fn an_index_that_was_built_under_fewer_patterns_is_removed_by_the_next_build() {
     for world in worlds() {
         let lax = world.under(&["**/*.old"]);
         let built = build(&lax);
@@ -116,7 +116,7 @@ fn sec_lsi_02_an_index_that_was_built_under_fewer_patterns_is_removed_by_the_nex
 }
 
 #[test]
-fn sec_lsi_02_patterns_that_change_back_and_forth_leave_nothing_behind() {
+fn denied_patterns_that_change_back_and_forth_leave_no_index_behind() {
     for world in worlds() {
         let strict = ["**/*.secret"];
         build(&world.under(&strict));
@@ -143,7 +143,7 @@ fn sec_lsi_02_patterns_that_change_back_and_forth_leave_nothing_behind() {
 }
 
 #[test]
-fn sec_lsi_02_an_index_in_use_is_removed_the_next_time() {
+fn an_outdated_index_in_use_is_removed_the_next_time() {
     for world in worlds() {
         build(&world.under(&[]));
         let dir = world.indexes().remove(0);
@@ -167,7 +167,7 @@ fn sec_lsi_02_an_index_in_use_is_removed_the_next_time() {
 
 /// The index of another tree is not touched.
 #[test]
-fn sec_lsi_02_indexes_of_other_trees_stay() {
+fn indexes_of_other_trees_stay() {
     for world in worlds() {
         let other = World {
             tree: tree(),
@@ -186,7 +186,7 @@ fn sec_lsi_02_indexes_of_other_trees_stay() {
 
 /// A stopped build has stored names, too.
 #[test]
-fn sec_lsi_02_what_an_unfinished_build_has_left_is_removed() {
+fn remains_of_an_unfinished_build_under_fewer_patterns_are_removed() {
     let world = World::over(tree());
     for n in 0..3_000 {
         world

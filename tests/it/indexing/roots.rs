@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{World, listing, needle};
 
 #[test]
-fn fr_lsi_idx_root_01_roots_are_those_configured_or_the_working_directory() {
+fn index_roots_are_those_configured_or_the_working_directory() {
     let world = World::new();
     let top = world.tree.root().to_path_buf();
     assert_eq!(world.open().roots(), std::slice::from_ref(&top));
@@ -29,7 +29,7 @@ fn fr_lsi_idx_root_01_roots_are_those_configured_or_the_working_directory() {
 }
 
 #[test]
-fn fr_lsi_idx_root_01_what_can_be_no_root_is_rejected_with_a_diagnostic() {
+fn an_unusable_index_root_is_rejected_with_a_diagnostic() {
     let world = World::new().config(|config| {
         config.index_roots = ["a", "missing", "nine.txt", "b/.hidden", "/", ".."]
             .map(PathBuf::from)
@@ -67,7 +67,7 @@ fn fr_lsi_idx_root_01_what_can_be_no_root_is_rejected_with_a_diagnostic() {
 }
 
 #[test]
-fn fr_lsi_idx_root_02_the_deepest_root_that_contains_the_path_is_used() {
+fn the_deepest_root_that_contains_the_path_is_used() {
     let world = World::new().config(|config| {
         config.index_roots = ["a/b", "a"].map(PathBuf::from).to_vec();
     });
@@ -103,7 +103,7 @@ fn fr_lsi_idx_root_02_the_deepest_root_that_contains_the_path_is_used() {
 }
 
 #[test]
-fn fr_lsi_idx_root_02_a_name_that_only_starts_alike_is_not_contained() {
+fn a_path_that_only_starts_with_the_name_of_a_root_is_not_inside_it() {
     let world = World::new().config(|config| {
         config.index_roots = vec![PathBuf::from("a")];
     });
@@ -115,7 +115,7 @@ fn fr_lsi_idx_root_02_a_name_that_only_starts_alike_is_not_contained() {
 }
 
 #[test]
-fn fr_lsi_idx_root_03_the_path_of_a_request_filters_the_one_index() {
+fn the_path_of_a_request_filters_the_one_index() {
     let world = World::new();
     let opened = world.built();
     let kept = world.kept();
@@ -132,7 +132,7 @@ fn fr_lsi_idx_root_03_the_path_of_a_request_filters_the_one_index() {
 }
 
 #[test]
-fn fr_lsi_idx_scope_01_a_subtree_is_served_by_the_index_of_the_whole() {
+fn a_subtree_is_served_by_the_index_of_the_whole_tree() {
     let world = World::new();
     // These names sort around the name of the directory.
     for name in ["a.txt", "a-b/x.txt", "a b/y.txt", "a/b.txt", "a/b-c/z.txt"] {
@@ -160,7 +160,7 @@ fn fr_lsi_idx_scope_01_a_subtree_is_served_by_the_index_of_the_whole() {
 }
 
 #[test]
-fn fr_lsi_idx_scope_02_no_index_spans_roots() {
+fn no_index_spans_roots() {
     let world = World::new().config(|config| {
         config.index_roots = ["a", "b"].map(PathBuf::from).to_vec();
     });

@@ -14,7 +14,7 @@ use crate::source::{code_only, rust_files};
 const UNLOOKED: Option<&str> = Some("OPEN_REQUIRES_VALIDATION");
 
 #[test]
-fn fr_lsi_safe_02_each_of_the_conditions_is_needed() {
+fn each_condition_for_exclusion_is_needed() {
     let world = World::new();
     let opened = world.built();
     // All conditions hold.
@@ -41,7 +41,7 @@ fn fr_lsi_safe_02_each_of_the_conditions_is_needed() {
 }
 
 #[test]
-fn fr_lsi_safe_03_in_any_other_state_nothing_is_left_out() {
+fn no_file_is_excluded_in_any_state_but_complete() {
     #[track_caller]
     fn check(world: &World, opened: &Opened, state: &str, reason: Option<&str>) {
         let stats = world.check_unused(opened, &needle());
@@ -94,7 +94,7 @@ fn fr_lsi_safe_03_in_any_other_state_nothing_is_left_out() {
 }
 
 #[test]
-fn fr_lsi_safe_04_an_index_that_was_opened_is_uncertain_until_it_was_compared_with_the_tree() {
+fn an_opened_index_is_uncertain_until_it_was_compared_with_the_tree() {
     let world = World::new();
     world.check_used(&world.built(), &needle());
     // A request that can't use the index does not compare it with the tree.
@@ -122,7 +122,7 @@ fn fr_lsi_safe_04_an_index_that_was_opened_is_uncertain_until_it_was_compared_wi
 }
 
 #[test]
-fn fr_lsi_safe_04_the_state_is_that_of_the_key_as_far_as_the_call_knows_it() {
+fn the_reported_state_is_that_of_the_key_as_the_call_knows_it() {
     let world = World::new();
     let opened = world.built();
     let state = |opened: &Opened, pattern: &str| {
@@ -162,7 +162,7 @@ fn fr_lsi_safe_04_the_state_is_that_of_the_key_as_far_as_the_call_knows_it() {
 }
 
 #[test]
-fn t_lsi_safe_02_changed_ignore_files_are_reconciled_before_anything_is_left_out() {
+fn changed_ignore_files_are_reconciled_before_any_file_is_excluded() {
     for (name, rule) in [
         (".gitignore", "/a/two.txt\n"),
         ("a/b/.gitignore", "*.rs\n"),
@@ -204,7 +204,7 @@ fn t_lsi_safe_02_changed_ignore_files_are_reconciled_before_anything_is_left_out
 
 #[cfg(target_os = "linux")]
 #[test]
-fn t_lsi_sec_01_denied_files_are_never_opened_for_an_index() {
+fn denied_files_are_never_opened_for_an_index() {
     use std::mem::MaybeUninit;
 
     use rustix::fs::inotify::{CreateFlags, Reader, WatchFlags, add_watch, init};
@@ -239,7 +239,7 @@ fn t_lsi_sec_01_denied_files_are_never_opened_for_an_index() {
 }
 
 #[test]
-fn fr_lsi_roll_04_stats_are_for_those_who_ask_and_change_nothing() {
+fn stats_are_given_on_request_and_change_nothing() {
     for defaults in [Config::library_default(), Config::command_line_default()] {
         assert!(!defaults.search.emit_stats);
     }
@@ -301,7 +301,7 @@ fn fr_lsi_roll_04_stats_are_for_those_who_ask_and_change_nothing() {
 }
 
 #[test]
-fn sec_lsi_cache_02_what_an_index_knows_of_a_file_is_no_evidence_that_it_was_read() {
+fn an_index_entry_is_no_evidence_that_the_file_was_read() {
     /// Compiles only as long as `ReadEvidence` has no values.
     fn impossible(evidence: ReadEvidence) -> PathBuf {
         match evidence {}

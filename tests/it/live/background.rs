@@ -23,7 +23,7 @@ use crate::indexing::keys::of_version;
 use crate::support::{GUARD, Tree};
 
 #[test]
-fn fr_lsi_bg_01_each_root_has_an_index_of_its_own_that_lives() {
+fn each_root_has_a_live_index_of_its_own() {
     let tree = Tree::of(FILES_OF_TWO);
     let mut world = World::over(tree, LIVE, |_| {});
     world.setup.config.index_roots = vec![world.tree.path("one"), world.tree.path("two")];
@@ -54,7 +54,7 @@ const FILES_OF_TWO: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn fr_lsi_bg_02_a_build_begins_at_once_and_not_with_the_first_search() {
+fn a_build_begins_at_once_and_not_with_the_first_search() {
     let world = World::complete(MAPPED, |_| {});
     // The index is complete before the first search.
     assert_eq!(world.report().epoch, 1);
@@ -62,7 +62,7 @@ fn fr_lsi_bg_02_a_build_begins_at_once_and_not_with_the_first_search() {
 }
 
 #[test]
-fn fr_lsi_bg_04_nothing_lives_where_the_mode_is_off_and_no_watcher_where_none_is_wanted() {
+fn mode_off_starts_no_live_index_and_watching_off_no_watcher() {
     let world = World::new(LIVE, |_| {});
     let mut off = world.setup.clone();
     off.config.index_mode = IndexMode::Off;
@@ -88,7 +88,7 @@ fn fr_lsi_bg_04_nothing_lives_where_the_mode_is_off_and_no_watcher_where_none_is
 }
 
 #[test]
-fn fr_lsi_bg_10_and_fr_lsi_bg_11_searches_go_on_beside_a_build_and_are_right() {
+fn searches_during_a_build_go_on_and_are_right() {
     for variant in VARIANTS.into_iter().filter(|variant| !variant.frozen) {
         let world = World::new(variant, |_| {});
         world.watchers.hold("a/b/c");
@@ -117,7 +117,7 @@ fn fr_lsi_bg_10_and_fr_lsi_bg_11_searches_go_on_beside_a_build_and_are_right() {
 }
 
 #[test]
-fn fr_lsi_bg_60_directories_are_watched_before_they_are_listed() {
+fn directories_are_watched_before_they_are_listed() {
     let world = World::new(LIVE, |_| {});
     let root = world.root().to_path_buf();
     // The watcher reports no event for these files.
@@ -146,7 +146,7 @@ fn fr_lsi_bg_60_directories_are_watched_before_they_are_listed() {
 }
 
 #[test]
-fn fr_lsi_bg_61_what_changes_during_a_build_is_looked_at_after_it() {
+fn changes_during_a_build_are_processed_after_it() {
     let world = World::new(MAPPED, |_| {});
     world.watchers.hold("a/b/c");
     world.live();
@@ -167,7 +167,7 @@ fn fr_lsi_bg_61_what_changes_during_a_build_is_looked_at_after_it() {
 
 /// If no storage on disk is private enough, the index lives in memory. It is built the same way.
 #[test]
-fn sec_lsi_store_02_without_private_permissions_an_index_lives_in_memory() {
+fn a_live_index_without_private_permissions_stays_in_memory() {
     let mut world = World::new(How::OnDisk, |_| {});
     let place = world.root().parent().unwrap().join("shared");
     fs::create_dir(&place).unwrap();
@@ -194,7 +194,7 @@ fn sec_lsi_store_02_without_private_permissions_an_index_lives_in_memory() {
 
 /// The fields about the index depend on its state. All other `stats` are the same in every state.
 #[test]
-fn fr_lsi_stat_03_beside_a_worker_only_the_fields_about_the_index_change() {
+fn only_stats_fields_about_the_index_change_while_a_worker_runs() {
     let world = World::new(MAPPED, |config| config.fuzzy_fallback = true);
     let requests = [
         json!({"pattern": "needle"}),
@@ -224,7 +224,7 @@ fn fr_lsi_stat_03_beside_a_worker_only_the_fields_about_the_index_change() {
 }
 
 #[test]
-fn fr_lsi_bg_21_stats_say_how_far_a_build_is_while_it_runs() {
+fn stats_show_the_progress_of_a_running_build() {
     let world = World::new(MAPPED, |config| {
         config.index_build_max_cpu_percent = 100;
         config.index_build_throttle_ms = 3_600_000;
@@ -274,7 +274,7 @@ fn fr_lsi_bg_21_stats_say_how_far_a_build_is_while_it_runs() {
 }
 
 #[test]
-fn fr_lsi_bg_22_a_build_that_fails_is_told_of_and_not_tried_again() {
+fn a_failed_build_is_reported_and_not_retried() {
     let world = World::new(How::OnDisk, |config| config.index_max_db_bytes = 100);
     world.live();
     let report = world.until("it failed", |report| report.why.is_some());
@@ -306,7 +306,7 @@ fn fr_lsi_bg_22_a_build_that_fails_is_told_of_and_not_tried_again() {
 }
 
 #[test]
-fn fr_lsi_bg_22_a_build_that_fails_is_tried_again_where_that_is_configured() {
+fn a_failed_build_is_retried_if_configured() {
     let world = World::new(How::OnDisk, |config| {
         config.index_max_db_bytes = 100;
         config.index_retry_on_failure = true;
@@ -321,7 +321,7 @@ fn fr_lsi_bg_22_a_build_that_fails_is_tried_again_where_that_is_configured() {
 }
 
 #[test]
-fn fr_lsi_bg_52_a_damaged_index_is_built_anew() {
+fn a_damaged_index_is_rebuilt_in_the_background() {
     let world = World::new(How::Exactly(MAPPED), |_| {});
     world.setup.build(&Host::hasty());
     let dir = world.setup.kept().dir();
@@ -401,7 +401,7 @@ fn an_index_that_another_process_is_building_is_waited_for() {
 }
 
 #[test]
-fn fr_lsi_bg_50_changes_while_nothing_lived_are_found_when_it_lives_again() {
+fn changes_without_a_live_index_are_found_by_the_next_one() {
     for storage in [IndexStorage::Mmap, IndexStorage::Memory] {
         let variant = Variant { storage, ..LIVE };
         let world = World::complete(variant, |_| {});

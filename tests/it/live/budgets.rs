@@ -28,7 +28,7 @@ fn search_by(world: &World, clock: FakeClock, timeout_ms: u64) -> SearchResponse
 
 /// A search waits for pending watcher events for its maintenance share, and no longer.
 #[test]
-fn fr_lsi_bud_maint_01_a_search_spends_no_more_than_its_share_on_maintenance() {
+fn a_search_spends_no_more_than_its_share_on_maintenance() {
     // The share is 172 ms of a day.
     let world = World::complete(LIVE, |config| {
         config.index_maint_budget_fraction = 0.000_002;
@@ -48,7 +48,7 @@ fn fr_lsi_bud_maint_01_a_search_spends_no_more_than_its_share_on_maintenance() {
 
 /// A call waits until the watcher has reported all changes before it, if its share allows that.
 #[test]
-fn fr_lsi_bud_maint_01_a_search_waits_for_changes_within_its_share() {
+fn a_search_waits_for_changes_within_its_share() {
     let world = World::complete(LIVE, |config| config.index_maint_budget_fraction = 0.5);
     world.watchers.set_cookies(Cookies::Late);
     world.write("a/two.txt", "a needle, too\n");
@@ -68,7 +68,7 @@ fn fr_lsi_bud_maint_01_a_search_waits_for_changes_within_its_share() {
 
 /// A call ends at its timeout, even if its share for maintenance is all of its time.
 #[test]
-fn nfr_lsi_perf_03_maintenance_does_not_delay_the_end_of_a_call() {
+fn maintenance_does_not_delay_the_end_of_a_call() {
     let world = World::complete(LIVE, |config| config.index_maint_budget_fraction = 1.0);
     world.watchers.set_cookies(Cookies::Late);
     let clock = FakeClock::new();
@@ -89,7 +89,7 @@ fn nfr_lsi_perf_03_maintenance_does_not_delay_the_end_of_a_call() {
 }
 
 #[test]
-fn fr_lsi_bud_02_maintenance_that_takes_too_long_is_skipped_and_the_index_bypassed() {
+fn maintenance_that_takes_too_long_is_skipped_and_the_index_bypassed() {
     let world = World::complete(LIVE, |config| config.index_maint_budget_fraction = 0.0);
     world.hands.stop();
     // A file changes. Handling the queued events would stop at the held directory `b`.
@@ -113,7 +113,7 @@ fn fr_lsi_bud_02_maintenance_that_takes_too_long_is_skipped_and_the_index_bypass
 }
 
 #[test]
-fn fr_lsi_bud_init_03_a_build_that_runs_out_of_its_budget_keeps_no_search_waiting() {
+fn a_build_that_exceeds_its_budget_keeps_no_search_waiting() {
     let world = World::new(MAPPED, |config| config.index_build_max_bytes = 10);
     world.watchers.hold("a/b");
     world.live();
@@ -126,7 +126,7 @@ fn fr_lsi_bud_init_03_a_build_that_runs_out_of_its_budget_keeps_no_search_waitin
 }
 
 #[test]
-fn fr_lsi_rec_01_and_fr_lsi_rec_02_slices_go_on_in_the_background_until_all_was_compared() {
+fn reconcile_slices_go_on_in_the_background_until_the_whole_tree_was_compared() {
     let world = World::complete(MAPPED, |config| {
         config.reconcile_max_files = 1;
         config.reconcile_max_ms = 1;
@@ -140,7 +140,7 @@ fn fr_lsi_rec_01_and_fr_lsi_rec_02_slices_go_on_in_the_background_until_all_was_
 }
 
 #[test]
-fn fr_lsi_bud_04_after_a_cooldown_indexing_is_tried_again() {
+fn indexing_is_retried_after_a_cooldown() {
     let world = World::new(How::Exactly(LIVE), |config| {
         config.index_max_memory_bytes = 6_000;
         config.index_cooldown_ms = 1_000;
@@ -169,7 +169,7 @@ fn fr_lsi_bud_04_after_a_cooldown_indexing_is_tried_again() {
 }
 
 #[test]
-fn fr_lsi_bud_04_without_a_cooldown_indexing_stays_disabled() {
+fn indexing_stays_disabled_without_a_cooldown() {
     let world = World::new(How::Exactly(LIVE), |config| {
         config.index_max_memory_bytes = 2_000;
         config.index_cooldown_ms = 0;

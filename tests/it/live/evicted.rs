@@ -50,7 +50,7 @@ fn kept(world: &World) -> usize {
 }
 
 #[test]
-fn fr_lsi_idx_rm_02_an_index_that_made_room_takes_no_space_though_it_lives() {
+fn an_evicted_live_index_takes_no_space() {
     let ([a, b], _place) = two(1);
     a.live();
     a.until_at_rest();
@@ -87,7 +87,7 @@ fn fr_lsi_idx_rm_02_an_index_that_made_room_takes_no_space_though_it_lives() {
 }
 
 #[test]
-fn fr_lsi_idx_rm_02_indexes_that_make_room_for_each_other_rest_between() {
+fn indexes_that_evict_each_other_rest_between() {
     let ([a, b], _place) = two(1);
     a.live();
     a.until_at_rest();
@@ -131,7 +131,7 @@ fn an_index_that_was_cleared_while_it_lives_is_built_for_the_next_search() {
 /// The worker opens the other process's index. A search that finds differences before the worker
 /// has compared the tree does not cause a rebuild.
 #[test]
-fn fr_lsi_bg_50_what_another_process_has_built_is_compared_and_not_built_again() {
+fn an_index_built_by_another_process_is_compared_and_not_rebuilt() {
     let ([a, _], _place) = two(2);
     a.live();
     a.until_at_rest();

@@ -9,7 +9,7 @@ use super::{LIVE, MAPPED, World, set};
 use crate::support::Tree;
 
 #[test]
-fn d16a_what_is_written_through_a_name_outside_of_the_tree_is_found() {
+fn text_written_through_a_name_outside_of_the_tree_is_found() {
     let tree = Tree::of(super::FILES);
     let outside = tree.root().parent().unwrap().join("outside");
     fs::hard_link(tree.path("a/two.txt"), &outside).unwrap();
@@ -35,7 +35,7 @@ fn d16a_what_is_written_through_a_name_outside_of_the_tree_is_found() {
 }
 
 #[test]
-fn d16a_what_is_heard_of_one_name_goes_for_all_names_of_a_file() {
+fn an_event_for_one_name_counts_for_all_names_of_a_file() {
     let world = World::complete(LIVE, |_| {});
     world.hands.stop();
     // The name is created and written through before the worker handles an event.
@@ -61,7 +61,7 @@ fn d16a_what_is_heard_of_one_name_goes_for_all_names_of_a_file() {
 }
 
 #[test]
-fn d16c_rules_that_nobody_hears_of_are_looked_at_by_each_search() {
+fn each_search_checks_rules_that_cause_no_events() {
     let tree = Tree::of(super::FILES);
     tree.dir(".git/info");
     let above = tree.root().parent().unwrap().to_path_buf();

@@ -55,7 +55,7 @@ fn storage(stats: &Stats) -> (&str, Option<&str>) {
 }
 
 #[test]
-fn fr_lsi_idx_conc_02_the_state_stays_while_another_process_writes() {
+fn the_index_state_stays_while_another_process_writes() {
     let (world, lock, _dir) = beside_a_writer();
     let start = Instant::now();
     let why = world
@@ -78,7 +78,7 @@ fn fr_lsi_idx_conc_02_the_state_stays_while_another_process_writes() {
 }
 
 #[test]
-fn fr_lsi_idx_conc_02_an_index_is_built_in_memory_beside_a_writer_that_does_not_end() {
+fn an_index_is_built_in_memory_while_another_writer_does_not_end() {
     let (world, lock, dir) = beside_a_writer();
     world.until("it says why", |report| report.why.is_some());
     let start = Instant::now();
@@ -124,7 +124,7 @@ impl World {
 
 /// An index that does not fit into memory must be stored on disk, so the worker waits for the lock.
 #[test]
-fn fr_lsi_idx_conc_02_what_takes_too_much_memory_waits_for_the_other_process() {
+fn an_index_that_takes_too_much_memory_waits_for_the_other_process() {
     let (world, lock, _dir) = beside_a_writer_with(|config| config.index_max_memory_bytes = 600);
     let start = Instant::now();
     while !world.report().why.is_some_and(|why| why.contains("memory")) {
@@ -141,7 +141,7 @@ fn fr_lsi_idx_conc_02_what_takes_too_much_memory_waits_for_the_other_process() {
 }
 
 #[test]
-fn fr_lsi_idx_conc_02_what_is_in_memory_is_kept_later_also_where_nobody_watches() {
+fn an_index_in_memory_is_stored_later_even_without_a_watcher() {
     let (world, lock, _dir) = beside_a_writer_with(|config| {
         config.index_watch = false;
         // Each search makes the worker check the index.
@@ -163,7 +163,7 @@ fn fr_lsi_idx_conc_02_what_is_in_memory_is_kept_later_also_where_nobody_watches(
 }
 
 #[test]
-fn fr_lsi_idx_conc_02_a_writer_of_old_is_not_taken_for_one_of_now() {
+fn an_earlier_writer_is_not_taken_for_a_current_one() {
     let (world, lock, dir) = beside_a_writer();
     world.until("it says why", |report| report.why.is_some());
     drop(lock);
@@ -197,7 +197,7 @@ fn fr_lsi_idx_conc_02_a_writer_of_old_is_not_taken_for_one_of_now() {
 /// A retry that was planned while the lock was held does not reopen an index that a search has
 /// found since.
 #[test]
-fn fr_lsi_idx_conc_02_what_is_complete_is_not_opened_again() {
+fn a_complete_index_is_not_opened_again() {
     let (world, lock, _dir) = beside_a_writer();
     world.hands.stop();
     world.until("it says why", |report| report.why.is_some());

@@ -68,7 +68,7 @@ fn a_new_segment_is_built_as_soon_as_what_was_read_takes_too_much() {
 /// A process that opens the index later would trust the segment's entry for this file, whose size
 /// and times have not changed.
 #[test]
-fn fr_lsi_trk_03_a_file_that_changed_and_does_not_show_it_is_soon_in_a_new_segment() {
+fn a_file_that_changed_without_a_change_of_size_or_times_is_soon_in_a_new_segment() {
     let world = World::complete(How::OnDisk, |_| {});
     let index_state = |report: &Report| (report.extra_files, report.dead, report.unread);
     assert_eq!(index_state(&world.report()), (0, 0, 0));
@@ -114,7 +114,7 @@ fn what_changes_while_a_new_segment_is_built_is_seen_before_and_after() {
 /// A search that hangs while it reads a changed directory delays neither the merge nor other
 /// searches.
 #[test]
-fn ggrep_a_new_segment_is_published_while_a_search_looks_at_changes() {
+fn a_new_segment_is_published_while_a_search_looks_at_changes() {
     let world = merging();
     let (entered, released) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
     let (enter, release) = (entered.clone(), released.clone());
@@ -173,7 +173,7 @@ fn rules_that_change_while_a_new_segment_is_built_count() {
 }
 
 #[test]
-fn fr_lsi_bg_43_a_new_segment_that_outlives_the_shutdown_is_not_published() {
+fn a_new_segment_that_outlives_the_shutdown_is_not_published() {
     let world = merging();
     let dir = world.setup.kept().dir();
     let sequence = |world: &World| {

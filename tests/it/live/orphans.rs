@@ -60,7 +60,7 @@ fn renamed_by_links(world: &World) -> Vec<(File, &'static str)> {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn d55_what_is_written_by_a_name_that_is_gone_is_found_by_the_next_search() {
+fn text_written_through_a_removed_name_is_found_by_the_next_search() {
     let world = World::new(MAPPED, |_| {});
     world.live_with(Arc::new(NativeWatchers));
     world.until_complete();
@@ -82,11 +82,11 @@ fn d55_what_is_written_by_a_name_that_is_gone_is_found_by_the_next_search() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn d55_files_that_come_and_go_are_not_taken_for_such() {
+fn files_that_come_and_go_do_not_count_as_writes_to_removed_names() {
     if std::env::var_os(ALONE).is_none() {
         // Processes that other tests start inherit this process's open files for a moment. Such a
         // process may be the last to close a file, which sends an event.
-        let name = "live::orphans::d55_files_that_come_and_go_are_not_taken_for_such";
+        let name = "live::orphans::files_that_come_and_go_do_not_count_as_writes_to_removed_names";
         let output = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", name])
             .env(ALONE, "1")
@@ -122,7 +122,7 @@ fn d55_files_that_come_and_go_are_not_taken_for_such() {
 }
 
 #[test]
-fn d55_a_name_that_is_written_to_and_is_not_there_makes_all_uncertain() {
+fn a_write_to_a_removed_name_makes_the_index_uncertain() {
     let world = World::complete(LIVE, |_| {});
     // The result is the same if the event arrives long before the search.
     for at_once in [true, false] {
@@ -151,7 +151,7 @@ fn d55_a_name_that_is_written_to_and_is_not_there_makes_all_uncertain() {
 }
 
 #[test]
-fn d55_a_name_of_no_file_of_the_tree_is_in_the_way_for_a_short_time_only() {
+fn a_removed_name_of_no_file_of_the_tree_prevents_exclusion_only_briefly() {
     let world = World::complete(LIVE, |_| {});
     let write = || {
         world.hands.put_forward(APART_MS);
@@ -182,7 +182,7 @@ fn d55_a_name_of_no_file_of_the_tree_is_in_the_way_for_a_short_time_only() {
 
 /// A program removes each temporary file at once and writes it afterwards.
 #[test]
-fn d55_names_without_end_do_not_keep_the_worker_busy() {
+fn an_endless_stream_of_names_does_not_keep_the_worker_busy() {
     let world = World::complete(LIVE, |_| {});
     world.hands.stop();
     let listed = || {
@@ -219,7 +219,7 @@ fn d55_names_without_end_do_not_keep_the_worker_busy() {
 /// Two programs write one file, and one of them uses the removed name. An event for the other name
 /// does not explain an event for the removed name.
 #[test]
-fn d55_a_name_is_not_taken_for_that_of_no_file_while_other_files_change() {
+fn a_removed_name_stays_unexplained_while_other_files_change() {
     let world = World::complete(LIVE, |_| {});
     for round in 0..4 {
         world.hands.put_forward(APART_MS);
@@ -240,7 +240,7 @@ fn d55_a_name_is_not_taken_for_that_of_no_file_while_other_files_change() {
 /// afterwards. If the next comparison then finds no change, that does not prove that the removed
 /// name belongs to no file of the tree.
 #[test]
-fn d55_what_is_written_while_the_tree_is_looked_at_does_not_count_for_the_next_look() {
+fn writes_during_a_comparison_of_the_tree_do_not_count_for_the_next_one() {
     let world = Arc::new(World::complete(LIVE, |_| {}));
     world.hands.stop();
     let gone = || FsEvent::File("a/gone.tmp".into());

@@ -17,7 +17,7 @@ use crate::support::{GUARD, SetAtEnd, Tree, paths};
 const RENAMES: usize = 2_000;
 
 #[test]
-fn fr_lsi_trk_09_a_storm_of_renames_beside_searches_loses_nothing() {
+fn a_storm_of_renames_during_searches_loses_no_match() {
     let tree = Tree::new();
     for n in 0..40 {
         tree.file(&format!("d{n}/sub/straw{n}.txt"), format!("straw {n}\n"));
@@ -123,7 +123,7 @@ impl WatcherFactory for Losing {
 }
 
 #[test]
-fn t_lsi_safe_01_events_that_the_system_loses_lose_no_match() {
+fn events_that_the_system_loses_lose_no_match() {
     let tree = Tree::new();
     for n in 0..60 {
         tree.file(&format!("d{}/{n}.txt", n % 7), format!("straw {n}\n"));

@@ -19,7 +19,7 @@ use crate::index_support::{Host, locked};
 use crate::support::Tree;
 
 #[test]
-fn fr_lsi_bg_50_open_requires_validation_until_the_tree_was_compared() {
+fn open_requires_validation_shows_until_the_tree_was_compared() {
     let world = World::new(How::OnDisk, |_| {});
     world.setup.build(&Host::hasty());
     // The watcher reports no event for this file.
@@ -300,7 +300,7 @@ fn policy_changed_is_over_where_what_is_left_needs_no_index() {
 }
 
 #[test]
-fn fr_lsi_bud_03_dirty_backlog_shows_and_ends_when_the_worker_has_caught_up() {
+fn dirty_backlog_shows_and_ends_when_the_worker_has_caught_up() {
     let world = World::complete(LIVE, |config| config.index_maint_budget_fraction = 0.0);
     world.hands.stop();
     world.check_used("needle");
@@ -485,7 +485,7 @@ fn enumeration_error_shows_where_nobody_watches_until_everything_can_be_listed()
 }
 
 #[test]
-fn t_lsi_safe_05_build_budget_exceeded_shows_and_nothing_is_left_out() {
+fn build_budget_exceeded_shows_and_no_file_is_excluded() {
     let world = World::new(MAPPED, |config| config.index_build_max_files = 3);
     world.live();
     let reason = Some("BUILD_BUDGET_EXCEEDED");
@@ -509,7 +509,7 @@ fn t_lsi_safe_05_build_budget_exceeded_shows_and_nothing_is_left_out() {
 }
 
 #[test]
-fn fr_lsi_bud_maint_01_maint_budget_exceeded_shows_when_changes_are_not_heard_in_time() {
+fn maint_budget_exceeded_shows_when_changes_are_not_processed_in_time() {
     let world = World::complete(LIVE, |config| {
         // The share is 100 ms; the call has far more time than that.
         config.default_timeout_ms = 600_000;
@@ -530,7 +530,7 @@ fn fr_lsi_bud_maint_01_maint_budget_exceeded_shows_when_changes_are_not_heard_in
 }
 
 #[test]
-fn fr_lsi_bg_62_watcher_overflow_during_build_shows_at_once_and_the_build_goes_on() {
+fn watcher_overflow_during_build_shows_at_once_and_the_build_goes_on() {
     let world = World::new(LIVE, |_| {});
     world.watchers.hold("a/b/c");
     world.live();
@@ -556,7 +556,7 @@ fn fr_lsi_bg_62_watcher_overflow_during_build_shows_at_once_and_the_build_goes_o
 }
 
 #[test]
-fn fr_lsi_bg_05_below_threshold_shows() {
+fn below_threshold_shows_for_a_small_tree() {
     let world = World::new(LIVE, |config| {
         config.index_auto_threshold_files = 8;
         config.index_auto_threshold_bytes = 1 << 20;
@@ -573,7 +573,7 @@ fn fr_lsi_bg_05_below_threshold_shows() {
 }
 
 #[test]
-fn cfg_lsi_idx_02_thresholds_count_only_with_auto() {
+fn thresholds_count_only_in_auto_mode() {
     let high = |config: &mut SearchConfig| {
         config.index_auto_threshold_files = 1_000;
         config.index_auto_threshold_bytes = 1 << 20;
@@ -589,7 +589,7 @@ fn cfg_lsi_idx_02_thresholds_count_only_with_auto() {
 }
 
 #[test]
-fn t_lsi_safe_07_persistence_not_permitted_shows_and_nothing_lives() {
+fn persistence_not_permitted_shows_and_no_index_lives() {
     let mut world = World::new(How::OnDisk, |_| {});
     world.setup.config.index_path = None;
     world.setup = world.setup.clone().reopened();
@@ -612,7 +612,7 @@ fn t_lsi_safe_07_persistence_not_permitted_shows_and_nothing_lives() {
 }
 
 #[test]
-fn fr_lsi_stor_fallback_02_memory_budget_exceeded_shows_when_an_index_in_memory_is_too_large() {
+fn memory_budget_exceeded_shows_when_an_index_in_memory_is_too_large() {
     let world = World::new(How::Exactly(LIVE), |config| {
         config.index_max_memory_bytes = 2_000
     });
@@ -660,8 +660,7 @@ fn a_limit_of_watches_shows_with_what_to_do_and_searches_compare() {
 /// The worker gets no events for new and removed files. A search that compares the tree lists these
 /// directories again, and tells the worker about the differences.
 #[test]
-fn fr_lsi_bg_50_where_a_tree_can_not_be_watched_the_index_is_built_again_when_searches_find_it_outdated()
- {
+fn the_index_of_a_tree_that_can_not_be_watched_is_rebuilt_when_searches_find_it_outdated() {
     for is_limit in [true, false] {
         let world = World::new(LIVE, |config| config.index_watch = is_limit);
         world.watchers.set_limit(Some(2));

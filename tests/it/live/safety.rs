@@ -9,7 +9,7 @@ use super::{LIVE, MAPPED, World, rounds, set};
 use crate::support::Tree;
 
 #[test]
-fn t_lsi_safe_01_watcher_overflow_leaves_nothing_out_until_it_was_reconciled() {
+fn no_file_is_excluded_after_a_watcher_overflow_until_it_was_reconciled() {
     let world = World::complete(MAPPED, |_| {});
     let before = set(["a/one.txt", "a/b/three.rs", "a/b/c/six.rs"]);
     for round in 0..rounds().max(3) {
@@ -50,7 +50,7 @@ fn t_lsi_safe_01_watcher_overflow_leaves_nothing_out_until_it_was_reconciled() {
 }
 
 #[test]
-fn t_lsi_safe_02_an_ignore_file_that_changed_leaves_nothing_out_until_it_was_reconciled() {
+fn no_file_is_excluded_after_a_change_of_an_ignore_file_until_it_was_reconciled() {
     let world = World::complete(LIVE, |_| {});
     let reason = Some("ELIGIBILITY_CHANGED");
     let hear_of = |path: &str| {
@@ -91,7 +91,7 @@ fn t_lsi_safe_02_an_ignore_file_that_changed_leaves_nothing_out_until_it_was_rec
 }
 
 #[test]
-fn t_lsi_safe_03_a_reconcile_beyond_its_budget_stays_uncertain_and_answers_are_right() {
+fn a_reconcile_beyond_its_budget_stays_uncertain_and_answers_are_right() {
     // Each directory takes one slice of the reconcile.
     let tree = Tree::of([("nine.txt", "the last straw\n")]);
     for n in 0..130 {
@@ -115,7 +115,7 @@ fn t_lsi_safe_03_a_reconcile_beyond_its_budget_stays_uncertain_and_answers_are_r
 }
 
 #[test]
-fn t_lsi_safe_04_of_several_triggers_the_first_in_rank_gives_the_reason() {
+fn the_first_trigger_in_rank_gives_the_reason() {
     let world = World::complete(LIVE, |config| config.index_maint_budget_fraction = 0.0);
     world.hands.stop();
     world.watchers.hold("a/b");
@@ -136,7 +136,7 @@ fn t_lsi_safe_04_of_several_triggers_the_first_in_rank_gives_the_reason() {
 }
 
 #[test]
-fn t_lsi_safe_06_a_tree_that_has_grown_beyond_the_thresholds_is_indexed_after_some_calls() {
+fn a_tree_that_has_grown_beyond_the_thresholds_is_indexed_after_some_calls() {
     let world = World::new(MAPPED, |config| {
         config.index_auto_threshold_files = 20;
         config.index_auto_threshold_bytes = 1 << 20;
@@ -169,7 +169,7 @@ fn t_lsi_safe_06_a_tree_that_has_grown_beyond_the_thresholds_is_indexed_after_so
 }
 
 #[test]
-fn fr_lsi_bg_06_a_tree_of_many_bytes_is_above_the_threshold_too() {
+fn a_tree_of_many_bytes_is_above_the_threshold_too() {
     let world = World::new(LIVE, |config| {
         config.index_auto_threshold_files = 1_000;
         config.index_auto_threshold_bytes = 50;
@@ -181,7 +181,7 @@ fn fr_lsi_bg_06_a_tree_of_many_bytes_is_above_the_threshold_too() {
 }
 
 #[test]
-fn fr_lsi_trk_08_whatever_was_lost_is_found_by_comparing() {
+fn lost_changes_are_found_by_comparing_the_tree() {
     let world = World::complete(MAPPED, |_| {});
     for (lost, reason) in [
         (FsEvent::Overflow, "WATCHER_OVERFLOW"),

@@ -38,7 +38,7 @@ impl World {
 /// The end of input and a signal may both request a shutdown. The second request must not end the
 /// process before the first shutdown is done.
 #[test]
-fn fr_lsi_bg_40_a_second_shutdown_waits_for_the_first() {
+fn a_second_shutdown_waits_for_the_first() {
     let world = World::new(How::OnDisk, |_| {});
     let shut_down = || {
         let indexes = world.setup.kept().indexes.clone();
@@ -64,7 +64,7 @@ fn fr_lsi_bg_40_a_second_shutdown_waits_for_the_first() {
 /// Only the first shutdown waits for a worker that does not end. If each one waited, all of them
 /// together would take longer than the guard.
 #[test]
-fn fr_lsi_bg_43_however_many_end_it_each_waits_once() {
+fn each_caller_of_a_shutdown_waits_only_once() {
     const LATER: usize = 1_000;
 
     let world = World::new(How::OnDisk, |config| config.index_shutdown_timeout_ms = 500);
@@ -88,7 +88,7 @@ fn fr_lsi_bg_43_however_many_end_it_each_waits_once() {
 }
 
 #[test]
-fn fr_lsi_bg_40_shutdown_ends_the_worker_and_its_watcher() {
+fn a_shutdown_ends_the_worker_and_its_watcher() {
     let world = World::complete(How::OnDisk, |_| {});
     world.write("a/two.txt", "a needle, too\n");
     world.hear_file("a/two.txt");
@@ -151,11 +151,10 @@ fn held_locks(dir: &Path) -> Vec<PathBuf> {
 /// Other tests of this process open descriptors too, so this test runs in a process of its own.
 #[cfg(target_os = "linux")]
 #[test]
-fn fr_lsi_bg_40_shutdown_gives_back_all_locks_descriptors_and_threads() {
+fn a_shutdown_releases_all_locks_descriptors_and_threads() {
     const CHILD: &str = "FORGE_SEARCH_TEST_SHUTDOWN";
     if std::env::var_os(CHILD).is_none() {
-        let name =
-            "live::shutdown::fr_lsi_bg_40_shutdown_gives_back_all_locks_descriptors_and_threads";
+        let name = "live::shutdown::a_shutdown_releases_all_locks_descriptors_and_threads";
         let output = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", name, "--test-threads=1"])
             .env(CHILD, "1")
@@ -244,7 +243,7 @@ fn fr_lsi_bg_40_shutdown_gives_back_all_locks_descriptors_and_threads() {
 }
 
 #[test]
-fn fr_lsi_bg_42_a_shutdown_before_anything_was_written_leaves_nothing() {
+fn a_shutdown_before_the_first_write_leaves_no_files() {
     let world = World::new(How::OnDisk, |_| {});
     world.watchers.hold("a/b/c");
     world.live();
@@ -274,7 +273,7 @@ fn fr_lsi_bg_42_a_shutdown_before_anything_was_written_leaves_nothing() {
 }
 
 #[test]
-fn fr_lsi_bg_43_a_build_that_can_not_end_in_time_is_left_behind_and_publishes_nothing() {
+fn a_build_that_can_not_end_in_time_is_abandoned_and_publishes_nothing() {
     let world = World::new(How::OnDisk, |config| config.index_shutdown_timeout_ms = 200);
     world.watchers.hold("a/b");
     world.live();
@@ -299,7 +298,7 @@ fn fr_lsi_bg_43_a_build_that_can_not_end_in_time_is_left_behind_and_publishes_no
 }
 
 #[test]
-fn fr_lsi_bg_43_a_reconcile_that_can_not_end_in_time_is_left_behind() {
+fn a_reconcile_that_can_not_end_in_time_is_abandoned() {
     let world = World::complete(MAPPED, |config| config.index_shutdown_timeout_ms = 200);
     world.watchers.hold("a");
     world.handle(FsEvent::Overflow);
@@ -326,7 +325,7 @@ fn dropping_the_indexes_ends_them() {
 }
 
 #[test]
-fn fr_lsi_bg_40_dropping_the_indexes_ends_a_build() {
+fn dropping_the_indexes_ends_a_build() {
     let mut world = World::new(MAPPED, |config| {
         // While a search runs, the build rests for an hour after its first files.
         config.index_build_throttle_ms = 3_600_000;

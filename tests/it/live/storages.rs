@@ -112,7 +112,7 @@ fn life(storage: IndexStorage) -> Vec<BTreeSet<String>> {
 /// Serves `FR-LSI-IDX-STOR-01`: the storage makes no visible difference in any stage of an index's
 /// life.
 #[test]
-fn fr_lsi_idx_stor_01_an_index_lives_alike_in_memory_in_files_and_in_sqlite() {
+fn a_live_index_behaves_alike_in_memory_in_files_and_in_sqlite() {
     let storages = storages();
     assert_eq!(storages.len(), if cfg!(feature = "sqlite") { 3 } else { 2 });
     for storage in storages {

@@ -14,7 +14,7 @@ use super::{FILES, LIVE, LOOK, MAPPED, World, set};
 use crate::support::{GUARD, Tree};
 
 #[test]
-fn fr_lsi_trk_04_what_was_heard_until_a_search_is_in_its_answer() {
+fn events_received_before_a_search_are_in_its_answer() {
     for variant in [LIVE, MAPPED] {
         let world = World::complete(variant, |_| {});
         // With a stopped clock, the worker stays idle.
@@ -31,7 +31,7 @@ fn fr_lsi_trk_04_what_was_heard_until_a_search_is_in_its_answer() {
 }
 
 #[test]
-fn nfr_lsi_perf_01_an_update_looks_at_nothing_but_what_changed() {
+fn an_update_reads_only_changed_files() {
     for variant in [LIVE, MAPPED] {
         let world = World::complete(variant, |_| {});
         let listed = world.watchers.calls();
@@ -61,7 +61,7 @@ fn nfr_lsi_perf_01_an_update_looks_at_nothing_but_what_changed() {
 }
 
 #[test]
-fn nfr_lsi_perf_02_a_rare_word_is_looked_for_in_few_files() {
+fn a_rare_word_is_searched_in_few_files() {
     let tree = Tree::new();
     for n in 0..400 {
         tree.file(
@@ -82,7 +82,7 @@ fn nfr_lsi_perf_02_a_rare_word_is_looked_for_in_few_files() {
 }
 
 #[test]
-fn fr_lsi_trk_05_files_and_subtrees_are_marked() {
+fn changed_files_and_subtrees_are_marked_dirty() {
     let world = World::complete(LIVE, |_| {});
     world.hands.stop();
     world.write("new/of/many/deep.txt", "a needle\n");
@@ -113,7 +113,7 @@ fn fr_lsi_trk_05_files_and_subtrees_are_marked() {
 }
 
 #[test]
-fn fr_lsi_trk_06_marks_wait_until_nothing_more_happens() {
+fn dirty_marks_wait_until_no_more_events_come() {
     let world = World::complete(LIVE, |config| config.index_watch_debounce_ms = 1_000);
     world.hands.stop();
     let calls = world.watchers.calls().len();
@@ -132,7 +132,7 @@ fn fr_lsi_trk_06_marks_wait_until_nothing_more_happens() {
 }
 
 #[test]
-fn fr_lsi_trk_07_rules_that_change_unheard_are_noticed_by_the_next_search() {
+fn ignore_rules_that_change_without_events_are_noticed_by_the_next_search() {
     let tree = Tree::of(super::FILES);
     for path in [".ignore", "a/.ignore", "a/b/.rgignore"] {
         tree.file(path, "nothing at all\n");
@@ -163,7 +163,7 @@ fn fr_lsi_trk_07_rules_that_change_unheard_are_noticed_by_the_next_search() {
 
 /// A tree that is renamed for a moment takes its rules along. No event is reported when it is back.
 #[test]
-fn fr_lsi_trk_07_a_root_that_is_gone_for_a_while_is_compared_when_it_is_there_again() {
+fn a_root_that_disappears_for_a_while_is_compared_when_it_is_back() {
     let tree = Tree::of(super::FILES);
     tree.file("a/.ignore", "nothing at all\n");
     let world = World::over(tree, LIVE, |_| {});
@@ -217,7 +217,7 @@ fn a_root_that_goes_away_while_it_is_built_is_indexed_when_it_is_there_again() {
 }
 
 #[test]
-fn fr_lsi_trk_09_renames_are_followed_by_their_names_and_never_uncertain() {
+fn renames_are_followed_by_their_names_and_never_uncertain() {
     let world = World::complete(MAPPED, |_| {});
     world.hands.stop();
     let rename = |from: &str, to: &str| {
@@ -251,7 +251,7 @@ fn fr_lsi_trk_09_renames_are_followed_by_their_names_and_never_uncertain() {
 }
 
 #[test]
-fn fr_lsi_trk_10_what_was_marked_first_is_worked_off_first() {
+fn dirty_marks_are_processed_in_the_order_of_marking() {
     let world = World::complete(LIVE, |_| {});
     world.hands.stop();
     for n in 0..600 {

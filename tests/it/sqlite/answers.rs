@@ -61,7 +61,7 @@ fn requests() -> Vec<Value> {
 }
 
 #[test]
-fn fr_lsi_idx_stor_01_memory_mmap_and_sqlite_give_the_same_answers() {
+fn memory_mmap_and_sqlite_give_the_same_answers() {
     let tree = varied();
     let (_keep, path) = cache();
     let mut answers: Vec<Vec<Value>> = Vec::new();
@@ -131,7 +131,7 @@ fn candidates(snapshot: &Snapshot, pattern: &str, case: CaseMode) -> Vec<u32> {
 }
 
 #[test]
-fn fr_lsi_idx_stor_01_memory_mmap_and_sqlite_give_the_same_candidates() {
+fn memory_mmap_and_sqlite_give_the_same_candidates() {
     let tree = varied();
     let (_keep, path) = cache();
     let snapshots: Vec<Arc<Snapshot>> = STORAGES
@@ -172,7 +172,7 @@ fn fr_lsi_idx_stor_01_memory_mmap_and_sqlite_give_the_same_candidates() {
 }
 
 #[test]
-fn fr_lsi_idx_stor_01_every_status_and_name_comes_back() {
+fn every_status_and_name_is_read_back() {
     let tree = varied();
     let (_keep, path) = cache();
     let place = Place::new(&tree, &path, IndexStorage::Sqlite);
@@ -202,7 +202,7 @@ fn fr_lsi_idx_stor_01_every_status_and_name_comes_back() {
 }
 
 #[test]
-fn fr_lsi_idx_stor_01_trees_without_anything_are_kept() {
+fn empty_trees_are_stored() {
     for tree in [
         Tree::new(),
         Tree::of([("a", "")]),
@@ -223,7 +223,7 @@ fn fr_lsi_idx_stor_01_trees_without_anything_are_kept() {
 }
 
 #[test]
-fn fr_lsi_idx_stor_01_eligibility_inputs_come_back() {
+fn eligibility_inputs_are_read_back() {
     let tree = varied();
     let (_keep, path) = cache();
     let excludes = tempfile::tempdir().unwrap();
@@ -269,7 +269,7 @@ fn names(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn fr_lsi_idx_stor_01_a_directory_holds_one_index_in_one_form() {
+fn a_directory_holds_one_index_in_one_form() {
     let tree = Tree::of([("a.txt", "something to be found")]);
     let (_keep, path) = cache();
     let sqlite = Place::new(&tree, &path, IndexStorage::Sqlite);
@@ -304,7 +304,7 @@ fn fr_lsi_idx_stor_01_a_directory_holds_one_index_in_one_form() {
 
 #[cfg(unix)]
 #[test]
-fn sec_lsi_store_01_all_files_are_private() {
+fn all_files_of_an_sqlite_index_are_private() {
     use std::os::unix::fs::PermissionsExt;
 
     let tree = Tree::of([("a.txt", "something to be found")]);

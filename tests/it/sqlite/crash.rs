@@ -65,7 +65,7 @@ fn copy_dir(from: &Path, to: &Path) {
 }
 
 #[test]
-fn fr_lsi_idx_conc_03_a_crash_at_any_moment_leaves_the_old_index() {
+fn a_crash_at_any_moment_leaves_the_old_index() {
     let tree = large();
     let (_keep, path) = cache();
     let place = Place::new(&tree, &path, IndexStorage::Sqlite);
@@ -142,7 +142,7 @@ impl BuildHost for Stopping {
 }
 
 #[test]
-fn fr_lsi_idx_conc_03_a_build_that_is_stopped_while_writing_leaves_nothing() {
+fn a_build_that_is_stopped_while_writing_leaves_nothing() {
     let tree = large();
     let (_keep, path) = cache();
     let place = Place::new(&tree, &path, IndexStorage::Sqlite);
@@ -168,7 +168,7 @@ fn start(test: &str, tree: &Path, cache: &Path) -> Started {
 }
 
 #[test]
-fn fr_lsi_idx_conc_03_a_writer_that_is_killed_leaves_the_old_index() {
+fn a_writer_that_is_killed_leaves_the_old_index() {
     if let Some(root) = std::env::var_os(CHILD_TREE) {
         let cache = PathBuf::from(std::env::var_os(CHILD_CACHE).unwrap());
         let tree = Tree::existing(Path::new(&root));
@@ -189,7 +189,7 @@ fn fr_lsi_idx_conc_03_a_writer_that_is_killed_leaves_the_old_index() {
     let (_keep, path) = cache();
     let place = Place::new(&tree, &path, IndexStorage::Sqlite);
     let hasty = Place::new(&tree, &path, IndexStorage::Sqlite).hasty();
-    let test = "sqlite::crash::fr_lsi_idx_conc_03_a_writer_that_is_killed_leaves_the_old_index";
+    let test = "sqlite::crash::a_writer_that_is_killed_leaves_the_old_index";
     for before in [None, Some(1)] {
         let child = start(test, tree.root(), &path);
         // The child holds the lock, which readers do not need.
@@ -216,7 +216,7 @@ fn fr_lsi_idx_conc_03_a_writer_that_is_killed_leaves_the_old_index() {
 }
 
 #[test]
-fn fr_lsi_bg_13_readers_see_one_index_or_the_other_while_a_writer_publishes() {
+fn readers_see_one_index_or_the_other_while_a_writer_publishes() {
     const ROUNDS: u64 = 12;
 
     let tree = Tree::of([("marker.txt", "version_0_of_it")]);
@@ -280,7 +280,7 @@ fn fr_lsi_bg_13_readers_see_one_index_or_the_other_while_a_writer_publishes() {
 }
 
 #[test]
-fn fr_lsi_bg_13_a_search_with_an_open_index_does_not_wait_for_a_build() {
+fn a_search_with_an_open_index_does_not_wait_for_a_build() {
     let tree = Tree::of([("a.txt", "something to be found")]);
     let (_keep, path) = cache();
     let place = Place::new(&tree, &path, IndexStorage::Sqlite);

@@ -121,7 +121,7 @@ impl<'a> Subject<'a> {
 }
 
 #[test]
-fn fr_lsi_idx_05_flipped_bytes_are_found_or_do_not_matter() {
+fn flipped_bytes_of_a_database_are_found_or_do_not_matter() {
     let (tree, (_keep, path)) = (small(), cache());
     let subject = Subject::new(&tree, &path);
     assert_eq!(subject.search(), "COMPLETE");
@@ -154,7 +154,7 @@ fn fr_lsi_idx_05_flipped_bytes_are_found_or_do_not_matter() {
 }
 
 #[test]
-fn fr_lsi_idx_05_a_database_cut_short_is_damaged() {
+fn a_database_cut_short_is_damaged() {
     let (tree, (_keep, path)) = (small(), cache());
     let subject = Subject::new(&tree, &path);
     let len = subject.good.len();
@@ -181,7 +181,7 @@ fn fr_lsi_idx_05_a_database_cut_short_is_damaged() {
 }
 
 #[test]
-fn fr_lsi_idx_05_what_is_no_database_is_damaged() {
+fn a_file_that_is_no_database_counts_as_damaged() {
     let (tree, (_keep, path)) = (small(), cache());
     let subject = Subject::new(&tree, &path);
     for bytes in [
@@ -199,7 +199,7 @@ fn fr_lsi_idx_05_what_is_no_database_is_damaged() {
 }
 
 #[test]
-fn fr_lsi_roll_02_versions_and_owners_are_told_apart() {
+fn databases_of_other_versions_and_programs_are_told_apart() {
     let (tree, (_keep, path)) = (small(), cache());
     let subject = Subject::new(&tree, &path);
     let set = |pragma: &str, value: i64| {
@@ -235,7 +235,7 @@ fn fr_lsi_roll_02_versions_and_owners_are_told_apart() {
 }
 
 #[test]
-fn fr_lsi_roll_02_another_schema_is_none_of_ours() {
+fn a_database_with_another_schema_is_not_used() {
     let (tree, (_keep, path)) = (small(), cache());
     let subject = Subject::new(&tree, &path);
     for sql in [
@@ -283,7 +283,7 @@ const FREE: [&str; 8] = [
 ];
 
 #[test]
-fn fr_lsi_idx_05_no_changed_value_is_believed() {
+fn changed_values_in_a_database_are_detected() {
     let (tree, (_keep, path)) = (small(), cache());
     let subject = Subject::new(&tree, &path);
     subject.put(&subject.good);
@@ -408,7 +408,7 @@ fn fr_lsi_idx_05_no_changed_value_is_believed() {
 }
 
 #[test]
-fn fr_lsi_idx_conc_02_a_locked_database_is_waited_for_as_long_as_configured() {
+fn waiting_for_a_locked_database_ends_at_the_configured_time() {
     let (tree, (_keep, path)) = (small(), cache());
     let mut subject = Subject::new(&tree, &path);
     subject.place = subject.place.hasty();
@@ -439,7 +439,7 @@ fn fr_lsi_idx_conc_02_a_locked_database_is_waited_for_as_long_as_configured() {
 }
 
 #[test]
-fn fr_lsi_idx_05_a_check_on_opening_finds_damage_that_loading_does_not_meet() {
+fn a_check_on_opening_finds_damage_that_loading_does_not_meet() {
     let (tree, (_keep, path)) = (small(), cache());
     let mut subject = Subject::new(&tree, &path);
     let db = connect(&subject.place.database());
@@ -461,7 +461,7 @@ fn fr_lsi_idx_05_a_check_on_opening_finds_damage_that_loading_does_not_meet() {
 }
 
 #[test]
-fn fr_lsi_idx_05_what_lies_beside_the_database_does_no_harm() {
+fn files_beside_the_database_do_no_harm() {
     let (tree, (_keep, path)) = (small(), cache());
     let subject = Subject::new(&tree, &path);
     let beside = |end: &str| format!("{}{end}", subject.place.database().display());
@@ -499,7 +499,7 @@ fn fr_lsi_idx_05_what_lies_beside_the_database_does_no_harm() {
 }
 
 #[test]
-fn sec_lsi_store_02_a_database_that_others_can_change_is_not_used() {
+fn a_database_that_others_can_change_is_not_used() {
     use std::os::unix::fs::PermissionsExt;
 
     let (tree, (_keep, path)) = (small(), cache());

@@ -65,7 +65,7 @@ fn one<T: rusqlite::types::FromSql>(db: &Connection, sql: &str) -> T {
 }
 
 #[test]
-fn fr_lsi_roll_02_the_schema_is_the_committed_one_and_has_a_version() {
+fn the_database_schema_is_the_committed_one_and_has_a_version() {
     published(&Tree::of([("a.txt", "text")]), |db| {
         let mut statement = db
             .prepare("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite%'")
@@ -111,7 +111,7 @@ fn columns(db: &Connection, table: &str) -> Vec<Column> {
 }
 
 #[test]
-fn fr_lsi_idx_key_02_key_components_have_columns_of_their_own() {
+fn components_of_the_index_key_have_columns_of_their_own() {
     published(&varied(), |db| {
         let meta = columns(db, "index_meta");
         let of = |name: &str| meta.iter().find(|column| column.0 == name).unwrap().clone();
@@ -146,7 +146,7 @@ fn fr_lsi_idx_key_02_key_components_have_columns_of_their_own() {
 }
 
 #[test]
-fn fr_lsi_cand_lit_04_the_trigger_rejects_other_parameters() {
+fn a_database_trigger_rejects_other_filter_parameters() {
     published(&Tree::of([("a.txt", "text enough")]), |db| {
         let insert = |k: i64, bits: i64, hashes: i64, seed: i64| {
             db.execute(
@@ -173,7 +173,7 @@ fn fr_lsi_cand_lit_04_the_trigger_rejects_other_parameters() {
 }
 
 #[test]
-fn fr_lsi_idx_stor_01_checks_and_references_are_in_force() {
+fn checks_and_references_of_the_database_schema_are_in_force() {
     published(&Tree::of([("a.txt", "text enough")]), |db| {
         for sql in [
             "UPDATE index_meta SET casefold_strategy = 'FULL'",
@@ -216,7 +216,7 @@ fn fr_lsi_idx_stor_01_checks_and_references_are_in_force() {
 }
 
 #[test]
-fn fr_lsi_bg_13_the_database_is_in_write_ahead_mode_and_complete_in_itself() {
+fn the_database_is_in_write_ahead_mode_and_complete_in_itself() {
     published(&varied(), |db| {
         assert_eq!(one::<String>(db, "PRAGMA journal_mode"), "wal");
         assert_eq!(one::<String>(db, "PRAGMA integrity_check"), "ok");
@@ -237,7 +237,7 @@ fn fr_lsi_bg_13_the_database_is_in_write_ahead_mode_and_complete_in_itself() {
 }
 
 #[test]
-fn fr_lsi_idx_stor_03_no_content_of_files_is_kept() {
+fn a_database_contains_no_text_of_files() {
     let secret = "an_unmistakable_secret_0123456789";
     let (_keep, path) = cache();
     let tree = Tree::of([("a.txt", secret)]);
@@ -256,7 +256,7 @@ fn fr_lsi_idx_stor_03_no_content_of_files_is_kept() {
 
 /// The contents of the file tables, for a program that knows only the reference schema.
 #[test]
-fn fr_lsi_idx_stor_01_files_that_may_be_excluded_are_told_in_the_words_of_the_reference() {
+fn files_that_may_be_excluded_are_marked_as_in_the_reference_schema() {
     published(&varied(), |db| {
         let row = |path: &str| {
             db.query_row(
@@ -445,7 +445,7 @@ fn may_hold(db: &Connection, path: &str, variant: &str, gram: &str) -> bool {
 }
 
 #[test]
-fn fr_lsi_bloom_04_both_variants_are_answered_by_the_bitsets() {
+fn stored_bitsets_answer_both_filter_variants() {
     published(&varied(), |db| {
         let path = "sub/deeper/Mixed.txt";
         for gram in ["Nee", "eed", "_In", "OC_", "Y(x"] {

@@ -33,6 +33,7 @@ fn scope(tree: &Changing, path: &Path, recursive: bool) -> Scope {
         words: None,
         max_file_size: u64::MAX,
         withholds: false,
+        lists: false,
         sets: RuleSets::ALL,
     }
 }
@@ -281,7 +282,7 @@ fn run(source: &Arc<CatalogSource>, max_results: usize, threads: usize) -> (Run,
     let mut take = |found: Found| {
         match found {
             Found::File(file) => paths.push(file.path),
-            Found::Error(error) => panic!("{error:?}"),
+            other => panic!("{other:?}"),
         }
         ControlFlow::Continue(())
     };

@@ -53,7 +53,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
     #[test]
-    fn fr_lsi_trunc_02_passing_over_files_changes_nothing(
+    fn skipping_files_changes_no_answer(
         nodes in nodes(),
         max_results in 1usize..40,
         max_files in 1u64..80,
@@ -137,7 +137,7 @@ proptest! {
 
     /// The same with files on disk, the embedded engine and context lines.
     #[test]
-    fn fr_lsi_trunc_02_passing_over_files_of_a_real_tree_changes_nothing(
+    fn skipping_files_of_a_real_tree_changes_no_answer(
         dirs in prop::collection::vec(
             prop::collection::vec(prop::collection::vec(0usize..6, 0..8), 0..9),
             0..5,
@@ -313,7 +313,7 @@ fn files_passed_over_behind_the_last_searched_one_count() {
 }
 
 #[test]
-fn fr_lsi_trunc_02_a_full_answer_with_only_passed_files_behind_it_is_whole() {
+fn a_full_answer_followed_by_skipped_files_only_is_not_truncated() {
     let nodes = [Node::Files(4), Node::Files(50)];
     let passed = |name: &str| name.starts_with("01");
     // As many events as allowed, and no more events follow: every file counts.

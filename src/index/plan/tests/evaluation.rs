@@ -136,7 +136,7 @@ fn covered(places: &[usize], stretches: u32) -> bool {
 proptest! {
     /// A file is kept if and only if the edits can explain its missing n-grams.
     #[test]
-    fn fr_lsi_cand_fz_01_edits_are_followed_as_by_brute_force(
+    fn plans_for_edits_agree_with_brute_force(
         literal in text("abc", 3..14),
         edits in 1u32..4,
         texts in prop::collection::vec(text("abc", 0..20), 1..40),
@@ -159,7 +159,7 @@ proptest! {
 
     /// A file is kept for every edit and every surrounding text.
     #[test]
-    fn fr_lsi_cand_fz_01_what_is_within_the_edits_is_kept(
+    fn texts_within_the_edits_are_kept(
         parts in prop::collection::vec((text("abcdef", 1..9), text("xyz", 0..6)), 1..4),
         edits in prop::collection::vec((0u8..3, any::<prop::sample::Index>(), prop::sample::select(vec!['a', 'é', 'x'])), 0..5),
         more in 0u32..2,
@@ -174,7 +174,7 @@ proptest! {
 
     /// If a file is kept, every split of the literal into pieces keeps it.
     #[test]
-    fn fr_lsi_cand_fz_01_no_pieces_exclude_more(
+    fn splitting_a_literal_never_excludes_more_files(
         literal in text("abcd", 6..16),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 1..4),
         texts in prop::collection::vec(text("abcd", 0..30), 1..40),

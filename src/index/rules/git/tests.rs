@@ -116,7 +116,7 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn d83_patterns_are_gits() {
+fn patterns_match_as_in_git() {
     for (line, matching, others) in CASES {
         for path in *matching {
             assert!(ignores(line, path), "{line:?} does not match {path:?}");
@@ -128,7 +128,7 @@ fn d83_patterns_are_gits() {
 }
 
 #[test]
-fn d83_the_last_rule_that_matches_decides() {
+fn the_last_matching_rule_of_git_decides() {
     let rules = parse(b"*.log\n!keep.log\nlast/\n!/d/last\n/d/keep.log\nx\0y\n\xff*\n");
     let says = |path: &str, is_dir| rules.matched(&Path::new("/r").join(path), is_dir);
     assert!(says("a.log", false).is_ignore());
@@ -150,14 +150,14 @@ fn d83_the_last_rule_that_matches_decides() {
 }
 
 #[test]
-fn d83_rules_at_the_root_of_the_filesystem_count() {
+fn ignore_rules_at_the_root_of_the_filesystem_count() {
     let rules = GitRules::parse(Path::new("/"), [&b"/a"[..]].into_iter());
     assert!(rules.matched(Path::new("/a"), false).is_ignore());
     assert!(rules.matched(Path::new("/b/a"), false).is_none());
 }
 
 #[test]
-fn d83_hostile_patterns_take_linear_time() {
+fn hostile_ignore_patterns_take_linear_time() {
     let many = "**/".repeat(300) + "x";
     assert!(!ignores(&many, &"a/".repeat(300)));
     let stars = "*a".repeat(300) + "b";

@@ -115,7 +115,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn fr_lsi_idx_rm_02_what_goes_and_in_which_order_is_as_modelled(
+    fn indexes_are_evicted_in_the_order_of_the_model(
         all in prop::collection::vec((0u64..4, 0i64..4, 0u8..8), 0..9),
         bytes in 0u64..20,
         indexes in 0u64..9,
@@ -160,7 +160,7 @@ proptest! {
 }
 
 #[test]
-fn fr_lsi_idx_rm_01_nothing_goes_within_the_limits() {
+fn no_index_is_evicted_within_the_limits() {
     let world = World::new(Limits {
         bytes: 30,
         indexes: 3,
@@ -183,7 +183,7 @@ fn fr_lsi_idx_rm_01_nothing_goes_within_the_limits() {
 }
 
 #[test]
-fn fr_lsi_idx_rm_03_an_index_that_is_written_or_opened_stays() {
+fn an_index_that_is_being_written_or_opened_is_not_evicted() {
     let world = World::new(ONE);
     for which in [LockFile::Writers, LockFile::Readers] {
         let dir = world.index(1, 10, 1);
@@ -208,7 +208,7 @@ fn fr_lsi_idx_rm_03_an_index_that_is_written_or_opened_stays() {
 }
 
 #[test]
-fn fr_lsi_idx_rm_03_an_index_that_can_not_be_removed_stays_whole_and_is_named() {
+fn an_index_that_can_not_be_removed_stays_whole_and_is_named() {
     let world = World::new(ONE);
     let dir = world.index(1, 10, 1);
     world.index(2, 10, 2);
@@ -226,7 +226,7 @@ fn fr_lsi_idx_rm_03_an_index_that_can_not_be_removed_stays_whole_and_is_named() 
 }
 
 #[test]
-fn fr_lsi_idx_rm_03_what_remains_of_an_index_is_none_and_goes_later() {
+fn remains_of_an_index_do_not_count_as_one_and_are_removed_later() {
     let world = World::new(ONE);
     let dir = world.index(1, 10, 1);
     let newer = world.index(2, 10, 2);

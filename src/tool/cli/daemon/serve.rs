@@ -461,7 +461,7 @@ mod tests {
     use crate::tool::config::Config;
 
     #[test]
-    fn ggrep_low_impact_takes_less_and_waits_longer() {
+    fn low_impact_mode_takes_less_and_waits_longer() {
         let config = Config::command_line_default().search;
         let gentle = gentle(config.clone());
         assert!(gentle.index_build_max_cpu_percent < config.index_build_max_cpu_percent);

@@ -11,7 +11,6 @@ use super::super::daemon::{DaemonEndpoint, canonical, root_of, start};
 use super::super::setup::Setup;
 use super::PersonSearch;
 use crate::exec::collect::Found;
-use crate::exec::event::{FileAnswer, FileOutcome};
 use crate::exec::handed_out::HandedOut;
 use crate::exec::question::{Follow, Question};
 use crate::exec::schedule::Taker;
@@ -175,16 +174,6 @@ impl PersonSearch<'_> {
             });
             let parts = match read {
                 Ok(Ok(Message::Parts(parts))) => parts,
-                Ok(Ok(Message::Listed { target, paths })) => paths
-                    .into_iter()
-                    .map(|path| {
-                        Found::File(FileAnswer {
-                            target,
-                            path,
-                            outcome: FileOutcome::listed(),
-                        })
-                    })
-                    .collect(),
                 Ok(Ok(Message::Lines(lines))) => {
                     first_lines.extend(lines);
                     Vec::new()

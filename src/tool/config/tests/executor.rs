@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn exec_4_scopes_are_read_and_what_is_wrong_with_them_is_told() {
+fn scopes_are_read_and_mistakes_in_them_are_reported() {
     let config = load(
         "[executor]\nkeys = [\"k4.public.x\"]\nretention_days = 7\n\
          [executor.scopes.docs]\nkind = \"files\"\nlocation = \"docs\"\n\

@@ -149,7 +149,7 @@ fn an_unknown_key_is_answered_with_the_nearest_one() {
 }
 
 #[test]
-fn cfg_lsi_val_01_a_wrong_value_is_answered_with_key_value_range_and_place() {
+fn a_wrong_value_is_answered_with_key_value_range_and_place() {
     for (line, parts) in [
         ("max_files = 0", &["`0`", "an integer of at least 1"][..]),
         ("max_files = -1", &["`-1`", "an integer of at least 1"]),

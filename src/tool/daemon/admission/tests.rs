@@ -20,7 +20,7 @@ fn arrive(admission: &mut Admission, name: &str) -> Arrival {
 }
 
 #[test]
-fn ggrep_whoever_has_several_queries_here_stands_back() {
+fn a_client_with_several_queries_has_low_priority() {
     let mut admission = Admission::new(Bounds::new(4, 8));
     let first = ticket(arrive(&mut admission, "a"));
     assert!(!admission.is_low_priority(&named("a")), "one is no flood");
@@ -40,7 +40,7 @@ fn ggrep_whoever_has_several_queries_here_stands_back() {
 }
 
 #[test]
-fn ggrep_queries_run_up_to_the_bound_then_wait_then_are_busy() {
+fn queries_run_up_to_the_bound_then_wait_then_are_busy() {
     let mut admission = Admission::new(Bounds {
         concurrent: 2,
         per_client: 2,
@@ -65,7 +65,7 @@ fn ggrep_queries_run_up_to_the_bound_then_wait_then_are_busy() {
 }
 
 #[test]
-fn ggrep_a_client_has_no_more_than_its_share_of_places() {
+fn a_client_has_no_more_than_its_share_of_places() {
     let mut admission = Admission::new(Bounds::new(4, 10));
     for _ in 0..2 {
         assert!(matches!(arrive(&mut admission, "a"), Arrival::Admitted(_)));
@@ -79,7 +79,7 @@ fn ggrep_a_client_has_no_more_than_its_share_of_places() {
 }
 
 #[test]
-fn ggrep_a_flood_delays_its_own_client_only() {
+fn a_flood_delays_its_own_client_only() {
     let mut admission = Admission::new(Bounds::new(1, 100));
     let mut running = ticket(arrive(&mut admission, "flood"));
     for _ in 0..50 {
@@ -97,7 +97,7 @@ fn ggrep_a_flood_delays_its_own_client_only() {
 }
 
 #[test]
-fn ggrep_what_was_given_up_has_cost_nothing() {
+fn cancelled_queries_cost_their_client_nothing() {
     let mut admission = Admission::new(Bounds::new(1, 100));
     let running = ticket(arrive(&mut admission, "x"));
     // Like a search box that replaces each query by the next one.
@@ -119,7 +119,7 @@ fn ggrep_what_was_given_up_has_cost_nothing() {
 }
 
 #[test]
-fn ggrep_the_shares_of_a_long_run_are_those_of_the_weights() {
+fn the_shares_of_a_long_run_are_those_of_the_weights() {
     let mut admission = Admission::new(Bounds::new(1, 1000));
     let mut owner = BTreeMap::new();
     let first = ticket(arrive(&mut admission, "x"));
@@ -138,7 +138,7 @@ fn ggrep_the_shares_of_a_long_run_are_those_of_the_weights() {
 }
 
 #[test]
-fn ggrep_nobody_fills_the_queue_alone() {
+fn no_client_fills_the_queue_alone() {
     let mut admission = Admission::new(Bounds::new(1, 4));
     arrive(&mut admission, "flood");
     let mut last = None;
@@ -174,7 +174,7 @@ fn what_gives_up_waits_no_more() {
 }
 
 #[test]
-fn ggrep_busy_says_when_to_come_again_within_reason() {
+fn busy_names_a_reasonable_time_to_retry() {
     let mut admission = Admission::new(Bounds::new(1, 100));
     let first = ticket(arrive(&mut admission, "a"));
     let idle = admission.retry_after_ms();
@@ -188,7 +188,7 @@ fn ggrep_busy_says_when_to_come_again_within_reason() {
 
 proptest! {
     #[test]
-    fn ggrep_whatever_happens_the_bounds_hold_and_nobody_is_lost(
+    fn admission_keeps_its_bounds_and_loses_no_query_whatever_happens(
         steps in prop::collection::vec((0u8..4, 0u8..5, any::<prop::sample::Index>()), 0..200),
         concurrent in 1usize..4,
         depth in 0usize..6,
@@ -312,7 +312,7 @@ impl Machine {
 }
 
 #[test]
-fn ggrep_the_call_of_a_tool_waits_for_no_more_than_about_one_question() {
+fn a_tool_call_waits_for_no_more_than_about_one_question() {
     for concurrent in [1, 2, 8] {
         let run = || {
             let mut machine = Machine::new(Bounds::new(concurrent, 1_000));
@@ -346,7 +346,7 @@ fn ggrep_the_call_of_a_tool_waits_for_no_more_than_about_one_question() {
 }
 
 #[test]
-fn ggrep_many_short_calls_do_not_keep_a_long_question_waiting() {
+fn many_short_calls_do_not_keep_a_long_question_waiting() {
     let mut machine = Machine::new(Bounds::new(1, 1_000));
     for client in 0..20 {
         machine.ask(&format!("tool {client}"), Kind::Tool);
@@ -361,7 +361,7 @@ fn ggrep_many_short_calls_do_not_keep_a_long_question_waiting() {
 }
 
 #[test]
-fn ggrep_questions_leave_one_place_and_the_last_of_them_its_turn_to_wait() {
+fn questions_leave_one_place_free_and_the_last_of_them_waits() {
     let mut admission = Admission::new(Bounds {
         concurrent: 2,
         per_client: 2,

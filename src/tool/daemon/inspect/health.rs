@@ -720,7 +720,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ggrep_budgets_warn_before_they_are_over() {
+    fn disk_budgets_warn_before_they_are_exceeded() {
         let severity = |used, most| budget("b", used, most, "bytes").severity;
         assert_eq!(severity(0, 10), Severity::Ok);
         assert_eq!(severity(8, 10), Severity::Ok);

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_the_first_place_for_sockets_that_can_be_used_is_taken() {
+    fn the_first_usable_directory_for_sockets_is_taken() {
         let (dir, places) = places();
         let own = format!("tmp/forge-search-{}", me());
         assert_eq!(at(&dir, &places), "run/forge-search");
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_a_place_with_too_long_a_path_is_passed_over() {
+    fn a_socket_directory_with_too_long_a_path_is_skipped() {
         let (dir, places) = places();
         let long = make(&dir.path().join("x".repeat(LONGEST)), 0o700);
         let places = SocketPlaces {
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn ggrep_a_link_of_somebody_else_in_a_shared_directory_is_not_followed() {
+    fn a_link_of_another_user_in_a_shared_directory_is_not_followed() {
         if me() != 0 {
             return;
         }

@@ -84,7 +84,7 @@ fn settled(world: &World, process: &mut Living) -> serde_json::Value {
 }
 
 #[test]
-fn fr_lsi_trk_08_a_limit_of_watches_of_the_system_shows_and_loses_no_match() {
+fn reaching_the_system_limit_of_watches_shows_and_loses_no_match() {
     if !may_limit() {
         return crate::skipped::skipped("no limit of watches can be set");
     }

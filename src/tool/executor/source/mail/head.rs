@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn exec_5_headers_end_where_they_do() {
+    fn mail_headers_end_at_the_right_line() {
         assert_eq!(split("A: b\n c\n\nd\n"), ("A: b\n c\n", "d\n", true));
         assert_eq!(split("A: b\r\n\r\nd"), ("A: b\r\n", "d", true));
         assert_eq!(split("\nd\n\ne"), ("", "d\n\ne", true));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn exec_8_headers_that_nobody_writes_are_not_parsed() {
+    fn absurd_mail_headers_are_not_parsed() {
         let is_too_much = |head: String| Split::of(head.as_bytes()).to_parse().is_err();
         let unended = |n| format!("Subject: {}\n", "=?aa?q?x ".repeat(n));
         assert!(is_too_much(unended(20_000)));

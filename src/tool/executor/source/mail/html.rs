@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exec_5_html_is_searched_as_it_is_shown() {
+    fn html_is_searched_as_it_is_shown() {
         for (html, text) in [
             ("<p><b>Dear</b> John Smith,</p>", "Dear John Smith,\n"),
             ("a<br><b>Total:</b> 15 EUR", "a\nTotal: 15 EUR"),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn exec_8_html_of_any_kind_takes_little_more_than_its_length() {
+    fn html_of_any_kind_takes_little_more_than_its_length() {
         let many = 200_000;
         for part in [
             "<a b",

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exec_5_comments_are_no_part_of_a_time() {
+    fn comments_are_no_part_of_a_mail_time() {
         let noon: Timestamp = "2024-01-01T12:00:00Z".parse().unwrap();
         let of = |header: &str| received(Some(header), None);
         for header in [
