@@ -83,9 +83,9 @@ fuzz TARGET SECONDS="60":
 miri:
     cargo +nightly miri test --locked --lib -- format::error format::manifest format::section format::segment format::storage format::wire
 
-# Type-checks for Windows and macOS; `just cross run` also runs the Windows programs under Wine.
-cross *ARGS:
-    .ci/cross {{ARGS}}
+# Type-checks for Windows and macOS.
+cross:
+    .ci/cross
 
 # Checks licences, bans and sources of the dependencies (`just tools` installs cargo-deny).
 deny:
