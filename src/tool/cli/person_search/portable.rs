@@ -18,6 +18,6 @@ impl PersonSearch<'_> {
         None
     }
 
-    /// Starts nothing.
+    /// Does nothing, since there are no daemons.
     pub(super) fn start_daemon(&self, _setup: &Setup, _summary: &Summary) {}
 }
