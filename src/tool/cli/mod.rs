@@ -87,10 +87,11 @@ pub fn main() -> u8 {
             _ => 0,
         };
     }
-    if let Some(name) = std::env::args().nth(1)
-        && let Some(why) = left_out::reason(&name)
+    if let Some(name) = std::env::args_os().nth(1)
+        && let Some(name) = name.to_str()
+        && let Some(why) = left_out::reason(name)
     {
-        complain(&format!("`{name}` {why}; {}", as_pattern(&name)));
+        complain(&format!("`{name}` {why}; {}", as_pattern(name)));
         return FAILED;
     }
     signals::wait_for_children();
