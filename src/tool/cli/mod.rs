@@ -120,9 +120,10 @@ pub fn main() -> u8 {
                 complain(&format!("the output can't be written: {error}"));
             }
             if error.use_stderr()
-                && let Some(name) = std::env::args().nth(1).filter(|name| is_command(name))
+                && let Some(name) = std::env::args_os().nth(1)
+                && let Some(name) = name.to_str().filter(|name| is_command(name))
             {
-                complain(&as_pattern(&name));
+                complain(&as_pattern(name));
             }
             return if error.use_stderr() || unwritten {
                 FAILED
