@@ -84,6 +84,10 @@ fuzz TARGET SECONDS="60":
 miri:
     cargo +nightly miri test --locked --lib -- format::error format::manifest format::section format::segment format::storage format::wire
 
+# Type-checks for Windows and macOS.
+cross:
+    .ci/cross
+
 # Checks licences, bans and sources of the dependencies (`just tools` installs cargo-deny).
 deny:
     #!/usr/bin/env bash

@@ -15,11 +15,13 @@ use super::flag_order::type_rules;
 
 mod commands;
 mod query;
-
-pub(super) use commands::{CallArgs, DoctorArgs, McpArgs, ServeArgs, ToolArgs, TuiArgs};
 #[cfg(unix)]
-pub(super) use commands::{ExecuteArgs, IssueArgs, LeaseCommand};
+mod unix_commands;
+
+pub(super) use commands::{CallArgs, DoctorArgs, ToolArgs};
 pub(super) use query::{DaemonWhen, ExplainArgs, QueryArgs, SearchArgs, SortBy, When};
+#[cfg(unix)]
+pub(super) use unix_commands::{ExecuteArgs, IssueArgs, LeaseCommand, McpArgs, ServeArgs, TuiArgs};
 
 /// The headings under which the help lists flags.
 const PATTERNS: &str = "Patterns";

@@ -6,8 +6,10 @@
 //! below (`tool::answering`, `tool::daemon`), and `output` prints them. Every failure ends as a
 //! message on standard error and an exit status.
 
+#[cfg(unix)]
 mod answer_files;
 mod args;
+#[cfg(unix)]
 mod backend;
 mod building;
 mod call;
@@ -19,15 +21,19 @@ mod execute;
 mod explain;
 mod flag_hints;
 mod flag_order;
+#[cfg(unix)]
 mod here;
 mod index;
 mod input;
+mod left_out;
 mod links;
 mod logging;
-#[cfg(unix)]
 mod manual;
+#[cfg(unix)]
 mod mcp;
 mod output;
+mod person_search;
+mod places;
 mod progress;
 mod question;
 mod search;
@@ -81,6 +87,13 @@ pub fn main() -> u8 {
             _ => 0,
         };
     }
+    if let Some(name) = std::env::args_os().nth(1)
+        && let Some(name) = name.to_str()
+        && let Some(why) = left_out::reason(name)
+    {
+        complain(&format!("`{name}` {why}; {}", as_pattern(name)));
+        return FAILED;
+    }
     signals::wait_for_children();
     let parsed = Cli::command()
         .try_get_matches()
@@ -107,9 +120,10 @@ pub fn main() -> u8 {
                 complain(&format!("the output can't be written: {error}"));
             }
             if error.use_stderr()
-                && let Some(name) = std::env::args().nth(1).filter(|name| is_command(name))
+                && let Some(name) = std::env::args_os().nth(1)
+                && let Some(name) = name.to_str().filter(|name| is_command(name))
             {
-                complain(&as_pattern(&name));
+                complain(&as_pattern(name));
             }
             return if error.use_stderr() || unwritten {
                 FAILED
