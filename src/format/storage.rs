@@ -436,7 +436,7 @@ mod tests {
             assert_eq!(Storage::map(&path).unwrap().as_bytes(), b"abc");
         }
 
-        #[cfg(unix)]
+        #[cfg(target_os = "linux")]
         #[test]
         fn links_fifos_and_directories_are_refused() {
             let dir = tempfile::tempdir().unwrap();

@@ -617,11 +617,11 @@ mod tests {
     fn patterns_of_windows_take_the_form_of_its_paths() {
         for (pattern, expected) in [
             (r"**\secret\*.key", "**/secret/*.key"),
-            (r"\\?\C:\work\.\x\", "C:/work/x"),
-            (r"C:\\work", "C:/work"),
+            (r"\\?\C:\tree\.\x\", "C:/tree/x"),
+            (r"C:\\tree", "C:/tree"),
             (r"\\server\share\x", "//server/share/x"),
             (r"\\?\UNC\server\share\x", "//server/share/x"),
-            (r"\work", "/work"),
+            (r"\tree", "/tree"),
         ] {
             assert_eq!(normalize(pattern, true).unwrap(), expected, "{pattern}");
         }
