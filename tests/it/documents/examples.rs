@@ -330,7 +330,8 @@ fn masks(world: &World) -> Vec<(Regex, String)> {
         (r"(index\s+|with )\d+ bytes".into(), "${1}SIZE"),
         (r"[\d.]+ % of".into(), "PART of"),
         (r"(manifest|, of) \d+".into(), "$1 N"),
-        (r"^((pid|time|version)\s+)[\d.]+".into(), "${1}N"),
+        (r"^(\s*(pid|time|version)\s+)[\d.]+".into(), "${1}N"),
+        (r"\b[\d.]+ (s|ms|µs)\b".into(), "TIME"),
     ]
     .map(|(part, with): (String, &str)| (Regex::new(&part).unwrap(), with.to_string()))
     .into()
