@@ -50,7 +50,8 @@ soak *ARGS:
     export FORGE_SEARCH_TEST_REQUESTS="${FORGE_SEARCH_TEST_REQUESTS:-20000}"
     export FORGE_SEARCH_TEST_COMBINATIONS="${FORGE_SEARCH_TEST_COMBINATIONS:-50000}"
     export FORGE_SEARCH_TEST_PATTERNS="${FORGE_SEARCH_TEST_PATTERNS:-60000}"
-    cargo test --release --locked --test it {{ARGS}} -- --nocapture fire:: living:: live::real live::safety request_lines:: git_rules:: daemon::combinations
+    export FORGE_SEARCH_TEST_RG_CALLS="${FORGE_SEARCH_TEST_RG_CALLS:-50000}"
+    cargo test --release --locked --test it {{ARGS}} -- --nocapture fire:: living:: live::real live::safety request_lines:: rg_calls:: git_rules:: daemon::combinations
 
 # Checks formatting and lints, as in `.ci/run`.
 lint:
@@ -82,6 +83,10 @@ fuzz TARGET SECONDS="60":
 # Runs the tests of the readers of index files in Miri.
 miri:
     cargo +nightly miri test --locked --lib -- format::error format::manifest format::section format::segment format::storage format::wire
+
+# Type-checks for Windows and macOS.
+cross:
+    .ci/cross
 
 # Checks licences, bans and sources of the dependencies (`just tools` installs cargo-deny).
 deny:

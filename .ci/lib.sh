@@ -102,8 +102,12 @@ show_machine() {
 bounded() {
     local minutes="$1" status=0 watching
     shift
-    (sleep "$((minutes * 60 - 15))" && ps -eLo pid,ppid,etimes,stat,wchan:24,comm,args | grep -v ' \[' | cut -c 1-200) \
-        >"$scratch/threads" 2>&1 </dev/null &
+    (
+        sleep "$((minutes * 60 - 15))" &
+        # Otherwise it outlives this shell, with the files that are open now.
+        trap 'kill "$!"; exit' TERM
+        wait "$!" && ps -eLo pid,ppid,etimes,stat,wchan:24,comm,args | grep -v ' \[' | cut -c 1-200
+    ) >"$scratch/threads" 2>&1 </dev/null &
     watching=$!
     timeout --verbose "${minutes}m" "$@" || status=$?
     kill "$watching" 2>/dev/null || true

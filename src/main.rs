@@ -7,5 +7,8 @@ use std::process::ExitCode;
 static ALLOCATOR: forge_search::tool::cli::Allocator = forge_search::tool::cli::ALLOCATOR;
 
 fn main() -> ExitCode {
-    ExitCode::from(forge_search::tool::cli::main())
+    ExitCode::from(match forge_search::tool::rg::arguments() {
+        Some(args) => forge_search::tool::rg::main(&args),
+        None => forge_search::tool::cli::main(),
+    })
 }

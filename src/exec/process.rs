@@ -4,7 +4,8 @@
 //! its end. A program that [`run`] starts gets a process group of its own, and no standard input
 //! except the bytes that the caller gives. On Unix its environment has only `LC_ALL=C` and the
 //! caller's variables. Its output is handed over in pieces as it arrives, and never collected
-//! whole.
+//! whole. `for_reader` is for programs that ripgrep's command line starts: another library runs
+//! them.
 //!
 //! The whole group is killed and reaped before [`run`] returns, for whatever reason it returns: the
 //! caller has enough, the stop flag, a deadline, or a panic. This module knows neither the programs
@@ -292,6 +293,25 @@ pub(crate) fn on_terminal(invocation: Invocation<'_>) -> Result<Exit, RunError> 
         program: invocation.program.to_path_buf(),
         source,
     })
+}
+
+/// Prepares a program whose output another library reads. The program is in the process group of
+/// this process, so that a terminal's signals reach both. If `input` is given, it is the program's
+/// argument and its standard input.
+///
+/// # Errors
+///
+/// The error of the system if `input` can't be opened.
+#[cfg(feature = "cli")]
+pub(crate) fn for_reader(program: &Path, input: Option<&Path>) -> io::Result<Command> {
+    // This module is the one place that starts programs.
+    #[allow(clippy::disallowed_methods)]
+    let mut command = Command::new(program);
+    match input {
+        Some(input) => command.arg(input).stdin(std::fs::File::open(input)?),
+        None => command.stdin(Stdio::null()),
+    };
+    Ok(command)
 }
 
 /// Replaces this process by a new run of the same program, with the same arguments and no open

@@ -6,9 +6,11 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
 use std::path::Path;
+
+use super::sys;
 
 /// Operations on a directory of index files. Each operation is either done or not done when it
 /// returns. It survives a power failure only after [`DiskFile::sync`] and
@@ -101,11 +103,8 @@ pub struct RealDisk;
 
 impl Disk for RealDisk {
     fn make_dir(&self, dir: &Path) -> io::Result<()> {
-        let mut builder = fs::DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        match builder.create(dir) {
+        let mut builder = sys::private_dir_builder();
+        match builder.recursive(true).create(dir) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             made => made,
         }
@@ -116,55 +115,33 @@ impl Disk for RealDisk {
     }
 
     fn open(&self, path: &Path) -> io::Result<File> {
-        open_to_read(path)
+        sys::open_to_read(path)
     }
 
     fn open_lock(&self, path: &Path, exclusive: bool) -> io::Result<File> {
-        let refused = match open_to_write(path) {
+        let refused = match sys::open_to_write(path) {
             Err(error) if !exclusive && may_be_readable(error.kind()) => error,
             opened => return opened,
         };
         // If reading fails as well, the first error explains better why there is nothing to lock.
-        open_to_read(path).map_err(|_| refused)
+        sys::open_to_read(path).map_err(|_| refused)
     }
 
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        Ok(Box::new(options.open(path)?))
+        let mut options = sys::private_file_options();
+        Ok(Box::new(options.write(true).create_new(true).open(path)?))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
+        sys::rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
     }
 
-    #[cfg(unix)]
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        match File::open(dir)?.sync_all() {
-            // Some filesystems, mostly network filesystems, don't support this. There is no
-            // alternative.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
-                ) =>
-            {
-                Ok(())
-            }
-            done => done,
-        }
-    }
-
-    /// Directories can't be opened for syncing here; the filesystem orders renames itself.
-    #[cfg(not(unix))]
-    fn sync_dir(&self, _dir: &Path) -> io::Result<()> {
-        Ok(())
+        sys::sync_dir(dir)
     }
 
     fn names(&self, dir: &Path) -> io::Result<Vec<OsString>> {
@@ -179,10 +156,8 @@ impl DiskFile for File {
         self.sync_all()
     }
 
-    #[cfg(unix)]
     fn seal(&mut self) {
-        use std::os::unix::fs::PermissionsExt;
-        let _unless_unknown = self.set_permissions(fs::Permissions::from_mode(0o400));
+        sys::seal(self);
     }
 }
 
@@ -193,39 +168,4 @@ fn may_be_readable(kind: io::ErrorKind) -> bool {
         kind,
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
     )
-}
-
-#[cfg(unix)]
-fn open_to_write(path: &Path) -> io::Result<File> {
-    use rustix::fs::{Mode, OFlags};
-
-    open_with(path, OFlags::RDWR | OFlags::CREATE, Mode::RUSR | Mode::WUSR)
-}
-
-#[cfg(unix)]
-fn open_to_read(path: &Path) -> io::Result<File> {
-    use rustix::fs::{Mode, OFlags};
-
-    open_with(path, OFlags::RDONLY, Mode::empty())
-}
-
-#[cfg(unix)]
-fn open_with(path: &Path, access: rustix::fs::OFlags, mode: rustix::fs::Mode) -> io::Result<File> {
-    use rustix::fs::OFlags;
-
-    let flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let opened = rustix::io::retry_on_intr(|| rustix::fs::open(path, flags, mode));
-    Ok(File::from(opened?))
-}
-
-#[cfg(not(unix))]
-fn open_to_write(path: &Path) -> io::Result<File> {
-    let mut options = fs::OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
-    options.open(path)
-}
-
-#[cfg(not(unix))]
-fn open_to_read(path: &Path) -> io::Result<File> {
-    File::open(path)
 }

@@ -8,6 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::sys;
+
 /// The reason why a file of an index could not be read, written or locked.
 ///
 /// One word in size, so that results on hot paths stay in registers.
@@ -316,27 +318,8 @@ fn remedy_of(error: &io::Error) -> &'static str {
             "; allow this user to write there, or choose another directory"
         }
         K::Interrupted => "; try again",
-        _ => remedy_of_code(error),
+        _ => sys::remedy_of_code(error),
     }
-}
-
-#[cfg(unix)]
-fn remedy_of_code(error: &io::Error) -> &'static str {
-    use rustix::io::Errno;
-
-    match Errno::from_io_error(error) {
-        Some(Errno::MFILE | Errno::NFILE) => {
-            "; close some files, or raise the limit of open files (`ulimit -n`)"
-        }
-        Some(Errno::IO) => "; check the disk, or choose another directory",
-        // The message of the system suffices.
-        _ => "",
-    }
-}
-
-#[cfg(not(unix))]
-fn remedy_of_code(_error: &io::Error) -> &'static str {
-    ""
 }
 
 /// Returns true if an entry of another type is in the place of a file or directory of an index.

@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::disk::{Disk, RealDisk};
 use super::error::{FormatError, FormatErrorKind};
 use super::storage::Privacy;
+use super::sys::{check_dir, is_at, may_write_to};
 
 /// The first pause between two attempts to take a lock. It doubles up to [`LAST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -127,75 +128,6 @@ pub fn check_writable(dir: &Path) -> Result<(), FormatError> {
         _ => may_write_to(dir).map_err(|e| FormatError::io("write to the directory", e)),
     };
     checked.map_err(|e| e.in_file(dir))
-}
-
-#[cfg(unix)]
-fn may_write_to(dir: &Path) -> io::Result<()> {
-    use rustix::fs::{Access, AtFlags, CWD};
-
-    let asked = Access::WRITE_OK | Access::EXEC_OK;
-    Ok(rustix::fs::accessat(CWD, dir, asked, AtFlags::EACCESS)?)
-}
-
-/// Access control lists are not checked.
-#[cfg(not(unix))]
-fn may_write_to(_dir: &Path) -> io::Result<()> {
-    Ok(())
-}
-
-#[cfg(unix)]
-fn check_dir(dir: &Path, privacy: Privacy) -> Result<(), FormatError> {
-    use std::os::unix::fs::MetadataExt;
-
-    /// The mode bits that give group or others any access.
-    const SHARED: u32 = 0o077;
-
-    let user = rustix::process::geteuid().as_raw();
-    let look = |e| FormatError::io("read the metadata of the directory", e);
-    let own = |meta: &fs::Metadata, what: &str| {
-        if privacy == Privacy::Waived || meta.uid() == user {
-            return Ok(());
-        }
-        let owner = meta.uid();
-        Err(FormatError::insecure(format!(
-            "{what} of user {owner}, but user {user} runs this program; choose another directory"
-        )))
-    };
-    // A trailing separator would make the system follow a link here.
-    let named: PathBuf = dir.components().collect();
-    let link = fs::symlink_metadata(named).map_err(look)?;
-    if link.is_symlink() && privacy == Privacy::Required {
-        return Err(FormatError::insecure(
-            "a symbolic link; choose another directory, such as the target of the link",
-        ));
-    }
-    let meta = fs::metadata(dir).map_err(look)?;
-    if !meta.is_dir() {
-        return Err(FormatError::insecure(
-            "not a directory; choose another path, or move the file there out of the way",
-        ));
-    }
-    own(&meta, "a directory")?;
-    let mode = meta.mode() & 0o7777;
-    if privacy == Privacy::Required && mode & SHARED != 0 {
-        return Err(FormatError::insecure(format!(
-            "other users have access to it (mode {mode:04o}); `chmod 700` it or choose another directory"
-        )));
-    }
-    Ok(())
-}
-
-/// Access control lists are not checked.
-#[cfg(not(unix))]
-fn check_dir(dir: &Path, _privacy: Privacy) -> Result<(), FormatError> {
-    let meta =
-        fs::metadata(dir).map_err(|e| FormatError::io("read the metadata of the directory", e))?;
-    if meta.is_dir() {
-        return Ok(());
-    }
-    Err(FormatError::insecure(
-        "not a directory; choose another path, or move the file there out of the way",
-    ))
 }
 
 /// The subject of a lock on a directory. Each has its own lock file, which stays after the unlock.
@@ -426,25 +358,6 @@ fn try_lock(file: &File, exclusive: bool) -> io::Result<bool> {
             Err(error) => return Err(error),
         }
     }
-}
-
-/// Returns true if `path` still names the open file.
-#[cfg(unix)]
-fn is_at(file: &File, path: &Path) -> io::Result<bool> {
-    use std::os::unix::fs::MetadataExt;
-
-    let open = file.metadata()?;
-    match fs::symlink_metadata(path) {
-        Ok(named) => Ok((open.dev(), open.ino()) == (named.dev(), named.ino())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-/// An open file can't be deleted on this platform.
-#[cfg(not(unix))]
-fn is_at(_file: &File, _path: &Path) -> io::Result<bool> {
-    Ok(true)
 }
 
 // These tests need file locks and permissions, which Miri does not provide.

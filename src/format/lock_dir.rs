@@ -16,6 +16,7 @@ use std::time::Duration;
 use super::error::FormatError;
 use super::lock::{DirLock, LockFile, check_private_dir, create_private_dir};
 use super::storage::Privacy;
+use super::sys;
 
 /// The number of names that are tried. So many directories with one process id are an attack, or a
 /// broken filesystem.
@@ -67,11 +68,7 @@ impl LockDir {
 
     /// Creates the directory. `None` if it exists, or if a sweep removed it before it was locked.
     fn try_make(path: PathBuf, purpose: Purpose) -> Result<Option<LockDir>, FormatError> {
-        let mut builder = fs::DirBuilder::new();
-        builder.recursive(false);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        match builder.create(&path) {
+        match sys::private_dir_builder().create(&path) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
             Err(error) => return Err(FormatError::io("make the directory", error).in_file(&path)),

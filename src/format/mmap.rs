@@ -11,6 +11,8 @@ use std::time::SystemTime;
 
 use memmap2::Mmap;
 
+use super::sys;
+
 /// A whole file, mapped for reading.
 #[derive(Debug)]
 pub(super) struct Mapping {
@@ -31,17 +33,10 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn of(meta: &Metadata) -> State {
-        #[cfg(unix)]
-        let changed = {
-            use std::os::unix::fs::MetadataExt;
-            (meta.ctime(), meta.ctime_nsec())
-        };
-        #[cfg(not(unix))]
-        let changed = (0, 0);
         State {
             len: meta.len(),
             modified: meta.modified().ok(),
-            changed,
+            changed: sys::changed(meta),
         }
     }
 }
@@ -78,12 +73,8 @@ impl Mapping {
 
     /// Asks the kernel to read a range ahead. A hint; a failure is ignored.
     pub(super) fn advise_willneed(&self, start: usize, len: usize) {
-        #[cfg(unix)]
         if start < self.map.len() {
-            let len = len.min(self.map.len() - start);
-            let _hint = self.map.advise_range(memmap2::Advice::WillNeed, start, len);
+            sys::advise_willneed(&self.map, start, len.min(self.map.len() - start));
         }
-        #[cfg(not(unix))]
-        let _ = (start, len);
     }
 }

@@ -21,4 +21,5 @@ pub mod section;
 pub mod segment;
 pub mod sort_key;
 pub mod storage;
+mod sys;
 pub mod wire;

@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 
 use super::error::{FormatError, FormatErrorKind};
 use super::mmap::State;
+use super::sys::read_exact_at;
 
 /// An open file.
 #[derive(Debug)]
@@ -70,25 +71,4 @@ impl Paged {
         self.whole
             .get_or_init(|| self.read(0, self.len).unwrap_or_default())
     }
-}
-
-#[cfg(unix)]
-fn read_exact_at(file: &File, bytes: &mut [u8], start: u64) -> io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, bytes, start)
-}
-
-#[cfg(windows)]
-fn read_exact_at(file: &File, mut bytes: &mut [u8], mut start: u64) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match std::os::windows::fs::FileExt::seek_read(file, bytes, start) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(read) => {
-                bytes = &mut bytes[read..];
-                start += read as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }

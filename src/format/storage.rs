@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use super::disk::{Disk, RealDisk};
 use super::error::{FormatError, FormatErrorKind};
 use super::mmap::Mapping;
 use super::paged::Paged;
+use super::sys::{check_file, is_link};
 
 /// The alignment of sections and rows in a file, in bytes: the length of a cache line. [`Storage`]
 /// starts at such an address, so an aligned offset in a file is aligned in memory.
@@ -287,56 +288,6 @@ fn open(disk: &dyn Disk, path: &Path, privacy: Privacy) -> Result<(File, u64), F
     Ok((file, meta.len()))
 }
 
-/// Returns true if a file could not be opened because it is a symbolic link.
-#[cfg(unix)]
-fn is_link(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
-}
-
-/// Links are followed on this platform.
-#[cfg(not(unix))]
-fn is_link(_error: &io::Error) -> bool {
-    false
-}
-
-#[cfg(unix)]
-fn check_file(meta: &std::fs::Metadata, privacy: Privacy) -> Result<(), FormatError> {
-    use std::os::unix::fs::MetadataExt;
-
-    /// The mode bits that let group or others write.
-    const WRITABLE: u32 = 0o022;
-
-    if !meta.is_file() {
-        return Err(FormatError::insecure("not a regular file; delete it"));
-    }
-    if privacy == Privacy::Waived {
-        return Ok(());
-    }
-    let (owner, user) = (meta.uid(), rustix::process::geteuid().as_raw());
-    if owner != user {
-        return Err(FormatError::insecure(format!(
-            "belongs to user {owner}, but user {user} runs this program; delete it or choose \
-             another directory"
-        )));
-    }
-    let mode = meta.mode() & 0o7777;
-    if mode & WRITABLE != 0 {
-        return Err(FormatError::insecure(format!(
-            "other users can write to it (mode {mode:04o}); delete it, or `chmod 600` if you trust its content"
-        )));
-    }
-    Ok(())
-}
-
-/// Access control lists are not checked.
-#[cfg(not(unix))]
-fn check_file(meta: &std::fs::Metadata, _privacy: Privacy) -> Result<(), FormatError> {
-    match meta.is_file() {
-        true => Ok(()),
-        false => Err(FormatError::insecure("not a regular file; delete it")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -485,7 +436,7 @@ mod tests {
             assert_eq!(Storage::map(&path).unwrap().as_bytes(), b"abc");
         }
 
-        #[cfg(unix)]
+        #[cfg(target_os = "linux")]
         #[test]
         fn links_fifos_and_directories_are_refused() {
             let dir = tempfile::tempdir().unwrap();

@@ -103,7 +103,7 @@ impl DenySet {
                 pattern: pattern.clone(),
                 message,
             };
-            let glob = normalize(pattern).map_err(fail)?;
+            let glob = normalize(pattern, cfg!(windows)).map_err(fail)?;
             // `**/x` matches an absolute path if it matches any tail of it.
             let is_anywhere = glob == "**" || glob.starts_with("**/") || is_absolute(&glob);
             let into = if is_anywhere {
@@ -121,7 +121,9 @@ impl DenySet {
                 continue;
             }
             for root in roots {
-                let root = globset::escape(&root.to_string_lossy());
+                // In the form in which paths are matched.
+                let root = String::from_utf8_lossy(&Spelling::new(root).0).into_owned();
+                let root = globset::escape(&root);
                 let below = format!("{}/{glob}", root.trim_end_matches('/'));
                 for glob in [Some(below.as_str()), whole_directory(&below)]
                     .into_iter()
@@ -252,8 +254,8 @@ impl Builder {
 }
 
 /// Converts a pattern to the form of canonical paths: forward slashes, no empty and no `.`
-/// components, no slash at the end.
-fn normalize(pattern: &str) -> Result<String, String> {
+/// components, no slash at the end. `windows` selects the separators and prefixes of Windows.
+fn normalize(pattern: &str, windows: bool) -> Result<String, String> {
     if pattern.trim().is_empty() {
         return Err("is empty; remove it or write a glob such as `**/secrets/**`".into());
     }
@@ -261,8 +263,8 @@ fn normalize(pattern: &str) -> Result<String, String> {
         return Err("contains a NUL byte, which no path has; remove it".into());
     }
     // On Windows the backslash separates components, so it can't be the escape character too.
-    let slashed = if cfg!(windows) {
-        pattern.replace('\\', "/")
+    let slashed = if windows {
+        without_verbatim_prefix(pattern)
     } else {
         pattern.to_owned()
     };
@@ -277,7 +279,12 @@ fn normalize(pattern: &str) -> Result<String, String> {
         .split('/')
         .filter(|part| !matches!(*part, "" | "."))
         .collect();
-    let start = if slashed.starts_with('/') { "/" } else { "" };
+    let start = match slashed.as_str() {
+        // The path of a share keeps both slashes.
+        share if windows && share.starts_with("//") => "//",
+        absolute if absolute.starts_with('/') => "/",
+        _ => "",
+    };
     let normal = format!("{start}{}", parts.join("/"));
     if normal.is_empty() {
         return Err("names no path; write `**` to deny everything below the roots".into());
@@ -604,6 +611,22 @@ mod tests {
         let several = set(&["x*", "**/x", "/home/user/project/x"]);
         let path = Path::new(ROOT).join("x");
         assert_eq!(several.denies(&path, Path::new("x")), Some("**/x"));
+    }
+
+    #[test]
+    fn patterns_of_windows_take_the_form_of_its_paths() {
+        for (pattern, expected) in [
+            (r"**\secret\*.key", "**/secret/*.key"),
+            (r"\\?\C:\tree\.\x\", "C:/tree/x"),
+            (r"C:\\tree", "C:/tree"),
+            (r"\\server\share\x", "//server/share/x"),
+            (r"\\?\UNC\server\share\x", "//server/share/x"),
+            (r"\tree", "/tree"),
+        ] {
+            assert_eq!(normalize(pattern, true).unwrap(), expected, "{pattern}");
+        }
+        assert_eq!(normalize("//a//b/", false).unwrap(), "/a/b");
+        assert_eq!(normalize(r"a\*b", false).unwrap(), r"a\*b");
     }
 
     #[test]

@@ -253,7 +253,7 @@ mod tests {
         assert!(before.changed().is_some());
     }
 
-    #[cfg(unix)]
+    #[cfg(target_os = "linux")]
     #[test]
     fn eligibility_inputs_that_are_no_files_count_as_empty_and_do_not_block() {
         let tmp = tempfile::tempdir().unwrap();

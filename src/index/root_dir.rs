@@ -7,8 +7,8 @@
 //! roots or the denied names.
 //!
 //! On Linux, one `openat2` call does the whole resolution. If that call is missing or filtered, and
-//! on other Unixes, the path is opened component by component without following links. On other
-//! systems, the file is opened first and its path checked afterwards.
+//! on other Unixes, the path is opened component by component without following links (`unix`). On
+//! other systems, the file is opened first and its path checked afterwards (`portable`).
 
 #[cfg(any(not(unix), test))]
 mod portable;
@@ -28,6 +28,8 @@ use portable as sys;
 use unix as sys;
 
 /// An open directory beneath which files are opened, symbolic links refused.
+///
+/// On Unix it is a handle, and follows the directory when it is renamed. Elsewhere it is a path.
 #[derive(Debug)]
 pub struct RootDir {
     path: PathBuf,
@@ -225,6 +227,10 @@ fn check_relative(rel: &Path) -> io::Result<()> {
     let separator = |byte: &u8| std::path::is_separator(char::from(*byte));
     if bytes.contains(&0) {
         return refuse("the path contains a NUL byte");
+    }
+    // `name::$DATA` is another name of the same file, which no denied pattern would match.
+    if cfg!(windows) && bytes.contains(&b':') {
+        return refuse("the path names a stream of a file");
     }
     if bytes.split(separator).any(|part| part == b"..") {
         return refuse("the path contains a `..` component");

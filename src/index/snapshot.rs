@@ -16,6 +16,7 @@ use rayon::prelude::*;
 
 use crate::format::error::FormatError;
 use crate::format::manifest::KeyParts;
+use crate::format::segment::StampRecord;
 use crate::index::handles::Handle;
 use crate::index::inputs::Inputs;
 use crate::index::overlay::Overlay;
@@ -89,6 +90,9 @@ pub enum Stale {
     Dir(PathBuf),
     /// A timestamp of a directory does not fit into a stamp.
     Untimed(PathBuf),
+    /// The system does not report when files were last changed, so an unchanged stamp proves
+    /// nothing.
+    Unprovable,
     /// The comparison was cancelled before it found a difference.
     Unfinished,
 }
@@ -235,6 +239,19 @@ impl Snapshot {
         (self.enumeration_errors > 0).then_some(Stale::EnumerationErrors(self.enumeration_errors))
     }
 
+    /// Returns [`Stale::Unprovable`] if comparing this snapshot with the tree could miss a change.
+    /// `None` also if the root changed shortly before the build: then it counts as changed.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] if the segment is damaged; the snapshot is unusable then.
+    pub fn unprovable(&self) -> Result<Option<Stale>, FormatError> {
+        let root = self.segment.dir(0)?.stamp;
+        let is_known = root != StampRecord::default();
+        let misses = is_known && !Stamp::from_record(root).shows_all_changes();
+        Ok(misses.then_some(Stale::Unprovable))
+    }
+
     /// Returns the first difference in the eligibility inputs, in the directories below `scope`
     /// (relative to the index root), or in the directories above `scope`. `base` is the index root,
     /// relative to `root`.
@@ -268,6 +285,9 @@ impl Snapshot {
         base: &Path,
         scope: &Path,
     ) -> Result<Option<Stale>, FormatError> {
+        if let Some(stale) = self.unprovable()? {
+            return Ok(Some(stale));
+        }
         if !go_on() {
             return Ok(Some(Stale::Unfinished));
         }
@@ -323,7 +343,10 @@ impl Snapshot {
         for (_, stale) in found {
             match stale {
                 Stale::Dir(path) | Stale::Untimed(path) => differences.dirs.push(path),
-                Stale::Unfinished | Stale::EnumerationErrors(_) | Stale::Input(_) => {
+                Stale::Unfinished
+                | Stale::Unprovable
+                | Stale::EnumerationErrors(_)
+                | Stale::Input(_) => {
                     return Ok(None);
                 }
             }

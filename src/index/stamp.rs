@@ -78,6 +78,12 @@ impl Stamp {
         self.0.links
     }
 
+    /// Returns true if every later change shows in a stamp. That takes the time of the last change,
+    /// which no program can set. Windows, for example, does not report it.
+    pub fn shows_all_changes(self) -> bool {
+        self.0.changed_ns != 0
+    }
+
     /// Returns true for a file without content.
     pub fn is_empty(self) -> bool {
         self.0.len == 0
@@ -186,6 +192,16 @@ mod tests {
             assert!(!after(len, 7_100_000_001));
             assert!(after(len, 7_100_000_002));
         }
+    }
+
+    #[test]
+    fn without_a_time_of_change_an_edit_may_not_show() {
+        assert!(Stamp::of(&meta(7)).unwrap().shows_all_changes());
+        let unknown = EntryMeta {
+            changed_ns: None,
+            ..meta(7)
+        };
+        assert!(!Stamp::of(&unknown).unwrap().shows_all_changes());
     }
 
     #[test]

@@ -11,7 +11,9 @@ mod budget;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod config;
+// Without sockets, only the parts of it that tools share are used.
 #[cfg(feature = "daemon")]
+#[cfg_attr(not(unix), allow(dead_code))]
 pub mod daemon;
 pub mod engines;
 pub mod error;
@@ -28,6 +30,8 @@ pub mod notes;
 pub mod render;
 pub mod request;
 pub mod response;
+#[cfg(feature = "cli")]
+pub mod rg;
 pub mod sandbox;
 pub mod search;
 pub mod search_files;

@@ -303,7 +303,7 @@ impl Record {
 
     /// Returns the byte range of the match within the shown part of the line. The column counts
     /// bytes of the file, where invalid UTF-8 can be shorter than the U+FFFD that replaces it.
-    #[cfg(feature = "cli")]
+    #[cfg(all(unix, feature = "cli"))]
     pub(crate) fn place_of_match(&self) -> Option<(usize, usize)> {
         let (text, found) = (&self.data.lines.text, self.data.match_text.as_ref()?);
         let column = usize::try_from(self.data.column?).ok()?.checked_sub(1)?;

@@ -243,6 +243,55 @@ fn unsafe_elsewhere_is_noticed() {
     check(unsafe_code, UNSAFE_FILE, "unsafe { map() }", 0);
 }
 
+/// Finds conditions on the operating system in `format`, outside of the module for its differences.
+/// The order of paths depends on the bytes of names, which each system stores in its own way.
+fn system_conditions(path: &str, text: &str) -> Vec<String> {
+    let allowed = ["src/format/sys.rs", "src/format/sort_key.rs"];
+    if !path.starts_with("src/format/") || allowed.contains(&path) || path.ends_with("tests.rs") {
+        return Vec::new();
+    }
+    let code = code_only(text);
+    let tests = ["#[cfg(test)]", "#[cfg(all(test"];
+    let ends = tests.iter().filter_map(|start| code.find(start));
+    let code = dense(&code[..ends.min().unwrap_or(code.len())]);
+    let conditions = [
+        "cfg(unix)",
+        "cfg(windows)",
+        "cfg(not(",
+        "cfg!(",
+        "target_os",
+    ];
+    let found = conditions.iter().filter(|one| code.contains(**one));
+    found
+        .map(|one| format!("`{one}` belongs in src/format/sys.rs"))
+        .collect()
+}
+
+#[test]
+fn differences_between_systems_are_in_one_module_of_format() {
+    enforce(system_conditions, rust_files());
+}
+
+#[test]
+fn a_condition_on_the_system_elsewhere_is_noticed() {
+    let file = "src/format/lock.rs";
+    check(system_conditions, file, "#[cfg(unix)]\nfn f() {}", 1);
+    check(system_conditions, file, "if cfg!(windows) { f() }", 1);
+    check(
+        system_conditions,
+        file,
+        "#[cfg(target_os = \"linux\")] use x;",
+        1,
+    );
+    check(
+        system_conditions,
+        file,
+        "#[cfg(test)]\nmod tests { #[cfg(unix)] fn f() {} }",
+        0,
+    );
+    check(system_conditions, "src/format/sys.rs", "#[cfg(unix)]", 0);
+}
+
 fn long_file(_path: &str, text: &str) -> Vec<String> {
     let lines = text.lines().count();
     if lines <= MAX_LINES {

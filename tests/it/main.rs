@@ -27,6 +27,8 @@ mod daemon;
 mod deadline;
 mod differential;
 #[cfg(unix)]
+mod documents;
+#[cfg(unix)]
 mod engines;
 #[cfg(unix)]
 mod executor;
@@ -67,6 +69,10 @@ mod properties;
 mod request_errors;
 #[cfg(unix)]
 mod request_lines;
+#[cfg(unix)]
+mod rg;
+#[cfg(unix)]
+mod rg_calls;
 mod rg_json;
 mod skipped;
 mod slow;

@@ -293,6 +293,7 @@ impl Comparison {
 pub(crate) fn may_wait(snapshot: &Snapshot, scope: &Scope) -> Result<bool, FormatError> {
     let path: &Path = &scope.path;
     Ok(snapshot.incomplete().is_none()
+        && snapshot.unprovable()?.is_none()
         && snapshot.is_same_down_to(&scope.root, &scope.base, path)?
         && snapshot.inputs().changed().is_none())
 }

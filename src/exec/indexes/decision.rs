@@ -392,7 +392,7 @@ impl Indexes {
                 *outdated = match stale {
                     // The next build may be able to list everything.
                     Stale::Input(_) | Stale::Dir(_) | Stale::EnumerationErrors(_) => true,
-                    Stale::Untimed(_) | Stale::Unfinished => false,
+                    Stale::Untimed(_) | Stale::Unprovable | Stale::Unfinished => false,
                 };
                 return Ok(Err(stale.into()));
             }
@@ -473,6 +473,9 @@ fn caught_up(
     scope: &Scope,
     is_in_time: &(dyn Fn() -> bool + Sync),
 ) -> Result<CaughtUp, FormatError> {
+    if let Some(stale) = snapshot.unprovable()? {
+        return Ok(CaughtUp::Unknown(stale));
+    }
     let found = snapshot.differences(is_in_time, &scope.root, &scope.base, &scope.path)?;
     let Some(differences) = found else {
         return Ok(CaughtUp::Unknown(Stale::Unfinished));

@@ -277,5 +277,5 @@ pub(super) fn living_in(places: &[PathBuf]) -> Vec<ProcessIndexStatus> {
 }
 
 // The tests need file locks, which the interpreter `miri` does not provide.
-#[cfg(all(test, unix, not(miri)))]
+#[cfg(all(test, target_os = "linux", not(miri)))]
 mod tests;

@@ -200,6 +200,11 @@ pub(super) const UNTRACKED: &str = "index_default_follow = true: the targets of 
      not tracked, so no search skips files by such an index; set index_default_follow = false in \
      [tools.search], build the index again, and follow links only in requests that need it";
 
+/// Why no search skips files by an index on a system such as Windows.
+pub(super) const UNPROVABLE: &str = "this system does not report when a file was last changed, so \
+     an edit that keeps a file's length and time of writing could be missed, and each search reads \
+     all files; if nothing changes the tree, set index_frozen = true in [tools.search]";
+
 /// The part of a message about a time of last change that an index can't represent.
 pub const OUT_OF_RANGE: &str = "before 1677 or after 2262, which an index can't store";
 
@@ -231,6 +236,7 @@ impl From<Stale> for Condition {
                     false => format!("the directory {}", path.display()),
                 }
             )),
+            Stale::Unprovable => Condition::Untimed(UNPROVABLE.to_string()),
             Stale::Unfinished => {
                 Condition::out_of_time("comparing the index with the tree takes longer")
             }

@@ -169,7 +169,8 @@ fn same_files(earlier: EarlierSegment<'_>, tree: &Enumeration) -> Result<Vec<u32
             Ordering::Less => new += 1,
             Ordering::Greater => old += 1,
             Ordering::Equal => {
-                let unchanged = file.stamp == Some(Stamp::from_record(before.stamp));
+                let known = Stamp::from_record(before.stamp);
+                let unchanged = file.stamp == Some(known) && known.shows_all_changes();
                 let trusted = !earlier.distrusted.contains(&old);
                 if unchanged && before.excludable && same && trusted {
                     ranks[old as usize] = new as u32;

@@ -117,6 +117,9 @@ pub(crate) fn differs_much(
     root: &RootDir,
     base: &Path,
 ) -> Result<Option<Stale>, FormatError> {
+    if let Some(stale) = snapshot.unprovable()? {
+        return Ok(Some(stale));
+    }
     if let Some(path) = snapshot.inputs().changed() {
         return Ok(Some(Stale::Input(path)));
     }

@@ -1,14 +1,27 @@
-//! Opens files beneath a directory with the standard library only.
+//! Opens files beneath a directory by their full paths.
 //!
-//! For systems without directory-relative opens. The file is opened by its full path, and the path
-//! is checked again before the file is used. A replacement that is undone between the two steps is
-//! not detected; this is a known limitation.
+//! For systems without directory-relative opens. The path of an open file is checked before the
+//! file is used: no part of it is a link, and it still names the open file. Where files have no
+//! identity (`std_meta`), a replacement that is undone between the two steps is not detected.
+//!
+//! The submodules read metadata: `windows` with the identity and the number of links, `std_meta`
+//! with the standard library alone.
+
+#[cfg(not(windows))]
+mod std_meta;
+#[cfg(windows)]
+mod windows;
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+#[cfg(not(windows))]
+use std_meta as sys;
+#[cfg(windows)]
+use windows as sys;
 
 use super::{
     DirStat, EntryKind, EntryMeta, FileIdentity, RawEntry, is_component, not_a_component,
@@ -44,9 +57,12 @@ impl Root {
         if !before.is_file() {
             return Err(not_a_regular_file());
         }
-        let file = File::open(&path)?;
+        let file = sys::open(&path)?;
         self.check(rel, true)?;
-        let meta = meta_of(&file.metadata()?);
+        let meta = sys::metadata_of(&file)?;
+        if sys::metadata(&path, false)?.identity != meta.identity {
+            return Err(replaced());
+        }
         if meta.kind != EntryKind::File {
             return Err(not_a_regular_file());
         }
@@ -74,9 +90,9 @@ impl Root {
     }
 
     pub(super) fn metadata(&self, rel: &Path) -> io::Result<EntryMeta> {
-        let meta = fs::symlink_metadata(self.path.join(rel))?;
+        let meta = sys::metadata(&self.path.join(rel), false)?;
         self.check(rel, false)?;
-        Ok(meta_of(&meta))
+        Ok(meta)
     }
 
     pub(super) fn stat_entries<'a>(
@@ -124,15 +140,23 @@ impl Root {
     }
 }
 
-#[cfg_attr(unix, allow(dead_code))]
-pub(super) fn metadata_following(path: &Path) -> io::Result<EntryMeta> {
-    fs::metadata(path).map(|meta| meta_of(&meta))
+/// The error for a path that another program has just given to another file.
+fn replaced() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::WouldBlock,
+        "is being replaced by another program; search again",
+    )
 }
 
-/// Returns no identity, because the standard library offers none; only checks that `path` exists.
+#[cfg_attr(unix, allow(dead_code))]
+pub(super) fn metadata_following(path: &Path) -> io::Result<EntryMeta> {
+    sys::metadata(path, true)
+}
+
+/// Returns the identity of the entry that `path` names now; a link at its end is not followed.
 #[cfg_attr(unix, allow(dead_code))]
 pub(super) fn identity_at(path: &Path) -> io::Result<Option<FileIdentity>> {
-    fs::symlink_metadata(path).map(|_| None)
+    sys::metadata(path, false).map(|meta| meta.identity)
 }
 
 fn kind_of(kind: fs::FileType) -> EntryKind {
@@ -147,6 +171,7 @@ fn kind_of(kind: fs::FileType) -> EntryKind {
     }
 }
 
+/// Converts metadata. Identity and time of change are missing.
 fn meta_of(meta: &Metadata) -> EntryMeta {
     EntryMeta {
         kind: kind_of(meta.file_type()),

@@ -33,9 +33,11 @@ fn by_component(path: &Path) -> RootDir {
 fn ways(path: &Path) -> Vec<Way> {
     use std::sync::Arc;
 
-    let mut roots = vec![("system", Arc::new(RootDir::open(path).unwrap()))];
-    #[cfg(unix)]
-    roots.push(("by component", Arc::new(by_component(path))));
+    let roots = [
+        ("system", Arc::new(RootDir::open(path).unwrap())),
+        #[cfg(unix)]
+        ("by component", Arc::new(by_component(path))),
+    ];
     let mut ways: Vec<Way> = roots
         .into_iter()
         .map(|(name, root)| {

@@ -106,7 +106,7 @@ fn malformed_lines_are_found() {
     assert_eq!(lines, [2, 3]);
 }
 
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 #[test]
 fn a_pipe_in_place_of_an_ignore_file_does_not_hang() {
     let tmp = tempfile::tempdir().unwrap();

@@ -3,6 +3,7 @@
 //! Owns the names, help texts and examples. Flags have ripgrep's names if they have ripgrep's
 //! meaning. Other modules act on the arguments.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand};
@@ -14,11 +15,13 @@ use super::flag_order::type_rules;
 
 mod commands;
 mod query;
-
-pub(super) use commands::{CallArgs, DoctorArgs, McpArgs, ServeArgs, ToolArgs, TuiArgs};
 #[cfg(unix)]
-pub(super) use commands::{ExecuteArgs, IssueArgs, LeaseCommand};
+mod unix_commands;
+
+pub(super) use commands::{CallArgs, DoctorArgs, ToolArgs};
 pub(super) use query::{DaemonWhen, ExplainArgs, QueryArgs, SearchArgs, SortBy, When};
+#[cfg(unix)]
+pub(super) use unix_commands::{ExecuteArgs, IssueArgs, LeaseCommand, McpArgs, ServeArgs, TuiArgs};
 
 /// The headings under which the help lists flags.
 const PATTERNS: &str = "Patterns";
@@ -143,6 +146,20 @@ Examples:
   forge-search explain --json -F 'a[0].x'    print one JSON object, for programs"
     )]
     Explain(ExplainArgs),
+    /// Search with the command line of ripgrep, as if this program were `rg`.
+    ///
+    /// All arguments are those of ripgrep 15. A link named `rg` to this program does the same.
+    /// `forge-search rg --help` lists the flags.
+    #[command(disable_help_flag = true)]
+    Rg {
+        /// Arguments of ripgrep.
+        #[arg(
+            value_name = "ARGUMENT",
+            trailing_var_arg = true,
+            allow_hyphen_values = true
+        )]
+        args: Vec<OsString>,
+    },
     /// Ask a question and get ranked results; same as `ggrep`.
     ///
     /// Finds the files and lines that best answer a question. A question consists of words,

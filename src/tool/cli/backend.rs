@@ -1,14 +1,12 @@
 //! The decision who answers a request about a tree: its daemon, or this process.
 //!
 //! Every surface asks through this module. A [`Backend`] answers for MCP servers, the web page, the
-//! interactive search and `call`. [`question`] answers a person's search. [`by_this_process`]
+//! interactive search and `call`. `person_search` answers a person's search. [`by_this_process`]
 //! answers a question of `ggrep` that no daemon can answer. All of them use the one daemon client
 //! ([`Client`]).
 //!
 //! If no daemon answers, a [`Backend`] sets up a service in this process and keeps it for later
 //! calls.
-
-pub(super) mod question;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

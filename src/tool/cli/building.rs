@@ -19,7 +19,9 @@ use crate::index::builder::{BuildError, BuildHost};
 use crate::index::state::UncertainReason;
 use crate::index::store::Eviction;
 use crate::tool::answering::maintenance;
-use crate::tool::config::{IndexMode, SearchConfig};
+use crate::tool::config::IndexMode;
+#[cfg(unix)]
+use crate::tool::config::SearchConfig;
 use crate::tool::error::ToolError;
 use crate::tool::indexing::{Condition, Foreground, Indexes, LiveEnvironment};
 
@@ -197,6 +199,7 @@ pub(super) fn wait(setup: &Setup, environment: &Environment) -> Result<(), ToolE
 
 /// Starts live indexes, which follow their trees. If that fails, prints a message, and calls go on
 /// without indexes.
+#[cfg(unix)]
 pub(super) fn follow(indexes: Option<&Arc<Indexes>>, config: &SearchConfig, setup: &Setup) {
     let Some(indexes) = indexes else {
         return;

@@ -4,6 +4,7 @@
 //! single request if it is running; otherwise this process does.
 
 use std::io::{self, BufRead, Read, Write};
+#[cfg(unix)]
 use std::path::Path;
 
 use serde_json::Value;
@@ -17,6 +18,7 @@ use super::setup::{Environment, Setup, prepare};
 use super::signals::Signals;
 use super::{FAILED, Failure, building};
 use crate::tool::arguments::json;
+#[cfg(unix)]
 use crate::tool::daemon::request::ToolCall;
 use crate::tool::error::ToolError;
 use crate::tool::tools::ToolName;

@@ -20,6 +20,7 @@ use crate::tool::answering::{Call, Summary};
 use crate::tool::error::ToolError;
 use crate::tool::indexing::Explanation;
 use crate::tool::render::escape_controls;
+#[cfg(unix)]
 use crate::tool::request::SearchRequest;
 use crate::tool::response::Stats;
 use crate::tool::searcher::slashed;

@@ -86,9 +86,11 @@ pub(super) fn write_all(dir: &Path) -> Result<usize, Failure> {
         )))
     };
     fs::create_dir_all(dir).map_err(failed)?;
-    let mut programs = vec![Cli::command()];
-    #[cfg(unix)]
-    programs.push(super::daemon::ggrep::command());
+    let programs = [
+        Cli::command(),
+        #[cfg(unix)]
+        super::daemon::ggrep::command(),
+    ];
     let mut written = 0;
     for mut program in programs {
         program.build();

@@ -6,8 +6,10 @@
 //! below (`tool::answering`, `tool::daemon`), and `output` prints them. Every failure ends as a
 //! message on standard error and an exit status.
 
+#[cfg(unix)]
 mod answer_files;
 mod args;
+#[cfg(unix)]
 mod backend;
 mod building;
 mod call;
@@ -19,15 +21,19 @@ mod execute;
 mod explain;
 mod flag_hints;
 mod flag_order;
+#[cfg(unix)]
 mod here;
 mod index;
 mod input;
+mod left_out;
 mod links;
 mod logging;
-#[cfg(unix)]
 mod manual;
+#[cfg(unix)]
 mod mcp;
 mod output;
+mod person_search;
+mod places;
 mod progress;
 mod question;
 mod search;
@@ -81,6 +87,13 @@ pub fn main() -> u8 {
             _ => 0,
         };
     }
+    if let Some(name) = std::env::args_os().nth(1)
+        && let Some(name) = name.to_str()
+        && let Some(why) = left_out::reason(name)
+    {
+        complain(&format!("`{name}` {why}; {}", as_pattern(name)));
+        return FAILED;
+    }
     signals::wait_for_children();
     let parsed = Cli::command()
         .try_get_matches()
@@ -107,9 +120,10 @@ pub fn main() -> u8 {
                 complain(&format!("the output can't be written: {error}"));
             }
             if error.use_stderr()
-                && let Some(name) = std::env::args().nth(1).filter(|name| is_command(name))
+                && let Some(name) = std::env::args_os().nth(1)
+                && let Some(name) = name.to_str().filter(|name| is_command(name))
             {
-                complain(&as_pattern(&name));
+                complain(&as_pattern(name));
             }
             return if error.use_stderr() || unwritten {
                 FAILED
@@ -159,7 +173,7 @@ fn keeps_log(cli: &Cli) -> bool {
 }
 
 /// The commands that read standard input.
-const READERS: [&str; 5] = ["search", "call", "mcp", "execute", "lease"];
+const READERS: [&str; 6] = ["search", "call", "mcp", "execute", "lease", "rg"];
 
 /// Returns the name of the subcommand, if the user typed one.
 fn named(matches: &clap::ArgMatches) -> Option<String> {
@@ -236,6 +250,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Some(Command::Call(args)) => call::run(&args, &Environment::read()),
         Some(Command::Index { command }) => index::run(&command, &Environment::read()),
         Some(Command::Explain(args)) => explain::run(&args, &Environment::read()),
+        Some(Command::Rg { args }) => Ok(crate::tool::rg::main(&args)),
         #[cfg(unix)]
         Some(Command::Ask(args)) => Ok(daemon::ggrep::finish(*args)),
         #[cfg(unix)]

@@ -1,7 +1,7 @@
 //! `forge-search PATTERN`: a person's search.
 //!
 //! Converts the arguments to a question (`question`), decides about standard input (`input`), asks
-//! the daemon or this process (`backend::question`), and prints the results in an output mode
+//! the daemon or this process (`person_search`), and prints the results in an output mode
 //! (`output`). Owns the notes about missing results and the exit status.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -10,12 +10,12 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use super::args::{SearchArgs, SortBy, When};
-use super::backend::question::PersonSearch;
 use super::input::{self, Input};
 use super::output::{
     Counts, End, Json, Lines, Matches, Names, Output, Quiet, RgJson, ShownFile, Style, joined,
     shown_bytes,
 };
+use super::person_search::PersonSearch;
 use super::question::{
     SearchedPath, add_output, fallback_of, query_question, refused, ripgreps_rule, searched_paths,
 };

@@ -6,8 +6,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+#[cfg(unix)]
 use std::time::Duration;
 
+use super::places::{self, absolute};
 use super::signals::Signals;
 use crate::exec::detect::SearchPath;
 use crate::index::rules::settings::{SettingFiles, excludes_file};
@@ -16,7 +18,7 @@ use crate::tool::config::{
     Config, IndexMode, Loader, Origin, Profile, SandboxConfig, SearchConfig,
 };
 #[cfg(unix)]
-use crate::tool::daemon::socket::{SocketPlaces, is_foreign};
+use crate::tool::daemon::socket::SocketPlaces;
 use crate::tool::engines::Engines;
 use crate::tool::error::ToolError;
 use crate::tool::indexing::{CachePlaces, Indexes};
@@ -88,11 +90,9 @@ impl Environment {
             ))
         });
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        let config_home = set("XDG_CONFIG_HOME")
-            .map(PathBuf::from)
-            .or_else(|| set("HOME").map(|home| Path::new(&home).join(".config")));
         let named_config = set("FORGE_SEARCH_CONFIG").map(PathBuf::from);
-        let usual_config = config_home.map(|home| home.join("forge-search").join("config.toml"));
+        let usual_config =
+            places::config_home(&set).map(|home| home.join("forge-search").join("config.toml"));
         let dumb = set("TERM").is_some_and(|term| term == "dumb");
         Environment {
             git_files: git_files(working_dir.as_deref().ok()),
@@ -101,7 +101,7 @@ impl Environment {
             named_config,
             usual_config,
             cache: cache_places(&set),
-            home: absolute(set("HOME")),
+            home: places::home(&set).filter(|home| home.is_absolute()),
             #[cfg(unix)]
             sockets: SocketPlaces {
                 runtime_dir: absolute(set("XDG_RUNTIME_DIR")),
@@ -172,7 +172,7 @@ impl Environment {
 fn git_files(working_dir: Option<&Path>) -> SettingFiles {
     let set = |name: &str| std::env::var_os(name);
     let some = |name: &str| set(name).filter(|value| !value.is_empty());
-    let home = some("HOME").map(PathBuf::from);
+    let home = places::home(&some);
     let config_home = some("XDG_CONFIG_HOME").map(PathBuf::from);
     let of_git = config_home.or_else(|| Some(home.as_ref()?.join(".config")));
     let of_git = of_git.map(|dir| dir.join("git"));
@@ -199,35 +199,12 @@ fn git_files(working_dir: Option<&Path>) -> SettingFiles {
     }
 }
 
-/// Returns a path from the environment. Relative paths are ignored.
-fn absolute(value: Option<std::ffi::OsString>) -> Option<PathBuf> {
-    value.map(PathBuf::from).filter(|path| path.is_absolute())
-}
-
 /// Determines the directories in which indexes may be stored (FR-LSI-CACHE-ROOT-01).
 fn cache_places(set: &dyn Fn(&str) -> Option<std::ffi::OsString>) -> CachePlaces {
-    let path = |name: &str| absolute(set(name));
-    let home = path("HOME");
-    let user_cache = if cfg!(windows) {
-        path("LOCALAPPDATA")
-    } else if cfg!(target_os = "macos") {
-        home.map(|home| home.join("Library").join("Caches"))
-    } else {
-        path("XDG_CACHE_HOME").or_else(|| home.map(|home| home.join(".cache")))
-    };
-    // With `sudo`, root may have a user's environment. Directories that root creates there would be
-    // unusable for that user.
-    #[cfg(unix)]
-    let user_cache = user_cache.filter(|dir| !is_foreign(dir));
-    #[cfg(unix)]
-    let user = rustix::process::geteuid().as_raw().to_string();
-    #[cfg(not(unix))]
-    let user = set("USERNAME").map_or("user".to_string(), |name| {
-        name.to_string_lossy().into_owned()
-    });
-    let temporary = path("TMPDIR").unwrap_or_else(std::env::temp_dir);
+    let temporary = absolute(set("TMPDIR")).unwrap_or_else(std::env::temp_dir);
+    let user = places::user(set);
     CachePlaces {
-        user_cache,
+        user_cache: places::cache_home(set),
         temporary: Some(temporary.join(format!("forge-search-{user}"))),
         ..CachePlaces::default()
     }
@@ -256,6 +233,7 @@ pub(super) struct Setup {
     pub(super) named_roots: Vec<PathBuf>,
 }
 
+#[cfg(unix)]
 impl SetupArgs {
     /// Returns the arguments with another root and an absolute configuration path. They hold in any
     /// working directory.

@@ -5,18 +5,23 @@
 //! the process at once. Long-running processes register a function that shuts them down in order
 //! first ([`Signals::linger`]).
 
+#[cfg(not(unix))]
+mod portable;
+#[cfg(unix)]
+mod unix;
+
 use std::ffi::c_int;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-#[cfg(unix)]
-use signal_hook::consts::{SIGCHLD, SIGQUIT};
+#[cfg(not(unix))]
+use portable as sys;
 use signal_hook::consts::{SIGINT, SIGTERM};
-#[cfg(unix)]
-use signal_hook::low_level::unregister;
 use signal_hook::{SigId, flag};
+#[cfg(unix)]
+use unix as sys;
 
 use super::{FAILED, Failure};
 use crate::exec::stop::CancelHandle;
@@ -25,14 +30,7 @@ use crate::tool::error::ToolError;
 /// How often to check whether a cancelled call has ended.
 const NAP: Duration = Duration::from_millis(10);
 
-/// Installs an empty SIGCHLD handler. The parent process may have set SIGCHLD to be ignored, which
-/// is inherited, and the kernel then discards the exit statuses of children. Any handler reverts
-/// that.
-pub(super) fn wait_for_children() {
-    // If the system refuses, callers treat missing exit statuses as unknown.
-    #[cfg(unix)]
-    let _ = flag::register(SIGCHLD, Arc::default());
-}
+pub(super) use sys::wait_for_children;
 
 /// The state of the signals that end the process. All clones share it.
 #[derive(Clone, Debug)]
@@ -101,27 +99,6 @@ impl Signals {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `work`, such as an editor that owns the terminal. This process ignores interrupts typed
-    /// meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// The system refuses to restore the interrupt handler. Interrupts then have no effect.
-    #[cfg(unix)]
-    pub(super) fn without_interrupts<T>(&self, work: impl FnOnce() -> T) -> io::Result<T> {
-        let mut interrupts = self.interrupts();
-        // `signal-hook` keeps its handler after `unregister`, so the signal has no effect. The
-        // default action would end the process.
-        for id in interrupts.drain(..) {
-            unregister(id);
-        }
-        let quit = flag::register(SIGQUIT, Arc::default())?;
-        let done = work();
-        unregister(quit);
-        *interrupts = self.register(SIGINT)?;
-        Ok(done)
-    }
-
     /// Returns the cancel handle for calls. A signal sets it.
     pub(super) fn cancel_handle(&self) -> CancelHandle {
         CancelHandle::from_flag(self.cancelled.clone())
@@ -146,18 +123,13 @@ impl Signals {
     ///
     /// Errors of the system. Signals then end the process at once, as before.
     pub(super) fn linger(&self, end: impl FnOnce() + Send + 'static) -> io::Result<()> {
-        let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
-        let (calling, cancelled) = (self.calling.clone(), self.cancelled.clone());
+        let mut signals = sys::Arrivals::new()?;
+        let (number, calling) = (self.number.clone(), self.calling.clone());
+        let cancelled = self.cancelled.clone();
         std::thread::Builder::new()
             .name("forge-search-signals".to_string())
             .spawn(move || {
-                // Skip interrupts for the editor (`without_interrupts`): they don't set
-                // `cancelled`. Wait first, because the flag may be set slightly later.
-                let mut own = signals.forever().filter(|_| {
-                    std::thread::sleep(NAP);
-                    cancelled.load(Ordering::SeqCst)
-                });
-                let Some(signal) = own.next() else {
+                let Some(signal) = signals.own(&cancelled, &number) else {
                     return;
                 };
                 while calling.load(Ordering::SeqCst) {

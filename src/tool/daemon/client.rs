@@ -14,7 +14,7 @@ use super::limits::MAX_RESPONSE_BYTES;
 use super::reply::{ErrorCode, Failure, Welcome};
 use super::request::{Hello, Request};
 use super::service::payload;
-use super::socket::Access;
+use super::socket::{Access, is_of_this_user, new_stream};
 
 /// A connection to a daemon after the handshake.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ impl Connection {
             true => ClientError::Late(patience),
             false => ClientError::Unreachable(error),
         })?;
-        check_peer(&stream, caller.access)?;
+        check_peer(&stream, path, caller.access)?;
         let hello = Hello {
             protocol_versions: Some(PROTOCOL_VERSIONS.to_vec()),
             protocol_version: None,
@@ -161,27 +161,19 @@ impl Connection {
 
 /// Checks that this user runs the daemon, unless daemons are shared. Another user's could answer
 /// anything.
-fn check_peer(stream: &UnixStream, access: Access) -> Result<(), ClientError> {
-    #[cfg(target_os = "linux")]
-    if access == Access::Owner {
-        let peer = rustix::net::sockopt::socket_peercred(stream)
-            .map_err(|error| ClientError::Broken(error.into()))?;
-        if peer.uid != rustix::process::geteuid() {
-            let message = "the daemon that listens at the socket belongs to another user";
-            let failure = Failure::new(ErrorCode::InvalidRequest, message);
-            return Err(ClientError::Refused(failure));
-        }
+fn check_peer(stream: &UnixStream, path: &Path, access: Access) -> Result<(), ClientError> {
+    if access == Access::Owner && !is_of_this_user(stream, path).map_err(ClientError::Broken)? {
+        let message = "the daemon that listens at the socket belongs to another user";
+        let failure = Failure::new(ErrorCode::InvalidRequest, message);
+        return Err(ClientError::Refused(failure));
     }
-    #[cfg(not(target_os = "linux"))]
-    let _ = (stream, access);
     Ok(())
 }
 
 /// Connects. Waits for at most `patience` if the queue of connections is full.
 fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
-    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
-    let flags = SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    use rustix::net::{SocketAddrUnix, sockopt};
+    let socket = new_stream()?;
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(patience))?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(UnixStream::from(socket))

@@ -3,8 +3,12 @@
 //! Owns the decision which daemon may listen there. Only the lock decides. It is released when its
 //! process ends, however that happens, so a socket without a held lock is a leftover.
 
+#[cfg(target_os = "linux")]
+mod linux;
 mod lock;
 mod places;
+#[cfg(not(target_os = "linux"))]
+mod portable;
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -13,14 +17,19 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+#[cfg(target_os = "linux")]
+use self::linux as sys;
 use self::lock::HeldLock;
 pub use self::lock::{
     DaemonRecord, InstanceLock, StartLock, is_taken, registered_daemons, registered_socket,
 };
 pub use self::places::{SocketPlaces, is_foreign};
+#[cfg(not(target_os = "linux"))]
+use self::portable as sys;
+pub(super) use self::sys::{is_of_this_user, new_stream};
 
 /// The longest path of a socket, in bytes: the size of `sockaddr_un` without the final zero.
-pub const LONGEST: usize = 107;
+pub const LONGEST: usize = sys::LONGEST;
 
 /// The reason why no daemon can listen here.
 #[derive(Debug, thiserror::Error)]
@@ -149,60 +158,6 @@ fn bind_own(path: &Path) -> io::Result<(UnixListener, Identity)> {
     Ok((listener, identity))
 }
 
-/// Listens at a path in a directory that a group can write into.
-///
-/// If the socket were created there directly, a member of the group could put another file of this
-/// user in its place before the mode is set, and that file would be opened for the group. So the
-/// socket is created in a directory that only this user can enter, through that directory's
-/// descriptor, and is moved to its place at the end.
-#[cfg(target_os = "linux")]
-fn bind_shared(path: &Path) -> io::Result<(UnixListener, Identity)> {
-    use std::os::fd::AsRawFd;
-    let gid = fs::metadata(dir_of(path))?.gid();
-    let private = with_suffix(path, &format!(".{}", std::process::id()));
-    match fs::DirBuilder::new().mode(0o700).create(&private) {
-        // The directory may be left over from a killed process with the same id.
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
-    let bound = open_dir(&private).and_then(|dir| {
-        let meta = dir.metadata()?;
-        if meta.uid() != rustix::process::geteuid().as_raw() || meta.mode() & 0o077 != 0 {
-            let why = format!("{} is in the way; remove it", private.display());
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
-        }
-        // Short enough for a socket address, however long the path is.
-        let inside = PathBuf::from(format!("/proc/self/fd/{}/s", dir.as_raw_fd()));
-        match fs::remove_file(&inside) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let listener = UnixListener::bind(&inside)?;
-        std::os::unix::fs::lchown(&inside, None, Some(gid))?;
-        fs::set_permissions(&inside, fs::Permissions::from_mode(Access::Group.file()))?;
-        let identity = Identity::of(&inside).ok_or(io::ErrorKind::NotFound)?;
-        fs::rename(&inside, path)?;
-        Ok((listener, identity))
-    });
-    // The directory is empty now, or only this user can enter it.
-    let _ = fs::remove_dir(&private);
-    bound
-}
-
-/// Listens at a path in a directory that a group can write into. These systems can change the mode
-/// of a file without following links.
-#[cfg(not(target_os = "linux"))]
-fn bind_shared(path: &Path) -> io::Result<(UnixListener, Identity)> {
-    use rustix::fs::{AtFlags, CWD, Mode, chmodat};
-    let gid = fs::metadata(dir_of(path))?.gid();
-    let listener = UnixListener::bind(path)?;
-    let identity = Identity::of(path).ok_or(io::ErrorKind::NotFound)?;
-    std::os::unix::fs::lchown(path, None, Some(gid))?;
-    let mode = Mode::from_raw_mode(Access::Group.file().try_into().map_err(io::Error::other)?);
-    chmodat(CWD, path, mode, AtFlags::SYMLINK_NOFOLLOW)?;
-    Ok((listener, identity))
-}
-
 /// Opens a directory that is no symbolic link.
 fn open_dir(path: &Path) -> io::Result<File> {
     use rustix::fs::OFlags;
@@ -239,7 +194,7 @@ impl OwnSocket {
         }
         let (listener, identity) = match access {
             Access::Owner => bind_own(path),
-            Access::Group => bind_shared(path),
+            Access::Group => sys::bind_shared(path),
         }
         .map_err(fail)?;
         Ok(OwnSocket {

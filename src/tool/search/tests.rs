@@ -177,6 +177,7 @@ fn the_least_of_all_byte_budgets_counts() {
     assert!((500..1_500).contains(&short) && !truncated, "{short}");
 }
 
+#[cfg(unix)]
 #[test]
 fn errors_that_are_too_much_alone_are_cut_too() {
     let (tool, mut context, dir) = tool(|_| {});

@@ -18,7 +18,7 @@ mod parts;
 mod people;
 mod places;
 mod played;
-mod program;
+pub(crate) mod program;
 mod protocol;
 mod queries;
 mod robust;

@@ -18,18 +18,24 @@ use crate::support::GUARD;
 
 /// A tree with its own directories for sockets and state. Its daemons are killed when it is
 /// dropped.
-pub(super) struct Place {
+pub(crate) struct Place {
     dir: tempfile::TempDir,
 }
 
 impl Place {
-    pub(super) fn new() -> Place {
+    /// Makes a place whose tree has no files.
+    pub(crate) fn empty() -> Place {
         let place = Place {
             dir: tempfile::tempdir().unwrap(),
         };
         let private = fs::Permissions::from_mode(0o700);
         fs::create_dir_all(place.dir.path().join("run")).unwrap();
         fs::set_permissions(place.dir.path().join("run"), private).unwrap();
+        place
+    }
+
+    pub(super) fn new() -> Place {
+        let place = Place::empty();
         place.write("src/delay.rs", "pub fn retry_delay() -> u64 {\n    42\n}\n");
         place.write("src/use.rs", "fn main() {\n    retry_delay();\n}\n");
         place.write("notes.txt", "esc \u{1b}[31m retry\u{9b}\u{7}\n");
@@ -41,17 +47,17 @@ impl Place {
         self.dir.path()
     }
 
-    pub(super) fn root(&self) -> PathBuf {
+    pub(crate) fn root(&self) -> PathBuf {
         self.dir.path().canonicalize().unwrap().join("tree")
     }
 
-    pub(super) fn write(&self, path: &str, text: &str) {
+    pub(crate) fn write(&self, path: &str, text: &str) {
         let path = self.dir.path().join("tree").join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
-    pub(super) fn command(&self, program: &str, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, program: &str, args: &[&str]) -> Command {
         let mut command = command(program, &self.root());
         command
             .env("XDG_RUNTIME_DIR", self.dir.path().join("run"))

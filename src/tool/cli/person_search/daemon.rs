@@ -1,30 +1,22 @@
-//! A person's search: answered by the daemon of the tree, or by this process.
-//!
-//! Owns the decision whether a daemon can answer. A daemon may answer only if its output is
-//! identical, byte for byte. If the daemon breaks off, this process searches again and hands out
-//! the parts that are missing.
+//! The part of a person's search that concerns the daemon of the tree: asking it, and starting it
+//! for later searches.
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::super::Failure;
-use super::super::args::SetupArgs;
-use super::super::building::{before_search, refuse_wide};
-#[cfg(unix)]
+use super::super::building::refuse_wide;
 use super::super::daemon::client::{AnswerStart, Client, Rules};
-#[cfg(unix)]
 use super::super::daemon::{DaemonEndpoint, canonical, root_of, start};
-use super::super::setup::{Environment, Setup, prepare};
+use super::super::setup::Setup;
+use super::PersonSearch;
 use crate::exec::collect::Found;
 use crate::exec::handed_out::HandedOut;
-use crate::exec::question::Follow;
-use crate::exec::question::Question;
+use crate::exec::question::{Follow, Question};
 use crate::exec::schedule::Taker;
 use crate::exec::stop::{Deadline, SystemClock};
-use crate::tool::answering::{Call, Summary};
-use crate::tool::config::{Backend, Config, DaemonUse, IndexMode};
+use crate::tool::answering::Summary;
+use crate::tool::config::{Backend, DaemonUse, IndexMode};
 use crate::tool::daemon::question::{AnswerEnd, Message, QuestionCall};
 use crate::tool::daemon::request::{Request, RequestBody};
 
@@ -42,28 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// socket. Measured with 2 GB of matching lines: 16 s, versus 44 s by the daemon alone.
 const MUCH: usize = 32 << 20;
 
-/// A question, with all facts that decide who answers.
-pub(in super::super) struct PersonSearch<'a> {
-    /// The question to answer.
-    pub(in super::super) question: &'a Question,
-    /// The time limit of the search.
-    pub(in super::super) timeout: Option<Duration>,
-    /// The arguments of this process, including those from flags.
-    pub(in super::super) setup: &'a SetupArgs,
-    /// The configuration of this process.
-    pub(in super::super) config: &'a Config,
-    /// The configuration that a daemon must have to answer.
-    pub(in super::super) of_daemon: &'a Config,
-    /// Extra directories that may be searched, since a person may name any path.
-    pub(in super::super) extra_roots: &'a [PathBuf],
-    /// The environment of this process.
-    pub(in super::super) environment: &'a Environment,
-    /// When the search began.
-    pub(in super::super) began: Instant,
-}
-
 /// The outcome of asking a daemon.
-#[cfg(unix)]
 enum DaemonOutcome {
     /// The whole answer.
     All(Box<AnswerEnd>),
@@ -74,58 +45,10 @@ enum DaemonOutcome {
 }
 
 impl PersonSearch<'_> {
-    /// Hands the parts of the answer to `taker`, and returns the summary.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the search in this process.
-    pub(in super::super) fn answer(&self, taker: &mut Taker<'_>) -> Result<Summary, Failure> {
-        let mut handed_out = HandedOut::default();
-        #[cfg(unix)]
-        if self.config.daemon.searches != DaemonUse::Off {
-            let summary = match self.by_daemon(&mut handed_out, taker) {
-                DaemonOutcome::All(end) => Some((*end).into()),
-                // The taker has stopped, so nobody reads the summary.
-                DaemonOutcome::Enough => Some(Summary::of_nothing()),
-                DaemonOutcome::NotAll => None,
-            };
-            if let Some(summary) = summary {
-                tracing::debug!(target: "forge_search::search", "the daemon of the tree answered");
-                return Ok(summary);
-            }
-        }
-        tracing::debug!(target: "forge_search::search", "this process searches");
-        self.by_this_process(&mut |found| match handed_out.rest(found) {
-            None => ControlFlow::Continue(()),
-            Some(found) => taker(found),
-        })
-    }
-
-    fn by_this_process(&self, taker: &mut Taker<'_>) -> Result<Summary, Failure> {
-        let setup = prepare(self.setup, self.environment, self.extra_roots)?;
-        let mut setup = setup.for_people();
-        if self.question.looked_for.patterns.is_some() {
-            before_search(&setup, self.environment, self.question, self.timeout)?;
-        }
-        setup.context.received_at = Some(self.began);
-        let call = Call {
-            context: &setup.context,
-            timeout: self.timeout,
-            maintenance: setup.config.search.index_maint_budget_fraction,
-        };
-        let search = || setup.tool.answer(self.question, &call, taker);
-        let summary = setup.signals.while_calling(search);
-        let summary = summary.map_err(|error| setup.signals.failure(error))?;
-        #[cfg(unix)]
-        self.start_daemon(&setup, &summary);
-        Ok(summary)
-    }
-
     /// Starts the daemon of the enclosing tree for later searches, without waiting for it. Does so
     /// only if the configuration asks for it, and if this search read enough files to justify an
     /// index.
-    #[cfg(unix)]
-    fn start_daemon(&self, setup: &Setup, summary: &Summary) {
+    pub(super) fn start_daemon(&self, setup: &Setup, summary: &Summary) {
         let search = &self.config.search;
         let is_large = summary.run.totals.files_scanned > search.index_auto_threshold_files;
         let is_wanted = self.config.daemon.searches == DaemonUse::Start;
@@ -147,9 +70,25 @@ impl PersonSearch<'_> {
         }
     }
 
-    /// Hands the daemon's results to `taker`, and records them in `handed_out`.
-    #[cfg(unix)]
-    fn by_daemon(&self, handed_out: &mut HandedOut, taker: &mut Taker<'_>) -> DaemonOutcome {
+    /// Hands the daemon's results to `taker`, and records them in `handed_out`. Returns the summary
+    /// if the daemon gave the whole answer.
+    pub(super) fn by_daemon(
+        &self,
+        handed_out: &mut HandedOut,
+        taker: &mut Taker<'_>,
+    ) -> Option<Summary> {
+        if self.config.daemon.searches == DaemonUse::Off {
+            return None;
+        }
+        match self.ask_daemon(handed_out, taker) {
+            DaemonOutcome::All(end) => Some((*end).into()),
+            // The taker has stopped, so nobody reads the summary.
+            DaemonOutcome::Enough => Some(Summary::of_nothing()),
+            DaemonOutcome::NotAll => None,
+        }
+    }
+
+    fn ask_daemon(&self, handed_out: &mut HandedOut, taker: &mut Taker<'_>) -> DaemonOutcome {
         let answering = self
             .find()
             .and_then(|(daemon, question)| self.begin(&daemon, question));
@@ -160,7 +99,6 @@ impl PersonSearch<'_> {
     }
 
     /// Finds the daemon, and rewrites the question so that its paths start at the daemon's root.
-    #[cfg(unix)]
     fn find(&self) -> Option<(DaemonEndpoint, Question)> {
         // External engines are found by `PATH`, and the daemon may have another one. The socket of
         // a group's daemon has no usual place.
@@ -185,14 +123,12 @@ impl PersonSearch<'_> {
         Some((daemon, question))
     }
 
-    #[cfg(unix)]
     fn patience(&self) -> Duration {
         let quarter = self.timeout.map(|timeout| timeout / 4);
         let most = self.environment.patience(PATIENCE);
         quarter.map_or(most, |quarter| quarter.min(most))
     }
 
-    #[cfg(unix)]
     fn begin(&self, daemon: &DaemonEndpoint, question: Question) -> Option<AnswerStart> {
         let call = QuestionCall {
             question,
@@ -223,7 +159,6 @@ impl PersonSearch<'_> {
 
     /// Reads the messages of an answer. A late message ends the connection, which cancels the
     /// question.
-    #[cfg(unix)]
     fn read(
         &self,
         mut answering: AnswerStart,

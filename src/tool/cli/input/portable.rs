@@ -1,0 +1,16 @@
+//! The decision on systems that do not show who made a pipe, such as Windows: standard input is
+//! never read without being named. A caller names it with the path `-`.
+
+use super::Input;
+
+pub(super) fn decide() -> Input {
+    Input::Tree
+}
+
+pub(super) fn is_piped() -> bool {
+    false
+}
+
+pub(super) fn is_unread() -> bool {
+    false
+}

@@ -1,0 +1,83 @@
+//! A person's search: answered by the daemon of the tree, or by this process.
+//!
+//! Owns the decision whether a daemon can answer. A daemon may answer only if its output is
+//! identical, byte for byte. If the daemon breaks off, this process searches again and hands out
+//! the parts that are missing.
+
+#[cfg(unix)]
+mod daemon;
+#[cfg(not(unix))]
+mod portable;
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use super::Failure;
+use super::args::SetupArgs;
+use super::building::before_search;
+use super::setup::{Environment, prepare};
+use crate::exec::handed_out::HandedOut;
+use crate::exec::question::Question;
+use crate::exec::schedule::Taker;
+use crate::tool::answering::{Call, Summary};
+use crate::tool::config::Config;
+
+/// A question, with all facts that decide who answers.
+pub(super) struct PersonSearch<'a> {
+    /// The question to answer.
+    pub(super) question: &'a Question,
+    /// The time limit of the search.
+    pub(super) timeout: Option<Duration>,
+    /// The arguments of this process, including those from flags.
+    pub(super) setup: &'a SetupArgs,
+    /// The configuration of this process.
+    pub(super) config: &'a Config,
+    /// The configuration that a daemon must have to answer.
+    pub(super) of_daemon: &'a Config,
+    /// Extra directories that may be searched, since a person may name any path.
+    pub(super) extra_roots: &'a [PathBuf],
+    /// The environment of this process.
+    pub(super) environment: &'a Environment,
+    /// When the search began.
+    pub(super) began: Instant,
+}
+
+impl PersonSearch<'_> {
+    /// Hands the parts of the answer to `taker`, and returns the summary.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the search in this process.
+    pub(super) fn answer(&self, taker: &mut Taker<'_>) -> Result<Summary, Failure> {
+        let mut handed_out = HandedOut::default();
+        if let Some(summary) = self.by_daemon(&mut handed_out, taker) {
+            tracing::debug!(target: "forge_search::search", "the daemon of the tree answered");
+            return Ok(summary);
+        }
+        tracing::debug!(target: "forge_search::search", "this process searches");
+        self.by_this_process(&mut |found| match handed_out.rest(found) {
+            None => ControlFlow::Continue(()),
+            Some(found) => taker(found),
+        })
+    }
+
+    fn by_this_process(&self, taker: &mut Taker<'_>) -> Result<Summary, Failure> {
+        let setup = prepare(self.setup, self.environment, self.extra_roots)?;
+        let mut setup = setup.for_people();
+        if self.question.looked_for.patterns.is_some() {
+            before_search(&setup, self.environment, self.question, self.timeout)?;
+        }
+        setup.context.received_at = Some(self.began);
+        let call = Call {
+            context: &setup.context,
+            timeout: self.timeout,
+            maintenance: setup.config.search.index_maint_budget_fraction,
+        };
+        let search = || setup.tool.answer(self.question, &call, taker);
+        let summary = setup.signals.while_calling(search);
+        let summary = summary.map_err(|error| setup.signals.failure(error))?;
+        self.start_daemon(&setup, &summary);
+        Ok(summary)
+    }
+}

@@ -1,0 +1,34 @@
+//! Places of Unix: those of the XDG specification. On macOS, caches are in `~/Library/Caches`.
+//!
+//! Guarantees that root creates no files in a directory of another user.
+
+use std::path::{Path, PathBuf};
+
+use super::{Variables, absolute};
+use crate::tool::daemon::socket::is_foreign;
+
+pub(super) fn home(set: Variables<'_>) -> Option<PathBuf> {
+    set("HOME").map(PathBuf::from)
+}
+
+pub(super) fn config_home(set: Variables<'_>) -> Option<PathBuf> {
+    set("XDG_CONFIG_HOME")
+        .map(PathBuf::from)
+        .or_else(|| set("HOME").map(|home| Path::new(&home).join(".config")))
+}
+
+pub(super) fn cache_home(set: Variables<'_>) -> Option<PathBuf> {
+    let home = absolute(set("HOME"));
+    let cache = if cfg!(target_os = "macos") {
+        home.map(|home| home.join("Library").join("Caches"))
+    } else {
+        absolute(set("XDG_CACHE_HOME")).or_else(|| home.map(|home| home.join(".cache")))
+    };
+    // With `sudo`, root may have a user's environment. Directories that root creates there would be
+    // unusable for that user.
+    cache.filter(|dir| !is_foreign(dir))
+}
+
+pub(super) fn user(_set: Variables<'_>) -> String {
+    rustix::process::geteuid().as_raw().to_string()
+}
