@@ -18,6 +18,7 @@ fn typed_words() -> BTreeSet<String> {
     let names = [
         "search_files",
         "find_files",
+        "find_code",
         "SEARCH_FILES",
         "SEARCH_EMAILS",
         "SEARCH_DATASETS",

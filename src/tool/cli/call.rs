@@ -7,6 +7,8 @@ use std::io::{self, BufRead, Read, Write};
 #[cfg(unix)]
 use std::path::Path;
 
+#[cfg(unix)]
+use serde_json::Map;
 use serde_json::Value;
 
 use super::args::CallArgs;
@@ -20,7 +22,11 @@ use super::{FAILED, Failure, building};
 use crate::tool::arguments::json;
 #[cfg(unix)]
 use crate::tool::daemon::request::ToolCall;
+#[cfg(unix)]
+use crate::tool::daemon::tree_backend::{CallCancel, TreeBackend};
 use crate::tool::error::ToolError;
+#[cfg(unix)]
+use crate::tool::find_code::FindCodeRequest;
 use crate::tool::tools::ToolName;
 
 /// Maximum bytes of a request. Longer ones are rejected before they are parsed.
@@ -36,8 +42,10 @@ pub(super) fn run(args: &CallArgs, environment: &Environment) -> Result<u8, Fail
     if !args.jsonl && !args.wait_index {
         return answer_one(tool, args, environment, &mut out);
     }
-    let mut setup = match set_up(tool, args, environment) {
-        Ok(setup) => setup,
+    let prepared = set_up(tool, args, environment)
+        .and_then(|setup| Ok((setup, Ranked::of(tool, args, environment)?)));
+    let (mut setup, ranked) = match prepared {
+        Ok(prepared) => prepared,
         Err(error) => return refused(&error, &mut out),
     };
     if args.wait_index
@@ -48,16 +56,24 @@ pub(super) fn run(args: &CallArgs, environment: &Environment) -> Result<u8, Fail
     }
     if args.jsonl {
         // The process runs for long, so live indexes pay off.
-        building::live(&setup, args.wait_index);
-        let answered = answer_lines(&mut setup, tool, environment, &mut out);
+        if ranked.is_none() {
+            building::live(&setup, args.wait_index);
+        }
+        let answered = answer_lines(&mut setup, ranked.as_ref(), tool, environment, &mut out);
         if let Some(indexes) = setup.indexes() {
             indexes.shut_down();
+        }
+        if let Some(ranked) = &ranked {
+            ranked.shut_down();
         }
         answered?;
         return Ok(setup.signals.status().unwrap_or(0));
     }
     let text = request_of(args);
-    let answer = text.and_then(|text| answer(&setup, tool, &json(tool, &text)?));
+    let request = text.and_then(|text| json(tool, &text));
+    let answer = request
+        .map_err(|error| as_json(&error))
+        .and_then(|request| answer(&setup, ranked.as_ref(), tool, &request));
     finish(answer, setup.signals.status(), &mut out)
 }
 
@@ -83,11 +99,13 @@ fn answer_one(
         writeln!(out)?;
         return Ok(if failed { FAILED } else { 0 });
     }
-    let setup = match set_up(tool, args, environment) {
-        Ok(setup) => setup,
+    let prepared = set_up(tool, args, environment)
+        .and_then(|setup| Ok((setup, Ranked::of(tool, args, environment)?)));
+    let (setup, ranked) = match prepared {
+        Ok(prepared) => prepared,
         Err(error) => return refused(&error, out),
     };
-    let answer = answer(&setup, tool, &request);
+    let answer = answer(&setup, ranked.as_ref(), tool, &request);
     finish(answer, setup.signals.status(), out)
 }
 
@@ -135,14 +153,18 @@ fn refused(error: &ToolError, out: &mut dyn Write) -> Result<u8, Failure> {
     Ok(FAILED)
 }
 
-/// Prints an answer and returns the exit status.
+fn as_json(error: &ToolError) -> String {
+    error.to_json().to_string()
+}
+
+/// Prints an answer or an error, both in JSON, and returns the exit status.
 fn finish(
-    answer: Result<String, ToolError>,
+    answer: Result<String, String>,
     signal: Option<u8>,
     out: &mut dyn Write,
 ) -> Result<u8, Failure> {
     let failed = answer.is_err();
-    let text = answer.unwrap_or_else(|error| error.to_json().to_string());
+    let text = answer.unwrap_or_else(|error| error);
     writeln!(out, "{text}")?;
     Ok(match signal {
         Some(status) if failed => status,
@@ -185,6 +207,7 @@ fn into_text(bytes: Vec<u8>) -> Result<String, ToolError> {
 /// Answers each line with one line, in order, until the input ends or a signal arrives.
 fn answer_lines(
     setup: &mut Setup,
+    ranked: Option<&Ranked>,
     tool: ToolName,
     environment: &Environment,
     out: &mut dyn Write,
@@ -220,8 +243,10 @@ fn answer_lines(
         // old one are then not used.
         setup.context.global_excludes = environment.excludes_at(&setup.root);
         let answer = into_text(std::mem::take(&mut line))
-            .and_then(|text| answer(setup, tool, &json(tool, &text)?))
-            .unwrap_or_else(|error| error.to_json().to_string());
+            .and_then(|text| json(tool, &text))
+            .map_err(|error| as_json(&error))
+            .and_then(|request| answer(setup, ranked, tool, &request))
+            .unwrap_or_else(|error| error);
         writeln!(out, "{answer}")?;
         out.flush()?;
         if setup.context.cancel.is_cancelled() {
@@ -248,15 +273,106 @@ fn skip_line(input: &mut dyn BufRead) -> Result<(), Failure> {
     }
 }
 
-/// Answers a request with one of the tools.
-fn answer(setup: &Setup, tool: ToolName, request: &Value) -> Result<String, ToolError> {
+/// Answers a request with one of the tools. Errors are in JSON.
+fn answer(
+    setup: &Setup,
+    ranked: Option<&Ranked>,
+    tool: ToolName,
+    request: &Value,
+) -> Result<String, String> {
+    if let Some(ranked) = ranked {
+        return ranked.answer(request);
+    }
     let request = request.clone();
-    setup.signals.while_calling(|| match &setup.files {
+    let answer = setup.signals.while_calling(|| match &setup.files {
         Some(files) => Ok(files.call(request, &setup.context)?.to_json()),
         None if tool == ToolName::FindFiles => {
             let found = setup.tool.call_find_files(request, &setup.context)?;
             Ok(found.to_json())
         }
         None => Ok(setup.tool.call(request, &setup.context)?.to_json()),
-    })
+    });
+    answer.map_err(|error: ToolError| as_json(&error))
+}
+
+/// Answers calls of `find_code`, which need a service.
+struct Ranked {
+    #[cfg(unix)]
+    backend: Backend,
+    #[cfg(unix)]
+    max_output_bytes: Option<usize>,
+}
+
+#[cfg(unix)]
+impl Ranked {
+    /// Returns the service for a tool, or `None` if the tool needs none.
+    fn of(
+        tool: ToolName,
+        args: &CallArgs,
+        environment: &Environment,
+    ) -> Result<Option<Ranked>, ToolError> {
+        if tool != ToolName::FindCode {
+            return Ok(None);
+        }
+        let named = args.setup.root.as_deref().unwrap_or(Path::new("."));
+        let root = canonical(named, environment)?;
+        let setup = args.setup().with_absolute_paths(Some(&root), environment)?;
+        let backend = Backend::new(root, setup, environment, None);
+        if !args.jsonl {
+            // A service for one call watches nothing.
+            backend.let_go();
+        }
+        Ok(Some(Ranked {
+            backend,
+            max_output_bytes: args.max_output_bytes,
+        }))
+    }
+
+    fn answer(&self, request: &Value) -> Result<String, String> {
+        // A service answers the errors of fields. A call holds an object in any case.
+        let request = match request {
+            Value::Object(request) => request,
+            other => match FindCodeRequest::from_value(other.clone()) {
+                Err(error) => return Err(as_json(&error)),
+                Ok(_) => &Map::new(),
+            },
+        };
+        let call = ToolCall {
+            tool: ToolName::FindCode.name().to_string(),
+            request: request.clone(),
+            max_output_bytes: self.max_output_bytes,
+            text: false,
+            person: false,
+            whole: false,
+        };
+        let answer = self.backend.call(&call, &CallCancel::default());
+        match answer.get("error") {
+            Some(_) => Err(answer.to_string()),
+            None => Ok(answer.to_string()),
+        }
+    }
+
+    fn shut_down(&self) {
+        self.backend.shut_down();
+    }
+}
+
+#[cfg(not(unix))]
+impl Ranked {
+    /// Refuses tools that need a service, which this system does not have.
+    fn of(tool: ToolName, _: &CallArgs, _: &Environment) -> Result<Option<Ranked>, ToolError> {
+        match tool {
+            ToolName::FindCode => Err(ToolError::ExecutionFailed {
+                tool: tool.name().to_string(),
+                message: "ranked questions need a Unix system".to_string(),
+            }),
+            _ => Ok(None),
+        }
+    }
+
+    fn answer(&self, _: &Value) -> Result<String, String> {
+        Err(as_json(&ToolError::Cancelled))
+    }
+
+    fn shut_down(&self) {}
 }

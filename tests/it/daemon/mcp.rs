@@ -103,7 +103,7 @@ fn mcp_the_inspector_lists_and_calls_each_tool() {
     let tools = value(&["--method", "tools/list"]);
     let names = tools["tools"].as_array().unwrap().iter();
     let names: Vec<_> = names.map(|tool| tool["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["Search", "search_files", "find_files"]);
+    assert_eq!(names, ["Search", "search_files", "find_files", "find_code"]);
     let call = |tool: &str, args: &[&str]| {
         let mut all = vec!["--method", "tools/call", "--tool-name", tool];
         for arg in args {

@@ -5,6 +5,7 @@ mod alone;
 mod clients;
 mod combinations;
 mod find;
+mod find_code;
 mod fire;
 mod git;
 mod inherit;
