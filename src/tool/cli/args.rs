@@ -211,10 +211,10 @@ Keys:
     Tui(TuiArgs),
     /// Serve agents over the Model Context Protocol, on standard input and output.
     ///
-    /// Offers the tools Search, search_files, find_files and find_code, and resources with the state
-    /// of the index. Serves the working directory, or --root. A client that names roots can search
-    /// only inside of them. The daemon of the tree answers, and is started if it is not running.
-    /// With --no-daemon, or if no daemon can be started, this process answers.
+    /// Offers the tools Search, search_files, find_files and find_code, and resources with the
+    /// state of the index. Serves the working directory, or --root. A client that names roots can
+    /// search only inside of them. The daemon of the tree answers, and is started if it is not
+    /// running. With --no-daemon, or if no daemon can be started, this process answers.
     #[cfg(unix)]
     #[command(after_help = "\
 Examples:

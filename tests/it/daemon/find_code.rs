@@ -73,7 +73,10 @@ fn each_line_of_requests_gets_one_line_of_places() {
     )
     .unwrap();
     let output = place
-        .command("forge-search", &["call", "--tool", "find_code", "--jsonl"])
+        .command(
+            env!("CARGO_BIN_EXE_forge-search"),
+            &["call", "--tool", "find_code", "--jsonl"],
+        )
         .stdin(fs::File::open(requests.path()).unwrap())
         .output()
         .unwrap();
