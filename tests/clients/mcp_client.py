@@ -65,7 +65,7 @@ async def read(session, name):
 
 async def tools(session):
     listed = {tool.name: tool for tool in (await session.list_tools()).tools}
-    assert sorted(listed) == ["Search", "find_files", "search_files"], listed
+    assert sorted(listed) == ["Search", "find_code", "find_files", "search_files"], listed
     for tool in listed.values():
         hints = tool.annotations
         assert hints.read_only_hint and hints.open_world_hint is False, hints
@@ -105,6 +105,11 @@ async def answers(session):
         answer["stats"].pop("elapsed_ms")
     assert told.structured_content == expected, (told, expected)
     assert text(told).startswith("delay.rs:1:8:pub fn retry_delay"), told
+    for tool, request in [("find_files", {"name": "delay"}), ("find_code", {"question": "retry_delay"})]:
+        told = await session.call_tool(tool, request)
+        expected = call_by_command_line(tool, request)
+        assert not told.is_error and told.structured_content == expected, (told, expected)
+        assert text(told).startswith("src/delay.rs\n"), told
     print("answers are those of the command line")
 
 
@@ -117,6 +122,7 @@ async def failures(session):
         ("Search", {"pattern": "x", "path": "../x"}, "path_outside_sandbox", ".."),
         ("Search", {"pattern": "x", "path": OTHER}, "path_outside_sandbox", "outside the allowed roots"),
         ("search_files", {"path": "src"}, "bad_args", "query"),
+        ("find_code", {"question": " "}, "bad_args", "question"),
         ("Replace", {}, "unknown_tool", "Replace"),
     ]:
         told = await session.call_tool(tool, request)
@@ -185,7 +191,7 @@ async def text_alone():
             assert all(tool.output_schema is None for tool in listed), listed
             tools = [tool.model_dump(by_alias=True, exclude_none=True) for tool in listed]
             size = len(json.dumps({"tools": tools}, separators=(",", ":"), ensure_ascii=False))
-            assert size < 6_000, size
+            assert size < 7_000, size
             told = await client.call_tool("Search", {"pattern": "retry_delay"})
             assert told.structured_content is None and not told.is_error, told
             lines = text(told).split("\n")
