@@ -289,7 +289,9 @@ impl Collector {
         let error = outcome.error.take();
         let gaps = &outcome.gaps;
         let has_gap = gaps.binary.is_some() || gaps.too_large.is_some() || gaps.not_text.is_some();
-        if shown > 0 || has_gap {
+        // Lines without a result are context, of which the results come in another part.
+        let is_context = weight == 0 && !outcome.lines.is_empty();
+        if shown > 0 || has_gap || is_context {
             self.push(Waiting::File(files.clone(), at, outcome));
         }
         if let Some(message) = error {

@@ -82,6 +82,9 @@ impl HandedOut {
         let last_line = self.unfinished_at?;
         let outcome = &mut file.outcome;
         outcome.lines.retain(|line| line.number > last_line);
+        if outcome.continues && outcome.lines.is_empty() {
+            return None;
+        }
         // Counts without lines are those of a whole file, which is never unfinished.
         let matching = outcome.lines.iter().filter(|line| line.is_match());
         outcome.matched_lines = matching.count() as u64;
@@ -168,6 +171,7 @@ mod tests {
             handed_out.rest(part(last(&[1, 4, 5, 9]))),
             Some(part(last(&[5, 9])))
         );
+        assert_eq!(handed_out.rest(part(lines(&[1, 4]))), None);
         assert_eq!(handed_out.rest(file(0, "c")), Some(file(0, "c")));
         handed_out.note(&part(last(&[5, 9])));
         assert_eq!(handed_out.rest(part(last(&[1, 4, 5, 9]))), None);

@@ -366,6 +366,8 @@ fn finish<S: FileSource>(
     taker: &mut Taker<'_>,
 ) -> Result<Run, RunError> {
     let mut state = lock(&shared.state);
+    // A worker that looked at the stop flag before it was raised waits by now.
+    shared.work.notify_all();
     let reason = shared.stop.reason();
     let satisfied = state.collector.is_closed() || reason == Some(StopReason::Satisfied);
     if state.active > 0 && !state.is_done() {

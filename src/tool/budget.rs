@@ -32,7 +32,7 @@ impl Extent {
         let mut all = Vec::from_iter((further > 0).then_some(Note::FurtherErrors(further)));
         all.extend_from_slice(notes);
         if let Some(limit) = self.limit {
-            all.retain(|note| !matches!(note, Note::MaxResults(_)));
+            all.retain(|note| !matches!(note, Note::MaxResults(_) | Note::BestPlaces(_)));
             all.push(Note::Bytes(limit));
         }
         if let (1.., Some(line)) = (shortened, self.line) {

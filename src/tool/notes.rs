@@ -224,7 +224,7 @@ impl Note {
                 "truncated: the output was cut to fit {limit} bytes; {} are missing. Narrow the search",
                 match reader {
                     Reader::Model { .. } => "lines, or errors,",
-                    _ => "events, or entries of `errors`,",
+                    _ => "results, or entries of `errors`,",
                 }
             ),
             Note::FurtherErrors(1) => {
@@ -247,7 +247,7 @@ impl Note {
                 name("timeout_ms", "--timeout-ms")
             ),
             Note::BestPlaces(limit) => format!(
-                "the best {limit} places are shown; more match. {}",
+                "the best places are shown, at most {limit}; more match. {}",
                 Note::advice(
                     reader,
                     "Ask more precisely, or search a `path`",

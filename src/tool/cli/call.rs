@@ -21,12 +21,14 @@ use super::signals::Signals;
 use super::{FAILED, Failure, building};
 use crate::tool::arguments::json;
 #[cfg(unix)]
+use crate::tool::config::DaemonUse;
+#[cfg(unix)]
 use crate::tool::daemon::request::ToolCall;
 #[cfg(unix)]
 use crate::tool::daemon::tree_backend::{CallCancel, TreeBackend};
 use crate::tool::error::ToolError;
 #[cfg(unix)]
-use crate::tool::find_code::FindCodeRequest;
+use crate::tool::find_code::{FindCodeRequest, FindCodeResponse};
 use crate::tool::tools::ToolName;
 
 /// Maximum bytes of a request. Longer ones are rejected before they are parsed.
@@ -317,7 +319,8 @@ impl Ranked {
         let named = args.setup.root.as_deref().unwrap_or(Path::new("."));
         let root = canonical(named, environment)?;
         let setup = args.setup().with_absolute_paths(Some(&root), environment)?;
-        let backend = Backend::new(root, setup, environment, None);
+        // A daemon was asked before, or must not be asked.
+        let backend = Backend::new(root, setup, environment, Some(DaemonUse::Off));
         if !args.jsonl {
             // A service for one call watches nothing.
             backend.let_go();
@@ -346,9 +349,9 @@ impl Ranked {
             whole: false,
         };
         let answer = self.backend.call(&call, &CallCancel::default());
-        match answer.get("error") {
-            Some(_) => Err(answer.to_string()),
-            None => Ok(answer.to_string()),
+        match serde_json::from_value::<FindCodeResponse>(answer.clone()) {
+            Ok(found) => Ok(found.to_json()),
+            Err(_) => Err(answer.to_string()),
         }
     }
 

@@ -10,12 +10,13 @@ use super::answer::RankedSearch;
 use super::limits::{LimitHit, Warning};
 use super::reply::{ErrorCode, Failure, Found, Success};
 use super::request::{SearchQuery, SnippetMode};
-use crate::tool::error::ToolError;
+use crate::tool::error::{DenialReason, ToolError};
 use crate::tool::find_code::{
     CodePlace, DEFAULT_RESULTS, FIND_CODE_NAME, FindCodeDraft, FindCodeRequest, FindCodeResponse,
     PlaceKind,
 };
 use crate::tool::notes::Note;
+use crate::tool::render::escape_name;
 use crate::tool::tools::ToolName;
 
 impl RankedSearch<'_> {
@@ -32,15 +33,24 @@ impl RankedSearch<'_> {
         time: Duration,
         as_text: bool,
     ) -> Result<FindCodeResponse, ToolError> {
-        let working_dir = self.context.sandbox.working_dir();
-        let path = request.path.as_deref().map(|path| working_dir.join(path));
+        if !self.tool.config().enabled {
+            return Err(DenialReason::Disabled.into());
+        }
+        let sandbox = &self.context.sandbox;
+        let path = match request.path.as_deref() {
+            Some(path) => Some(self.place_of(path)?),
+            None => None,
+        };
         let query = SearchQuery {
             limit: Some(request.max_results.unwrap_or(DEFAULT_RESULTS)),
             mode: request.mode,
-            path: path.map(|path| path.to_string_lossy().into_owned()),
+            path,
             snippet: Some(SnippetMode::Definition),
+            // The text for a model escapes control characters itself.
+            raw: true,
             ..SearchQuery::new(&request.question)
         };
+        let working_dir = sandbox.working_dir();
         let draft = match self.answer(&query, String::new()) {
             Ok((success, _)) => draft(success, self.root, working_dir),
             Err(failure) if failure.error.code == ErrorCode::Timeout => {
@@ -51,6 +61,24 @@ impl RankedSearch<'_> {
         };
         let draft = FindCodeDraft { as_text, ..draft };
         draft.fit(self.context.budget(self.tool.config().max_output_bytes))
+    }
+
+    /// Returns the canonical path that a request names.
+    fn place_of(&self, path: &str) -> Result<String, ToolError> {
+        let resolved = self
+            .context
+            .sandbox
+            .resolve(Some(path))
+            .map_err(|error| ToolName::FindCode.explain(error))?;
+        let canonical = resolved.canonical;
+        if !canonical.exists() {
+            let message = format!("the path `{path}` does not exist");
+            return Err(ToolName::FindCode.wrong_field("path", message));
+        }
+        canonical.into_os_string().into_string().map_err(|_| {
+            let message = format!("the path `{path}` leads to a name that is not UTF-8");
+            ToolName::FindCode.wrong_field("path", message)
+        })
     }
 }
 
@@ -119,7 +147,7 @@ fn of_limit(hit: &LimitHit) -> Option<Note> {
         code => Note::Limited {
             limit: code.to_string(),
             value: hit.limit,
-            path: hit.path_key.clone(),
+            path: hit.path_key.as_deref().map(shown),
         },
     };
     Some(note)
@@ -127,9 +155,14 @@ fn of_limit(hit: &LimitHit) -> Option<Note> {
 
 fn of_warning(warning: &Warning) -> Note {
     Note::Warning(match &warning.path_key {
-        Some(path) => format!("{path}: {}", warning.message),
+        Some(path) => format!("{}: {}", shown(path), warning.message),
         None => warning.message.clone(),
     })
+}
+
+/// Returns a path as notes show it.
+fn shown(path: &str) -> String {
+    escape_name(path).into_owned()
 }
 
 fn of_failure(failure: Failure) -> ToolError {

@@ -676,7 +676,7 @@ fn closed(
     match (answered, request_context.ending.reason()) {
         (Ok((text, false)), None) => Answer::of(text),
         // A partial answer after a timeout is sent as it is, and counts as a timeout.
-        (Ok((text, true)), None) => Answer {
+        (Ok((text, true)), None | Some(StopReason::TimedOut)) => Answer {
             outcome: Outcome::Failed(ErrorCode::Timeout),
             ..Answer::of(text)
         },

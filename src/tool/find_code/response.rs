@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::tool::budget::{Draft, Extent, Piece, fit};
 use crate::tool::error::ToolError;
 use crate::tool::notes::{Note, Reader};
+use crate::tool::render::{escape_controls, escape_name};
 use crate::tool::response::{json_len, json_len_of};
 
 /// The text of a complete response without places.
@@ -86,10 +87,10 @@ impl CodePlace {
         if nth > 0 {
             text.push('\n');
         }
-        text.push_str(&self.path);
+        text.push_str(&escape_name(&self.path));
         text.push('\n');
         for (line, number) in self.content.lines().zip(self.start_line..) {
-            let _ = writeln!(text, "{number}:{line}");
+            let _ = writeln!(text, "{number}:{}", escape_controls(line));
         }
         text
     }
@@ -203,6 +204,8 @@ mod tests {
         let places = vec![place("a.rs", "fn a() {\n}\n"), place("b.rs", "fn b()")];
         let whole = draft(places, true).fit(None).unwrap();
         let expected = "a.rs\n9:fn a() {\n10:}\n\nb.rs\n9:fn b()\n";
+        let odd = place("a\nb.rs", "fn a() {\r\n\x1b}\r\n");
+        assert_eq!(odd.to_text(0), "a\\nb.rs\n9:fn a() {\n10:\\x1b}\n");
         assert_eq!(whole.to_text(), expected);
         let nothing = draft(Vec::new(), true).fit(None).unwrap();
         assert_eq!(nothing.to_text(), NOTHING);

@@ -22,6 +22,9 @@ use super::patterns::Patterns;
 /// The most threads that are started without `--threads`.
 const MOST_THREADS: usize = 12;
 
+/// The most threads that are started.
+const MOST_ASKED_THREADS: usize = 256;
+
 /// The most named files that are read as a whole without `--mmap`.
 const MOST_MAPPED: usize = 10;
 
@@ -101,7 +104,7 @@ impl Plan {
         }
         let threads = match args.threads {
             _ if args.sort.is_some() || paths.one_file => 1,
-            Some(threads) => threads,
+            Some(threads) => threads.min(MOST_ASKED_THREADS),
             None => std::thread::available_parallelism().map_or(1, |n| n.get().min(MOST_THREADS)),
         };
         let maps = match args.maps {

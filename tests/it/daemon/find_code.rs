@@ -115,3 +115,55 @@ fn wrong_requests_get_errors_that_name_the_field() {
         assert!(message.contains(field), "{request}: {message}");
     }
 }
+
+/// Calls the tool by a command, and returns its response.
+fn called(place: &Place, more: &[&str], request: &Value) -> Value {
+    let request = request.to_string();
+    let args = [&["call", "--tool", "find_code"], more, &[&request]].concat();
+    serde_json::from_slice(&place.forge_search(&args).stdout).unwrap()
+}
+
+#[test]
+fn a_response_has_the_text_of_the_file() {
+    let place = place();
+    place.write("src/odd.rs", "fn odd_name() {\r\n    \x1b\r\n}\r\n");
+    let answer = called(&place, &[], &json!({"question": "odd_name"}));
+    let content = answer["places"][0]["content"].as_str().unwrap();
+    assert!(
+        content.starts_with("fn odd_name() {\r\n    \x1b\r\n}"),
+        "{answer}"
+    );
+    let mut wire = Wire::greeted(&place, &[]);
+    let params = json!({"name": "find_code", "arguments": {"question": "odd_name"}});
+    wire.send(&json!({"jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": params}));
+    let answer = wire.answer(8);
+    let told = shown(&answer);
+    let lines = "src/odd.rs\n1:fn odd_name() {\n2:    \\x1b\n3:}\n";
+    assert!(told.starts_with(lines), "{told}");
+}
+
+#[test]
+fn a_disabled_tool_says_so_and_a_timeout_is_a_response() {
+    let place = place();
+    let request = json!({"question": "retry_delay", "timeout_ms": 1});
+    let answer = called(&place, &[], &request);
+    let timed_out = answer["timed_out"].as_bool().unwrap();
+    let is_empty = answer["places"].as_array().unwrap().is_empty();
+    assert_eq!(timed_out, is_empty, "{answer}");
+    let off = ["--set", "tools.search.enabled=false"];
+    let answer = called(&place, &off, &request);
+    assert_eq!(answer["error"]["code"], "disabled", "{answer}");
+}
+
+#[test]
+fn a_path_may_lead_through_a_link() {
+    let place = place();
+    std::os::unix::fs::symlink(place.root().join("src"), place.root().join("lnk")).unwrap();
+    let request = json!({"question": "retry_delay", "path": "lnk/delay.rs"});
+    let answer = called(&place, &[], &request);
+    assert_eq!(
+        places(&answer),
+        [("src/delay.rs".to_string(), 1)],
+        "{answer}"
+    );
+}
