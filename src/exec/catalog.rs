@@ -238,6 +238,12 @@ impl CatalogSource {
         (self.look != ChangeCheck::All).then_some(&self.snapshot)
     }
 
+    /// Returns whether ripgrep reads the same rules from the ignore files of the tree, and reports
+    /// no problem of them. Reads these files on the first call for a snapshot.
+    pub(crate) fn has_ripgreps_rules(&self) -> bool {
+        self.snapshot.has_ripgreps_rules()
+    }
+
     /// Returns true if an eligible file lies deeper than `max_depth`.
     pub fn is_cut(&self) -> bool {
         self.is_cut

@@ -35,7 +35,7 @@ impl HandedOut {
             }
             Found::Listed(files) => {
                 self.unfinished_at = None;
-                if let Some(last) = files.iter().last() {
+                if let Some(last) = files.last() {
                     self.last = Some((files.target, last.into_owned()));
                 }
             }

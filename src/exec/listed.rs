@@ -83,6 +83,13 @@ impl ListedFiles {
         })
     }
 
+    /// Returns the last path. Looks only at the end of the list.
+    pub(crate) fn last(&self) -> Option<Cow<'_, Path>> {
+        let paths = self.paths.strip_suffix(END)?;
+        let start = memmem::rfind(paths, END).map_or(0, |end| end + END.len());
+        Some(as_text::path_from(&paths[start..]))
+    }
+
     /// Keeps the first `most` files.
     pub(crate) fn truncate(&mut self, most: usize) {
         if most >= self.count {
@@ -135,6 +142,7 @@ mod tests {
             assert_eq!(files, of(&all[..kept]));
             assert_eq!((files.len(), files.is_empty()), (kept, kept == 0));
             assert_eq!(files.iter().count(), kept);
+            assert_eq!(files.last(), files.iter().last());
         }
     }
 

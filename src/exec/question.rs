@@ -116,6 +116,10 @@ pub struct OutputSpec {
     pub after: usize,
     /// Whether a matching line beyond `max_matches_per_file` is shown where it is context.
     pub matching_context: bool,
+    /// Whether the answer is a list of files that an index can't rule out, by ripgrep's ignore
+    /// rules. No file is opened. Where no index decides, the answer says so and lists no files.
+    #[serde(default)]
+    pub candidates: bool,
 }
 
 /// The limits of an answer. `u64::MAX` means no limit.

@@ -215,11 +215,7 @@ pub fn run<S: FileSource>(
 ) -> Result<Run, RunError> {
     let batching = prepared.batching();
     let mut state = State::new(options.limits, options.threads);
-    let items = match prepared.lists_all() {
-        true => listed(source.start()),
-        false => source.start(),
-    };
-    state.enqueue(&[], items, batching);
+    state.enqueue(&[], items_for(&*prepared, source.start()), batching);
     state.emit();
     let first = if state.is_decided() {
         None
@@ -245,6 +241,14 @@ pub fn run<S: FileSource>(
     }
     let flow = wait(&shared, options, taker);
     finish(&shared, flow, taker)
+}
+
+/// Returns items in the form that an engine needs.
+fn items_for<U>(prepared: &dyn Prepared, items: Vec<Item<U>>) -> Vec<Item<U>> {
+    match prepared.lists_all() {
+        true => listed(items),
+        false => items,
+    }
 }
 
 /// Turns the files among items into lists.

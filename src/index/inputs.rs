@@ -12,7 +12,7 @@ use crate::format::manifest::{EligibilityInput, InputKind, InputStat};
 use crate::format::segment::StampRecord;
 use crate::index::names::{name_bytes, name_from_bytes};
 use crate::index::root_dir::{EntryKind, metadata_following};
-use crate::index::rules::{ControlFiles, read_regular_file};
+use crate::index::rules::{ControlFiles, as_ripgrep, read_regular_file};
 use crate::index::stamp::Stamp;
 
 /// The least number of inputs per thread. For fewer, another thread does not pay off.
@@ -78,6 +78,17 @@ impl Inputs {
         texts
             .map(|input| (input.path.as_slice(), text(input)))
             .collect()
+    }
+
+    /// Returns whether ripgrep reads the same rules from all inputs that exist, and reports no
+    /// problem of them. Reads all ignore files, on the threads of the current pool.
+    pub(crate) fn are_read_by_ripgrep(&self) -> bool {
+        let list = self.list.par_iter().with_min_len(LOOKED_AT_ONCE);
+        list.all(|input| {
+            input.stat.is_none_or(|stat| {
+                path_of(input).is_some_and(|path| as_ripgrep::reads(&path, stat.kind))
+            })
+        })
     }
 
     /// Returns the number of inputs.

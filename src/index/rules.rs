@@ -7,6 +7,7 @@
 //! error is reported as [`RulesReadError`]: it may pass, and then decisions made without the file
 //! would be wrong.
 
+pub(crate) mod as_ripgrep;
 mod excludes;
 mod file;
 mod git;

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rayon::prelude::*;
 
@@ -65,6 +65,8 @@ pub struct Snapshot {
     segment: Arc<Segment>,
     overlay: Overlay,
     inputs: Arc<Inputs>,
+    /// Whether ripgrep reads the same rules from the inputs, once that is known.
+    as_ripgrep: Arc<OnceLock<bool>>,
     /// The number of enumeration errors: an unreadable directory may hide eligible files.
     enumeration_errors: u64,
     /// Counts the segment as open while any snapshot of it is in use.
@@ -140,6 +142,7 @@ impl Snapshot {
             overlay: Overlay::none(&segment),
             segment: Arc::new(segment),
             inputs: Arc::new(inputs),
+            as_ripgrep: Arc::default(),
             enumeration_errors,
             handle: None,
             sets: Arc::default(),
@@ -179,6 +182,10 @@ impl Snapshot {
             sequence: self.sequence + 1,
             segment: self.segment.clone(),
             overlay,
+            as_ripgrep: match Arc::ptr_eq(&inputs, &self.inputs) {
+                true => self.as_ripgrep.clone(),
+                false => Arc::default(),
+            },
             inputs,
             enumeration_errors,
             handle: self.handle.clone(),
@@ -226,6 +233,15 @@ impl Snapshot {
     /// Returns the eligibility inputs.
     pub fn inputs(&self) -> &Arc<Inputs> {
         &self.inputs
+    }
+
+    /// Returns whether ripgrep reads the same rules from the eligibility inputs, and reports no
+    /// problem of them. The first call reads all of them; later calls for the same inputs return
+    /// its result.
+    pub(crate) fn has_ripgreps_rules(&self) -> bool {
+        *self
+            .as_ripgrep
+            .get_or_init(|| self.inputs.are_read_by_ripgrep())
     }
 
     /// Returns the number of enumeration errors.

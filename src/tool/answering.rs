@@ -13,6 +13,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::exec::allowance::Allowance;
+use crate::exec::catalog::CatalogSource;
 use crate::exec::catalog::comparing::Refusal;
 use crate::exec::collect::{Found, Limits};
 use crate::exec::eligible::{EligibleFile, Globs, ListSource, ORDERED, WalkSource};
@@ -20,7 +21,7 @@ use crate::exec::event::FileError;
 use crate::exec::handed_out::HandedOut;
 use crate::exec::indexes::ComparisonMode;
 use crate::exec::query::{Fuzziness, Query};
-use crate::exec::question::{Question, QuestionError};
+use crate::exec::question::{IgnoreRules, Question, QuestionError};
 use crate::exec::reach::{EntryKind, join};
 use crate::exec::schedule::{self, Run, RunError, RunOptions, Taker};
 use crate::exec::sources::{PathSource, Sources};
@@ -207,9 +208,10 @@ impl Searcher {
         let query = question.query(question.looked_for.fuzzy);
         let query = Arc::new(query.map_err(|error| refused(self.tool(), error))?);
         let listing = Engines::listing();
-        let engines = match question.looked_for.patterns {
-            Some(_) => self.engines_for(&query),
-            None => &listing,
+        let lists = question.looked_for.patterns.is_none() || question.shown.candidates;
+        let engines = match lists {
+            true => &listing,
+            false => self.engines_for(&query),
         };
         let engine = self.prepare(engines, &query, &options)?;
         let prepared = Prepared {
@@ -602,7 +604,13 @@ impl AnswerRun<'_> {
                     self.index_of_file(target, query),
                 ),
             };
-            first_index.get_or_insert(index);
+            // Candidates are complete only if an index decided about each path.
+            let is_worse = self.question.shown.candidates && !index.exclusion_used;
+            match &mut first_index {
+                Some(first) if is_worse => *first = index,
+                Some(_) => {}
+                None => first_index = Some(index),
+            }
             chosen.sources.push(source);
         }
         chosen.index = first_index.unwrap_or_else(IndexUse::not_used);
@@ -637,18 +645,27 @@ impl AnswerRun<'_> {
                 self.searcher.not_chosen(),
             )));
         };
-        let comparing = match self.question.looked_for.patterns.is_some() {
+        let candidates = self.question.shown.candidates;
+        let comparing = match self.question.looked_for.patterns.is_some() && !candidates {
             true => ComparisonMode::Along(self.maintenance.clone()),
-            // A list of files needs the whole catalog.
+            // A list of files needs the whole catalog. Nobody can walk the rest of candidates.
             false => ComparisonMode::First,
         };
         let choice = self
             .searcher
             .choose(indexes, &asked, comparing, self.options)?;
-        let Some(choice) = choice else {
+        let Some(mut choice) = choice else {
             return Ok(None);
         };
         self.maintenance.spend(choice.index.spent);
+        if candidates
+            && choice
+                .source
+                .take_if(|source| !self.is_as_in_ripgrep(source))
+                .is_some()
+        {
+            choice.index.exclusion_used = false;
+        }
         let source = match choice.source {
             Some(source) => {
                 chosen.watched.push(CatalogState {
@@ -664,6 +681,11 @@ impl AnswerRun<'_> {
             None => self.without_index(target, chosen),
         };
         Ok(Some((source, choice.index)))
+    }
+
+    /// Returns whether ripgrep finds the same files as the walk that made the catalog.
+    fn is_as_in_ripgrep(&self, source: &CatalogSource) -> bool {
+        self.question.scope.traversal.rules == IgnoreRules::None || source.has_ripgreps_rules()
     }
 
     fn index_of_file(&self, target: &TargetFile, query: &Arc<Query>) -> IndexUse {
@@ -693,6 +715,10 @@ impl AnswerRun<'_> {
                 let name = Path::new(&file.found.name);
                 let kept = scope.globs_from.is_some() || self.prepared.filters.keep(name, false);
                 PathSource::List(ListSource(if kept { vec![file] } else { Vec::new() }))
+            }
+            // A walk decides nothing about candidates.
+            TargetKind::Dir if self.question.shown.candidates => {
+                PathSource::List(ListSource(Vec::new()))
             }
             TargetKind::Dir => {
                 let source = WalkSource::over(

@@ -1,14 +1,15 @@
 //! The program as a stand-in for ripgrep: `forge-search rg`, or any call under the name `rg`.
 //!
 //! Owns ripgrep's command line: its flags, defaults, output, messages and exit statuses. Nothing of
-//! the other surfaces applies here: no configuration, no limits, no denied names, no sandbox. The
-//! crates that ripgrep is made of walk (`ignore`), search (`grep-searcher`, `grep-regex`) and print
-//! (`grep-printer`).
+//! the other surfaces applies to results: no limits, no denied names, no sandbox. The crates that
+//! ripgrep is made of walk (`ignore`), search (`grep-searcher`, `grep-regex`) and print
+//! (`grep-printer`). The daemon of a tree, or an index, may say which files need not be read.
 //!
-//! `flags` has the table of flags, `args` parses, `plan` decides, `walk` finds files, `search`
-//! reads them, and `print` prints.
+//! `flags` has the table of flags, `args` parses, `plan` decides, `walk` and `candidates` find
+//! files, `search` reads them, and `print` prints.
 
 mod args;
+mod candidates;
 mod flags;
 mod generate;
 mod help;
@@ -46,6 +47,8 @@ enum Failure {
     Message(String),
     /// Standard output can't be written.
     Output(io::Error),
+    /// A signal ended the call. The exit status names it.
+    Signal(u8),
 }
 
 impl From<String> for Failure {
@@ -122,6 +125,7 @@ pub fn main(args: &[OsString]) -> u8 {
             messages::complain(&message);
             FAILED
         }
+        Err(Failure::Signal(status)) => status,
     }
 }
 

@@ -255,13 +255,13 @@ const STDIN: &[u8] = b"foo on standard input\nbar\nneedle foo\n";
 
 /// A generated call.
 #[derive(Debug)]
-struct Call {
-    args: Vec<String>,
-    has_stdin: bool,
+pub(crate) struct Call {
+    pub(crate) args: Vec<String>,
+    pub(crate) has_stdin: bool,
 }
 
 impl Call {
-    fn new(rng: &mut Seeded) -> Call {
+    pub(crate) fn new(rng: &mut Seeded) -> Call {
         let mut args = Vec::new();
         for _ in 0..rng.below(6) {
             args.extend(rng.pick(FLAGS).split(' ').map(str::to_string));
@@ -285,16 +285,22 @@ impl Call {
     }
 
     fn run(&self, mut command: Command, dir: &Path) -> Output {
+        command
+            .args(&self.args)
+            .current_dir(dir)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", dir);
+        self.output(&mut command)
+    }
+
+    /// Runs a command that has the arguments, with standard input if the call has one.
+    pub(crate) fn output(&self, command: &mut Command) -> Output {
         let stdin = match self.has_stdin {
             true => Stdio::piped(),
             false => Stdio::null(),
         };
         let mut child = command
-            .args(&self.args)
-            .current_dir(dir)
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("HOME", dir)
             .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -313,7 +319,7 @@ impl Call {
 }
 
 /// Returns the output in the form in which it is compared.
-fn comparable(call: &Call, output: &Output) -> (Option<i32>, Vec<u8>, Vec<u8>) {
+pub(crate) fn comparable(call: &Call, output: &Output) -> (Option<i32>, Vec<u8>, Vec<u8>) {
     let times = Regex::new(
         r#""elapsed(?:_total)?":\{[^}]*\}|[0-9.]+ seconds|"human":"[^"]*"|"(?:nanos|secs)":\d+"#,
     );
@@ -334,9 +340,14 @@ fn sorted(text: &[u8]) -> Vec<u8> {
     lines.join(&b'\n')
 }
 
-/// Makes a tree with every kind of file that ripgrep treats in its own way.
 fn tree() -> Tree {
     let tree = Tree::new();
+    fill(&tree);
+    tree
+}
+
+/// Adds every kind of file that ripgrep treats in its own way.
+pub(crate) fn fill(tree: &Tree) {
     let filler = "filler line\n".repeat(7000);
     let utf16 = "\u{feff}foo\nbar foo\nПривет\n".encode_utf16();
     let utf16: Vec<u8> = utf16.flat_map(u16::to_le_bytes).collect();
@@ -399,7 +410,6 @@ fn tree() -> Tree {
         .arg(tree.path("a.txt"))
         .output();
     fs::write(tree.path("packed.gz"), packed.unwrap().stdout).unwrap();
-    tree
 }
 
 /// Returns a ripgrep with the version that this program has as `rg`.

@@ -85,10 +85,7 @@ fn work<S: FileSource>(shared: &Arc<Shared<S>>) {
         match taken {
             TakenTask::Expand(position, unit) => {
                 let items = shared.source.expand(unit, &shared.stop);
-                let items = match shared.prepared.lists_all() {
-                    true => listed(items),
-                    false => items,
-                };
+                let items = items_for(&*shared.prepared, items);
                 if shared.source.has_failed() {
                     shared.stop.raise(StopReason::Failed);
                 }

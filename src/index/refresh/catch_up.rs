@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
@@ -91,7 +92,16 @@ pub fn catch_up(
     Ok(match errors {
         0 => {
             let overlay = catching.known.overlay.pinned();
-            let later = snapshot.later(overlay, snapshot.inputs().clone(), 0);
+            let own = catching.known.inputs();
+            let inputs = match own.is_empty() && differences.inputs.is_empty() {
+                true => snapshot.inputs().clone(),
+                false => {
+                    let mut all = Inputs::clone(snapshot.inputs());
+                    all.append(own);
+                    Arc::new(all)
+                }
+            };
+            let later = snapshot.later(overlay, inputs, 0);
             CaughtUp::Later(Box::new(later))
         }
         _ => CaughtUp::Unknown(Stale::EnumerationErrors(errors)),

@@ -13,6 +13,7 @@ mod args;
 mod backend;
 mod building;
 mod call;
+pub(in crate::tool) mod candidates;
 #[cfg(unix)]
 mod daemon;
 mod doctor;

@@ -62,10 +62,23 @@ impl PersonSearch<'_> {
         })
     }
 
+    /// Starts the daemon of the enclosing tree for later searches, after another search of this
+    /// process has read `files` files. Does so under the conditions of every person's search.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the setup.
+    pub(super) fn start_daemon_after(&self, files: u64) -> Result<(), Failure> {
+        let setup = prepare(self.setup, self.environment, self.extra_roots)?;
+        self.start_daemon(&setup.for_people(), files);
+        Ok(())
+    }
+
     fn by_this_process(&self, taker: &mut Taker<'_>) -> Result<Summary, Failure> {
         let setup = prepare(self.setup, self.environment, self.extra_roots)?;
         let mut setup = setup.for_people();
-        if self.question.looked_for.patterns.is_some() {
+        // Nobody waits for a build who only asks which files an index rules out.
+        if self.question.looked_for.patterns.is_some() && !self.question.shown.candidates {
             before_search(&setup, self.environment, self.question, self.timeout)?;
         }
         setup.context.received_at = Some(self.began);
@@ -77,7 +90,7 @@ impl PersonSearch<'_> {
         let search = || setup.tool.answer(self.question, &call, taker);
         let summary = setup.signals.while_calling(search);
         let summary = summary.map_err(|error| setup.signals.failure(error))?;
-        self.start_daemon(&setup, &summary);
+        self.start_daemon(&setup, summary.run.totals.files_scanned);
         Ok(summary)
     }
 }

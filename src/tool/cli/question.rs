@@ -157,7 +157,7 @@ pub(super) fn searched_paths(
         .map(Some)
 }
 
-fn searched_path(
+pub(super) fn searched_path(
     typed: &Path,
     root: Option<&Path>,
     environment: &Environment,
@@ -296,7 +296,7 @@ pub(super) fn query_question(
 
 /// Returns the identity of the file that standard output is redirected to, if there is one. That
 /// file is not searched. If the system hides the identity, the file is searched.
-fn own_output() -> Option<FileIdentity> {
+pub(super) fn own_output() -> Option<FileIdentity> {
     #[cfg(unix)]
     {
         use std::os::fd::AsFd;
@@ -359,6 +359,7 @@ pub(super) fn add_output(
             0
         },
         matching_context: true,
+        candidates: false,
     };
     let is_for_programs = args.vimgrep || args.only_matching || args.json || args.rg_json;
     let limits = &mut question.limits;

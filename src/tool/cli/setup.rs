@@ -9,9 +9,12 @@ use std::sync::Arc;
 #[cfg(unix)]
 use std::time::Duration;
 
+use ignore::gitignore::gitconfig_excludes_path;
+
 use super::places::{self, absolute};
 use super::signals::Signals;
 use crate::exec::detect::SearchPath;
+use crate::index::rules::as_ripgrep::reads_excludes;
 use crate::index::rules::settings::{SettingFiles, excludes_file};
 use crate::tool::cli::args::SetupArgs;
 use crate::tool::config::{
@@ -135,6 +138,17 @@ impl Environment {
     /// settings each time, including those of the repository around `root`.
     pub(super) fn excludes_at(&self, root: &Path) -> Option<PathBuf> {
         excludes_file(&self.git_files, root).filter(|file| file.exists())
+    }
+
+    /// Returns whether git's global excludes mean the same to ripgrep, which looks for them in its
+    /// own way, as to this program. `root` is the root of the search.
+    pub(super) fn has_ripgreps_excludes(&self, root: &Path) -> bool {
+        let ripgreps = gitconfig_excludes_path().filter(|file| file.is_file());
+        match (self.excludes_at(root), ripgreps) {
+            (None, None) => true,
+            (Some(own), Some(ripgreps)) => own == ripgreps && reads_excludes(&own),
+            _ => false,
+        }
     }
 
     /// Returns the configuration file if no argument names one. The usual file may be created while

@@ -37,10 +37,8 @@ impl RankedSearch<'_> {
             return Err(DenialReason::Disabled.into());
         }
         let sandbox = &self.context.sandbox;
-        let path = match request.path.as_deref() {
-            Some(path) => Some(self.place_of(path)?),
-            None => None,
-        };
+        let path = request.path.as_deref();
+        let path = path.map(|path| self.place_of(path)).transpose()?;
         let query = SearchQuery {
             limit: Some(request.max_results.unwrap_or(DEFAULT_RESULTS)),
             mode: request.mode,

@@ -10,7 +10,7 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::mem;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -21,9 +21,10 @@ use grep_printer::Stats;
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink};
 use ignore::WalkState;
-use termcolor::WriteColor;
+use termcolor::{Buffer, BufferWriter, WriteColor};
 
 use super::Failure;
+use super::candidates::{self, Known};
 use super::messages::Reporter;
 use super::patterns;
 use super::plan::Plan;
@@ -219,13 +220,29 @@ fn complain(reporter: &Reporter, haystack: &Haystack, error: &io::Error) {
 ///
 /// # Errors
 ///
-/// A message if a pattern can't be compiled.
-pub(super) fn run(plan: &Plan, reporter: &Reporter, started: Instant) -> Result<bool, String> {
-    let seen = match plan.threads {
-        1 => in_sequence(plan, reporter, started)?,
-        _ => in_parallel(plan, reporter, started)?,
+/// A message if a pattern can't be compiled, and a signal.
+pub(super) fn run(plan: &Plan, reporter: &Reporter, started: Instant) -> Result<bool, Failure> {
+    let seen = match candidates::known(plan)? {
+        Known::Files(files) => {
+            let seen = over_known(plan, files, reporter, started)?;
+            // The walk would find a file that is not read.
+            let searched = seen.searched > 0
+                || plan.paths.implicit && walk::sequence(plan, reporter).next().is_some();
+            Seen {
+                searched: searched.into(),
+                ..seen
+            }
+        }
+        Known::Nothing(after) => {
+            let seen = match plan.threads {
+                1 => in_sequence(plan, reporter, started)?,
+                _ => in_parallel(plan, reporter, started)?,
+            };
+            after.end(seen.searched);
+            seen
+        }
     };
-    if plan.paths.implicit && !seen.searched {
+    if plan.paths.implicit && seen.searched == 0 {
         // Clients look for this text, which is ripgrep's.
         reporter.error(
             "No files were searched, which means ripgrep probably applied a filter you didn't \
@@ -237,8 +254,8 @@ pub(super) fn run(plan: &Plan, reporter: &Reporter, started: Instant) -> Result<
 
 /// The outcome of all files.
 struct Seen {
-    /// A file was searched.
-    searched: bool,
+    /// The number of searched files.
+    searched: u64,
     /// A file has a match.
     matched: bool,
 }
@@ -246,14 +263,25 @@ struct Seen {
 fn in_sequence(plan: &Plan, reporter: &Reporter, started: Instant) -> Result<Seen, String> {
     // A sorted walk reports its errors before those of the patterns.
     let haystacks = walk::sequence(plan, reporter);
-    let mut worker = Worker::new(plan, patterns::matcher(plan)?, print::stdout(plan));
+    one_by_one(plan, haystacks, patterns::matcher(plan)?, reporter, started)
+}
+
+/// Searches files on this thread, in the given order.
+fn one_by_one(
+    plan: &Plan,
+    haystacks: impl Iterator<Item = Haystack>,
+    matcher: RegexMatcher,
+    reporter: &Reporter,
+    started: Instant,
+) -> Result<Seen, String> {
+    let mut worker = Worker::new(plan, matcher, print::stdout(plan));
     let mut stats = Stats::new();
     let mut seen = Seen {
-        searched: false,
+        searched: 0,
         matched: false,
     };
     for haystack in haystacks {
-        seen.searched = true;
+        seen.searched += 1;
         match worker.search(&haystack) {
             Ok(searched) => {
                 seen.matched |= searched.has_match;
@@ -275,61 +303,126 @@ fn in_sequence(plan: &Plan, reporter: &Reporter, started: Instant) -> Result<See
     Ok(seen)
 }
 
+/// The search by several threads, each of which writes the results of one file at a time.
+struct Parallel<'p> {
+    plan: &'p Plan,
+    reporter: &'p Reporter,
+    buffers: BufferWriter,
+    stats: Mutex<Stats>,
+    searched: AtomicU64,
+    matched: AtomicBool,
+}
+
+impl<'p> Parallel<'p> {
+    fn new(plan: &'p Plan, reporter: &'p Reporter) -> Parallel<'p> {
+        Parallel {
+            plan,
+            reporter,
+            buffers: print::buffers(plan),
+            stats: Mutex::new(Stats::new()),
+            searched: AtomicU64::new(0),
+            matched: AtomicBool::new(false),
+        }
+    }
+
+    /// Searches one file, and says whether the thread goes on.
+    fn search(&self, worker: &mut Worker<'_, Buffer>, haystack: &Haystack) -> WalkState {
+        self.searched.fetch_add(1, Ordering::Relaxed);
+        worker.printer.output().clear();
+        let result = match worker.search(haystack) {
+            Ok(result) => result,
+            Err(error) => {
+                complain(self.reporter, haystack, &error);
+                return WalkState::Continue;
+            }
+        };
+        if result.has_match {
+            self.matched.store(true, Ordering::Relaxed);
+        }
+        if let Some(stats) = &result.stats {
+            *self.stats.lock().unwrap_or_else(PoisonError::into_inner) += stats;
+        }
+        match self.buffers.print(worker.printer.output()) {
+            Err(error) if is_closed(&error) => return WalkState::Quit,
+            Err(error) => complain(self.reporter, haystack, &error),
+            Ok(()) => {}
+        }
+        if self.plan.stops_at_match && self.matched.load(Ordering::Relaxed) {
+            return WalkState::Quit;
+        }
+        WalkState::Continue
+    }
+
+    fn end(&self, started: Instant) -> Seen {
+        if self.plan.look.has_stats {
+            let stats = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut buffer = self.buffers.buffer();
+            let printed = print::stats(self.plan, &stats, started.elapsed(), &mut buffer);
+            // As above: a closed output is no error.
+            let _ = printed.and_then(|()| self.buffers.print(&buffer));
+        }
+        Seen {
+            searched: self.searched.load(Ordering::Relaxed),
+            matched: self.matched.load(Ordering::Relaxed),
+        }
+    }
+}
+
 fn in_parallel(plan: &Plan, reporter: &Reporter, started: Instant) -> Result<Seen, String> {
-    let buffers = &print::buffers(plan);
-    let all_stats = &Mutex::new(Stats::new());
-    let (searched, matched) = (&AtomicBool::new(false), &AtomicBool::new(false));
-    let first = Worker::new(plan, patterns::matcher(plan)?, buffers.buffer());
+    let all = &Parallel::new(plan, reporter);
+    let first = Worker::new(plan, patterns::matcher(plan)?, all.buffers.buffer());
     walk::walk(plan, reporter).build_parallel().run(|| {
         let mut worker = first.clone();
-        Box::new(move |found| {
-            let Some(haystack) = Haystack::of(found, plan, reporter) else {
-                return WalkState::Continue;
-            };
-            searched.store(true, Ordering::Relaxed);
-            worker.printer.output().clear();
-            let result = match worker.search(&haystack) {
-                Ok(result) => result,
-                Err(error) => {
-                    complain(reporter, &haystack, &error);
-                    return WalkState::Continue;
-                }
-            };
-            if result.has_match {
-                matched.store(true, Ordering::Relaxed);
-            }
-            if let Some(stats) = &result.stats {
-                *all_stats.lock().unwrap_or_else(PoisonError::into_inner) += stats;
-            }
-            match buffers.print(worker.printer.output()) {
-                Err(error) if is_closed(&error) => return WalkState::Quit,
-                Err(error) => complain(reporter, &haystack, &error),
-                Ok(()) => {}
-            }
-            if plan.stops_at_match && matched.load(Ordering::Relaxed) {
-                return WalkState::Quit;
-            }
-            WalkState::Continue
+        Box::new(move |found| match Haystack::of(found, plan, reporter) {
+            Some(haystack) => all.search(&mut worker, &haystack),
+            None => WalkState::Continue,
         })
     });
-    if plan.look.has_stats {
-        let stats = all_stats.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut buffer = buffers.buffer();
-        let printed = print::stats(plan, &stats, started.elapsed(), &mut buffer);
-        // As above: a closed output is no error.
-        let _ = printed.and_then(|()| buffers.print(&buffer));
+    Ok(all.end(started))
+}
+
+/// Searches the files that an index left, with as many threads as there is work for.
+fn over_known(
+    plan: &Plan,
+    files: Vec<Haystack>,
+    reporter: &Reporter,
+    started: Instant,
+) -> Result<Seen, String> {
+    let matcher = patterns::matcher(plan)?;
+    let threads = plan.threads.min(files.len());
+    if threads <= 1 {
+        let files = walk::in_order(files, plan);
+        return one_by_one(plan, files, matcher, reporter, started);
     }
-    Ok(Seen {
-        searched: searched.load(Ordering::Relaxed),
-        matched: matched.load(Ordering::Relaxed),
-    })
+    let all = &Parallel::new(plan, reporter);
+    let first = Worker::new(plan, matcher, all.buffers.buffer());
+    let (next, files) = (&AtomicUsize::new(0), &files);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            let mut worker = first.clone();
+            scope.spawn(move || {
+                while let Some(haystack) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if all.search(&mut worker, haystack) == WalkState::Quit {
+                        // No thread takes another file.
+                        next.store(files.len(), Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    Ok(all.end(started))
 }
 
 /// Prints the paths of all files of the plan. Returns whether there are any.
 pub(super) fn list(plan: &Plan, reporter: &Reporter) -> Result<bool, Failure> {
-    if plan.threads == 1 {
-        return list_in_sequence(plan, reporter);
+    match candidates::known(plan)? {
+        Known::Files(files) => print_paths(plan, walk::in_order(files, plan)),
+        Known::Nothing(_) if plan.threads == 1 => print_paths(plan, walk::sequence(plan, reporter)),
+        Known::Nothing(_) => list_in_parallel(plan, reporter),
     }
+}
+
+fn list_in_parallel(plan: &Plan, reporter: &Reporter) -> Result<bool, Failure> {
     let mut printer = print::paths(plan);
     let found = &AtomicBool::new(false);
     let (sender, receiver) = mpsc::sync_channel::<Haystack>(WAITING_PATHS);
@@ -363,10 +456,10 @@ pub(super) fn list(plan: &Plan, reporter: &Reporter) -> Result<bool, Failure> {
     }
 }
 
-fn list_in_sequence(plan: &Plan, reporter: &Reporter) -> Result<bool, Failure> {
+fn print_paths(plan: &Plan, haystacks: impl Iterator<Item = Haystack>) -> Result<bool, Failure> {
     let mut printer = print::paths(plan);
     let mut found = false;
-    for haystack in walk::sequence(plan, reporter) {
+    for haystack in haystacks {
         found = true;
         if plan.stops_at_match {
             break;

@@ -3,11 +3,11 @@
 //! Owns the translation of flags into the settings of the walk, and the decision whether a found
 //! entry is searched. The crate `ignore` walks.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ignore::{DirEntry, WalkBuilder};
 
-use super::args::SortKey;
+use super::args::{Sort, SortKey};
 use super::messages::Reporter;
 use super::plan::{Plan, timestamp};
 
@@ -52,8 +52,9 @@ pub(super) fn walk(plan: &Plan, reporter: &Reporter) -> WalkBuilder {
     builder
 }
 
-/// Returns whether the walk itself has the order that `--sort` asks for.
-fn sorts_while_walking(plan: &Plan) -> bool {
+/// Returns whether the walk itself has the order that `--sort` asks for: by path, below each typed
+/// path on its own.
+pub(super) fn sorts_while_walking(plan: &Plan) -> bool {
     let sort = plan.args.sort;
     sort.is_some_and(|sort| sort.key == SortKey::Path && !sort.reversed)
 }
@@ -61,7 +62,11 @@ fn sorts_while_walking(plan: &Plan) -> bool {
 /// A file to search, or standard input.
 #[derive(Debug)]
 pub(super) struct Haystack {
-    entry: DirEntry,
+    path: PathBuf,
+    /// The user named this file, or standard input.
+    named: bool,
+    /// This is standard input.
+    stdin: bool,
     /// No path was typed, so that `./` is not printed.
     implicit: bool,
 }
@@ -83,27 +88,36 @@ impl Haystack {
         if let Some(error) = entry.error() {
             reporter.ignore_rule(&error.to_string());
         }
-        let haystack = Haystack {
-            entry,
-            implicit: plan.paths.implicit,
-        };
+        let named = entry.is_stdin() || (entry.depth() == 0 && !is_dir(&entry));
         // A link that was not followed is no file.
-        let is_file = haystack
-            .entry
-            .file_type()
-            .is_some_and(|kind| kind.is_file());
-        if haystack.is_named() || is_file {
-            return Some(haystack);
+        let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
+        if named || is_file {
+            return Some(Haystack {
+                named,
+                stdin: entry.is_stdin(),
+                implicit: plan.paths.implicit,
+                path: entry.into_path(),
+            });
         }
-        if !haystack.is_dir() {
-            log::debug!("{}: not a file", haystack.entry.path().display());
+        if !is_dir(&entry) {
+            log::debug!("{}: not a file", entry.path().display());
         }
         None
     }
 
+    /// Takes a file that an index found below a typed directory.
+    pub(super) fn found(path: PathBuf, plan: &Plan) -> Haystack {
+        Haystack {
+            path,
+            named: false,
+            stdin: false,
+            implicit: plan.paths.implicit,
+        }
+    }
+
     /// Returns the path as results show it.
     pub(super) fn path(&self) -> &Path {
-        let path = self.entry.path();
+        let path = &*self.path;
         match path.strip_prefix("./") {
             Ok(stripped) if self.implicit => stripped,
             _ => path,
@@ -112,21 +126,20 @@ impl Haystack {
 
     /// Returns whether the user named this file, or standard input.
     pub(super) fn is_named(&self) -> bool {
-        self.is_stdin() || (self.entry.depth() == 0 && !self.is_dir())
+        self.named
     }
 
     /// Returns whether this is standard input.
     pub(super) fn is_stdin(&self) -> bool {
-        self.entry.is_stdin()
+        self.stdin
     }
+}
 
-    fn is_dir(&self) -> bool {
-        let is_dir = |kind: std::fs::FileType| kind.is_dir();
-        let is_link_to_dir = || self.entry.path_is_symlink() && self.entry.path().is_dir();
-        self.entry
-            .file_type()
-            .is_some_and(|kind| is_dir(kind) || is_link_to_dir())
-    }
+fn is_dir(entry: &DirEntry) -> bool {
+    let is_link_to_dir = || entry.path_is_symlink() && entry.path().is_dir();
+    entry
+        .file_type()
+        .is_some_and(|kind| kind.is_dir() || is_link_to_dir())
 }
 
 /// Walks on this thread, and hands out the files in the order that `--sort` asks for.
@@ -136,9 +149,25 @@ pub(super) fn sequence<'a>(
 ) -> Box<dyn Iterator<Item = Haystack> + 'a> {
     let walk = walk(plan, reporter).build();
     let found = walk.filter_map(move |found| Haystack::of(found, plan, reporter));
-    let Some(sort) = plan.args.sort.filter(|_| !sorts_while_walking(plan)) else {
-        return Box::new(found);
-    };
+    match plan.args.sort.filter(|_| !sorts_while_walking(plan)) {
+        None => Box::new(found),
+        Some(sort) => sorted(found, sort),
+    }
+}
+
+/// Hands out known files in the order that `--sort` asks for. The files below each typed path must
+/// come together.
+pub(super) fn in_order(files: Vec<Haystack>, plan: &Plan) -> Box<dyn Iterator<Item = Haystack>> {
+    match plan.args.sort.filter(|_| !sorts_while_walking(plan)) {
+        None => Box::new(files.into_iter()),
+        Some(sort) => sorted(files.into_iter(), sort),
+    }
+}
+
+fn sorted<'a>(
+    found: impl Iterator<Item = Haystack> + 'a,
+    sort: Sort,
+) -> Box<dyn Iterator<Item = Haystack> + 'a> {
     let Some(read) = timestamp(sort.key) else {
         let mut all: Vec<_> = found.collect();
         all.sort_by(|a, b| b.path().cmp(a.path()));

@@ -22,6 +22,7 @@ mod played;
 pub(crate) mod program;
 mod protocol;
 mod queries;
+mod rg;
 mod robust;
 mod schemas;
 mod terminals;

@@ -48,9 +48,9 @@ impl PersonSearch<'_> {
     /// Starts the daemon of the enclosing tree for later searches, without waiting for it. Does so
     /// only if the configuration asks for it, and if this search read enough files to justify an
     /// index.
-    pub(super) fn start_daemon(&self, setup: &Setup, summary: &Summary) {
+    pub(super) fn start_daemon(&self, setup: &Setup, files: u64) {
         let search = &self.config.search;
-        let is_large = summary.run.totals.files_scanned > search.index_auto_threshold_files;
+        let is_large = files > search.index_auto_threshold_files;
         let is_wanted = self.config.daemon.searches == DaemonUse::Start;
         if !is_wanted || !is_large || search.index_mode == IndexMode::Off {
             return;

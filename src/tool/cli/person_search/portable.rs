@@ -19,5 +19,5 @@ impl PersonSearch<'_> {
     }
 
     /// Does nothing, since there are no daemons.
-    pub(super) fn start_daemon(&self, _setup: &Setup, _summary: &Summary) {}
+    pub(super) fn start_daemon(&self, _setup: &Setup, _files: u64) {}
 }

@@ -1,0 +1,272 @@
+//! The files that an index knows to be worth reading, in place of a walk.
+//!
+//! Owns the conditions under which an index may decide: a skipped file must print nothing, and the
+//! index must have found the same files as ripgrep's walk. In doubt there is no list, and the walk
+//! finds the files. Globs, types and limits that only exclude files are applied here, by ripgrep's
+//! own matchers.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::Failure;
+use super::args::{Args, Binary, Case, Decoding, Mode, TypeRule};
+use super::plan::Plan;
+use super::walk::{Haystack, sorts_while_walking};
+use crate::exec::query::{CaseMode, CaseRule};
+use crate::exec::question::{FileIdentity, Follow, IgnoreRules, PatternSpec, TraversalOptions};
+use crate::tool::cli::candidates::{
+    CandidateList, CandidateSearch, Candidates, Wanted, is_file, output_file,
+};
+
+/// The answer to the question which files have to be read.
+pub(super) enum Known {
+    /// These files, in the order of the typed paths.
+    Files(Vec<Haystack>),
+    /// No index decided. The walk finds the files.
+    Nothing(AfterWalk),
+}
+
+/// What is left to do after a walk.
+pub(super) struct AfterWalk(Option<Box<(CandidateSearch, Wanted)>>);
+
+impl AfterWalk {
+    /// Starts the daemon of the tree for later calls, if the configuration asks for it and the walk
+    /// found enough files.
+    pub(super) fn end(self, files: u64) {
+        let Some(asked) = self.0 else {
+            return;
+        };
+        let (search, wanted) = *asked;
+        if let Err(why) = search.start_daemon(wanted, files) {
+            log::debug!("no daemon is started: {why}");
+        }
+    }
+}
+
+/// Asks the daemon of the tree or an index which files have to be read.
+///
+/// # Errors
+///
+/// [`Failure::Signal`] if a signal arrived meanwhile.
+pub(super) fn known(plan: &Plan) -> Result<Known, Failure> {
+    let walks = |why: &str| {
+        log::debug!("no index is asked: {why}");
+        Ok(Known::Nothing(AfterWalk(None)))
+    };
+    let wanted = match wanted(plan) {
+        Ok(wanted) => wanted,
+        Err(why) => return walks(why),
+    };
+    let search = match CandidateSearch::new() {
+        Ok(search) => search,
+        Err(why) => return walks(&why),
+    };
+    match search.find(wanted.clone()) {
+        Candidates::Known(found) => {
+            let files = haystacks(plan, &found);
+            log::debug!(
+                "an index decided: {} of {} files are skipped, {} are read",
+                found.skipped,
+                found.files,
+                files.len()
+            );
+            Ok(Known::Files(files))
+        }
+        Candidates::Unknown(why) => {
+            log::debug!("the tree is walked: {why}");
+            Ok(Known::Nothing(AfterWalk(Some(Box::new((search, wanted))))))
+        }
+        Candidates::Signal(status) => Err(Failure::Signal(status)),
+    }
+}
+
+/// Returns the question about candidates, or the reason why a walk is needed.
+fn wanted(plan: &Plan) -> Result<Wanted, &'static str> {
+    let args = &plan.args;
+    if !cfg!(unix) {
+        return Err("indexes skip no files on this system");
+    }
+    check_files(plan)?;
+    let rules = rules(args)?;
+    let looked_for = match args.mode {
+        Mode::Files => PatternSpec::default(),
+        _ => looked_for(plan)?,
+    };
+    let mut dirs = Vec::new();
+    for path in &plan.paths.list {
+        check_dir(path, &plan.working_dir)?;
+        dirs.push(path.clone());
+    }
+    Ok(Wanted {
+        looked_for,
+        traversal: TraversalOptions {
+            hidden: args.hidden,
+            follow: Follow::Never,
+            rules,
+            recursive: true,
+        },
+        dirs,
+    })
+}
+
+/// Checks that an index finds all files that the walk finds.
+fn check_files(plan: &Plan) -> Result<(), &'static str> {
+    let args = &plan.args;
+    // In ripgrep, such globs and types bring back hidden and ignored files.
+    let selects = |rule: &TypeRule| matches!(rule, TypeRule::Select(_));
+    if plan.globs.num_whitelists() > 0 {
+        return Err("a glob includes files");
+    }
+    if args.type_rules.iter().any(selects) && !args.hidden {
+        return Err("a type includes hidden files");
+    }
+    if args.follow {
+        return Err("links are followed");
+    }
+    if args.one_file_system {
+        return Err("--one-file-system is given");
+    }
+    Ok(())
+}
+
+/// Returns the ignore rules of the walk, if an index can have the same ones.
+fn rules(args: &Args) -> Result<IgnoreRules, &'static str> {
+    if !args.no_ignore_files && !args.ignore_files.is_empty() {
+        return Err("--ignore-file is given");
+    }
+    let of_vcs = [args.no_ignore_global, args.no_ignore_exclude];
+    let all_of_vcs = args.no_ignore_vcs || of_vcs.iter().all(|is_off| *is_off);
+    if args.no_ignore_vcs && args.no_ignore_dot && args.no_ignore_parent && all_of_vcs {
+        return Ok(IgnoreRules::None);
+    }
+    let others = [
+        args.no_ignore_vcs,
+        args.no_ignore_dot,
+        args.no_ignore_parent,
+        args.no_require_git,
+        args.ignore_file_case_insensitive,
+    ];
+    match others.iter().chain(&of_vcs).any(|is_on| *is_on) {
+        true => Err("only some ignore rules apply"),
+        false => Ok(IgnoreRules::All),
+    }
+}
+
+/// Returns the patterns in the form for indexes, if files without a match print nothing.
+fn looked_for(plan: &Plan) -> Result<PatternSpec, &'static str> {
+    let args = &plan.args;
+    let is_quiet_without_match = matches!(
+        args.mode,
+        Mode::Lines | Mode::FilesWithMatches | Mode::Count | Mode::CountMatches
+    );
+    let prints = !is_quiet_without_match || args.invert_match || args.include_zero;
+    if prints || args.context.all || args.stats {
+        return Err("files without a match are printed or counted");
+    }
+    let changes_text = args.search_zip || args.pre.is_some() || args.no_unicode;
+    if changes_text || !matches!(args.decoding, Decoding::Auto) {
+        return Err("the text of files is not what an index has");
+    }
+    if args.multiline || args.null_data || args.crlf {
+        return Err("lines end in another way");
+    }
+    if args.binary != Binary::Auto {
+        return Err("binary files are searched");
+    }
+    // Without case, a class that excludes characters excludes more of them.
+    let has_class = |text: &String| text.contains('[') || text.contains(r"\P");
+    if args.case == Case::Smart && !args.fixed_strings && plan.patterns.iter().any(has_class) {
+        return Err("smart case decides about a class of characters");
+    }
+    Ok(PatternSpec {
+        patterns: Some(plan.patterns.clone()),
+        fixed_strings: args.fixed_strings,
+        // `-w` and `-x` only restrict what matches.
+        word: false,
+        whole_line: false,
+        case: match args.case {
+            Case::Sensitive => CaseMode::Sensitive,
+            // ripgrep decides about smart case. Without case, more matches.
+            Case::Insensitive | Case::Smart => CaseMode::Insensitive,
+        },
+        case_rule: CaseRule::Unicode,
+        fuzzy: None,
+    })
+}
+
+/// Checks that a typed path is a directory that no link and no `..` leads to. The ignore rules
+/// above it are then those of its own path.
+fn check_dir(path: &Path, working_dir: &Path) -> Result<(), &'static str> {
+    if path
+        .as_os_str()
+        .as_encoded_bytes()
+        .windows(2)
+        .any(|two| two == b"//")
+    {
+        return Err("a path is written in an unusual way");
+    }
+    match path.canonicalize() {
+        Ok(canonical) if canonical != working_dir.join(path) => Err("a path leads through a link"),
+        Ok(canonical) if canonical.is_dir() => Ok(()),
+        _ => Err("a path is no directory"),
+    }
+}
+
+/// Returns the candidates as files to search. Leaves out those that the arguments exclude.
+fn haystacks(plan: &Plan, found: &CandidateList) -> Vec<Haystack> {
+    let output = output_file().filter(|_| plan.args.mode.is_search());
+    let mut by_dir: Vec<Vec<Haystack>> = Vec::new();
+    by_dir.resize_with(plan.paths.list.len(), Vec::new);
+    for files in &found.lists {
+        let dir = plan.paths.list.get(files.target);
+        let (Some(dir), Some(kept)) = (dir, by_dir.get_mut(files.target)) else {
+            continue;
+        };
+        for below in files.iter() {
+            let path = dir.join(&below);
+            if is_kept(plan, dir, &below, &path, output) {
+                kept.push(Haystack::found(path, plan));
+            }
+        }
+    }
+    if sorts_while_walking(plan) {
+        for files in &mut by_dir {
+            files.sort_by(|a, b| a.path().cmp(b.path()));
+        }
+    }
+    by_dir.into_iter().flatten().collect()
+}
+
+/// Returns whether the arguments keep a file, given its path below a searched directory.
+fn is_kept(
+    plan: &Plan,
+    dir: &Path,
+    below: &Path,
+    path: &Path,
+    output: Option<FileIdentity>,
+) -> bool {
+    let args = &plan.args;
+    let depth = below.components().count();
+    if args.max_depth.is_some_and(|most| depth > most) {
+        return false;
+    }
+    if !plan.globs.is_empty() {
+        let mut so_far: PathBuf = dir.to_path_buf();
+        for (nth, name) in (1..).zip(below.components()) {
+            so_far.push(name);
+            let shown = so_far.strip_prefix("./").unwrap_or(&so_far);
+            if plan.globs.matched(shown, nth < depth).is_ignore() {
+                return false;
+            }
+        }
+    }
+    if plan.types.matched(path, false).is_ignore() {
+        return false;
+    }
+    let is_too_large = |most: u64| fs::symlink_metadata(path).is_ok_and(|meta| meta.len() > most);
+    if args.max_filesize.is_some_and(is_too_large) {
+        return false;
+    }
+    // A file that can't be examined is searched, which reports the error.
+    !output.is_some_and(|output| is_file(path, output).unwrap_or(false))
+}

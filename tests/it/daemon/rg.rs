@@ -1,0 +1,368 @@
+//! Compares calls of ripgrep's command line in three ways: without an index, with an index, and
+//! with a daemon. The output, the exit status and the messages must be the same, also after the
+//! tree has changed.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use super::mcp::PROGRAM;
+use super::program::{Place, ok, text, wait_until};
+use crate::differential::Seeded;
+use crate::rg_calls::{Call, comparable, fill};
+use crate::support::Tree;
+
+/// The number of calls after each change of the tree. `FORGE_SEARCH_TEST_RG_CALLS` is the number of
+/// all calls.
+const CALLS: usize = 25;
+
+const SEED: u64 = 57;
+
+/// A way in which `rg` finds the files to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Walk,
+    Index,
+    Daemon,
+}
+
+impl Way {
+    /// Returns the configuration that chooses this way.
+    fn config(self) -> &'static str {
+        match self {
+            Way::Walk => "[tools.search]\nindex_mode = \"off\"\n",
+            Way::Index => "[tools.daemon]\nsearches = \"off\"\n",
+            Way::Daemon => "",
+        }
+    }
+}
+
+/// A tree with an index and a daemon.
+struct World {
+    place: Place,
+    daemon: std::process::Child,
+}
+
+impl World {
+    fn new() -> World {
+        let place = Place::empty();
+        fs::create_dir_all(place.root()).unwrap();
+        let tree = Tree::existing(&place.root());
+        fill(&tree);
+        // Names that are denied to agents, a repository below another one, a hidden name that a
+        // rule brings back, and global excludes that mean the same to both programs.
+        tree.file("server.pem", "needle foo\n")
+            .file("nested/.git/HEAD", "ref: refs/heads/main\n")
+            .file("nested/.git/info/exclude", "*.out\n")
+            .file("nested/x.log", "foo needle\n")
+            .file("nested/x.out", "foo needle\n")
+            .file("nested/x.swp", "foo needle\n")
+            .file("nested/x.dot", "foo needle\n")
+            .file("nested/.ignore", "!.shown\n")
+            .file("nested/.shown", "foo needle\n");
+        let excludes = place.dir().join("config/git/ignore");
+        fs::create_dir_all(excludes.parent().unwrap()).unwrap();
+        fs::write(excludes, "*.swp\n").unwrap();
+        for n in 0..40 {
+            tree.file(&format!("many/{n}.txt"), format!("hay {n}\n"));
+        }
+        ok(&place
+            .command(PROGRAM, &["index", "build"])
+            .output()
+            .unwrap());
+        let daemon = place.serve(&[]);
+        World { place, daemon }
+    }
+
+    fn rg(&self, way: Way, args: &[&str]) -> Command {
+        let mut command = self.place.command(PROGRAM, &[&["rg"], args].concat());
+        if way != Way::Daemon {
+            let config = self.place.dir().join(format!("{way:?}.toml"));
+            fs::write(&config, way.config()).unwrap();
+            command.env("FORGE_SEARCH_CONFIG", config);
+        }
+        command.env_remove("RIPGREP_CONFIG_PATH");
+        command
+    }
+
+    fn call(&self, way: Way, call: &Call) -> Output {
+        let args: Vec<&str> = call.args.iter().map(String::as_str).collect();
+        call.output(&mut self.rg(way, &args))
+    }
+
+    /// Returns the line of `--debug` that says which way a call took.
+    fn taken(&self, way: Way, args: &[&str]) -> String {
+        let output = self.rg(way, &[&["--debug"], args].concat()).output();
+        let messages = text(&output.unwrap().stderr);
+        let said = [
+            "an index decided",
+            "no index is asked",
+            "the tree is walked",
+        ];
+        let mut lines = messages.lines();
+        let line = lines.find(|line| said.iter().any(|said| line.contains(said)));
+        line.unwrap_or_else(|| panic!("{args:?}: {messages}"))
+            .to_string()
+    }
+
+    fn is_decided(&self, way: Way, args: &[&str]) -> bool {
+        self.taken(way, args).contains("an index decided")
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
+    }
+}
+
+type Edit = (&'static str, fn(&Path));
+
+const EDITS: &[Edit] = &[
+    ("nothing", |_| {}),
+    ("write", |root| {
+        fs::write(root.join("many/3.txt"), "hay\nneedle foo\n").unwrap();
+    }),
+    ("atomic save", |root| {
+        fs::write(root.join("many/.4.tmp"), "foo bar needle\n").unwrap();
+        fs::rename(root.join("many/.4.tmp"), root.join("many/4.txt")).unwrap();
+    }),
+    ("remove", |root| {
+        fs::remove_file(root.join("long.txt")).unwrap();
+    }),
+    ("rename", |root| {
+        fs::rename(root.join("sub/deep"), root.join("sub/moved")).unwrap();
+    }),
+    ("new directory", |root| {
+        fs::create_dir_all(root.join("new/below")).unwrap();
+        fs::write(root.join("new/below/a.rs"), "fn foo() {}\n").unwrap();
+    }),
+    ("ignore file", |root| {
+        fs::write(root.join(".gitignore"), "*.py\n/many/1*\n").unwrap();
+    }),
+    ("malformed ignore file", |root| {
+        fs::write(root.join("many/.ignore"), "[z-a]\n5.txt\n").unwrap();
+    }),
+];
+
+#[test]
+fn an_index_and_a_daemon_change_no_answer_of_rg() {
+    let world = World::new();
+    let calls = std::env::var("FORGE_SEARCH_TEST_RG_CALLS");
+    let calls = calls.map_or(CALLS, |calls| calls.parse::<usize>().unwrap() / EDITS.len());
+    let mut rng = Seeded::new(SEED);
+    let mut wrong = Vec::new();
+    assert!(!world.is_decided(Way::Walk, &["needle"]));
+    let index = world.taken(Way::Index, &["needle"]);
+    assert!(index.contains("an index decided"), "{index}");
+    wait_until("the daemon decides", || {
+        world.is_decided(Way::Daemon, &["needle"])
+    });
+    for (edit, change) in EDITS {
+        change(&world.place.root());
+        for n in 0..calls {
+            // Every other call is one that an index may decide.
+            let call = match n % 2 {
+                0 => Call::new(&mut rng),
+                _ => plain(&mut rng),
+            };
+            let of = |way| comparable(&call, &world.call(way, &call));
+            let expected = of(Way::Walk);
+            for way in [Way::Index, Way::Daemon] {
+                let found = of(way);
+                if found != expected {
+                    wrong.push(format!(
+                        "{edit}, {way:?}, {call:?}\nwalk: {}\nfound: {}\n",
+                        shown(&expected),
+                        shown(&found)
+                    ));
+                }
+            }
+        }
+    }
+    let count = wrong.len();
+    wrong.truncate(6);
+    assert!(count == 0, "{count} answers differ\n{}", wrong.join("\n"));
+}
+
+/// Makes a call that an index may decide.
+fn plain(rng: &mut Seeded) -> Call {
+    let patterns = [
+        "needle",
+        "foo",
+        "Foo",
+        "foobar",
+        "привет",
+        "hay 7",
+        "absent text",
+        "strasse",
+        r"fn \w+\(",
+        "foo bar$",
+        "foo|needle",
+        "bar\r",
+        "kelvin",
+        "[Ff]oo",
+        r"foo.*needle",
+    ];
+    let flags = [
+        "-n",
+        "-i",
+        "-S",
+        "-w",
+        "-x",
+        "-F",
+        "-l",
+        "-c",
+        "-o",
+        "--count-matches",
+        "-C1",
+        "-q",
+        "--sort=path",
+        "--sortr=path",
+        "-j1",
+        "--heading",
+        "--vimgrep",
+        "-m1",
+        "-T=rust",
+        "-d2",
+        "-g=!*.txt",
+        "-g=!many",
+        "-g=!/sub/",
+        "-g=!*",
+        "--max-filesize=20",
+        "--files",
+        "--color=always",
+    ];
+    let paths = [
+        ".",
+        "./",
+        "sub",
+        "sub/",
+        "many",
+        "./many",
+        "sub/moved",
+        "nested",
+    ];
+    let mut args = Vec::new();
+    for _ in 0..rng.below(4) {
+        args.push(rng.pick(&flags).to_string());
+    }
+    args.push("-e".to_string());
+    args.push(rng.pick(&patterns).to_string());
+    for _ in 0..rng.below(3) {
+        args.push(rng.pick(&paths).to_string());
+    }
+    Call {
+        args,
+        has_stdin: false,
+    }
+}
+
+fn shown((code, out, err): &(Option<i32>, Vec<u8>, Vec<u8>)) -> String {
+    let cut = |text: &[u8]| -> String { String::from_utf8_lossy(text).chars().take(500).collect() };
+    format!("{code:?}\n{}\n{}", cut(out), cut(err))
+}
+
+#[test]
+fn rg_walks_where_an_index_could_change_the_answer() {
+    let world = World::new();
+    for args in [
+        &["needle"][..],
+        &["-l", "needle"],
+        &["-c", "needle", "."],
+        &["-q", "needle"],
+        &["-iw", "needle", "sub", "many"],
+        &["-g", "!*.rs", "-T", "rust", "needle"],
+        &["-d", "2", "--max-filesize", "10", "needle"],
+        &["--sort", "path", "needle"],
+        &["--files"],
+        &["-S", "needle"],
+    ] {
+        assert!(world.is_decided(Way::Index, args), "{args:?}");
+    }
+    for args in [
+        &["-v", "needle"][..],
+        &["--files-without-match", "needle"],
+        &["-c", "--include-zero", "needle"],
+        &["--passthru", "needle"],
+        &["--stats", "needle"],
+        &["--json", "needle"],
+        &["-U", "needle"],
+        &["--null-data", "needle"],
+        &["--crlf", "needle"],
+        &["-z", "needle"],
+        &["--pre", "cat", "needle"],
+        &["-E", "latin1", "needle"],
+        &["--no-unicode", "needle"],
+        &["-a", "needle"],
+        &["--binary", "needle"],
+        &["-u", "needle"],
+        &["-uuu", "needle"],
+        &["--hidden", "needle"],
+        &["-L", "needle"],
+        &["-g", "*.rs", "needle"],
+        &["-t", "rust", "needle"],
+        &["--ignore-file", "extra.ignore", "needle"],
+        &["--no-ignore-dot", "needle"],
+        &["--no-ignore-global", "needle"],
+        &["--no-require-git", "needle"],
+        &["--one-file-system", "needle"],
+        &["needle", "a.txt"],
+        &["needle", "dir-link"],
+        &["needle", "sub/.."],
+        &["needle", "build"],
+        &["-S", "[^a]needle"],
+        &["e+"],
+        &[r"(?-u)\xE9"],
+    ] {
+        assert!(!world.is_decided(Way::Index, args), "{args:?}");
+    }
+}
+
+#[test]
+fn a_file_that_output_is_redirected_to_is_no_candidate() {
+    let world = World::new();
+    let root = world.place.root();
+    for way in [Way::Walk, Way::Index, Way::Daemon] {
+        let path = root.join("out.txt");
+        fs::write(&path, "an old needle\n").unwrap();
+        let file = fs::File::options().append(true).open(&path).unwrap();
+        let status = world.rg(way, &["-l", "needle"]).stdout(file).status();
+        assert!(status.unwrap().success(), "{way:?}");
+        let found = fs::read_to_string(&path).unwrap();
+        assert!(
+            found.contains("a.rs") || found.contains("crlf.txt"),
+            "{found}"
+        );
+        assert!(!found.contains("out.txt"), "{way:?}: {found}");
+    }
+}
+
+#[test]
+fn a_tree_whose_rules_ripgrep_reads_differently_is_walked() {
+    for (path, content) in [
+        (".rgignore", "[z-a]\n"),
+        ("many/.gitignore", "[z-a]\n"),
+        ("sub/.git", "gitdir: elsewhere\n"),
+    ] {
+        let place = Place::empty();
+        fs::create_dir_all(place.root()).unwrap();
+        let tree = Tree::existing(&place.root());
+        fill(&tree);
+        tree.file("many/a.txt", "hay\n").file(path, content);
+        ok(&place
+            .command(PROGRAM, &["index", "build"])
+            .output()
+            .unwrap());
+        let output = place
+            .command(PROGRAM, &["rg", "--debug", "needle"])
+            .output();
+        let messages = text(&output.unwrap().stderr);
+        assert!(
+            messages.contains("the tree is walked"),
+            "{path}: {messages}"
+        );
+    }
+}
