@@ -105,6 +105,38 @@ impl ListedFiles {
         self.count = most;
     }
 
+    /// Splits the list into parts whose paths need up to `bytes`, or of one file.
+    ///
+    /// ```
+    /// # use std::path::Path;
+    /// # use forge_search::exec::listed::ListedFiles;
+    /// let mut files = ListedFiles::default();
+    /// files.push(Path::new(""), Path::new("README.md"));
+    /// files.push(Path::new("src"), Path::new("lib.rs"));
+    ///
+    /// let parts: Vec<ListedFiles> = files.parts(16).collect();
+    /// assert_eq!(parts.len(), 2);
+    /// assert_eq!(parts[1].iter().collect::<Vec<_>>(), [Path::new("src/lib.rs")]);
+    /// ```
+    pub fn parts(&self, bytes: usize) -> impl Iterator<Item = ListedFiles> {
+        let mut rest = &self.paths[..];
+        std::iter::from_fn(move || {
+            let window = &rest[..bytes.min(rest.len())];
+            let mut ends = memmem::find_iter(window, END);
+            let (count, last) = match ends.next() {
+                Some(first) => ends.fold((1, first), |(count, _), end| (count + 1, end)),
+                None => (1, memmem::find(rest, END)?),
+            };
+            let (paths, after) = rest.split_at(last + END.len());
+            rest = after;
+            Some(ListedFiles {
+                target: self.target,
+                count,
+                paths: paths.to_vec(),
+            })
+        })
+    }
+
     /// Drops files from the start while `is_unwanted` holds for them.
     pub(crate) fn drop_while(&mut self, is_unwanted: impl Fn(&Path) -> bool) {
         let mut kept = ListedFiles::of_target(self.target);
@@ -144,6 +176,21 @@ mod tests {
             assert_eq!(files.iter().count(), kept);
             assert_eq!(files.last(), files.iter().last());
         }
+    }
+
+    #[test]
+    fn a_long_list_is_split_into_parts() {
+        let all = ["a", "b/c", "", "d", "a/rather/long/path", "e"];
+        for bytes in 0..40 {
+            let mut paths = Vec::new();
+            for part in of(&all).parts(bytes) {
+                assert!(part.len() == 1 || part.paths.len() <= bytes);
+                assert_eq!(part.len(), part.iter().count());
+                paths.extend(part.iter().map(Cow::into_owned));
+            }
+            assert_eq!(paths, all.map(std::path::PathBuf::from), "{bytes} bytes");
+        }
+        assert_eq!(of(&[]).parts(9).count(), 0);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use super::request::ToolCall;
 use super::service::payload;
 use crate::exec::collect::{Cuts, Found, Totals, error_footprint, file_footprint};
 use crate::exec::event::Line;
+use crate::exec::listed::ListedFiles;
 use crate::exec::query::Fuzziness;
 use crate::exec::question::Question;
 #[cfg(feature = "cli")]
@@ -31,6 +32,9 @@ pub(crate) const NAME: &str = "question";
 
 /// The bytes of parts that are sent together. The first part is sent at once.
 const TOGETHER: usize = 64 << 10;
+
+/// The bytes of listed paths that are sent together.
+const LIST_TOGETHER: usize = 256 << 10;
 
 /// A question and its time limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -212,8 +216,12 @@ struct Parts<'a> {
 
 impl Parts<'_> {
     fn take(&mut self, mut found: Found) -> ControlFlow<()> {
-        if let Found::File(file) = &mut found {
-            self.send_long(&mut file.outcome.lines)?;
+        match &mut found {
+            Found::File(file) => self.send_long(&mut file.outcome.lines)?,
+            Found::Listed(files) if files.footprint() > self.longest_list() => {
+                return self.send_long_list(files);
+            }
+            Found::Listed(_) | Found::Error(_) => {}
         }
         self.bytes += match &found {
             Found::File(file) => file_footprint(&file.outcome, file.path.as_os_str().len()),
@@ -225,6 +233,21 @@ impl Parts<'_> {
             true => self.send(),
             false => ControlFlow::Continue(()),
         }
+    }
+
+    /// Returns the bytes of the paths that are sent together.
+    fn longest_list(&self) -> usize {
+        LIST_TOGETHER.min(self.most / 8)
+    }
+
+    /// Sends a list in several messages.
+    fn send_long_list(&mut self, files: &ListedFiles) -> ControlFlow<()> {
+        self.send()?;
+        for part in files.parts(self.longest_list()) {
+            self.waiting.push(Found::Listed(part));
+            self.send()?;
+        }
+        ControlFlow::Continue(())
     }
 
     /// Sends the first lines of a file separately while the rest is too long for a message.

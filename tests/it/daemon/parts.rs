@@ -80,6 +80,13 @@ fn an_answer_longer_than_any_message_arrives_whole() {
         // If a line does not fit into a message, the process finds it itself.
         let is_by_daemon = said.contains("the daemon of the tree answered");
         assert_eq!(is_by_daemon, most == "65536", "{said}");
+        let list = ["--debug", "--files", "--set", &set];
+        let (names, said, _) = rest(search(&place, &list), Vec::new());
+        assert_eq!(
+            names,
+            ok(&place.forge_search(&["--daemon", "off", "--files"]))
+        );
+        assert!(said.contains("the daemon of the tree answered"), "{said}");
         end(daemon);
     }
 }
