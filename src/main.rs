@@ -1,4 +1,5 @@
-//! The `forge-search` program.
+//! The `forge-search` program. Called as `ggrep`, it asks ranked questions; called as `rg`, it has
+//! ripgrep's command line.
 
 use std::process::ExitCode;
 
@@ -7,8 +8,19 @@ use std::process::ExitCode;
 static ALLOCATOR: forge_search::tool::cli::Allocator = forge_search::tool::cli::ALLOCATOR;
 
 fn main() -> ExitCode {
+    #[cfg(unix)]
+    if is_called("ggrep") {
+        return ExitCode::from(forge_search::tool::cli::ggrep());
+    }
     ExitCode::from(match forge_search::tool::rg::arguments() {
         Some(args) => forge_search::tool::rg::main(&args),
         None => forge_search::tool::cli::main(),
     })
+}
+
+/// Returns whether the program was called by this name.
+#[cfg(unix)]
+fn is_called(name: &str) -> bool {
+    let program = std::env::args_os().next();
+    program.is_some_and(|program| std::path::Path::new(&program).file_name() == Some(name.as_ref()))
 }

@@ -1,14 +1,32 @@
-//! The `ggrep` program: queries the daemon of a tree, and starts the daemon if it is not running.
+//! The `ggrep` program: runs the `forge-search` beside it under the name `ggrep`.
+//!
+//! The code of both programs is in `forge-search`, which looks at the name that it is called by. So
+//! it is compiled and stored once. A link named `ggrep` to `forge-search` does the same.
 
 use std::process::ExitCode;
 
-#[cfg(all(target_os = "linux", feature = "allocator"))]
-#[global_allocator]
-static ALLOCATOR: forge_search::tool::cli::Allocator = forge_search::tool::cli::ALLOCATOR;
-
 #[cfg(unix)]
 fn main() -> ExitCode {
-    ExitCode::from(forge_search::tool::cli::ggrep())
+    use std::os::unix::process::CommandExt;
+
+    let program = match std::env::current_exe() {
+        Ok(itself) => itself.with_file_name("forge-search"),
+        Err(error) => {
+            eprintln!("ggrep: the path of this program can't be determined: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    // Returns only if the other program can't be run.
+    let error = std::process::Command::new(&program)
+        .arg0("ggrep")
+        .args(std::env::args_os().skip(1))
+        .exec();
+    eprintln!(
+        "ggrep: {} can't be run: {error}; install forge-search and ggrep in one directory, or make \
+         ggrep a link to forge-search",
+        program.display()
+    );
+    ExitCode::FAILURE
 }
 
 #[cfg(not(unix))]

@@ -14,11 +14,13 @@ use super::definition::{Definition, Kind, Language, definition};
 use super::forms::{self, FormKind, GERMAN_WORDS, each_form, each_german, is_german_word};
 use super::names::Names;
 
-/// Forms of different names of one text, at most. A text with more has no record, so that memory
-/// stays bounded; [`AskedTerms`](super::asked::AskedTerms) count in it.
+/// Forms of different names that a counter remembers, at most. The terms of further names are
+/// counted at each of their places, which takes longer. For example, a header with 200,000 different
+/// names of registers has 5 million forms, and 500,000 different terms.
 const MAX_FORMS: usize = 1 << 21;
 
-/// Different terms of one text, at most. A text with more has no record.
+/// Different terms of one text, at most. A text with more has no record, so that memory stays
+/// bounded; [`AskedTerms`](super::asked::AskedTerms) count in it.
 const MAX_TERMS: usize = 1 << 19;
 
 /// Longer names of ASCII characters are data rather than words, and have no terms.
@@ -187,13 +189,26 @@ pub struct Counter {
     name_count: usize,
     /// The forms of the remembered names: terms, and the marks of the forms.
     forms: Vec<(u32, Marks)>,
+    /// The number of forms to remember, at most; 0 for [`MAX_FORMS`].
+    most_forms: usize,
     seen: Vec<Seen>,
+    /// What the names that are not remembered add to the current text.
+    others: Others,
     /// The number of the current text, from 1.
     text: u32,
     terms: Terms,
     /// A random number for places in hash tables. A text can't be made so that all its names share
     /// a place.
     seed: u64,
+}
+
+/// Counts over the names of a text that are not remembered.
+#[derive(Default)]
+struct Others {
+    names: u64,
+    words: u32,
+    /// The frequent German words among them, a bit for each.
+    german: u32,
 }
 
 /// The terms of the current text.
@@ -252,16 +267,18 @@ impl Terms {
 
 impl Counter {
     /// Counts the terms of a text. Takes time linear in the text. Returns `None` if the text has
-    /// too many different names, or if `stop` says so.
+    /// too many different terms, or if `stop` says so.
     pub fn count(
         &mut self,
         path: &str,
         text: &[u8],
         stop: impl Fn() -> bool,
     ) -> Option<WordRecord> {
-        let is_full = self.name_count > MAX_REMEMBERED || self.forms.len() > MAX_FORMS;
-        if is_full || self.text == u32::MAX {
-            *self = Counter::default();
+        if self.name_count > MAX_REMEMBERED || self.is_full() || self.text == u32::MAX {
+            *self = Counter {
+                most_forms: self.most_forms,
+                ..Counter::default()
+            };
         }
         if self.seed == 0 {
             self.seed = RandomState::new().hash_one(0) | 1;
@@ -270,17 +287,17 @@ impl Counter {
         self.text += 1;
         self.seen.clear();
         self.terms.entries.clear();
-        let mut forms = 0;
+        self.others = Others::default();
         for (nth, at) in Names::of(text).enumerate() {
             if nth % STOP_INTERVAL == STOP_INTERVAL - 1 && stop() {
                 return None;
             }
-            forms += self.see(text, at);
-            if forms > MAX_FORMS {
+            self.see(text, at);
+            if self.terms.entries.len() > MAX_TERMS {
                 return None;
             }
         }
-        let words = self.count_names(text);
+        let words = self.count_names(text)?;
         let (terms, number) = (&mut self.terms, self.text);
         each_definition(path, text, stop, |key, marks| {
             // A text with more terms has no record.
@@ -299,11 +316,20 @@ impl Counter {
         })
     }
 
-    /// Notes one place of a name. Returns how many forms the name adds to the text.
-    fn see(&mut self, text: &[u8], at: Range<usize>) -> usize {
+    /// Returns true if no further name can be remembered.
+    fn is_full(&self) -> bool {
+        let most = match self.most_forms {
+            0 => MAX_FORMS,
+            most => most,
+        };
+        self.forms.len() >= most
+    }
+
+    /// Notes one place of a name.
+    fn see(&mut self, text: &[u8], at: Range<usize>) {
         let name = &text[at.clone()];
         if is_data(name) {
-            return 0;
+            return;
         }
         if self.names.len() <= 2 * self.name_count {
             self.grow();
@@ -311,8 +337,12 @@ impl Counter {
         let hash = xxh3_128_with_seed(name, self.seed);
         let mask = self.names.len() - 1;
         let mut place = hash as usize & mask;
+        let is_full = self.is_full();
         let own = loop {
             let own = &mut self.names[place];
+            if own.text == 0 && is_full {
+                return self.count_at_once(name);
+            }
             if own.text == 0 {
                 *own = remember(&mut self.forms, hash, name);
                 self.name_count += 1;
@@ -326,7 +356,7 @@ impl Counter {
         if own.text == self.text {
             let count = &mut self.seen[own.seen as usize].count;
             *count = count.saturating_add(1);
-            return 0;
+            return;
         }
         own.text = self.text;
         own.seen = self.seen.len() as u32;
@@ -335,7 +365,20 @@ impl Counter {
             count: 1,
             at,
         });
-        usize::from(own.count) + 1
+    }
+
+    /// Adds the terms of one place of a name that is not remembered.
+    fn count_at_once(&mut self, name: &[u8]) {
+        let (terms, others, mut forms) = (&mut self.terms, &mut self.others, 0);
+        others.names += 1;
+        others.german |= is_german_word(name).map_or(0, |word| 1 << word);
+        each_form(name, |form| {
+            forms += 1;
+            if forms <= MAX_NAME_FORMS {
+                others.words = others.words.saturating_add(u32::from(form.kind.is_part()));
+                terms.add(self.text, form.key, 1, marks_of(form.kind));
+            }
+        });
     }
 
     fn grow(&mut self) {
@@ -350,10 +393,10 @@ impl Counter {
         }
     }
 
-    /// Adds the terms of all names that were seen. Returns the number of words.
-    fn count_names(&mut self, text: &[u8]) -> u32 {
-        let mut words = 0u32;
-        let mut german = 0u32;
+    /// Adds the terms of all names that were seen. Returns the number of words; `None` for a text in
+    /// German with names that are not remembered, whose German stems are therefore unknown.
+    fn count_names(&mut self, text: &[u8]) -> Option<u32> {
+        let (mut words, mut german) = (self.others.words, self.others.german);
         for Seen { known, count, .. } in &self.seen {
             words = words.saturating_add(known.parts().saturating_mul(*count));
             german |= known.german();
@@ -363,6 +406,9 @@ impl Counter {
             }
         }
         if german.count_ones() >= GERMAN_WORDS {
+            if self.others.names > 0 {
+                return None;
+            }
             for seen in &self.seen {
                 each_german(&text[seen.at.clone()], |key, _| {
                     if let Some(key) = key {
@@ -371,7 +417,7 @@ impl Counter {
                 });
             }
         }
-        words
+        Some(words)
     }
 }
 
@@ -688,6 +734,21 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn names_that_are_not_remembered_are_counted_the_same(
+            texts in prop::collection::vec("(fn |struct )?[a-cA-C_ß]{1,3}|[ (,]|über|é|重试", 0..60),
+            most_forms in 1..60usize,
+        ) {
+            let mut counter = Counter { most_forms, ..Counter::default() };
+            for text in [texts.join(" "), texts[texts.len() / 2..].join(" ")] {
+                let counted = counter.count("a/b_c.rs", text.as_bytes(), || false);
+                prop_assert_eq!(counted, Some(record("a/b_c.rs", &text)));
+            }
+            let german = "aa bb cc dd und ist nicht wird der die das ein eine mit auf";
+            let mut few = Counter { most_forms: 1, ..Counter::default() };
+            prop_assert_eq!(few.count("", german.as_bytes(), || false), None);
+        }
+
         #[test]
         fn both_ways_of_counting_agree(
             words in prop::collection::vec("(fn |struct )?[a-cA-C_ß]{1,4}[({]?|é|über|und|nicht|ist|wird|重试|\\n", 0..40),

@@ -203,6 +203,29 @@ fn root_leaves_nothing_in_the_directories_of_a_user() {
 }
 
 #[test]
+fn without_the_program_beside_it_ggrep_says_how_to_install_both() {
+    let place = Place::new();
+    let program = place.dir().join("ggrep");
+    crate::support::copy_program(env!("CARGO_BIN_EXE_ggrep"), &program);
+    let answer = place
+        .command(program.to_str().unwrap(), &["retry delay"])
+        .output()
+        .unwrap();
+    assert_eq!(answer.status.code(), Some(1), "{answer:?}");
+    let beside = place.dir().join("forge-search");
+    let said = text(&answer.stderr).to_string();
+    let expected = format!("ggrep: {} can't be run: No such file", beside.display());
+    assert!(said.starts_with(&expected), "{said}");
+    assert!(said.contains("in one directory"), "{said}");
+
+    let link = place.dir().join("links/ggrep");
+    fs::create_dir(place.dir().join("links")).unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_forge-search"), &link).unwrap();
+    let answer = place.command(link.to_str().unwrap(), &["retry delay"]);
+    assert!(ok(&{ answer }.output().unwrap()).starts_with("src/delay.rs:1"));
+}
+
+#[test]
 fn a_user_whose_home_can_only_be_read_is_answered() {
     if !rustix::process::geteuid().is_root() {
         return crate::skipped::skipped_unless_root("only root can be another user");
@@ -210,7 +233,7 @@ fn a_user_whose_home_can_only_be_read_is_answered() {
     let place = Place::new();
     make(place.dir(), 0o755);
     let program = place.dir().join("ggrep");
-    crate::support::copy_program(env!("CARGO_BIN_EXE_ggrep"), &program);
+    crate::support::copy_program(env!("CARGO_BIN_EXE_forge-search"), &program);
     make(&place.dir().join("home"), 0o755);
     let temporary = make(&place.dir().join("tmp"), 0o1777);
     let ggrep = |args: &[&str]| {

@@ -815,7 +815,7 @@ fn another_user_of_the_group_is_answered_and_a_stranger_is_not() {
     fs::set_permissions(place.dir(), fs::Permissions::from_mode(0o755)).unwrap();
     // Other users may have no access to the build directory.
     let program = place.dir().join("ggrep");
-    crate::support::copy_program(env!("CARGO_BIN_EXE_ggrep"), &program);
+    crate::support::copy_program(env!("CARGO_BIN_EXE_forge-search"), &program);
     let socket = dir.join("s.sock");
     let shared = [
         "--set",
