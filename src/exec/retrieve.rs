@@ -50,7 +50,12 @@ pub struct Candidate {
     pub document: Document,
     /// The state of the file when it was read.
     stamp: Option<Stamp>,
+    /// How promising it is.
+    promise: Promise,
 }
+
+/// The numbers that candidates are compared by, the most important one first.
+type Promise = (u32, u32, u32, u64);
 
 /// The result of a retrieval.
 #[derive(Clone, Debug, Default)]
@@ -212,24 +217,26 @@ fn keep_best(candidates: &mut Vec<Candidate>, most: usize) {
     }
 }
 
-/// Compares candidates: more terms first, then more hits in names and definitions, then more hits
-/// in the content.
+/// Compares candidates: the more promising one first.
 fn promising(a: &Candidate, b: &Candidate) -> Ordering {
-    let worth = |one: &Candidate| {
-        let document = &one.document;
-        let named =
-            document.in_name | document.in_directories | document.in_types | document.in_functions;
-        let asked = document.symbol.max(document.embedded).max(document.joined);
-        let all = document.terms() | named | document.near_name;
-        let content: u64 = document.content.iter().map(|n| u64::from(*n)).sum();
-        (asked, all.count_ones(), named.count_ones(), content)
-    };
-    worth(b).cmp(&worth(a)).then_with(|| by_path(a, b))
+    b.promise.cmp(&a.promise).then_with(|| by_path(a, b))
+}
+
+/// Returns how promising a file is: by names that the question asks for, then by the number of
+/// terms, then by terms in names and definitions, then by hits in the content.
+fn promise(document: &Document) -> Promise {
+    let named =
+        document.in_name | document.in_directories | document.in_types | document.in_functions;
+    let asked = document.symbol.max(document.embedded).max(document.joined);
+    let all = document.terms() | named | document.near_name;
+    let content: u64 = document.content.iter().map(|n| u64::from(*n)).sum();
+    (asked, all.count_ones(), named.count_ones(), content)
 }
 
 fn by_path(a: &Candidate, b: &Candidate) -> Ordering {
-    let bytes = |one: &Candidate| one.path.as_os_str().as_encoded_bytes().to_vec();
-    a.key.cmp(&b.key).then_with(|| bytes(a).cmp(&bytes(b)))
+    let (own, other) = (a.path.as_os_str(), b.path.as_os_str());
+    let by_bytes = || own.as_encoded_bytes().cmp(other.as_encoded_bytes());
+    a.key.cmp(&b.key).then_with(by_bytes)
 }
 
 /// Adds a file whose words are known, without reading it.
@@ -261,6 +268,7 @@ fn add(
         found,
         key: sort_key(&path).into_owned(),
         path,
+        promise: promise(&document),
         document,
         stamp,
     });
