@@ -6,6 +6,10 @@
 use std::process::ExitCode;
 
 #[cfg(unix)]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "this program does not start another one, it becomes it"
+)]
 fn main() -> ExitCode {
     use std::os::unix::process::CommandExt;
 
