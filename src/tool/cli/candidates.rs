@@ -13,6 +13,7 @@ use super::args::SetupArgs;
 use super::person_search::PersonSearch;
 use super::question::{own_output, searched_path};
 use super::setup::{Environment, load_config};
+use super::signals::Signals;
 use crate::exec::collect::Found;
 use crate::exec::listed::ListedFiles;
 use crate::exec::query::{BinaryRule, Report};
@@ -136,6 +137,9 @@ impl CandidateSearch {
                 Some(_) => ControlFlow::Break(()),
             }
         };
+        // ripgrep handles no signals, so that a shell sees which one ended it.
+        let signals = Signals::take_over().map_err(|error| error.to_string())?;
+        signals.act_by_default();
         let summary = match self.search(&question, &extra_roots).answer(&mut take) {
             Ok(summary) => summary,
             Err(Failure::Signal(status)) => return Ok(Candidates::Signal(status)),

@@ -5,7 +5,6 @@
 //! types and limits that only exclude files are applied here, by ripgrep's own matchers. If the
 //! walk may find other files, it takes place, and files that the index rules out are not read.
 
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,6 +21,9 @@ use crate::tool::cli::candidates::{
     CandidateList, CandidateSearch, Candidates, Wanted, is_file, output_file,
 };
 
+/// The most entries of a tree that is not worth a question.
+const SMALL_TREE: usize = 24;
+
 /// The answer to the question which files have to be read.
 pub(super) enum Known {
     /// These files, in the order of the typed paths.
@@ -32,16 +34,20 @@ pub(super) enum Known {
     Nothing(AfterWalk),
 }
 
-/// Files without a match, by the paths of the walk.
+/// The sizes of files, by the paths of the walk.
+#[allow(clippy::disallowed_types, reason = "nothing iterates")]
+type Sizes = std::collections::HashMap<OsString, u64>;
+
+/// Files without a match.
 #[derive(Debug, Default)]
 pub(super) struct RuledOut {
     /// The bytes that a search of the file would read; zero unless they are counted.
-    sizes: HashMap<OsString, u64>,
+    sizes: Sizes,
 }
 
 impl RuledOut {
     fn new(plan: &Plan, found: &CandidateList, dirs: &[PathBuf]) -> RuledOut {
-        let mut sizes = HashMap::with_capacity(usize::try_from(found.files).unwrap_or(0));
+        let mut sizes = Sizes::with_capacity(usize::try_from(found.files).unwrap_or(0));
         for files in &found.lists {
             let Some(dir) = dirs.get(files.target) else {
                 continue;
@@ -97,6 +103,9 @@ pub(super) fn known(plan: &Plan) -> Result<Known, Failure> {
         Ok(wanted) => wanted,
         Err(why) => return walks(why),
     };
+    if is_small(plan) {
+        return walks("the tree is small");
+    }
     let search = match CandidateSearch::new() {
         Ok(search) => search,
         Err(why) => return walks(&why),
@@ -184,6 +193,32 @@ fn wanted(plan: &Plan) -> Result<Wanted, &'static str> {
         dirs: plan.paths.list.clone(),
         list: IndexList::Candidates,
     })
+}
+
+/// Returns whether the typed paths have so few entries that a walk is faster than a question.
+fn is_small(plan: &Plan) -> bool {
+    let mut left = SMALL_TREE;
+    let mut dirs = plan.paths.list.clone();
+    while let Some(dir) = dirs.pop() {
+        // A path that is no directory is read in any case.
+        let Ok(entries) = fs::read_dir(dir) else {
+            continue;
+        };
+        for entry in entries.flatten() {
+            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+            if is_hidden && !plan.args.hidden {
+                continue;
+            }
+            if left == 0 {
+                return false;
+            }
+            left -= 1;
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                dirs.push(entry.path());
+            }
+        }
+    }
+    true
 }
 
 /// Checks that an index finds all files that the walk finds, and completes the question.

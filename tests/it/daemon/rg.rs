@@ -60,6 +60,7 @@ impl World {
             .file("nested/x.dot", "foo needle\n")
             .file("nested/.ignore", "!.shown\n")
             .file("nested/.shown", "foo needle\n")
+            .link("many-link", "many")
             .file("many/marked.txt", "\u{feff}hay\n")
             .file("many/nul.txt", format!("{}\0hay\n", "hay\n".repeat(30_000)));
         let excludes = place.dir().join("config/git/ignore");
@@ -278,7 +279,7 @@ fn plain(rng: &mut Seeded) -> Call {
         "sub/moved",
         "nested",
         "build",
-        "dir-link",
+        "many-link",
         "sub/..",
         "a.txt",
         ".hidden",
@@ -338,9 +339,9 @@ fn debug_says_what_an_index_decided() {
         &["--no-ignore-global", "needle"],
         &["--no-require-git", "needle"],
         &["--one-file-system", "needle"],
-        &["needle", "dir-link"],
+        &["needle", "many-link"],
         &["needle", "sub/.."],
-        &["needle", "a.txt", "sub"],
+        &["needle", "a.txt", "many"],
         &["--stats", "needle"],
         &["--json", "needle"],
         &["--json", "--hidden", "-g", "*.rs", "needle"],
@@ -365,6 +366,7 @@ fn debug_says_what_an_index_decided() {
         &["-uuu", "needle"],
         &["needle", "a.txt"],
         &["needle", "build"],
+        &["needle", "sub"],
         &["-S", "[^a]needle"],
         &["e+"],
         &[r"(?-u)\xE9"],
