@@ -20,6 +20,7 @@ use crate::exec::eligible::{
     CandidateSpans, EligibleFile, FileSource, Globs, Item, KnownWords, WantedWords,
 };
 use crate::exec::listed::ListedFiles;
+use crate::exec::question::IndexList;
 use crate::exec::stop::Stop;
 use crate::format::error::FormatError;
 use crate::format::segment::FileRecord;
@@ -61,6 +62,8 @@ pub struct Scope {
     pub withholds: bool,
     /// Whether the request is for a list of all files.
     pub lists: bool,
+    /// The list of files that is wanted in place of results.
+    pub by_index: IndexList,
     /// The sets of ignore rules of the request. A file is eligible only if every set admits it.
     pub sets: RuleSets,
     /// The terms of a ranked question. Files whose words are known and that have none of them are
@@ -91,6 +94,8 @@ pub struct CatalogSource {
     hits: WordHits,
     /// Eligible files that the catalog lacks, in the order of their places.
     extra_files: Vec<ExtraFile>,
+    /// The files that a search reads as they are, if only these are wanted.
+    texts: Option<Arc<RankSet>>,
     look: ChangeCheck,
     /// Whether an eligible file lies deeper than `max_depth`.
     is_cut: bool,
@@ -177,6 +182,12 @@ impl CatalogSource {
             let large = snapshot.set(&name, || larger(segment, scope.max_file_size))?;
             candidates.include(&large);
         }
+        let texts = match scope.by_index {
+            IndexList::RuledOutTexts => Some(snapshot.set("texts", || {
+                ruled_out::texts(segment, &scope.root, &scope.base)
+            })?),
+            _ => None,
+        };
         let (extra_files, deep_extras) = extra_files(&snapshot, &scope, &globs, plan, look)?;
         Ok(Some(CatalogSource {
             snapshot,
@@ -186,6 +197,7 @@ impl CatalogSource {
             candidates,
             hits,
             extra_files,
+            texts,
             look,
             is_cut: deep_files || deep_extras,
             unit_sizes: (FIRST_UNIT, LARGEST_UNIT),
@@ -327,7 +339,8 @@ impl CatalogSource {
             }
             cutter.file(rank);
         };
-        match self.scope.lists || self.look == ChangeCheck::All {
+        let lists = self.scope.lists || self.scope.by_index.is_ruled_out();
+        match lists || self.look == ChangeCheck::All {
             true => self.all(self.ranks.clone()).for_each(&mut cut),
             false => self.wanted(self.ranks.clone()).for_each(&mut cut),
         }
@@ -345,7 +358,10 @@ impl CatalogSource {
                 return self.listed(unit);
             }
             let changed = self.changed(self.passed_over(unit.clone())?, stop)?;
-            return self.items(unit, changed);
+            return match self.scope.by_index.is_ruled_out() {
+                true => self.ruled_out(unit, &changed, stop),
+                false => self.items(unit, changed),
+            };
         };
         if let Some(twin) = comparison.twin() {
             return twin.expand_unit(unit, stop);
@@ -570,6 +586,7 @@ impl FileSource for CatalogSource {
             // A unit without files to look at is only counted.
             let only_passed = self.look == ChangeCheck::None
                 && !self.scope.lists
+                && !self.scope.by_index.is_ruled_out()
                 && self.extra_files(&unit).is_empty()
                 && self.wanted(unit.clone()).next().is_none();
             items.push(match only_passed {
@@ -654,6 +671,7 @@ impl<'a> Places<'a> {
 
 pub(crate) mod comparing;
 mod eligible;
+mod ruled_out;
 mod units;
 
 #[cfg(all(test, unix))]

@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use crate::exec::eligible::{Globs, WantedWords};
 use crate::exec::query::Query;
+use crate::exec::question::IndexList;
 use crate::exec::reach::{Reach, Resolved};
 use crate::exec::stop::Deadline;
 use crate::format::error::FormatError;
@@ -105,6 +106,9 @@ pub struct Question {
     pub lists: bool,
     /// The terms of a ranked question.
     pub words: Option<Arc<WantedWords>>,
+    /// The list of files that is wanted in place of results. For files that the index rules out,
+    /// the options of the index apply.
+    pub by_index: IndexList,
 }
 
 /// The settings of a set of indexes. Each is part of an index's key, or says where the index is

@@ -39,6 +39,9 @@ pub struct ListedFiles {
     /// file has the empty path.
     #[serde(with = "as_text::buffer")]
     paths: Vec<u8>,
+    /// The size of each file in bytes, in lists with sizes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    sizes: Vec<u64>,
 }
 
 impl ListedFiles {
@@ -59,6 +62,17 @@ impl ListedFiles {
         self.paths.extend_from_slice(&as_text::path_bytes(path));
         self.paths.extend_from_slice(END);
         self.count += 1;
+    }
+
+    /// Adds a file with its size. The list must have the sizes of all files.
+    pub(crate) fn push_sized(&mut self, dir: &Path, path: &Path, size: u64) {
+        self.push(dir, path);
+        self.sizes.push(size);
+    }
+
+    /// Returns the size of each file, in the order of the files. Empty for a list without sizes.
+    pub(crate) fn sizes(&self) -> &[u64] {
+        &self.sizes
     }
 
     /// Returns the number of files.
@@ -102,6 +116,7 @@ impl ListedFiles {
                 .map_or(0, |end| end + END.len()),
         };
         self.paths.truncate(end);
+        self.sizes.truncate(most);
         self.count = most;
     }
 
@@ -143,12 +158,15 @@ impl ListedFiles {
         for path in self.iter().skip_while(|path| is_unwanted(path)) {
             kept.push(Path::new(""), &path);
         }
+        kept.sizes = self
+            .sizes
+            .split_off(self.sizes.len().saturating_sub(kept.count));
         *self = kept;
     }
 
     /// Estimates the bytes that the paths keep in memory.
     pub(crate) fn footprint(&self) -> usize {
-        size_of::<ListedFiles>() + self.paths.len()
+        size_of::<ListedFiles>() + self.paths.len() + size_of_val(&self.sizes[..])
     }
 }
 

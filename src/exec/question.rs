@@ -116,10 +116,32 @@ pub struct OutputSpec {
     pub after: usize,
     /// Whether a matching line beyond `max_matches_per_file` is shown where it is context.
     pub matching_context: bool,
-    /// Whether the answer is a list of files that an index can't rule out, by ripgrep's ignore
-    /// rules. No file is opened. Where no index decides, the answer says so and lists no files.
+    /// The list of files that an index gives in place of results. No file is searched. Where no
+    /// index decides, the answer says so and lists no files.
     #[serde(default)]
-    pub candidates: bool,
+    pub by_index: IndexList,
+}
+
+/// A list of files that an index gives in place of results.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum IndexList {
+    /// No list: the answer has results.
+    #[default]
+    None,
+    /// The files that the index can't rule out, by ripgrep's ignore rules.
+    Candidates,
+    /// The files that the index rules out, under its own ignore rules and options.
+    RuledOut,
+    /// The files that the index rules out and that a search reads as they are, with their sizes:
+    /// without a byte-order mark and without a NUL byte.
+    RuledOutTexts,
+}
+
+impl IndexList {
+    /// Returns true if the list has the files that the index rules out.
+    pub fn is_ruled_out(self) -> bool {
+        matches!(self, IndexList::RuledOut | IndexList::RuledOutTexts)
+    }
 }
 
 /// The limits of an answer. `u64::MAX` means no limit.

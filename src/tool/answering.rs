@@ -21,7 +21,7 @@ use crate::exec::event::FileError;
 use crate::exec::handed_out::HandedOut;
 use crate::exec::indexes::ComparisonMode;
 use crate::exec::query::{Fuzziness, Query};
-use crate::exec::question::{IgnoreRules, Question, QuestionError};
+use crate::exec::question::{IgnoreRules, IndexList, Question, QuestionError};
 use crate::exec::reach::{EntryKind, join};
 use crate::exec::schedule::{self, Run, RunError, RunOptions, Taker};
 use crate::exec::sources::{PathSource, Sources};
@@ -208,7 +208,8 @@ impl Searcher {
         let query = question.query(question.looked_for.fuzzy);
         let query = Arc::new(query.map_err(|error| refused(self.tool(), error))?);
         let listing = Engines::listing();
-        let lists = question.looked_for.patterns.is_none() || question.shown.candidates;
+        let lists =
+            question.looked_for.patterns.is_none() || question.shown.by_index != IndexList::None;
         let engines = match lists {
             true => &listing,
             false => self.engines_for(&query),
@@ -604,8 +605,8 @@ impl AnswerRun<'_> {
                     self.index_of_file(target, query),
                 ),
             };
-            // Candidates are complete only if an index decided about each path.
-            let is_worse = self.question.shown.candidates && !index.exclusion_used;
+            // A list is complete only if an index decided about each path.
+            let is_worse = self.question.shown.by_index != IndexList::None && !index.exclusion_used;
             match &mut first_index {
                 Some(first) if is_worse => *first = index,
                 Some(_) => {}
@@ -645,10 +646,11 @@ impl AnswerRun<'_> {
                 self.searcher.not_chosen(),
             )));
         };
-        let candidates = self.question.shown.candidates;
-        let comparing = match self.question.looked_for.patterns.is_some() && !candidates {
+        let by_index = self.question.shown.by_index;
+        let results = by_index == IndexList::None;
+        let comparing = match self.question.looked_for.patterns.is_some() && results {
             true => ComparisonMode::Along(self.maintenance.clone()),
-            // A list of files needs the whole catalog. Nobody can walk the rest of candidates.
+            // A list of files needs the whole catalog. Nobody can walk for the rest.
             false => ComparisonMode::First,
         };
         let choice = self
@@ -658,7 +660,7 @@ impl AnswerRun<'_> {
             return Ok(None);
         };
         self.maintenance.spend(choice.index.spent);
-        if candidates
+        if by_index == IndexList::Candidates
             && choice
                 .source
                 .take_if(|source| !self.is_as_in_ripgrep(source))
@@ -716,8 +718,8 @@ impl AnswerRun<'_> {
                 let kept = scope.globs_from.is_some() || self.prepared.filters.keep(name, false);
                 PathSource::List(ListSource(if kept { vec![file] } else { Vec::new() }))
             }
-            // A walk decides nothing about candidates.
-            TargetKind::Dir if self.question.shown.candidates => {
+            // A walk rules nothing out.
+            TargetKind::Dir if self.question.shown.by_index != IndexList::None => {
                 PathSource::List(ListSource(Vec::new()))
             }
             TargetKind::Dir => {
@@ -772,6 +774,7 @@ impl AnswerRun<'_> {
             pins: self.question.looked_for.patterns.is_none(),
             lists: self.question.looked_for.patterns.is_none() && query.max_file_size == u64::MAX,
             words: None,
+            by_index: self.question.shown.by_index,
         })
     }
 }

@@ -111,6 +111,15 @@ fn arguments_of(mut args: Vec<OsString>) -> Option<Vec<OsString>> {
     Some(args.split_off(taken))
 }
 
+/// Returns whether a flag, as it was typed, is one of ripgrep's.
+pub(in crate::tool) fn has_flag(typed: &str) -> bool {
+    let name = typed.split(['=', ' ']).next().unwrap_or(typed);
+    match name.strip_prefix("--") {
+        Some(long) => flags::with_long(long).is_some(),
+        None => name.chars().nth(1).and_then(flags::with_short).is_some(),
+    }
+}
+
 /// Runs one call and returns its exit status: 0 if something was found, 1 if not, 2 after an error.
 pub fn main(args: &[OsString]) -> u8 {
     match run(args) {
@@ -202,5 +211,15 @@ mod tests {
         assert_eq!(of(&["forge-search", "-e", "rg"]), None);
         assert_eq!(of(&["forge-search"]), None);
         assert_eq!(of(&[]), None);
+    }
+
+    #[test]
+    fn flags_of_ripgrep_are_known() {
+        for flag in ["-v", "--replace=X", "--no-unicode", "-P"] {
+            assert!(has_flag(flag), "{flag}");
+        }
+        for flag in ["-R", "--maxdepth", "--perl-regexp", "-", ""] {
+            assert!(!has_flag(flag), "{flag}");
+        }
     }
 }

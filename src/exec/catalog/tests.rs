@@ -4,6 +4,7 @@ use regex_syntax::ParserBuilder;
 
 use super::*;
 use crate::exec::eligible::WalkSource;
+use crate::exec::question::IndexList;
 use crate::index::plan::Strategy;
 use crate::index::refresh::changing::{Changing, WORDS};
 use crate::index::walk::{Follow, IgnoreRules, TraversalOptions, Walk};
@@ -111,6 +112,7 @@ fn a_source_beside_the_segment_has_the_files_of_a_walk_in_their_order() {
                     max_file_size: u64::MAX,
                     withholds: false,
                     lists: false,
+                    by_index: IndexList::None,
                     sets: rules.sets(),
                 };
                 let what = format!(
@@ -182,6 +184,7 @@ fn a_directory_that_is_not_entered_has_no_source() {
             max_file_size: u64::MAX,
             withholds: false,
             lists: false,
+            by_index: IndexList::None,
             sets: RuleSets::EVERY,
         };
         let none = globs((&[], &[]));

@@ -20,6 +20,7 @@ use crate::exec::catalog::{CatalogSource, ChangeCheck, Scope};
 use crate::exec::eligible::Globs;
 use crate::exec::indexes::IndexUse;
 use crate::exec::query::Fold;
+use crate::exec::question::IndexList;
 use crate::exec::reach::Reach;
 use crate::exec::stop::{Deadline, SystemClock};
 use crate::format::error::FormatError;
@@ -28,7 +29,7 @@ use crate::index::plan::SupersetSafe;
 use crate::index::refresh::catch_up::{CaughtUp, catch_up};
 use crate::index::snapshot::{Snapshot, Stale};
 use crate::index::state::{IndexState, UncertainReason};
-use crate::index::walk::{Follow, TraversalOptions};
+use crate::index::walk::{Follow, RuleSets, TraversalOptions};
 
 /// The largest result limit that a few files with a frequent text can fill.
 const FEW_RESULTS: usize = 1_000;
@@ -231,9 +232,23 @@ impl Indexes {
         kept_plan: &mut Option<SupersetSafe>,
     ) -> Result<CatalogSource, Condition> {
         let reach = &question.reach;
-        let asked = question.traversal;
+        let (asked, sets) = match question.by_index.is_ruled_out() {
+            false => (question.traversal, question.traversal.rules.sets()),
+            // A file that the index rules out stays ruled out under any options.
+            true => {
+                let own = TraversalOptions {
+                    follow: Follow::Never,
+                    recursive: true,
+                    ..root.traversal
+                };
+                (own, RuleSets::NONE)
+            }
+        };
         let waits = Waits::until(budget);
         let living = self.living_at(&root.path);
+        if living.is_none() && question.by_index == IndexList::RuledOutTexts {
+            return Err(self.unchecked_condition(root, asked, waits, NO_DAEMON));
+        }
         let opened = match living {
             Some(_) => self.check_options(root, asked).map(|()| None)?,
             None => Some(self.opened(root, asked, waits)?),
@@ -275,7 +290,8 @@ impl Indexes {
             max_file_size: question.query.max_file_size,
             withholds: reach.withholds(),
             lists: question.lists,
-            sets: asked.rules.sets(),
+            by_index: question.by_index,
+            sets,
             max_depth: question.max_depth,
             words: question.words.clone(),
         };
@@ -518,6 +534,8 @@ const BELOW_WITHHELD: &str = "the directory is inside a directory that the defau
 const A_FILE: &str = "the path is a file, which is always searched, with or without an index";
 
 /// Why the index of a root does not serve requests with other traversal options.
+const NO_DAEMON: &str = "only a daemon knows which files are read as they are";
+
 const OTHER_OPTIONS: &str = "the options hidden, follow and no_ignore differ from those of the \
      index, which are index_default_hidden, index_default_follow and index_default_no_ignore in \
      [tools.search]";

@@ -1,4 +1,5 @@
-//! The files that a search has to read, as far as an index knows them, for ripgrep's command line.
+//! The files that a search has to read, or need not read, as far as an index knows them, for
+//! ripgrep's command line.
 //!
 //! Owns the question to the daemon of the tree or to this process, and the reasons why an index
 //! can't answer. Does not know ripgrep's flags, and opens none of the files.
@@ -12,14 +13,16 @@ use super::args::SetupArgs;
 use super::person_search::PersonSearch;
 use super::question::{own_output, searched_path};
 use super::setup::{Environment, load_config};
+use super::signals::Signals;
 use crate::exec::collect::Found;
 use crate::exec::listed::ListedFiles;
 use crate::exec::query::{BinaryRule, Report};
 use crate::exec::question::{
-    FallbackPlan, FileIdentity, IgnoreRules, OutputSpec, PatternSpec, Question, QuestionLimits,
-    Scope, TraversalOptions,
+    FallbackPlan, FileIdentity, IgnoreRules, IndexList, OutputSpec, PatternSpec, Question,
+    QuestionLimits, Scope, TraversalOptions,
 };
 use crate::exec::stop::{Clock, SystemClock};
+use crate::index::state::IndexState;
 use crate::tool::config::{Config, DaemonUse, IndexMode, Origin};
 
 /// The files that the question is about.
@@ -31,6 +34,8 @@ pub(in crate::tool) struct Wanted {
     pub(in crate::tool) traversal: TraversalOptions,
     /// The searched directories.
     pub(in crate::tool) dirs: Vec<PathBuf>,
+    /// The files that are listed.
+    pub(in crate::tool) list: IndexList,
 }
 
 /// The answer to the question.
@@ -38,13 +43,15 @@ pub(in crate::tool) struct Wanted {
 pub(in crate::tool) enum Candidates {
     /// An index decided.
     Known(CandidateList),
+    /// There is an index, but ripgrep might find other files.
+    OtherFiles,
     /// No index decided, for this reason.
     Unknown(String),
     /// A signal ended the question. The exit status names it.
     Signal(u8),
 }
 
-/// The files that an index can't rule out.
+/// The listed files.
 #[derive(Debug, Default)]
 pub(in crate::tool) struct CandidateList {
     /// The files, in lists of which each belongs to one directory.
@@ -78,7 +85,17 @@ impl CandidateSearch {
         })
     }
 
-    /// Asks for candidates.
+    /// Returns whether indexes cover the files of these options by default.
+    pub(in crate::tool) fn has_index_of(&self, traversal: TraversalOptions) -> bool {
+        let indexed = &self.config.search;
+        let has_rules = traversal.rules != IgnoreRules::None;
+        (
+            indexed.index_default_hidden,
+            indexed.index_default_no_ignore,
+        ) == (traversal.hidden, !has_rules)
+    }
+
+    /// Asks for the list.
     pub(in crate::tool) fn find(&self, wanted: Wanted) -> Candidates {
         match self.checked(wanted) {
             Ok(candidates) => candidates,
@@ -95,10 +112,11 @@ impl CandidateSearch {
         }
         let here = self.environment.working_dir.clone();
         let here = here.map_err(|error| error.to_string())?;
-        if wanted.traversal.rules != IgnoreRules::None
+        if wanted.list == IndexList::Candidates
+            && wanted.traversal.rules != IgnoreRules::None
             && !self.environment.has_ripgreps_excludes(&here)
         {
-            return Err("git's global excludes mean something else to ripgrep".to_string());
+            return Ok(Candidates::OtherFiles);
         }
         let (question, extra_roots) = self.question(wanted, &here)?;
         question.check().map_err(|error| error.to_string())?;
@@ -119,6 +137,9 @@ impl CandidateSearch {
                 Some(_) => ControlFlow::Break(()),
             }
         };
+        // ripgrep handles no signals, so that a shell sees which one ended it.
+        let signals = Signals::take_over().map_err(|error| error.to_string())?;
+        signals.act_by_default();
         let summary = match self.search(&question, &extra_roots).answer(&mut take) {
             Ok(summary) => summary,
             Err(Failure::Signal(status)) => return Ok(Candidates::Signal(status)),
@@ -132,6 +153,10 @@ impl CandidateSearch {
         let is_cut = run.cuts.any() || summary.timed_out() || run.failure.is_some();
         if is_cut || !index.exclusion_used {
             let state = index.index_state.state().as_str();
+            let asks_candidates = question.shown.by_index == IndexList::Candidates;
+            if asks_candidates && index.index_state == IndexState::Complete {
+                return Ok(Candidates::OtherFiles);
+            }
             let reason = index.index_state.reason();
             let reason = reason.map_or_else(String::new, |reason| format!(", {reason}"));
             return Err(format!("no index decided: {state}{reason}"));
@@ -175,7 +200,7 @@ impl CandidateSearch {
             },
             shown: OutputSpec {
                 report: Report::Presence,
-                candidates: true,
+                by_index: wanted.list,
                 ..OutputSpec::default()
             },
             limits: QuestionLimits::NONE,

@@ -106,7 +106,11 @@ pub fn main() -> u8 {
             if let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg)
                 && let Some(hint) = flag_hints::hint(flag)
             {
-                complain(&format!("{flag} is not offered: {hint}"));
+                let more = match crate::tool::rg::has_flag(flag) {
+                    true => format!("; `forge-search rg {flag}` is ripgrep's"),
+                    false => String::new(),
+                };
+                complain(&format!("{flag} is not offered: {hint}{more}"));
                 return FAILED;
             }
             // Help and version are not errors.

@@ -18,7 +18,7 @@ use super::args::SetupArgs;
 use super::building::before_search;
 use super::setup::{Environment, prepare};
 use crate::exec::handed_out::HandedOut;
-use crate::exec::question::Question;
+use crate::exec::question::{IndexList, Question};
 use crate::exec::schedule::Taker;
 use crate::tool::answering::{Call, Summary};
 use crate::tool::config::Config;
@@ -78,7 +78,8 @@ impl PersonSearch<'_> {
         let setup = prepare(self.setup, self.environment, self.extra_roots)?;
         let mut setup = setup.for_people();
         // Nobody waits for a build who only asks which files an index rules out.
-        if self.question.looked_for.patterns.is_some() && !self.question.shown.candidates {
+        let shown = self.question.shown;
+        if self.question.looked_for.patterns.is_some() && shown.by_index == IndexList::None {
             before_search(&setup, self.environment, self.question, self.timeout)?;
         }
         setup.context.received_at = Some(self.began);

@@ -14,7 +14,7 @@ use crate::exec::query::{BinaryRule, CaseMode, CaseRule, Fuzziness, Report, Span
 use crate::exec::question::{
     FallbackPlan, OutputSpec, PatternSpec, Question, QuestionError, QuestionLimits, Scope,
 };
-use crate::exec::question::{FileIdentity, Follow, IgnoreRules, TraversalOptions};
+use crate::exec::question::{FileIdentity, Follow, IgnoreRules, IndexList, TraversalOptions};
 use crate::tool::config::{Config, Origin};
 use crate::tool::error::ToolError;
 use crate::tool::searcher::fallback_plan;
@@ -359,7 +359,7 @@ pub(super) fn add_output(
             0
         },
         matching_context: true,
-        candidates: false,
+        by_index: IndexList::None,
     };
     let is_for_programs = args.vimgrep || args.only_matching || args.json || args.rg_json;
     let limits = &mut question.limits;

@@ -2,7 +2,7 @@
 //!
 //! Owns the effect of a signal. A signal cancels the running call, so that external engines end
 //! with it. If no call is running, the signal ends the process at once. A second signal always ends
-//! the process at once. Long-running processes register a function that shuts them down in order
+//! the process at once. In place of ripgrep, each signal has the system's default effect. Long-running processes register a function that shuts them down in order
 //! first ([`Signals::linger`]).
 
 #[cfg(not(unix))]
@@ -45,6 +45,8 @@ pub(super) struct Signals {
     calling: Arc<AtomicBool>,
     /// [`Signals::linger`] was called: a signal between calls must not end the process at once.
     lingers: Arc<AtomicBool>,
+    /// A signal has the system's default effect, whether or not a call is running.
+    by_default: Arc<AtomicBool>,
     /// The registered actions for SIGINT.
     interrupt: Arc<Mutex<Vec<SigId>>>,
 }
@@ -69,6 +71,7 @@ impl Signals {
             number: Arc::default(),
             calling: Arc::default(),
             lingers: Arc::default(),
+            by_default: Arc::default(),
             interrupt: Arc::default(),
         };
         let refused = |error| ToolError::ExecutionFailed {
@@ -86,6 +89,7 @@ impl Signals {
         let number = usize::try_from(signal).unwrap_or_default();
         // The actions run in this order. The first signal must not find `cancelled` set by itself.
         Ok(vec![
+            flag::register_conditional_default(signal, self.by_default.clone())?,
             flag::register_conditional_shutdown(signal, 128 + signal, self.idle.clone())?,
             flag::register_conditional_shutdown(signal, 128 + signal, self.cancelled.clone())?,
             flag::register_usize(signal, self.number.clone(), number)?,
@@ -102,6 +106,12 @@ impl Signals {
     /// Returns the cancel handle for calls. A signal sets it.
     pub(super) fn cancel_handle(&self) -> CancelHandle {
         CancelHandle::from_flag(self.cancelled.clone())
+    }
+
+    /// Gives every later signal the system's default effect: it ends the process, and a parent
+    /// process sees by which signal.
+    pub(super) fn act_by_default(&self) {
+        self.by_default.store(true, Ordering::SeqCst);
     }
 
     /// Runs a call. A signal meanwhile cancels the call and does not end the process.

@@ -21,7 +21,7 @@ use super::service::ended;
 use crate::exec::eligible::{Globs, WantedWords};
 use crate::exec::indexes::Snapshot;
 use crate::exec::query::{CaseMode, Query, QueryOptions};
-use crate::exec::question::IgnoreRules;
+use crate::exec::question::{IgnoreRules, IndexList};
 use crate::exec::rank::{
     Bucket, Profile, Ranked, Scorer, Select, Snippet, Terms, Versions, select,
 };
@@ -435,6 +435,7 @@ impl RankedSearch<'_> {
                 .mul_f64(config.index_maint_budget_fraction),
             pins: true,
             lists: false,
+            by_index: IndexList::None,
             words,
         })
     }

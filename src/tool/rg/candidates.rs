@@ -1,10 +1,11 @@
-//! The files that an index knows to be worth reading, in place of a walk.
+//! The files that an index knows to be worth reading, or not to be.
 //!
-//! Owns the conditions under which an index may decide: a skipped file must print nothing, and the
-//! index must have found the same files as ripgrep's walk. In doubt there is no list, and the walk
-//! finds the files. Globs, types and limits that only exclude files are applied here, by ripgrep's
-//! own matchers.
+//! Owns the conditions under which an index may decide: a skipped file must print nothing. If the
+//! index has found the same files as ripgrep's walk, its list takes the place of the walk. Globs,
+//! types and limits that only exclude files are applied here, by ripgrep's own matchers. If the
+//! walk may find other files, it takes place, and files that the index rules out are not read.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -13,17 +14,62 @@ use super::args::{Args, Binary, Case, Decoding, Mode, TypeRule};
 use super::plan::Plan;
 use super::walk::{Haystack, sorts_while_walking};
 use crate::exec::query::{CaseMode, CaseRule};
-use crate::exec::question::{FileIdentity, Follow, IgnoreRules, PatternSpec, TraversalOptions};
+use crate::exec::question::{
+    FileIdentity, Follow, IgnoreRules, IndexList, PatternSpec, TraversalOptions,
+};
 use crate::tool::cli::candidates::{
     CandidateList, CandidateSearch, Candidates, Wanted, is_file, output_file,
 };
+
+/// The most entries of a tree that is not worth a question.
+const SMALL_TREE: usize = 24;
 
 /// The answer to the question which files have to be read.
 pub(super) enum Known {
     /// These files, in the order of the typed paths.
     Files(Vec<Haystack>),
+    /// The walk finds the files, and these need not be read.
+    RuledOut(RuledOut),
     /// No index decided. The walk finds the files.
     Nothing(AfterWalk),
+}
+
+/// The sizes of files, by the paths of the walk.
+#[allow(clippy::disallowed_types, reason = "nothing iterates")]
+type Sizes = std::collections::HashMap<OsString, u64>;
+
+/// Files without a match.
+#[derive(Debug, Default)]
+pub(super) struct RuledOut {
+    /// The bytes that a search of the file would read; zero unless they are counted.
+    sizes: Sizes,
+}
+
+impl RuledOut {
+    fn new(plan: &Plan, found: &CandidateList, dirs: &[PathBuf]) -> RuledOut {
+        let mut sizes = Sizes::with_capacity(usize::try_from(found.files).unwrap_or(0));
+        for files in &found.lists {
+            let Some(dir) = dirs.get(files.target) else {
+                continue;
+            };
+            let all = files.sizes().iter().copied().map(Some);
+            let all = all.chain(std::iter::repeat(None));
+            for (below, size) in files.iter().zip(all) {
+                if size.is_some() || !plan.look.has_stats {
+                    sizes.insert(dir.join(&below).into_os_string(), size.unwrap_or(0));
+                }
+            }
+        }
+        RuledOut { sizes }
+    }
+
+    /// Returns the number of bytes of a file that need not be read.
+    pub(super) fn size_of(&self, haystack: &Haystack) -> Option<u64> {
+        if self.sizes.is_empty() || haystack.is_named() {
+            return None;
+        }
+        self.sizes.get(haystack.found_path().as_os_str()).copied()
+    }
 }
 
 /// What is left to do after a walk.
@@ -53,15 +99,62 @@ pub(super) fn known(plan: &Plan) -> Result<Known, Failure> {
         log::debug!("no index is asked: {why}");
         Ok(Known::Nothing(AfterWalk(None)))
     };
-    let wanted = match wanted(plan) {
+    let mut wanted = match wanted(plan) {
         Ok(wanted) => wanted,
         Err(why) => return walks(why),
     };
+    if is_small(plan) {
+        return walks("the tree is small");
+    }
     let search = match CandidateSearch::new() {
         Ok(search) => search,
         Err(why) => return walks(&why),
     };
-    match search.find(wanted.clone()) {
+    match finds_all(plan, &mut wanted, &search) {
+        Ok(()) => match search.find(wanted.clone()) {
+            Candidates::OtherFiles => log::debug!("ripgrep might find other files"),
+            answer => return taken(plan, answer, search, wanted),
+        },
+        Err(why) if plan.args.mode == Mode::Files => return walks(why),
+        Err(why) => log::debug!("an index does not find the files: {why}"),
+    }
+    if plan.args.mode == Mode::Files {
+        return walks("ripgrep might find other files");
+    }
+    let found = |dir: &PathBuf| dir.is_dir();
+    wanted.dirs = plan
+        .paths
+        .list
+        .iter()
+        .filter(|dir| found(dir))
+        .cloned()
+        .collect();
+    if wanted.dirs.is_empty() {
+        return walks("no path is a directory");
+    }
+    wanted.list = match plan.look.has_stats {
+        true => IndexList::RuledOutTexts,
+        false => IndexList::RuledOut,
+    };
+    taken(plan, search.find(wanted.clone()), search, wanted)
+}
+
+/// Converts the answer to the question `wanted`.
+fn taken(
+    plan: &Plan,
+    answer: Candidates,
+    search: CandidateSearch,
+    wanted: Wanted,
+) -> Result<Known, Failure> {
+    let why = match answer {
+        Candidates::Known(found) if wanted.list.is_ruled_out() => {
+            let ruled_out = RuledOut::new(plan, &found, &wanted.dirs);
+            log::debug!(
+                "an index decided: the tree is walked, and {} files are not read",
+                ruled_out.sizes.len()
+            );
+            return Ok(Known::RuledOut(ruled_out));
+        }
         Candidates::Known(found) => {
             let files = haystacks(plan, &found);
             log::debug!(
@@ -70,43 +163,82 @@ pub(super) fn known(plan: &Plan) -> Result<Known, Failure> {
                 found.files,
                 files.len()
             );
-            Ok(Known::Files(files))
+            return Ok(Known::Files(files));
         }
-        Candidates::Unknown(why) => {
-            log::debug!("the tree is walked: {why}");
-            Ok(Known::Nothing(AfterWalk(Some(Box::new((search, wanted))))))
-        }
-        Candidates::Signal(status) => Err(Failure::Signal(status)),
-    }
+        Candidates::Signal(status) => return Err(Failure::Signal(status)),
+        Candidates::Unknown(why) => why,
+        Candidates::OtherFiles => "ripgrep might find other files".to_string(),
+    };
+    log::debug!("the tree is walked: {why}");
+    Ok(Known::Nothing(AfterWalk(Some(Box::new((search, wanted))))))
 }
 
-/// Returns the question about candidates, or the reason why a walk is needed.
+/// Returns the question about files, or the reason why all files have to be read.
 fn wanted(plan: &Plan) -> Result<Wanted, &'static str> {
     let args = &plan.args;
     if !cfg!(unix) {
         return Err("indexes skip no files on this system");
     }
-    check_files(plan)?;
-    let rules = rules(args)?;
-    let looked_for = match args.mode {
-        Mode::Files => PatternSpec::default(),
-        _ => looked_for(plan)?,
-    };
-    let mut dirs = Vec::new();
-    for path in &plan.paths.list {
-        check_dir(path, &plan.working_dir)?;
-        dirs.push(path.clone());
-    }
     Ok(Wanted {
-        looked_for,
+        looked_for: match args.mode {
+            Mode::Files => PatternSpec::default(),
+            _ => looked_for(plan)?,
+        },
         traversal: TraversalOptions {
             hidden: args.hidden,
             follow: Follow::Never,
-            rules,
+            rules: IgnoreRules::All,
             recursive: true,
         },
-        dirs,
+        dirs: plan.paths.list.clone(),
+        list: IndexList::Candidates,
     })
+}
+
+/// Returns whether the typed paths have so few entries that a walk is faster than a question.
+fn is_small(plan: &Plan) -> bool {
+    let mut left = SMALL_TREE;
+    let mut dirs = plan.paths.list.clone();
+    while let Some(dir) = dirs.pop() {
+        // A path that is no directory is read in any case.
+        let Ok(entries) = fs::read_dir(dir) else {
+            continue;
+        };
+        for entry in entries.flatten() {
+            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+            if is_hidden && !plan.args.hidden {
+                continue;
+            }
+            if left == 0 {
+                return false;
+            }
+            left -= 1;
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                dirs.push(entry.path());
+            }
+        }
+    }
+    true
+}
+
+/// Checks that an index finds all files that the walk finds, and completes the question.
+fn finds_all(
+    plan: &Plan,
+    wanted: &mut Wanted,
+    search: &CandidateSearch,
+) -> Result<(), &'static str> {
+    if plan.look.has_stats {
+        return Err("the files without a match are counted");
+    }
+    check_files(plan)?;
+    wanted.traversal.rules = rules(&plan.args)?;
+    if !search.has_index_of(wanted.traversal) {
+        return Err("indexes have other options");
+    }
+    for path in &plan.paths.list {
+        check_dir(path, &plan.working_dir)?;
+    }
+    Ok(())
 }
 
 /// Checks that an index finds all files that the walk finds.
@@ -157,11 +289,11 @@ fn looked_for(plan: &Plan) -> Result<PatternSpec, &'static str> {
     let args = &plan.args;
     let is_quiet_without_match = matches!(
         args.mode,
-        Mode::Lines | Mode::FilesWithMatches | Mode::Count | Mode::CountMatches
+        Mode::Lines | Mode::Json | Mode::FilesWithMatches | Mode::Count | Mode::CountMatches
     );
     let prints = !is_quiet_without_match || args.invert_match || args.include_zero;
-    if prints || args.context.all || args.stats {
-        return Err("files without a match are printed or counted");
+    if prints || args.context.all {
+        return Err("files without a match are printed");
     }
     let changes_text = args.search_zip || args.pre.is_some() || args.no_unicode;
     if changes_text || !matches!(args.decoding, Decoding::Auto) {

@@ -24,7 +24,7 @@ use ignore::WalkState;
 use termcolor::{Buffer, BufferWriter, WriteColor};
 
 use super::Failure;
-use super::candidates::{self, Known};
+use super::candidates::{self, Known, RuledOut};
 use super::messages::Reporter;
 use super::patterns;
 use super::plan::Plan;
@@ -43,6 +43,8 @@ const WAITING_PATHS: usize = 4096;
 #[derive(Clone)]
 struct Worker<'p, W> {
     plan: &'p Plan,
+    /// Files that need not be read.
+    ruled_out: &'p RuledOut,
     matcher: RegexMatcher,
     searcher: Searcher,
     printer: Printer<W>,
@@ -60,6 +62,21 @@ struct Searched {
     stats: Option<Stats>,
 }
 
+impl Searched {
+    /// Returns the result of a file of this size without a match.
+    fn without_match(plan: &Plan, size: u64) -> Searched {
+        Searched {
+            has_match: false,
+            stats: plan.look.has_stats.then(|| {
+                let mut stats = Stats::new();
+                stats.add_searches(1);
+                stats.add_bytes_searched(size);
+                stats
+            }),
+        }
+    }
+}
+
 /// The bytes to search.
 enum Input<'a> {
     /// A file, in blocks.
@@ -71,7 +88,12 @@ enum Input<'a> {
 }
 
 impl<'p, W: WriteColor> Worker<'p, W> {
-    fn new(plan: &'p Plan, matcher: RegexMatcher, output: W) -> Worker<'p, W> {
+    fn new(
+        plan: &'p Plan,
+        ruled_out: &'p RuledOut,
+        matcher: RegexMatcher,
+        output: W,
+    ) -> Worker<'p, W> {
         let mut programs = CommandReaderBuilder::new();
         programs.async_stderr(true);
         let decompression = plan.args.search_zip.then(|| {
@@ -81,6 +103,7 @@ impl<'p, W: WriteColor> Worker<'p, W> {
         });
         Worker {
             plan,
+            ruled_out,
             matcher,
             searcher: plan.searcher(),
             printer: Printer::new(plan, output),
@@ -91,6 +114,9 @@ impl<'p, W: WriteColor> Worker<'p, W> {
     }
 
     fn search(&mut self, haystack: &Haystack) -> io::Result<Searched> {
+        if let Some(size) = self.ruled_out.size_of(haystack) {
+            return Ok(Searched::without_match(self.plan, size));
+        }
         let path = haystack.path();
         let (named, found) = &self.plan.binary;
         let detection = if haystack.is_named() { named } else { found };
@@ -233,11 +259,9 @@ pub(super) fn run(plan: &Plan, reporter: &Reporter, started: Instant) -> Result<
                 ..seen
             }
         }
+        Known::RuledOut(ruled_out) => by_walk(plan, &ruled_out, reporter, started)?,
         Known::Nothing(after) => {
-            let seen = match plan.threads {
-                1 => in_sequence(plan, reporter, started)?,
-                _ => in_parallel(plan, reporter, started)?,
-            };
+            let seen = by_walk(plan, &RuledOut::default(), reporter, started)?;
             after.end(seen.searched);
             seen
         }
@@ -260,21 +284,35 @@ struct Seen {
     matched: bool,
 }
 
-fn in_sequence(plan: &Plan, reporter: &Reporter, started: Instant) -> Result<Seen, String> {
+/// Searches the files that the walk finds.
+fn by_walk(
+    plan: &Plan,
+    ruled_out: &RuledOut,
+    reporter: &Reporter,
+    started: Instant,
+) -> Result<Seen, String> {
+    if plan.threads > 1 {
+        return in_parallel(plan, ruled_out, reporter, started);
+    }
     // A sorted walk reports its errors before those of the patterns.
     let haystacks = walk::sequence(plan, reporter);
-    one_by_one(plan, haystacks, patterns::matcher(plan)?, reporter, started)
+    let worker = Worker::new(
+        plan,
+        ruled_out,
+        patterns::matcher(plan)?,
+        print::stdout(plan),
+    );
+    one_by_one(haystacks, worker, reporter, started)
 }
 
 /// Searches files on this thread, in the given order.
 fn one_by_one(
-    plan: &Plan,
     haystacks: impl Iterator<Item = Haystack>,
-    matcher: RegexMatcher,
+    mut worker: Worker<'_, grep_cli::StandardStream>,
     reporter: &Reporter,
     started: Instant,
 ) -> Result<Seen, String> {
-    let mut worker = Worker::new(plan, matcher, print::stdout(plan));
+    let plan = worker.plan;
     let mut stats = Stats::new();
     let mut seen = Seen {
         searched: 0,
@@ -368,9 +406,19 @@ impl<'p> Parallel<'p> {
     }
 }
 
-fn in_parallel(plan: &Plan, reporter: &Reporter, started: Instant) -> Result<Seen, String> {
+fn in_parallel(
+    plan: &Plan,
+    ruled_out: &RuledOut,
+    reporter: &Reporter,
+    started: Instant,
+) -> Result<Seen, String> {
     let all = &Parallel::new(plan, reporter);
-    let first = Worker::new(plan, patterns::matcher(plan)?, all.buffers.buffer());
+    let first = Worker::new(
+        plan,
+        ruled_out,
+        patterns::matcher(plan)?,
+        all.buffers.buffer(),
+    );
     walk::walk(plan, reporter).build_parallel().run(|| {
         let mut worker = first.clone();
         Box::new(move |found| match Haystack::of(found, plan, reporter) {
@@ -390,12 +438,14 @@ fn over_known(
 ) -> Result<Seen, String> {
     let matcher = patterns::matcher(plan)?;
     let threads = plan.threads.min(files.len());
+    let ruled_out = &RuledOut::default();
     if threads <= 1 {
         let files = walk::in_order(files, plan);
-        return one_by_one(plan, files, matcher, reporter, started);
+        let worker = Worker::new(plan, ruled_out, matcher, print::stdout(plan));
+        return one_by_one(files, worker, reporter, started);
     }
     let all = &Parallel::new(plan, reporter);
-    let first = Worker::new(plan, matcher, all.buffers.buffer());
+    let first = Worker::new(plan, ruled_out, matcher, all.buffers.buffer());
     let (next, files) = (&AtomicUsize::new(0), &files);
     thread::scope(|scope| {
         for _ in 0..threads {
@@ -417,8 +467,10 @@ fn over_known(
 pub(super) fn list(plan: &Plan, reporter: &Reporter) -> Result<bool, Failure> {
     match candidates::known(plan)? {
         Known::Files(files) => print_paths(plan, walk::in_order(files, plan)),
-        Known::Nothing(_) if plan.threads == 1 => print_paths(plan, walk::sequence(plan, reporter)),
-        Known::Nothing(_) => list_in_parallel(plan, reporter),
+        Known::RuledOut(_) | Known::Nothing(_) if plan.threads == 1 => {
+            print_paths(plan, walk::sequence(plan, reporter))
+        }
+        Known::RuledOut(_) | Known::Nothing(_) => list_in_parallel(plan, reporter),
     }
 }
 

@@ -124,6 +124,11 @@ impl Haystack {
         }
     }
 
+    /// Returns the path as the walk found it.
+    pub(super) fn found_path(&self) -> &Path {
+        &self.path
+    }
+
     /// Returns whether the user named this file, or standard input.
     pub(super) fn is_named(&self) -> bool {
         self.named

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{SearchTool, ToolContext};
-use crate::exec::question::Question;
+use crate::exec::question::{IndexList, Question};
 use crate::exec::reach::EntryKind;
 use crate::tool::answering::{maintenance, refused};
 use crate::tool::error::{DenialReason, ToolError};
@@ -63,6 +63,7 @@ impl SearchTool {
             maintenance: maintenance(Some(timeout), self.config.index_maint_budget_fraction),
             pins: false,
             lists: false,
+            by_index: IndexList::None,
             words: None,
         };
         let path = &asked.target.canonical;

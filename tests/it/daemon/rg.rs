@@ -59,7 +59,10 @@ impl World {
             .file("nested/x.swp", "foo needle\n")
             .file("nested/x.dot", "foo needle\n")
             .file("nested/.ignore", "!.shown\n")
-            .file("nested/.shown", "foo needle\n");
+            .file("nested/.shown", "foo needle\n")
+            .link("many-link", "many")
+            .file("many/marked.txt", "\u{feff}hay\n")
+            .file("many/nul.txt", format!("{}\0hay\n", "hay\n".repeat(30_000)));
         let excludes = place.dir().join("config/git/ignore");
         fs::create_dir_all(excludes.parent().unwrap()).unwrap();
         fs::write(excludes, "*.swp\n").unwrap();
@@ -138,6 +141,16 @@ const EDITS: &[Edit] = &[
     ("new directory", |root| {
         fs::create_dir_all(root.join("new/below")).unwrap();
         fs::write(root.join("new/below/a.rs"), "fn foo() {}\n").unwrap();
+    }),
+    ("hidden and ignored files", |root| {
+        fs::create_dir_all(root.join(".new/below")).unwrap();
+        fs::write(root.join(".new/below/a.txt"), "needle foo\n").unwrap();
+        fs::write(root.join("sub/.b.rs"), "fn foo() {}\n").unwrap();
+        fs::write(root.join("new.log"), "needle\n").unwrap();
+    }),
+    ("binary and marked files", |root| {
+        fs::write(root.join("many/6.txt"), "hay\0hay\n").unwrap();
+        fs::write(root.join("many/7.txt"), "\u{feff}hay 7\n").unwrap();
     }),
     ("ignore file", |root| {
         fs::write(root.join(".gitignore"), "*.py\n/many/1*\n").unwrap();
@@ -234,6 +247,27 @@ fn plain(rng: &mut Seeded) -> Call {
         "--max-filesize=20",
         "--files",
         "--color=always",
+        "--hidden",
+        "--no-ignore",
+        "-uu",
+        "--json",
+        "--stats",
+        "-g=*.txt",
+        "-g=!.git",
+        "-g=**/*.{rs,txt}",
+        "-g=/many/**",
+        "--iglob=*.TXT",
+        "-t=rust",
+        "-t=txt",
+        "-L",
+        "--no-ignore-vcs",
+        "--no-ignore-dot",
+        "--no-require-git",
+        "--ignore-file=extra.ignore",
+        "--one-file-system",
+        "-M=10",
+        "--column",
+        "-H",
     ];
     let paths = [
         ".",
@@ -244,9 +278,14 @@ fn plain(rng: &mut Seeded) -> Call {
         "./many",
         "sub/moved",
         "nested",
+        "build",
+        "many-link",
+        "sub/..",
+        "a.txt",
+        ".hidden",
     ];
     let mut args = Vec::new();
-    for _ in 0..rng.below(4) {
+    for _ in 0..rng.below(5) {
         args.push(rng.pick(&flags).to_string());
     }
     args.push("-e".to_string());
@@ -266,40 +305,31 @@ fn shown((code, out, err): &(Option<i32>, Vec<u8>, Vec<u8>)) -> String {
 }
 
 #[test]
-fn rg_walks_where_an_index_could_change_the_answer() {
+fn debug_says_what_an_index_decided() {
     let world = World::new();
+    let listed = "files are skipped";
     for args in [
         &["needle"][..],
         &["-l", "needle"],
         &["-c", "needle", "."],
         &["-q", "needle"],
         &["-iw", "needle", "sub", "many"],
+        &["-F", "-C2", "-e", "needle", "-e", "foo bar"],
         &["-g", "!*.rs", "-T", "rust", "needle"],
         &["-d", "2", "--max-filesize", "10", "needle"],
         &["--sort", "path", "needle"],
         &["--files"],
         &["-S", "needle"],
     ] {
-        assert!(world.is_decided(Way::Index, args), "{args:?}");
+        let taken = world.taken(Way::Index, args);
+        assert!(taken.contains(listed), "{args:?}: {taken}");
     }
+    wait_until("the daemon decides", || {
+        world.is_decided(Way::Daemon, &["needle"])
+    });
+    let walked = "the tree is walked, and";
     for args in [
-        &["-v", "needle"][..],
-        &["--files-without-match", "needle"],
-        &["-c", "--include-zero", "needle"],
-        &["--passthru", "needle"],
-        &["--stats", "needle"],
-        &["--json", "needle"],
-        &["-U", "needle"],
-        &["--null-data", "needle"],
-        &["--crlf", "needle"],
-        &["-z", "needle"],
-        &["--pre", "cat", "needle"],
-        &["-E", "latin1", "needle"],
-        &["--no-unicode", "needle"],
-        &["-a", "needle"],
-        &["--binary", "needle"],
-        &["-u", "needle"],
-        &["-uuu", "needle"],
+        &["-u", "needle"][..],
         &["--hidden", "needle"],
         &["-L", "needle"],
         &["-g", "*.rs", "needle"],
@@ -309,16 +339,45 @@ fn rg_walks_where_an_index_could_change_the_answer() {
         &["--no-ignore-global", "needle"],
         &["--no-require-git", "needle"],
         &["--one-file-system", "needle"],
-        &["needle", "a.txt"],
-        &["needle", "dir-link"],
+        &["needle", "many-link"],
         &["needle", "sub/.."],
+        &["needle", "a.txt", "many"],
+        &["--stats", "needle"],
+        &["--json", "needle"],
+        &["--json", "--hidden", "-g", "*.rs", "needle"],
+    ] {
+        let taken = world.taken(Way::Daemon, args);
+        assert!(taken.contains(walked), "{args:?}: {taken}");
+    }
+    for args in [
+        &["-v", "needle"][..],
+        &["--files-without-match", "needle"],
+        &["-c", "--include-zero", "needle"],
+        &["--passthru", "needle"],
+        &["-U", "needle"],
+        &["--null-data", "needle"],
+        &["--crlf", "needle"],
+        &["-z", "needle"],
+        &["--pre", "cat", "needle"],
+        &["-E", "latin1", "needle"],
+        &["--no-unicode", "needle"],
+        &["-a", "needle"],
+        &["--binary", "needle"],
+        &["-uuu", "needle"],
+        &["needle", "a.txt"],
         &["needle", "build"],
+        &["needle", "sub"],
         &["-S", "[^a]needle"],
         &["e+"],
         &[r"(?-u)\xE9"],
+        &["--files", "--hidden"],
     ] {
-        assert!(!world.is_decided(Way::Index, args), "{args:?}");
+        for way in [Way::Index, Way::Daemon] {
+            assert!(!world.is_decided(way, args), "{args:?}");
+        }
     }
+    // Without a daemon, nobody knows the bytes of a search without reading all files.
+    assert!(!world.is_decided(Way::Index, &["--json", "needle"]));
 }
 
 #[test]
@@ -341,7 +400,7 @@ fn a_file_that_output_is_redirected_to_is_no_candidate() {
 }
 
 #[test]
-fn a_tree_whose_rules_ripgrep_reads_differently_is_walked() {
+fn a_tree_whose_rules_ripgrep_reads_differently_is_walked_but_not_read() {
     for (path, content) in [
         (".rgignore", "[z-a]\n"),
         ("many/.gitignore", "[z-a]\n"),
@@ -361,7 +420,7 @@ fn a_tree_whose_rules_ripgrep_reads_differently_is_walked() {
             .output();
         let messages = text(&output.unwrap().stderr);
         assert!(
-            messages.contains("the tree is walked"),
+            messages.contains("the tree is walked, and"),
             "{path}: {messages}"
         );
     }

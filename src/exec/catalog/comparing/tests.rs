@@ -10,6 +10,7 @@ use crate::exec::eligible::{FileSource, Item, WalkSource};
 use crate::exec::embedded::Embedded;
 use crate::exec::engine::Engine;
 use crate::exec::query::{Query, QueryOptions, Report};
+use crate::exec::question::IndexList;
 use crate::exec::schedule::{self, AbandonedWorkers, Run, RunOptions};
 use crate::exec::stop::{CancelHandle, Deadline, StopReason, SystemClock};
 use crate::index::refresh::catch_up::catch_up;
@@ -34,6 +35,7 @@ fn scope(tree: &Changing, path: &Path, recursive: bool) -> Scope {
         max_file_size: u64::MAX,
         withholds: false,
         lists: false,
+        by_index: IndexList::None,
         sets: RuleSets::ALL,
     }
 }
