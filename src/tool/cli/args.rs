@@ -220,7 +220,7 @@ Keys:
 Examples:
   forge-search mcp                           serve the working directory; an agent starts this
   forge-search mcp --root /srv/tree          serve another tree
-  claude mcp add forge-search -- forge-search mcp
+  forge-search setup claude                  register it with a client
 
 docs/guide/agents.md describes how to configure and instruct agents.")]
     Mcp(McpArgs),
