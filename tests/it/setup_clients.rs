@@ -184,7 +184,8 @@ fn edits_after_the_entry_was_written_survive_its_removal() {
     home.setup(&["claude", "--write"]);
     let edited = read(&path).replace("\"numStartups\": 7", "\"numStartups\": 8");
     fs::write(&path, &edited).unwrap();
-    home.setup(&["claude", "--undo"]);
+    let told = home.setup(&["claude", "--undo"]);
+    assert!(told.contains("before-forge-search stays"), "{told}");
     let now = read(&path);
     assert!(
         now.contains("\"numStartups\": 8") && now.contains("\"other\""),

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::tool::error::ToolError;
 
 /// The ending of the copy that is kept beside a changed file.
-const BACKUP: &str = ".before-forge-search";
+pub(super) const BACKUP: &str = ".before-forge-search";
 
 /// A configuration file, which need not exist.
 pub(super) struct ClientFile {

@@ -207,10 +207,18 @@ impl Change {
             writeln!(out, "{title}: {shown}")?;
             write_difference(old, new.as_deref().unwrap_or_default(), out)?;
             file.replace(new.as_deref())?;
-            if is_original && backup.is_some() {
-                file.remove_backup()?;
-            }
             writeln!(out, "The entry was removed.")?;
+            if backup.is_some() {
+                if is_original {
+                    file.remove_backup()?;
+                } else {
+                    writeln!(
+                        out,
+                        "{shown}{} stays: the file was edited since",
+                        file::BACKUP
+                    )?;
+                }
+            }
             return Ok(0);
         }
         let new = set(old).map_err(failed)?;
