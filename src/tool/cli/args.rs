@@ -18,7 +18,7 @@ mod query;
 #[cfg(unix)]
 mod unix_commands;
 
-pub(super) use commands::{CallArgs, DoctorArgs, ToolArgs};
+pub(super) use commands::{CallArgs, DoctorArgs, SetupTarget, SetupTargetArgs, ToolArgs};
 pub(super) use query::{DaemonWhen, ExplainArgs, QueryArgs, SearchArgs, SortBy, When};
 #[cfg(unix)]
 pub(super) use unix_commands::{ExecuteArgs, IssueArgs, LeaseCommand, McpArgs, ServeArgs, TuiArgs};
@@ -220,7 +220,7 @@ Keys:
 Examples:
   forge-search mcp                           serve the working directory; an agent starts this
   forge-search mcp --root /srv/tree          serve another tree
-  claude mcp add forge-search -- forge-search mcp
+  forge-search setup claude                  register it with a client
 
 docs/guide/agents.md describes how to configure and instruct agents.")]
     Mcp(McpArgs),
@@ -256,6 +256,20 @@ Add the public key to keys of [executor] in the configuration.")]
         #[command(subcommand)]
         command: LeaseCommand,
     },
+    /// Register this program with a coding agent or an editor; shows the change.
+    ///
+    /// Adds the server `forge-search mcp` to the configuration file of the client. Other entries and
+    /// comments stay. Without --write, only shows the change. `rg` and `agents-md` set up a link and
+    /// a paragraph instead.
+    #[command(after_help = "\
+Examples:
+  forge-search setup claude                  show the change for Claude Code
+  forge-search setup claude --write          make it
+  forge-search setup claude --undo           take it back
+  forge-search setup vscode --project        show the change of .vscode/mcp.json
+  forge-search setup rg --write              link rg to this program
+  forge-search setup agents-md --write       add a paragraph to AGENTS.md")]
+    Setup(SetupTargetArgs),
     /// Print the JSON schema of a tool's request.
     Schema(ToolArgs),
     /// Show the settings in effect (engines, sandbox, index, configuration) and problems to fix.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::args::DoctorArgs;
+use super::clients::{self, ClientsReport};
 #[cfg(unix)]
 use super::daemon::checkup::{DaemonReport, examine as examine_daemon};
 #[cfg(unix)]
@@ -45,6 +46,7 @@ struct Report {
     #[cfg(unix)]
     #[serde(skip_serializing_if = "Option::is_none")]
     daemon: Option<DaemonReport>,
+    clients: ClientsReport,
     config: Vec<Setting>,
     problems: Vec<Problem>,
 }
@@ -174,6 +176,7 @@ fn examine(args: &DoctorArgs, environment: &Environment, setup: &Setup) -> Repor
         executor,
         #[cfg(unix)]
         daemon,
+        clients: clients::examine(&setup.root, environment),
         config: setup
             .config
             .entries()
@@ -430,6 +433,7 @@ fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     if let Some(executor) = &report.executor {
         executor.print(out)?;
     }
+    report.clients.print(out)?;
 
     writeln!(
         out,

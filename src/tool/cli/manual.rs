@@ -37,7 +37,8 @@ Commands index build    build an index, which makes later searches faster
          serve          run a daemon for this tree; see also ggrep
          explain        show how an index narrows a search
          tui            search as you type
-         mcp            serve coding agents     call   answer JSON requests
+         mcp            serve coding agents     setup  register with one
+         call           answer JSON requests
          doctor         show the settings in effect and problems to fix
 
 If a limit stops a search, the output says so. Exit status: 0 a line matched,

@@ -14,6 +14,7 @@ mod backend;
 mod building;
 mod call;
 pub(in crate::tool) mod candidates;
+mod clients;
 #[cfg(unix)]
 mod daemon;
 mod doctor;
@@ -275,6 +276,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         #[cfg(unix)]
         Some(Command::Lease { command }) => execute::lease(&command, &Environment::read()),
         Some(Command::Doctor(args)) => doctor::run(&args, &Environment::read()),
+        Some(Command::Setup(args)) => clients::run(&args, &Environment::read()),
         Some(Command::Schema(tool)) => {
             let schema = ToolName::of(&tool.tool)?.request_schema();
             let schema = serde_json::to_string_pretty(schema).unwrap_or_default();

@@ -39,6 +39,9 @@ const GIT_SETTINGS: [&str; 5] = [
     "GIT_CONFIG_NOSYSTEM",
 ];
 
+/// Variables that name the directory of a client's configuration.
+const CLIENT_DIRS: [&str; 2] = ["CLAUDE_CONFIG_DIR", "CODEX_HOME"];
+
 /// The environment of the process at its start.
 #[derive(Clone, Debug)]
 pub(super) struct Environment {
@@ -57,6 +60,10 @@ pub(super) struct Environment {
     pub(super) cache: CachePlaces,
     /// The user's home directory.
     pub(super) home: Option<PathBuf>,
+    /// The directory of the user's configuration files.
+    pub(super) config_home: Option<PathBuf>,
+    /// The directories of configuration that variables name for other programs.
+    pub(super) client_dirs: Vec<(&'static str, PathBuf)>,
     /// Places for the sockets, notes and logs of daemons.
     #[cfg(unix)]
     pub(super) sockets: SocketPlaces,
@@ -105,6 +112,11 @@ impl Environment {
             usual_config,
             cache: cache_places(&set),
             home: places::home(&set).filter(|home| home.is_absolute()),
+            config_home: places::config_home(&set).filter(|dir| dir.is_absolute()),
+            client_dirs: CLIENT_DIRS
+                .iter()
+                .filter_map(|name| Some((*name, absolute(set(name))?)))
+                .collect(),
             #[cfg(unix)]
             sockets: SocketPlaces {
                 runtime_dir: absolute(set("XDG_RUNTIME_DIR")),

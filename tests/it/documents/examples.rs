@@ -50,10 +50,6 @@ const NOTES: &[(&str, Note)] = &[
         NotRun("it runs the tests"),
     ),
     (
-        "claude mcp add forge-search -- forge-search mcp",
-        NotRun("it needs Claude Code"),
-    ),
-    (
         "sudo sysctl fs.inotify.max_user_watches=1048576",
         NotRun("it changes the machine"),
     ),

@@ -16,6 +16,8 @@ fn documents() -> Vec<Document> {
         "ARCHITECTURE.md",
         "CONTRIBUTING.md",
         "CHANGELOG.md",
+        "SECURITY.md",
+        "packages/README.md",
     ]
     .map(Document::read)
     .into();

@@ -6,12 +6,14 @@ use std::fs;
 use std::path::Path;
 
 use forge_search::format::manifest::MANIFEST_VERSION;
-use forge_search::format::section::{FileKind, SectionWriter};
+use forge_search::format::section::{Container, FileKind, SectionWriter};
 use forge_search::format::segment::SEGMENT_VERSION;
+use forge_search::format::storage::Storage;
 use forge_search::tool::indexing::Condition;
 use serde_json::json;
 
 use super::{World, listing, manifest, needle};
+use crate::source::root;
 
 #[test]
 fn filters_of_requests_need_no_index_of_their_own() {
@@ -266,4 +268,52 @@ fn an_index_with_a_newer_manifest_is_not_used_and_is_rebuilt() {
 fn an_index_with_a_newer_segment_is_not_used_and_is_rebuilt() {
     let newer = of_version(FileKind::Segment, SEGMENT_VERSION + 1);
     check_newer(|dir| manifest(dir).segments[0].file.name.clone(), &newer);
+}
+
+/// Indexes of each format, as the program of that time wrote them. `UPDATE_FORMAT=1` writes the last
+/// one; use it only for a new version, under a new name.
+const WRITTEN_INDEXES: [&str; 1] = ["index-3"];
+
+#[test]
+fn an_index_of_each_format_is_read_or_replaced() {
+    for name in WRITTEN_INDEXES {
+        let world = World::new();
+        world.built();
+        let dir = world.cache.join(&world.kept()[0]);
+        let segment = manifest(&dir).segments[0].file.name.clone();
+        let kept = root().join("tests/data/format").join(name);
+        if std::env::var_os("UPDATE_FORMAT").is_some() && WRITTEN_INDEXES.last() == Some(&name) {
+            fs::create_dir_all(&kept).unwrap();
+            for (from, to) in [
+                ("manifest", "manifest.bin"),
+                (segment.as_str(), "segment.bin"),
+            ] {
+                fs::write(kept.join(to), fs::read(dir.join(from)).unwrap()).unwrap();
+            }
+            continue;
+        }
+
+        // The bytes of a format stay readable as long as the program accepts its version.
+        let bytes = fs::read(kept.join("segment.bin")).unwrap();
+        let container = Container::open(Storage::from(bytes), FileKind::Segment, SEGMENT_VERSION);
+        let container = container.unwrap();
+        container.verify_all().unwrap();
+        assert!(container.kind_version() <= SEGMENT_VERSION, "{name}");
+
+        // The index belongs to another tree by now, as after an upgrade on another machine.
+        for (from, to) in [
+            ("manifest.bin", "manifest"),
+            ("segment.bin", segment.as_str()),
+        ] {
+            let to = dir.join(to);
+            fs::remove_file(&to).unwrap();
+            fs::copy(kept.join(from), &to).unwrap();
+        }
+        let opened = world.open();
+        let why = opened.condition(world.tree.root()).why();
+        assert!(why.is_some_and(|why| !why.is_empty()), "{name}");
+        world.check_unused(&opened, &needle());
+        assert_eq!(opened.ensure(), [true], "{name}");
+        world.check_used(&world.open(), &needle());
+    }
 }

@@ -1,6 +1,8 @@
 //! The arguments of commands other than searches and indexes, on every system.
 
-use clap::Args;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
 
 use super::{DaemonWhen, SetupArgs};
 
@@ -58,4 +60,52 @@ pub(in crate::tool::cli) struct DoctorArgs {
     /// The root and the configuration.
     #[command(flatten)]
     pub(in crate::tool::cli) setup: SetupArgs,
+}
+
+/// The arguments of `setup`.
+#[derive(Debug, Args)]
+pub(in crate::tool::cli) struct SetupTargetArgs {
+    /// Client to set up.
+    pub(in crate::tool::cli) target: SetupTarget,
+    /// Use the configuration file of the project in the working directory, instead of yours.
+    #[arg(long)]
+    pub(in crate::tool::cli) project: bool,
+    /// Let the client search the tree at DIR, instead of the one it works in; with --project and
+    /// agents-md, change the file in DIR.
+    #[arg(long, value_name = "DIR")]
+    pub(in crate::tool::cli) root: Option<PathBuf>,
+    /// Put the link `rg` into DIR [default: a directory of yours in PATH, or ~/.local/bin]
+    #[arg(long, value_name = "DIR")]
+    pub(in crate::tool::cli) dir: Option<PathBuf>,
+    /// Write the change; keep a copy of the file beside it.
+    #[arg(long)]
+    pub(in crate::tool::cli) write: bool,
+    /// Remove the entry or the link again; other entries stay.
+    #[arg(long, conflicts_with = "write")]
+    pub(in crate::tool::cli) undo: bool,
+}
+
+/// A client that `setup` knows, or another thing that it sets up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(in crate::tool::cli) enum SetupTarget {
+    /// Claude Code.
+    Claude,
+    /// Codex of OpenAI.
+    Codex,
+    /// The editor Cursor.
+    Cursor,
+    /// Gemini CLI.
+    Gemini,
+    /// The agent opencode.
+    Opencode,
+    /// Visual Studio Code; its project file, or yours with --root.
+    Vscode,
+    /// The editor Zed.
+    Zed,
+    /// The editor Windsurf, with --root.
+    Windsurf,
+    /// A link `rg` to this program, which programs call instead of ripgrep.
+    Rg,
+    /// A paragraph in AGENTS.md that tells models how to search.
+    AgentsMd,
 }
