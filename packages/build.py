@@ -8,7 +8,7 @@
     build.py server-json --repository OWNER/NAME
     build.py sbom
 
-DIR has the built programs, for example target/release. Wheels are made by maturin (pyproject.toml).
+DIR has the built programs, for example target/dist. Wheels are made by maturin (pyproject.toml).
 Equal inputs give equal bytes: times are those of SOURCE_DATE_EPOCH, or 0.
 """
 
