@@ -258,9 +258,9 @@ Add the public key to keys of [executor] in the configuration.")]
     },
     /// Register this program with a coding agent or an editor; shows the change.
     ///
-    /// Adds the server `forge-search mcp` to the configuration file of the client. Other entries and
-    /// comments stay. Without --write, only shows the change. `rg` and `agents-md` set up a link and
-    /// a paragraph instead.
+    /// Adds the server `forge-search mcp` to the configuration file of the client. Other entries
+    /// and comments stay. Without --write, only shows the change. `rg` and `agents-md` set up a
+    /// link and a paragraph instead.
     #[command(after_help = "\
 Examples:
   forge-search setup claude                  show the change for Claude Code

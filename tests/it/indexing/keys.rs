@@ -270,8 +270,8 @@ fn an_index_with_a_newer_segment_is_not_used_and_is_rebuilt() {
     check_newer(|dir| manifest(dir).segments[0].file.name.clone(), &newer);
 }
 
-/// Indexes of each format, as the program of that time wrote them. `UPDATE_FORMAT=1` writes the last
-/// one; use it only for a new version, under a new name.
+/// Indexes of each format, as the program of that time wrote them. `UPDATE_FORMAT=1` writes the
+/// last one; use it only for a new version, under a new name.
 const WRITTEN_INDEXES: [&str; 1] = ["index-3"];
 
 #[test]

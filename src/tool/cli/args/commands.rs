@@ -88,13 +88,13 @@ pub(in crate::tool::cli) struct SetupTargetArgs {
 /// A client that `setup` knows, or another thing that it sets up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(in crate::tool::cli) enum SetupTarget {
-    /// Claude Code.
+    /// Claude Code of Anthropic.
     Claude,
     /// Codex of OpenAI.
     Codex,
     /// The editor Cursor.
     Cursor,
-    /// Gemini CLI.
+    /// Gemini CLI of Google.
     Gemini,
     /// The agent opencode.
     Opencode,

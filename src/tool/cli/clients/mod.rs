@@ -150,8 +150,8 @@ fn own_program() -> Result<PathBuf, ToolError> {
     })
 }
 
-/// Returns the name in `PATH` under which the program `own` is installed, or `own` itself. A package
-/// manager keeps that name when it installs another version.
+/// Returns the name in `PATH` under which the program `own` is installed, or `own` itself. A
+/// package manager keeps that name when it installs another version.
 fn installed(own: &Path, environment: &Environment) -> PathBuf {
     let name = format!("{NAME}{}", std::env::consts::EXE_SUFFIX);
     let found = rg::in_path(&name, environment).find(|path| is_same_file(path, own));
