@@ -16,13 +16,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_search::exec::stop::CancelHandle;
-use forge_search::tool::config::{Config, IndexMode, IndexStorage};
-use forge_search::tool::engines::Engines;
-use forge_search::tool::error::ToolError;
-use forge_search::tool::indexing::{CachePlaces, Indexes, LiveEnvironment};
-use forge_search::tool::sandbox::Sandbox;
-use forge_search::tool::search::{SearchTool, ToolContext};
+use forge_search::internal::exec::stop::CancelHandle;
+use forge_search::internal::tool::config::{Config, IndexMode, IndexStorage};
+use forge_search::internal::tool::engines::Engines;
+use forge_search::internal::tool::error::ToolError;
+use forge_search::internal::tool::indexing::{CachePlaces, Indexes, LiveEnvironment};
+use forge_search::internal::tool::sandbox::Sandbox;
+use forge_search::internal::tool::search::{SearchTool, ToolContext};
 use serde_json::{Value, json};
 
 /// The agent's context of one tool call.

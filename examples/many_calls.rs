@@ -15,13 +15,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forge_search::tool::config::{Config, IndexMode, IndexStorage};
-use forge_search::tool::engines::Engines;
-use forge_search::tool::indexing::{CachePlaces, Indexes, LiveEnvironment};
-use forge_search::tool::request::SearchRequest;
-use forge_search::tool::response::SearchResponse;
-use forge_search::tool::sandbox::Sandbox;
-use forge_search::tool::search::{SearchTool, ToolContext};
+use forge_search::internal::tool::config::{Config, IndexMode, IndexStorage};
+use forge_search::internal::tool::engines::Engines;
+use forge_search::internal::tool::indexing::{CachePlaces, Indexes, LiveEnvironment};
+use forge_search::internal::tool::request::SearchRequest;
+use forge_search::internal::tool::response::SearchResponse;
+use forge_search::internal::tool::sandbox::Sandbox;
+use forge_search::internal::tool::search::{SearchTool, ToolContext};
 
 const TASKS: usize = 8;
 const CALLS: usize = 100;

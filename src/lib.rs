@@ -10,11 +10,11 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use forge_search::tool::config::Config;
-//! use forge_search::tool::engines::Engines;
-//! use forge_search::tool::request::SearchRequest;
-//! use forge_search::tool::sandbox::Sandbox;
-//! use forge_search::tool::search::{SearchTool, ToolContext};
+//! use forge_search::internal::tool::config::Config;
+//! use forge_search::internal::tool::engines::Engines;
+//! use forge_search::internal::tool::request::SearchRequest;
+//! use forge_search::internal::tool::sandbox::Sandbox;
+//! use forge_search::internal::tool::search::{SearchTool, ToolContext};
 //!
 //! # let dir = tempfile::tempdir()?;
 //! # std::fs::write(dir.path().join("greeting.txt"), "hello\nworld\n")?;
@@ -66,7 +66,29 @@
 // The lints about processes, clocks and hash maps apply to shipped code only.
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types))]
 
-pub mod exec;
-pub mod format;
-pub mod index;
-pub mod tool;
+mod exec;
+mod format;
+mod index;
+mod tool;
+
+/// The modules behind the public items, for the tests, the benchmarks, the fuzz targets and the
+/// programs of this package. Anything in it can change in any version.
+#[doc(hidden)]
+pub mod internal {
+    /// The semantics of requests.
+    pub mod exec {
+        pub use crate::exec::*;
+    }
+    /// The bytes of paths and of stored indexes.
+    pub mod format {
+        pub use crate::format::*;
+    }
+    /// The files of a tree, and the indexes of their text.
+    pub mod index {
+        pub use crate::index::*;
+    }
+    /// The tools, their configuration and the surfaces.
+    pub mod tool {
+        pub use crate::tool::*;
+    }
+}

@@ -4,12 +4,12 @@
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
-use forge_search::tool::config::{ExecutorConfig, ScopeConfig, ScopeKind};
-use forge_search::tool::executor::Executor;
-use forge_search::tool::executor::failure::Reason;
-use forge_search::tool::executor::host::HostResult;
-use forge_search::tool::executor::lease::{Lease, SecretKey};
-use forge_search::tool::executor::worker::Job;
+use forge_search::internal::tool::config::{ExecutorConfig, ScopeConfig, ScopeKind};
+use forge_search::internal::tool::executor::Executor;
+use forge_search::internal::tool::executor::failure::Reason;
+use forge_search::internal::tool::executor::host::HostResult;
+use forge_search::internal::tool::executor::lease::{Lease, SecretKey};
+use forge_search::internal::tool::executor::worker::Job;
 
 /// An executor that trusts one key, and a lease that this key signed.
 struct World {

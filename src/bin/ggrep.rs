@@ -4,11 +4,12 @@ use std::process::ExitCode;
 
 #[cfg(all(target_os = "linux", feature = "allocator"))]
 #[global_allocator]
-static ALLOCATOR: forge_search::tool::cli::Allocator = forge_search::tool::cli::ALLOCATOR;
+static ALLOCATOR: forge_search::internal::tool::cli::Allocator =
+    forge_search::internal::tool::cli::ALLOCATOR;
 
 #[cfg(unix)]
 fn main() -> ExitCode {
-    ExitCode::from(forge_search::tool::cli::ggrep())
+    ExitCode::from(forge_search::internal::tool::cli::ggrep())
 }
 
 #[cfg(not(unix))]

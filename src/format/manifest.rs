@@ -159,7 +159,7 @@ impl IgnoreRules {
 /// # Examples
 ///
 /// ```
-/// use forge_search::format::manifest::{IgnoreRules, RuleSets};
+/// use forge_search::internal::format::manifest::{IgnoreRules, RuleSets};
 ///
 /// // `.ignore` excludes the file, `.gitignore` does not.
 /// let of_file = RuleSets::GIT;

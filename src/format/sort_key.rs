@@ -44,7 +44,7 @@ use crate::format::nfc::normalize;
 ///
 /// ```
 /// use std::path::Path;
-/// use forge_search::format::sort_key::sort_key;
+/// use forge_search::internal::format::sort_key::sort_key;
 ///
 /// assert_eq!(sort_key(Path::new("src/main.rs")), "src/main.rs");
 /// // A decomposed name has the key of its composed twin.
@@ -72,7 +72,7 @@ pub fn sort_key(rel: &Path) -> Cow<'_, str> {
 ///
 /// ```
 /// use std::ffi::OsStr;
-/// use forge_search::format::sort_key::component_key;
+/// use forge_search::internal::format::sort_key::component_key;
 ///
 /// let directory = format!("{}/", component_key(OsStr::new("lib")));
 /// // "lib-old" sorts before everything in "lib", "lib0" after it.
@@ -96,7 +96,7 @@ pub fn component_key(name: &OsStr) -> Cow<'_, str> {
 /// ```
 /// use std::cmp::Ordering;
 /// use std::path::Path;
-/// use forge_search::format::sort_key::cmp_paths;
+/// use forge_search::internal::format::sort_key::cmp_paths;
 ///
 /// assert_eq!(cmp_paths(Path::new("a"), Path::new("a/b")), Ordering::Less);
 /// assert_eq!(cmp_paths(Path::new("a.rs"), Path::new("a/b")), Ordering::Less);

@@ -63,8 +63,8 @@ impl BloomParams {
 /// # Examples
 ///
 /// ```
-/// use forge_search::index::bloom::{BloomFilter, BloomParams};
-/// use forge_search::index::gram::GramHash;
+/// use forge_search::internal::index::bloom::{BloomFilter, BloomParams};
+/// use forge_search::internal::index::gram::GramHash;
 ///
 /// let params = BloomParams::from_config(1 << 20, 0.01);
 /// let mut filter = BloomFilter::new(params);

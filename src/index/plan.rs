@@ -279,7 +279,7 @@ impl SupersetSafe {
     /// # Examples
     ///
     /// ```
-    /// use forge_search::index::plan::{Strategy, SupersetSafe};
+    /// use forge_search::internal::index::plan::{Strategy, SupersetSafe};
     ///
     /// let hir = regex_syntax::parse("kmalloc_array|kvmalloc_node")?;
     /// let plan = SupersetSafe::for_expression(&hir, false, Strategy::Boolean);

@@ -11,8 +11,8 @@
 //!
 //! ```no_run
 //! use std::path::{Path, PathBuf};
-//! use forge_search::tool::config::{Config, Loader, Profile};
-//! use forge_search::tool::executor::{Executor, host::Worker};
+//! use forge_search::internal::tool::config::{Config, Loader, Profile};
+//! use forge_search::internal::tool::executor::{Executor, host::Worker};
 //!
 //! let config = Loader::new(Profile::Library).file("forge.toml").build()?; let worker =
 //! Worker::new(PathBuf::from("/usr/bin/forge-search"), vec!["execute-worker".into()]); let executor

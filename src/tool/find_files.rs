@@ -82,11 +82,11 @@ impl SearchTool {
     /// ```
     /// use std::sync::Arc;
     ///
-    /// use forge_search::tool::config::Config;
-    /// use forge_search::tool::engines::Engines;
-    /// use forge_search::tool::find_files::FindRequest;
-    /// use forge_search::tool::sandbox::Sandbox;
-    /// use forge_search::tool::search::{SearchTool, ToolContext};
+    /// use forge_search::internal::tool::config::Config;
+    /// use forge_search::internal::tool::engines::Engines;
+    /// use forge_search::internal::tool::find_files::FindRequest;
+    /// use forge_search::internal::tool::sandbox::Sandbox;
+    /// use forge_search::internal::tool::search::{SearchTool, ToolContext};
     ///
     /// # let dir = tempfile::tempdir()?;
     /// # std::fs::create_dir(dir.path().join("src"))?;

@@ -12,11 +12,11 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use forge_search::exec::stop::CancelHandle;
-//! use forge_search::tool::config::{Config, IndexMode, IndexStorage};
-//! use forge_search::tool::engines::Engines;
-//! use forge_search::tool::indexing::{CachePlaces, Foreground, Indexes, LiveEnvironment};
-//! use forge_search::tool::sandbox::Sandbox;
+//! use forge_search::internal::exec::stop::CancelHandle;
+//! use forge_search::internal::tool::config::{Config, IndexMode, IndexStorage};
+//! use forge_search::internal::tool::engines::Engines;
+//! use forge_search::internal::tool::indexing::{CachePlaces, Foreground, Indexes, LiveEnvironment};
+//! use forge_search::internal::tool::sandbox::Sandbox;
 //!
 //! # let dir = tempfile::tempdir()?;
 //! # std::fs::write(dir.path().join("greeting.txt"), "hello\nworld\n")?;

@@ -42,7 +42,7 @@ impl From<Case> for CaseMode {
 /// # Examples
 ///
 /// ```
-/// use forge_search::tool::request::SearchRequest;
+/// use forge_search::internal::tool::request::SearchRequest;
 ///
 /// let request = SearchRequest::from_json(r#"{"pattern": "fn main", "include_glob": ["*.rs"]}"#)?;
 /// assert_eq!(request.pattern, "fn main");
@@ -50,7 +50,7 @@ impl From<Case> for CaseMode {
 ///     .unwrap_err()
 ///     .to_string()
 ///     .contains("did you mean `context`"));
-/// # Ok::<(), forge_search::tool::error::ToolError>(())
+/// # Ok::<(), forge_search::internal::tool::error::ToolError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

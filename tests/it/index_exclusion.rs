@@ -10,14 +10,14 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use forge_search::exec::embedded::FileSearcher;
-use forge_search::exec::matcher::LineMatcher;
-use forge_search::exec::query::{CaseMode, Fold, Query, QueryOptions};
-use forge_search::exec::stop::Stop;
-use forge_search::index::plan::{Strategy, SupersetSafe};
-use forge_search::index::ranks::RankSet;
-use forge_search::index::snapshot::Snapshot;
-use forge_search::tool::config::IndexStorage;
+use forge_search::internal::exec::embedded::FileSearcher;
+use forge_search::internal::exec::matcher::LineMatcher;
+use forge_search::internal::exec::query::{CaseMode, Fold, Query, QueryOptions};
+use forge_search::internal::exec::stop::Stop;
+use forge_search::internal::index::plan::{Strategy, SupersetSafe};
+use forge_search::internal::index::ranks::RankSet;
+use forge_search::internal::index::snapshot::Snapshot;
+use forge_search::internal::tool::config::IndexStorage;
 use rayon::prelude::*;
 use unicode_normalization::UnicodeNormalization;
 

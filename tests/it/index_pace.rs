@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use forge_search::exec::stop::CancelHandle;
-use forge_search::index::builder::{BuildError, BuildHost, BuiltSegment, Progress};
-use forge_search::index::pace::{Activity, BudgetError, Clock, Piece, background_pool};
-use forge_search::index::snapshot::Snapshot;
-use forge_search::tool::config::SearchConfig;
-use forge_search::tool::indexing::{Background, BuildMonitor, Condition};
+use forge_search::internal::exec::stop::CancelHandle;
+use forge_search::internal::index::builder::{BuildError, BuildHost, BuiltSegment, Progress};
+use forge_search::internal::index::pace::{Activity, BudgetError, Clock, Piece, background_pool};
+use forge_search::internal::index::snapshot::Snapshot;
+use forge_search::internal::tool::config::SearchConfig;
+use forge_search::internal::tool::indexing::{Background, BuildMonitor, Condition};
 
 use crate::clocks::until;
 use crate::index_support::{Host, VARIANTS, Variant};

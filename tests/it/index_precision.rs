@@ -2,8 +2,8 @@
 //!
 //! `FORGE_SEARCH_TREE` names another tree to measure, as in the tests of exclusion.
 
-use forge_search::exec::query::CaseMode;
-use forge_search::index::gram::{Gram, NGRAM_CHARS};
+use forge_search::internal::exec::query::CaseMode;
+use forge_search::internal::index::gram::{Gram, NGRAM_CHARS};
 
 use crate::differential::Seeded;
 use crate::index_exclusion::{World, drawn, mutated};

@@ -58,9 +58,9 @@ fn pause(time: Duration, cancel: &CancelHandle) -> bool {
 /// # Examples
 ///
 /// ```
-/// use forge_search::exec::stop::CancelHandle;
-/// use forge_search::index::builder::BuildHost;
-/// use forge_search::exec::indexes::Foreground;
+/// use forge_search::internal::exec::stop::CancelHandle;
+/// use forge_search::internal::index::builder::BuildHost;
+/// use forge_search::internal::exec::indexes::Foreground;
 ///
 /// let cancel = CancelHandle::new();
 /// let host = Foreground::new(cancel.clone()).with_progress(|progress| {

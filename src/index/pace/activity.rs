@@ -14,7 +14,7 @@ use super::Clock;
 /// ```
 /// use std::sync::Arc;
 ///
-/// use forge_search::index::pace::{Activity, Clock};
+/// use forge_search::internal::index::pace::{Activity, Clock};
 ///
 /// struct Always(u64);
 ///

@@ -13,15 +13,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use forge_search::exec::stop::Clock;
-use forge_search::tool::config::{ExecutorConfig, ScopeConfig, ScopeKind};
-use forge_search::tool::executor::failure::Reason;
-use forge_search::tool::executor::host::{Host, HostResult, Worker};
-use forge_search::tool::executor::lease::{Lease, SecretKey};
-use forge_search::tool::executor::search::search;
-use forge_search::tool::executor::source::InMemory;
-use forge_search::tool::executor::worker::Job;
-use forge_search::tool::executor::{Execution, Executor};
+use forge_search::internal::exec::stop::Clock;
+use forge_search::internal::tool::config::{ExecutorConfig, ScopeConfig, ScopeKind};
+use forge_search::internal::tool::executor::failure::Reason;
+use forge_search::internal::tool::executor::host::{Host, HostResult, Worker};
+use forge_search::internal::tool::executor::lease::{Lease, SecretKey};
+use forge_search::internal::tool::executor::search::search;
+use forge_search::internal::tool::executor::source::InMemory;
+use forge_search::internal::tool::executor::worker::Job;
+use forge_search::internal::tool::executor::{Execution, Executor};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

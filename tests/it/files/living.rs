@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use forge_search::index::pace::Activity;
-use forge_search::index::watch::FsEvent;
-use forge_search::tool::config::IndexStorage;
-use forge_search::tool::indexing::LiveEnvironment;
+use forge_search::internal::index::pace::Activity;
+use forge_search::internal::index::watch::FsEvent;
+use forge_search::internal::tool::config::IndexStorage;
+use forge_search::internal::tool::indexing::LiveEnvironment;
 
 use super::*;
 use crate::clocks::{FakeClock, Gate, until};

@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::time::Instant;
 
-use forge_search::index::pace::Clock;
-use forge_search::index::watch::{FsEvent, FsEventHandler, WatchError, Watcher, WatcherFactory};
-use forge_search::tool::indexing::{Indexes, wall_clock_ns};
+use forge_search::internal::index::pace::Clock;
+use forge_search::internal::index::watch::{
+    FsEvent, FsEventHandler, WatchError, Watcher, WatcherFactory,
+};
+use forge_search::internal::tool::indexing::{Indexes, wall_clock_ns};
 
 /// The fate of cookies. A cookie is a marker that the index touches: when the watcher reports it,
 /// all earlier events have arrived.

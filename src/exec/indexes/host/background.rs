@@ -42,10 +42,10 @@ pub fn monotonic(clock: Arc<dyn stop::Clock>) -> Arc<dyn Clock> {
 /// ```
 /// use std::sync::Arc;
 ///
-/// use forge_search::exec::indexes::{Background, monotonic};
-/// use forge_search::exec::stop::{CancelHandle, SystemClock};
-/// use forge_search::index::builder::BuildHost;
-/// use forge_search::index::pace::{Activity, BuildBudget, Pace};
+/// use forge_search::internal::exec::indexes::{Background, monotonic};
+/// use forge_search::internal::exec::stop::{CancelHandle, SystemClock};
+/// use forge_search::internal::index::builder::BuildHost;
+/// use forge_search::internal::index::pace::{Activity, BuildBudget, Pace};
 ///
 /// let pace = Pace {
 ///     processors: 2,
