@@ -75,9 +75,10 @@ impl World {
             began.elapsed().as_secs_f64()
         );
         let service = Service::new(Parts {
-            search: SearchTool::new(config.search.clone(), engines.clone())
-                .with_indexes(Some(indexes)),
-            files: FilesTool::new(&config, engines),
+            search: Arc::new(
+                SearchTool::new(config.search.clone(), engines.clone()).with_indexes(Some(indexes)),
+            ),
+            files: Arc::new(FilesTool::new(&config, engines)),
             context: ToolContext::new(sandbox.clone()),
             people: sandbox,
             root: top,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use forge_search::internal::exec::embedded::FileSearcher;
 use forge_search::internal::exec::matcher::LineMatcher;
-use forge_search::internal::exec::query::{CaseMode, Fold, Query, QueryOptions};
+use forge_search::internal::exec::query::{Case, Fold, Query, QueryOptions};
 use forge_search::internal::exec::stop::Stop;
 use forge_search::internal::format::segment::StampRecord;
 use forge_search::internal::index::bloom::BloomParams;
@@ -157,8 +157,8 @@ impl Asked {
             fixed_strings: self.fixed,
             word: self.word,
             case: match self.fold {
-                true => CaseMode::Insensitive,
-                false => CaseMode::Sensitive,
+                true => Case::Insensitive,
+                false => Case::Sensitive,
             },
             max_results: 1,
             max_matches_per_file: 1,

@@ -45,9 +45,7 @@ pub use crate::index::snapshot::Snapshot;
 pub use crate::index::state::IndexState;
 pub use choice::{Explanation, IndexDecision, IndexUse};
 pub(crate) use decision::ComparisonMode;
-pub use host::{
-    Background, BuildMonitor, BuildReport, Foreground, WallClock, monotonic, wall_clock_ns,
-};
+pub use host::{Background, BuildMonitor, BuildReport, Foreground, WallClock, wall_clock_ns};
 pub use live_root::{LiveEnvironment, LiveSettings};
 pub use other_roots::OtherRootIndex;
 pub use place::{Fallback, Place};

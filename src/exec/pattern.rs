@@ -16,7 +16,7 @@ use regex_syntax::hir::{self, Hir, HirKind, Look};
 
 use crate::exec::literal_set::LiteralSet;
 use crate::exec::normalize::{self, CaseFlag};
-use crate::exec::query::{CaseMode, CaseRule, Fold};
+use crate::exec::query::{Case, CaseRule, Fold};
 
 /// Largest compiled form of an expression, in bytes of automaton.
 pub const REGEX_SIZE_LIMIT: usize = 10 << 20;
@@ -75,7 +75,7 @@ pub struct PatternOptions {
     /// Whether matches must be whole lines.
     pub whole_line: bool,
     /// When upper and lower case differ.
-    pub case: CaseMode,
+    pub case: Case,
     /// The letters that are equal when case does not count.
     pub case_rule: CaseRule,
 }

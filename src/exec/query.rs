@@ -4,8 +4,10 @@
 //! search for the same thing (FR-LS-SRC-04).
 
 use regex_syntax::ast::{self, Ast};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::exec::choices::choices;
 use crate::exec::eligible::EligibleFile;
 use crate::exec::fuzzy::Threshold;
 use crate::exec::pattern::{Pattern, PatternError, PatternOptions};
@@ -34,29 +36,31 @@ pub enum CaseRule {
     Unicode,
 }
 
-/// The `case` of a request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CaseMode {
-    /// Upper and lower case differ if the pattern has an uppercase letter. The [`CaseRule`] defines
-    /// which letters count.
-    #[default]
-    Smart,
-    /// Upper and lower case always differ.
-    Sensitive,
-    /// Upper and lower case never differ.
-    Insensitive,
+choices! {
+    /// Whether letters match case-sensitively (`case`).
+    #[derive(Default, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    #[schemars(inline)]
+    Case {
+        /// Case-sensitive if the pattern has an ASCII uppercase letter, else case-insensitive.
+        #[default]
+        Smart = "smart",
+        /// Case always matters.
+        Sensitive = "sensitive",
+        /// ASCII letters match in either case.
+        Insensitive = "insensitive",
+    }
 }
 
-impl CaseMode {
+impl Case {
     /// Decides the fold for a pattern under [`CaseRule::Ascii`]. Any `A`–`Z` in the text makes it
     /// sensitive, also in classes and escapes (FR-LS-SRC-04 as written).
     pub fn fold(self, pattern: &str) -> Fold {
         match self {
-            CaseMode::Sensitive => Fold::Sensitive,
-            CaseMode::Insensitive => Fold::AsciiInsensitive,
-            CaseMode::Smart if pattern.bytes().any(|b| b.is_ascii_uppercase()) => Fold::Sensitive,
-            CaseMode::Smart => Fold::AsciiInsensitive,
+            Case::Sensitive => Fold::Sensitive,
+            Case::Insensitive => Fold::AsciiInsensitive,
+            Case::Smart if pattern.bytes().any(|b| b.is_ascii_uppercase()) => Fold::Sensitive,
+            Case::Smart => Fold::AsciiInsensitive,
         }
     }
 
@@ -73,9 +77,9 @@ impl CaseMode {
             };
         }
         match self {
-            CaseMode::Sensitive => Fold::Sensitive,
-            CaseMode::Insensitive => Fold::UnicodeInsensitive,
-            CaseMode::Smart => {
+            Case::Sensitive => Fold::Sensitive,
+            Case::Insensitive => Fold::UnicodeInsensitive,
+            Case::Smart => {
                 let mut seen = Literals::default();
                 for pattern in patterns {
                     seen.look_at(pattern, fixed_strings);
@@ -269,7 +273,7 @@ pub struct QueryOptions {
     /// Whether matches must be whole lines.
     pub whole_line: bool,
     /// When upper and lower case differ.
-    pub case: CaseMode,
+    pub case: Case,
     /// The letters that are equal when case does not count.
     pub case_rule: CaseRule,
     /// The permitted difference between a match and the pattern.
@@ -307,7 +311,7 @@ impl Default for QueryOptions {
             fixed_strings: false,
             word: false,
             whole_line: false,
-            case: CaseMode::Smart,
+            case: Case::Smart,
             case_rule: CaseRule::Ascii,
             fuzzy: None,
             before: 0,
@@ -396,9 +400,9 @@ mod tests {
             ("Ñandu", Fold::AsciiInsensitive),
             ("ñandÚ Z", Fold::Sensitive),
         ] {
-            assert_eq!(CaseMode::Smart.fold(pattern), fold, "{pattern}");
+            assert_eq!(Case::Smart.fold(pattern), fold, "{pattern}");
         }
-        assert_eq!(CaseMode::Sensitive.fold("x"), Fold::Sensitive);
-        assert_eq!(CaseMode::Insensitive.fold("X"), Fold::AsciiInsensitive);
+        assert_eq!(Case::Sensitive.fold("x"), Fold::Sensitive);
+        assert_eq!(Case::Insensitive.fold("X"), Fold::AsciiInsensitive);
     }
 }

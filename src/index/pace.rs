@@ -15,8 +15,9 @@ mod activity;
 mod budget;
 mod pool;
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use activity::{Activity, RunningSearch};
 pub use budget::{BudgetError, BuildBudget};
@@ -35,9 +36,21 @@ pub(crate) fn millis(time: Duration) -> u64 {
 }
 
 /// A source of monotonic time, passed in so that tests need not sleep.
-pub trait Clock: Send + Sync {
-    /// Returns the time since some moment in the past, in milliseconds. It never decreases.
-    fn now_ms(&self) -> u64;
+pub trait Clock: Send + Sync + fmt::Debug {
+    /// Returns the current instant.
+    fn now(&self) -> Instant;
+}
+
+/// The system's monotonic clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Instant {
+        // This is the one place that reads the monotonic clock.
+        #[allow(clippy::disallowed_methods)]
+        Instant::now()
+    }
 }
 
 /// The resources that a build may use while searches run.

@@ -16,6 +16,7 @@ use crate::tool::tools::ToolName;
 /// Every kind has a stable [`code`](ToolError::code) for programs, and a
 /// [`message`](ToolError::message) that tells the caller how to fix the call.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum ToolError {
     /// The request or the configuration is not valid (`FR-LS-ERR-01`).
     #[error("{message}")]
@@ -58,6 +59,7 @@ pub enum ToolError {
 
 /// The reason why the sandbox denies a call.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum DenialReason {
     /// The path is absolute although the sandbox forbids that, contains `..`, or leads outside
     /// every allowed root.

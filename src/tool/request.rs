@@ -7,7 +7,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::exec::query::CaseMode;
 use crate::tool::arguments;
 use crate::tool::error::ToolError;
 use crate::tool::tools::ToolName;
@@ -20,22 +19,7 @@ pub const SEARCH_NAME: &str = "Search";
 /// The other names of the tool (FR-LS-01).
 pub const SEARCH_ALIASES: [&str; 5] = ["search", "rg", "ripgrep", "ugrep", "ug"];
 
-/// Returns true if `name` is the name or an alias of the tool.
-pub fn names_search(name: &str) -> bool {
-    name == SEARCH_NAME || SEARCH_ALIASES.contains(&name)
-}
-
 pub use crate::tool::config::Case;
-
-impl From<Case> for CaseMode {
-    fn from(case: Case) -> CaseMode {
-        match case {
-            Case::Smart => CaseMode::Smart,
-            Case::Sensitive => CaseMode::Sensitive,
-            Case::Insensitive => CaseMode::Insensitive,
-        }
-    }
-}
 
 /// A request of the `Search` tool (FR-LS-02). Omitted fields have their defaults.
 ///
@@ -55,6 +39,7 @@ impl From<Case> for CaseMode {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(description = "Search file contents. Omitted fields have their defaults.")]
+#[non_exhaustive]
 pub struct SearchRequest {
     /// A regular expression, or literal text with `fixed_strings`.
     #[schemars(length(min = 1))]

@@ -17,6 +17,7 @@ pub use crate::exec::indexes::IndexUse;
 
 /// A response of the `Search` tool (FR-LS-05).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct SearchResponse {
     /// The requested pattern.
     pub pattern: String,
@@ -51,6 +52,7 @@ pub struct SearchResponse {
 
 /// One event of a response (FR-LS-04).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct Record {
     /// `match` or `context`.
     #[serde(rename = "type")]
@@ -64,6 +66,7 @@ pub struct Record {
 
 /// The parts of a line that are not shown, in bytes of the displayed text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LeftOut {
     /// The bytes before the shown part.
     pub before: usize,
@@ -74,6 +77,7 @@ pub struct LeftOut {
 /// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum RecordKind {
     /// A line that matches.
     Match,
@@ -83,6 +87,7 @@ pub enum RecordKind {
 
 /// The line of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct RecordData {
     /// The path of the file.
     pub path: Text,
@@ -100,6 +105,7 @@ pub struct RecordData {
 
 /// A text, in the form of ripgrep's JSON output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct Text {
     /// The text. U+FFFD replaces invalid UTF-8.
     pub text: String,
@@ -107,6 +113,7 @@ pub struct Text {
 
 /// A file or directory that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct ErrorEntry {
     /// The path, in the same form as in events.
     pub path: String,
@@ -122,6 +129,7 @@ pub struct ErrorEntry {
 /// `index_exclusion_used`, `storage_mode`, `storage_fallback_reason`, `candidates_excluded` and
 /// `candidates_scanned`. All other fields are deterministic. In other processes, so are these.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct Stats {
     /// The version of this object: 1.
     pub stats_version: u32,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use forge_search::Tool;
 use forge_search::internal::tool::engines::Engines;
 use forge_search::internal::tool::indexing::LiveEnvironment;
 use forge_search::internal::tool::request::SearchRequest;

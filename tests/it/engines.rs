@@ -15,7 +15,7 @@ use forge_search::internal::exec::eligible::EligibleFile;
 use forge_search::internal::exec::embedded::Embedded;
 use forge_search::internal::exec::engine::{Engine, EngineError};
 use forge_search::internal::exec::event::FileOutcome;
-use forge_search::internal::exec::query::{CaseMode, Query, QueryOptions};
+use forge_search::internal::exec::query::{Case, Query, QueryOptions};
 use forge_search::internal::exec::ripgrep::Ripgrep;
 use forge_search::internal::exec::stop::{Stop, SystemClock};
 use forge_search::internal::exec::ugrep::Ugrep;

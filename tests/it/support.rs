@@ -116,22 +116,20 @@ pub(crate) fn engines() -> Vec<(&'static str, Engines)> {
 
 /// The library's default configuration, with the tool enabled.
 pub(crate) fn config() -> SearchConfig {
-    SearchConfig {
-        enabled: true,
-        ..Config::library_default().search
-    }
+    let mut config = Config::library_default().search;
+    config.enabled = true;
+    config
 }
 
 /// A configuration with caps so high that no test reaches them.
 pub(crate) fn generous() -> SearchConfig {
-    SearchConfig {
-        default_max_results: 10_000_000,
-        max_matches_per_file: 10_000_000,
-        max_files: 10_000_000,
-        max_file_size_bytes: 1 << 40,
-        default_timeout_ms: 600_000,
-        ..config()
-    }
+    let mut config = config();
+    config.default_max_results = 10_000_000;
+    config.max_matches_per_file = 10_000_000;
+    config.max_files = 10_000_000;
+    config.max_file_size_bytes = 1 << 40;
+    config.default_timeout_ms = 600_000;
+    config
 }
 
 /// A directory to search. It is removed when it is dropped.

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::exec::stop::CancelHandle;
 use crate::index::builder::{BuildHost, Progress};
 
-pub use background::{Background, BuildMonitor, BuildReport, monotonic};
+pub use background::{Background, BuildMonitor, BuildReport};
 
 /// The longest sleep between two checks of the stop flag.
 const NAP: Duration = Duration::from_millis(10);

@@ -25,7 +25,9 @@ use crate::index::builder::{
 use crate::index::inputs::Inputs;
 use crate::index::key::hash_of;
 use crate::index::live::{IndexHost, LiveIndex, LiveOptions, OpenOutcome};
-use crate::index::pace::{Activity, BudgetError, BuildBudget, Clock, Pace, Piece, background_pool};
+use crate::index::pace::{
+    Activity, BudgetError, BuildBudget, Pace, Piece, SystemClock, background_pool,
+};
 use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::state::IndexState;
 use crate::index::walk::Walk;
@@ -81,8 +83,6 @@ pub struct LiveEnvironment {
     pub reach: Arc<Reach>,
     /// Reports running searches, and a monotonic time.
     pub activity: Arc<Activity>,
-    /// The clock of `activity`.
-    pub clock: Arc<dyn Clock>,
     /// The wall clock, with which timestamps of files are compared.
     pub wall: WallClock,
     /// Creates watchers for trees.
@@ -99,11 +99,9 @@ pub struct LiveEnvironment {
 impl LiveEnvironment {
     /// Creates an environment with the clocks and watchers of the system.
     pub fn new(reach: Arc<Reach>) -> LiveEnvironment {
-        let clock = super::host::monotonic(Arc::new(crate::exec::stop::SystemClock));
         LiveEnvironment {
             reach,
-            activity: Arc::new(Activity::new(clock.clone())),
-            clock,
+            activity: Arc::new(Activity::new(Arc::new(SystemClock))),
             wall: system_wall_clock(),
             watchers: Arc::new(NativeWatchers),
             reconcile_every: RECONCILE_EVERY,
@@ -459,7 +457,7 @@ impl IndexHost for TreeIndexHost {
     }
 
     fn now_ms(&self) -> u64 {
-        self.environment.clock.now_ms()
+        self.environment.activity.now_ms()
     }
 
     fn stop(&self) {

@@ -228,9 +228,9 @@ fn cache_places(set: &dyn Fn(&str) -> Option<std::ffi::OsString>) -> CachePlaces
 #[derive(Debug)]
 pub(super) struct Setup {
     /// The tool `Search`.
-    pub(super) tool: SearchTool,
+    pub(super) tool: Arc<SearchTool>,
     /// The tool `search_files`, if it is to be called.
-    pub(super) files: Option<FilesTool>,
+    pub(super) files: Option<Arc<FilesTool>>,
     /// Whether both tools use the same indexes.
     is_shared: bool,
     /// The context of every call.
@@ -341,7 +341,9 @@ pub(super) fn prepare(
         false => indexes.finding_roots(),
     });
     Ok(Setup {
-        tool: SearchTool::new(config.search.clone(), engines).with_indexes(indexes.map(Arc::new)),
+        tool: Arc::new(
+            SearchTool::new(config.search.clone(), engines).with_indexes(indexes.map(Arc::new)),
+        ),
         files: None,
         is_shared,
         context,
@@ -401,7 +403,7 @@ impl Setup {
         };
         let tool = FilesTool::new(&self.config, engines).with_indexes(indexes);
         Setup {
-            files: Some(tool),
+            files: Some(Arc::new(tool)),
             ..self
         }
     }

@@ -37,9 +37,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+pub use crate::exec::query::Case;
 pub use choice::{
-    Backend, Case, DaemonUse, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode,
-    RegexStrategy,
+    Backend, DaemonUse, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode, RegexStrategy,
 };
 pub use error::{ConfigError, Problem};
 pub use executor::{ExecutorConfig, ScopeConfig, ScopeKind};
@@ -49,6 +49,7 @@ pub use value::{Kind, Value};
 
 /// The set of defaults that applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Profile {
     /// A program that links the library: gets the specified defaults.
     Library,
@@ -58,6 +59,7 @@ pub enum Profile {
 
 /// The source of a value in effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Origin {
     /// The default: no source set the value.
     #[default]
@@ -80,6 +82,7 @@ impl fmt::Display for Origin {
 
 /// The configuration in effect (`CFG-LSI-IDX-01`).
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Config {
     /// The keys of `[tools.search]`.
     pub search: SearchConfig,

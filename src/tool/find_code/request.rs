@@ -35,6 +35,7 @@ pub(crate) const DEFAULT_RESULTS: u64 = 10;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(description = "Find the code that a question is about.")]
+#[non_exhaustive]
 pub struct FindCodeRequest {
     /// A question in words, or a name: `where are retries limited`, `retry_delay`.
     #[schemars(length(min = 1))]
@@ -59,6 +60,14 @@ pub struct FindCodeRequest {
 }
 
 impl FindCodeRequest {
+    /// Creates a request with a question in words, or a name.
+    pub fn new(question: impl Into<String>) -> FindCodeRequest {
+        FindCodeRequest {
+            question: question.into(),
+            ..FindCodeRequest::default()
+        }
+    }
+
     /// Parses and validates a request.
     ///
     /// # Errors

@@ -34,6 +34,7 @@ pub(super) const MAX_CONTEXT_LINES: u64 = 1_000;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(description = "Search file contents below a directory.")]
+#[non_exhaustive]
 pub struct FilesRequest {
     /// The directory to search; if empty, the working directory.
     pub path: String,

@@ -14,6 +14,7 @@ use crate::tool::response::{BuildStats, ErrorEntry, IndexUse, json_len_of};
 
 /// A response of the `search_files` tool.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct FilesResponse {
     /// The requested path, with forward slashes.
     pub path: String,
@@ -43,6 +44,7 @@ pub struct FilesResponse {
 /// The limit that cut a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum TruncatedReason {
     /// There are more matches than `max_results`.
     MaxResults,
@@ -58,6 +60,7 @@ pub enum TruncatedReason {
 
 /// A single match.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct FilesMatch {
     /// The path of the file relative to the requested directory, with forward slashes.
     pub path: String,
@@ -82,6 +85,7 @@ pub struct FilesMatch {
 
 /// Diagnostics of a response. Consumers must tolerate further fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct FilesStats {
     /// The number of eligible files up to and including the one in which the search ended.
     pub files_scanned: u64,
@@ -111,6 +115,7 @@ pub struct FilesStats {
 
 /// The outcome of fuzzy fallback.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct FallbackStats {
     /// The requested mode: `exact`.
     pub initial_mode: Mode,
@@ -126,6 +131,7 @@ pub struct FallbackStats {
 /// Why fuzzy fallback ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[non_exhaustive]
 pub enum FallbackEnd {
     /// The time limit was reached.
     Timeout,
@@ -137,6 +143,7 @@ pub enum FallbackEnd {
 
 /// How a search used an index. These fields are the same as in the `stats` of the tool `Search`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct IndexStats {
     /// The state of the index, such as `COMPLETE`, `ABSENT` or `BUILDING`.
     pub index_safety_state: String,

@@ -104,8 +104,8 @@ impl World {
         let tool = SearchTool::new(config.search.clone(), engines.clone());
         let files = FilesTool::new(&config, engines.clone());
         let service = Service::new(Parts {
-            search,
-            files,
+            search: Arc::new(search),
+            files: Arc::new(files),
             context: context.clone(),
             people: sandbox.clone(),
             root: tree.root().to_path_buf(),

@@ -51,7 +51,6 @@ impl World {
         let hands = world.hands.clone();
         let around = LiveEnvironment {
             activity: Arc::new(Activity::new(hands.clone())),
-            clock: hands.clone(),
             wall: Arc::new(move || hands.wall_ns()),
             watchers: Arc::new(Hearing(world.watchers.clone())),
             watcher_patience: GUARD,

@@ -132,7 +132,6 @@ impl World {
         let hands = self.hands.clone();
         let around = LiveEnvironment {
             activity,
-            clock: hands.clone(),
             wall: Arc::new(move || hands.wall_ns()),
             watchers,
             watcher_patience: GUARD,

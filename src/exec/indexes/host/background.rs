@@ -3,33 +3,14 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::{WallClock, pause, system_wall_clock};
-use crate::exec::stop;
 use crate::exec::stop::CancelHandle;
 use crate::index::builder::{BuildHost, Phase, Progress};
-use crate::index::pace::{Activity, BudgetError, BuildBudget, Clock, Pace, Pacer, Piece, millis};
-
-/// Returns a clock for [`Activity`] that starts at zero and advances with another clock.
-pub fn monotonic(clock: Arc<dyn stop::Clock>) -> Arc<dyn Clock> {
-    /// Counts the time since a start.
-    struct ClockSince {
-        start: Instant,
-        clock: Arc<dyn stop::Clock>,
-    }
-
-    impl Clock for ClockSince {
-        fn now_ms(&self) -> u64 {
-            millis(self.clock.now().saturating_duration_since(self.start))
-        }
-    }
-
-    let start = clock.now();
-    Arc::new(ClockSince { start, clock })
-}
+use crate::index::pace::{Activity, BudgetError, BuildBudget, Pace, Pacer, Piece};
 
 /// Runs one build alongside searches. The build pauses as configured while a search runs
 /// (`FR-LSI-BG-31`, `FR-LSI-BG-32`). It ends when it exceeds its budget (`FR-LSI-BUD-INIT-02`) or
@@ -42,7 +23,7 @@ pub fn monotonic(clock: Arc<dyn stop::Clock>) -> Arc<dyn Clock> {
 /// ```
 /// use std::sync::Arc;
 ///
-/// use forge_search::internal::exec::indexes::{Background, monotonic};
+/// use forge_search::internal::exec::indexes::Background;
 /// use forge_search::internal::exec::stop::{CancelHandle, SystemClock};
 /// use forge_search::internal::index::builder::BuildHost;
 /// use forge_search::internal::index::pace::{Activity, BuildBudget, Pace};
@@ -58,7 +39,7 @@ pub fn monotonic(clock: Arc<dyn stop::Clock>) -> Arc<dyn Clock> {
 ///     max_files: 1_000_000,
 ///     max_bytes: u64::MAX,
 /// };
-/// let activity = Arc::new(Activity::new(monotonic(Arc::new(SystemClock))));
+/// let activity = Arc::new(Activity::new(Arc::new(SystemClock)));
 /// let host = Background::within(pace, budget, activity, CancelHandle::new());
 /// let monitor = host.monitor();
 /// assert!(host.may_go_on(1_000_000, u64::MAX).is_ok());
