@@ -70,25 +70,27 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Three examples are complete programs. `asynchronous` shows that a dropped call ends. `forge_tool`
-//! puts the tools behind an agent's own trait, with cancellation and a byte budget. `many_calls`
-//! searches from several tasks, each of which sees every edit made before its call.
+//! Three examples are complete programs:
+//!
+//! - `asynchronous` shows that a dropped future ends its search.
+//! - `forge_tool` puts the tools behind an agent's own trait, with cancellation and a byte budget.
+//! - `many_calls` searches from several tasks. Each call sees every edit made before it.
 //!
 //! # Known problems
 //!
 //! - **Network mounts.** NFS, SMB, FUSE and similar filesystems report no changes that another
 //!   machine makes. A live index does not trust them: each call compares the tree with the index
 //!   first, or reads the tree. Answers stay exact, and take longer.
-//! - **Inotify limits.** On Linux a live index watches each directory. If the tree has more
-//!   directories than `fs.inotify.max_user_watches` leaves free, calls compare the tree instead. All
-//!   programs of a user share this limit. To raise it: `sysctl fs.inotify.max_user_watches=1048576`.
-//! - **Containers.** A container shares the inotify limits of its host. Changes that are made outside
-//!   of a bind mount may raise no events, for example on Docker Desktop. Overlay filesystems that
-//!   report changed inode numbers make the index compare more files. Where events can't be trusted,
-//!   set `index_watch = false`: then each call compares the tree.
-//! - **Development profiles.** Without optimization, building a live index takes up to 25 times as
-//!   long. These lines in the `Cargo.toml` of the workspace optimize this crate and its dependencies
-//!   that read, split and compare text, and leave the rest of the program as it is:
+//! - **Inotify limits.** On Linux a live index watches each directory. All programs of a user share
+//!   the limit `fs.inotify.max_user_watches`. If a tree has more directories than are left, calls
+//!   compare the tree instead. To raise the limit: `sysctl fs.inotify.max_user_watches=1048576`.
+//! - **Containers.** A container shares the inotify limits of its host. Changes that are made
+//!   outside of a bind mount may raise no events, for example with Docker Desktop. Set
+//!   `index_watch = false` there: then each call compares the tree.
+//! - **Mapped files.** With [`ForgeSearchBuilder::index_dir`], the index is mapped into memory. If
+//!   another program truncates its files, the system ends the process. `index_map = false` prevents
+//!   that, and copies the pages that are read.
+//! - **Development profiles.** @@
 //!
 //!   ```toml
 //!   [profile.dev.package]
@@ -109,9 +111,6 @@
 //!   crc32fast.opt-level = 2
 //!   bitvec.opt-level = 2
 //!   ```
-//! - **Mapped files.** With [`ForgeSearchBuilder::index_dir`], the index is mapped into memory. If
-//!   another program truncates its files, the system ends the process. `index_map = false` prevents
-//!   that, and copies the pages that are read.
 //!
 //! # Features
 //!

@@ -39,7 +39,7 @@ const MOST_ALTERNATIVES: usize = 256;
 /// a thread that the call can abandon.
 const COST_OF_SET: usize = 1 << 20;
 
-/// Why a pattern is refused, as a message to the user (FR-LS-SRC-02).
+/// Why a pattern is refused, as a message to the user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct PatternError {

@@ -1,7 +1,7 @@
 //! The compiled form of a search: pattern, case, context and the limits for each file.
 //!
 //! A [`Query`] is complete: all defaults are filled in and the case mode is decided. So all engines
-//! search for the same thing (FR-LS-SRC-04).
+//! search for the same thing.
 
 use regex_syntax::ast::{self, Ast};
 use schemars::JsonSchema;
@@ -18,7 +18,7 @@ use crate::index::root_dir::{EntryMeta, FileIdentity};
 pub enum Fold {
     /// Letters are distinct by case.
     Sensitive,
-    /// `A`–`Z` equal `a`–`z`; nothing else folds (FR-LS-SRC-04).
+    /// `A`–`Z` equal `a`–`z`; nothing else folds.
     AsciiInsensitive,
     /// Letters that Unicode's simple case folding maps to the same letter are equal.
     UnicodeInsensitive,
@@ -28,7 +28,7 @@ pub enum Fold {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CaseRule {
-    /// The letters of ASCII, for the tools (FR-LS-SRC-04).
+    /// The letters of ASCII, for the tools.
     #[default]
     Ascii,
     /// The letters that Unicode's simple case folding maps to the same letter, for people. ripgrep
@@ -54,7 +54,7 @@ choices! {
 
 impl Case {
     /// Decides the fold for a pattern under [`CaseRule::Ascii`]. Any `A`–`Z` in the text makes it
-    /// sensitive, also in classes and escapes (FR-LS-SRC-04 as written).
+    /// sensitive, also in classes and escapes.
     pub fn fold(self, pattern: &str) -> Fold {
         match self {
             Case::Sensitive => Fold::Sensitive,
@@ -147,7 +147,7 @@ impl ast::Visitor for &mut Literals {
 /// The permitted difference between a match and the pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fuzziness {
-    /// At most this many edits, 1–4 (FR-LS-SRC-11).
+    /// At most this many edits, 1–4.
     Edits(u8),
     /// Any number of edits, as long as the match is similar enough.
     Score(Threshold),
@@ -254,12 +254,12 @@ pub struct Query {
     pub binary: BinaryRule,
     /// The file that the answer is written to. It is not searched, unless the request names it.
     pub own_output: Option<FileIdentity>,
-    /// The most matches of a file, at least 1 (FR-LS-SRC-10): lines, or single matches under
+    /// The most matches of a file, at least 1: lines, or single matches under
     /// [`Report::Matches`]. After them the search leaves the file.
     pub max_matches_per_file: u64,
-    /// The largest file that is searched, in bytes (FR-LS-SRC-08).
+    /// The largest file that is searched, in bytes.
     pub max_file_size: u64,
-    /// The most results of one file that can matter: one more than the answer holds (FR-LS-06a).
+    /// The most results of one file that can matter: one more than the answer holds.
     pub max_results_per_file: usize,
 }
 

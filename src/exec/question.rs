@@ -38,8 +38,7 @@ pub struct Question {
 pub struct FallbackPlan {
     /// The searches, in order. The first one that finds a match ends the series.
     pub attempts: Vec<Fuzziness>,
-    /// Whether further searches are left out because the pattern is too short for them
-    /// (FR-LSI-FUZ-G-01).
+    /// Whether further searches are left out because the pattern is too short for them.
     pub too_short: bool,
 }
 

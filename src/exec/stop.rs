@@ -14,7 +14,7 @@ pub use crate::index::pace::{Clock, SystemClock};
 pub enum StopReason {
     /// All results that the response can contain are known.
     Satisfied,
-    /// The deadline passed (FR-LS-07).
+    /// The deadline passed.
     TimedOut,
     /// The caller cancelled.
     Cancelled,
@@ -51,8 +51,8 @@ impl CancelHandle {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Returns a guard that cancels the search when it is dropped. A task that awaits a search keeps
-    /// the guard: if the task is dropped, the search ends.
+    /// Returns a guard that cancels the search when it is dropped. A task that awaits a search
+    /// keeps the guard: if the task is dropped, the search ends.
     pub fn cancel_on_drop(&self) -> CancelGuard {
         CancelGuard(self.clone())
     }

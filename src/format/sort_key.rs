@@ -7,7 +7,7 @@
 //! The key is the path relative to the search's order root, with `/` between the components,
 //! invalid UTF-8 replaced by U+FFFD, in Unicode Normalization Form C. Keys compare bytewise, so the
 //! order is the same on every platform and in every locale. A path sorts before all paths that it
-//! is a prefix of (`FR-LS-ORD-02`, `FR-LSI-ORD-03`).
+//! is a prefix of.
 //!
 //! The key alone is not unique. On a filesystem that stores names as bytes, a composed and a
 //! decomposed `é` are two files with one key; so are two names that differ only in invalid bytes.
@@ -37,8 +37,6 @@ use crate::format::nfc::normalize;
 /// The path is used as it is written. It should contain no `.` or `..` components, and no doubled
 /// or trailing separators. Nothing is allocated for valid UTF-8 in Normalization Form C, which
 /// nearly all paths are. The key is for comparisons; it need not name a file.
-///
-/// Serves `FR-LS-ORD-02`, `FR-LSI-ORD-03`, `NFR-LS-PORT-02`.
 ///
 /// # Examples
 ///
@@ -88,8 +86,6 @@ pub fn component_key(name: &OsStr) -> Cow<'_, str> {
 ///
 /// The order is total: two paths are equal only if they have the same bytes. (On a system where
 /// paths are not bytes, the platform's own encoding replaces the bytes.)
-///
-/// Serves `FR-LS-ORD-01`, `FR-LS-ORD-02`, `FR-LSI-ORD-02`.
 ///
 /// # Examples
 ///

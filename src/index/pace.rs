@@ -1,8 +1,8 @@
 //! Pacing: limits how much of the machine background indexing uses, and how long a build may take.
 //!
-//! This module owns the throttling arithmetic (`FR-LSI-BG-31`, `FR-LSI-BG-32`), the record of
-//! searches that run during a build, the budget of a build (`FR-LSI-BUD-INIT-01`), and low-priority
-//! threads (`FR-LSI-BG-30`). It reads no clock but the one that it is given, and knows neither
+//! This module owns the throttling arithmetic, the record of
+//! searches that run during a build, the budget of a build, and low-priority
+//! threads. It reads no clock but the one that it is given, and knows neither
 //! builds nor configurations.
 //!
 //! While searches run, a build rests after each piece of work, so that its share of the processors
@@ -92,8 +92,6 @@ impl Pace {
     /// Returns how long to rest, in milliseconds, after up to `threads` threads worked for
     /// `work_ms` milliseconds. The rest is the shortest that keeps the share of processor time,
     /// over work and rest, within the limit. After a batch, the fixed pause is added.
-    ///
-    /// Serves `FR-LSI-BG-31`, `FR-LSI-BG-32`.
     pub fn rest_after(&self, work_ms: u64, threads: usize, piece: Piece, idle: bool) -> u64 {
         if idle {
             return 0;

@@ -18,7 +18,7 @@ use crate::tool::tools::ToolName;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ToolError {
-    /// The request or the configuration is not valid (`FR-LS-ERR-01`).
+    /// The request or the configuration is not valid.
     #[error("{message}")]
     BadArgs {
         /// The invalid argument, the problem, and the allowed values.
@@ -35,10 +35,10 @@ pub enum ToolError {
         /// The time from its start until it was stopped.
         elapsed: Duration,
     },
-    /// The sandbox refuses the call (`NFR-LS-SEC-01`).
+    /// The sandbox refuses the call.
     #[error(transparent)]
     SandboxViolation(#[from] DenialReason),
-    /// The call was valid, but carrying it out failed (`FR-LS-ERR-02`, `FR-LS-VAL-05`).
+    /// The call was valid, but carrying it out failed.
     #[error("{message}")]
     ExecutionFailed {
         /// The tool that was called.

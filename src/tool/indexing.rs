@@ -1,7 +1,7 @@
 //! From configuration to the indexes of a tool: the indexed directories, the storage, and how
 //! indexes are built and kept current.
 //!
-//! Owns the selection and validation of index roots (FR-LSI-IDX-ROOT-01).
+//! Owns the selection and validation of index roots.
 //! [`exec::indexes`](crate::exec::indexes) decides how a request uses an index.
 //!
 //! A program that links the library creates [`Indexes`] once and passes them to
@@ -89,7 +89,7 @@ pub(crate) fn index_traversal(config: &SearchConfig, rules: IgnoreRules) -> Trav
 
 impl Indexes {
     /// Creates the indexes of a configuration, for requests with ripgrep's ignore files. Opens no
-    /// index yet. `None` if `index_mode` is `off` (FR-LSI-ROLL-03).
+    /// index yet. `None` if `index_mode` is `off`.
     ///
     /// The keys contain the access rights of the process, which are read once, here. A program that
     /// changes its rights has to create its indexes again.
@@ -332,8 +332,7 @@ fn log(config: &SearchConfig, rejected: &[String], place: &Place) {
     }
 }
 
-/// Returns the index roots, deepest first, and the reasons why configured ones were rejected
-/// (FR-LSI-IDX-ROOT-01).
+/// Returns the index roots, deepest first, and the reasons why configured ones were rejected.
 fn index_roots(config: &SearchConfig, sandbox: &Sandbox) -> (Vec<PathBuf>, Vec<String>) {
     let configured: Vec<PathBuf> = match &config.index_roots[..] {
         [] => vec![sandbox.working_dir().to_path_buf()],

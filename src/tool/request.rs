@@ -1,6 +1,6 @@
 //! The request of the `Search` tool: its fields, their schema and the allowed values.
 //!
-//! Owns the request type that every surface uses (FR-LS-02). Validation here needs neither
+//! Owns the request type that every surface uses. Validation here needs neither
 //! configuration nor files.
 
 use schemars::JsonSchema;
@@ -16,12 +16,12 @@ const TOOL: ToolName = ToolName::Search;
 /// The name of the tool.
 pub const SEARCH_NAME: &str = "Search";
 
-/// The other names of the tool (FR-LS-01).
+/// The other names of the tool.
 pub const SEARCH_ALIASES: [&str; 5] = ["search", "rg", "ripgrep", "ugrep", "ug"];
 
 pub use crate::tool::config::Case;
 
-/// A request of the `Search` tool (FR-LS-02). Omitted fields have their defaults.
+/// A request of the `Search` tool. Omitted fields have their defaults.
 ///
 /// # Examples
 ///
@@ -145,7 +145,7 @@ impl SearchRequest {
         Ok(request)
     }
 
-    /// Checks the values beyond their types (FR-LS-VAL-01, FR-LS-VAL-02).
+    /// Checks the values beyond their types.
     ///
     /// # Errors
     ///
@@ -189,7 +189,7 @@ impl SearchRequest {
     }
 }
 
-/// Returns the JSON schema of the request (draft 2020-12), generated from the type (FR-LS-02a).
+/// Returns the JSON schema of the request (draft 2020-12), generated from the type.
 pub fn search_schema() -> Value {
     arguments::schema_of::<SearchRequest>(false)
 }
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
     use crate::tool::arguments::{MAX_GLOB_BYTES, MAX_GLOBS};
 
-    /// The normative schema of FR-LS-02a.
+    /// The normative schema of requests.
     const NORMATIVE: &str = include_str!("../../tests/data/search_request.schema.json");
 
     #[test]

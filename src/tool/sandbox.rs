@@ -20,8 +20,7 @@ pub use crate::exec::reach::Resolved;
 /// The maximum length of a path in bytes. No supported system opens a longer one.
 const MAX_PATH_BYTES: usize = 32_768;
 
-/// The allowed roots and deny patterns in force, and the working directory of relative paths
-/// (`FR-LS-VAL-03`, `NFR-LS-SEC-01`).
+/// The allowed roots and deny patterns in force, and the working directory of relative paths.
 #[derive(Debug)]
 pub struct Sandbox {
     working_dir: PathBuf,
@@ -31,7 +30,7 @@ pub struct Sandbox {
 
 impl Sandbox {
     /// Opens the allowed roots and compiles the deny patterns. No index has an entry for a denied
-    /// file (`SEC-LSI-02`).
+    /// file.
     ///
     /// # Errors
     ///

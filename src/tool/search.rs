@@ -297,8 +297,7 @@ impl SearchTool {
         self.searcher.answer(question, call, taker)
     }
 
-    /// Converts a request into a question: fills in defaults and checks caps (FR-LS-VAL-08,
-    /// CFG-LS-03 to CFG-LS-05).
+    /// Converts a request into a question: fills in defaults and checks caps.
     pub(crate) fn question(&self, request: &SearchRequest) -> Result<Question, ToolError> {
         let config = &self.config;
         let capped = |field, asked, cap| arguments::capped(ToolName::Search, field, asked, cap);

@@ -306,8 +306,8 @@ impl FilesTool {
         })
     }
 
-    /// Returns the passes after an exact search without a match (`FR-SFI-FUZ-01` to
-    /// `FR-SFI-FUZ-04`). Each pass has a lower threshold than the one before.
+    /// Returns the passes after an exact search without a match. Each pass has a lower threshold
+    /// than the one before.
     fn fallback(&self, mode: Mode) -> FallbackPlan {
         let config = &self.config;
         if !config.fuzzy_fallback || mode != Mode::Exact {

@@ -1,5 +1,4 @@
-//! Live indexes: each is built in the background and then follows every change of its tree
-//! (`FR-LSI-BG-01`).
+//! Live indexes: each is built in the background and then follows every change of its tree.
 //!
 //! A long-running process starts them with [`Indexes::live_as`]. Owns the threads, clocks and
 //! directories that each live index gets. The layer `index::live` below builds the index and
@@ -72,7 +71,7 @@ pub struct LiveSettings {
     pub pace: Pace,
     /// When a build is abandoned.
     pub budget: BuildBudget,
-    /// Whether a build that is stopped keeps its finished part (`FR-LSI-BG-51`).
+    /// Whether a build that is stopped keeps its finished part.
     pub keeps_unfinished: bool,
 }
 
@@ -152,9 +151,9 @@ impl Building {
 
 impl Indexes {
     /// Starts a live index for each root. A thread of its own opens or builds it and follows every
-    /// change of the tree until this value is dropped. Calls never wait for a build
-    /// (`FR-LSI-BG-02`, `FR-LSI-BG-10`). Does nothing if the indexes are live already, if the tree
-    /// is frozen, if links are followed, or if indexes can't be stored anywhere.
+    /// change of the tree until this value is dropped. Calls never wait for a build. Does nothing
+    /// if the indexes are live already, if the tree is frozen, if links are followed, or if indexes
+    /// can't be stored anywhere.
     ///
     /// # Errors
     ///
@@ -220,7 +219,7 @@ impl Indexes {
         self.living_at(root)?.index.published()
     }
 
-    /// Returns the progress of the build of a root's live index (`FR-LSI-BG-21`). Returns `None` if
+    /// Returns the progress of the build of a root's live index. Returns `None` if
     /// the root has no live index, or if no build runs. A merge does not count as a build, since
     /// the index stays in use while the new segment is written.
     pub fn live_build(&self, root: &Path) -> Option<BuildReport> {
@@ -291,7 +290,7 @@ impl Indexes {
         }
     }
 
-    /// Stops the live indexes and waits for their threads, as long as configured (`FR-LSI-BG-43`).
+    /// Stops the live indexes and waits for their threads, as long as configured.
     /// Returns false if a thread did not end in time.
     pub fn shut_down(&self) -> bool {
         let living = self.living.get().into_iter().flatten();

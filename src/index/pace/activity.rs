@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::{Clock, millis};
 
 /// Tells whether searches are running. Searches update it and builds read it; neither ever waits
-/// for the other (`FR-LSI-BG-11`).
+/// for the other.
 ///
 /// # Examples
 ///
@@ -56,7 +56,7 @@ impl Activity {
     }
 
     /// Returns true if no search is running and the last one ended at least `for_ms` milliseconds
-    /// ago (`FR-LSI-BG-32`).
+    /// ago.
     pub fn is_idle(&self, for_ms: u64) -> bool {
         // Read in this order: a search stores its end time before it decrements the counter.
         self.running() == 0

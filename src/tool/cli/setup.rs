@@ -213,7 +213,7 @@ fn git_files(working_dir: Option<&Path>) -> SettingFiles {
     }
 }
 
-/// Determines the directories in which indexes may be stored (FR-LSI-CACHE-ROOT-01).
+/// Determines the directories in which indexes may be stored.
 fn cache_places(set: &dyn Fn(&str) -> Option<std::ffi::OsString>) -> CachePlaces {
     let temporary = absolute(set("TMPDIR")).unwrap_or_else(std::env::temp_dir);
     let user = places::user(set);

@@ -10,7 +10,7 @@ choices! {
     Backend {
         /// The built-in engine, which is the same on every machine.
         Embedded = "embedded",
-        /// The first of `binary` and `fallback_binary` that can answer (`FR-LS-EXE-01`).
+        /// The first of `binary` and `fallback_binary` that can answer.
         Auto = "auto",
         /// The program ugrep, never ripgrep.
         Ugrep = "ugrep",
@@ -57,13 +57,13 @@ choices! {
     IndexMode {
         /// Never, whatever the size of the tree.
         Off = "off",
-        /// For trees above the thresholds (`CFG-LSI-IDX-02`).
+        /// For trees above the thresholds.
         Auto = "auto",
         /// Always, whatever the size of the tree.
         On = "on",
     }
 
-    /// The storage of an index (`index_storage`, `FR-LSI-IDX-STOR-01`).
+    /// The storage of an index (`index_storage`).
     IndexStorage {
         /// Memory only; the index ends with the process.
         Memory = "memory",
@@ -75,7 +75,7 @@ choices! {
 
     /// The regular expressions that may exclude files by the index (`index_regex_strategy`).
     RegexStrategy {
-        /// Expressions with a literal that every match must contain (`FR-LSI-CAND-RE-02`).
+        /// Expressions with a literal that every match must contain.
         RequiredLiteral = "required_literal",
         /// All expressions for which a required combination of n-grams can be proven.
         Boolean = "boolean",

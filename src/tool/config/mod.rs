@@ -80,7 +80,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The configuration in effect (`CFG-LSI-IDX-01`).
+/// The configuration in effect.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Config {
@@ -148,7 +148,7 @@ impl Config {
             .collect()
     }
 
-    /// Checks every value against the kind of its key (`CFG-LSI-VAL-01`). [`Loader::build`] checks
+    /// Checks every value against the kind of its key. [`Loader::build`] checks
     /// loaded values. A program that sets fields itself calls this method.
     ///
     /// # Errors

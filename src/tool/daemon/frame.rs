@@ -1,4 +1,4 @@
-//! Frames: a length of four bytes, big-endian, and that many bytes of JSON (`IPC.MUST.002`).
+//! Frames: a length of four bytes, big-endian, and that many bytes of JSON.
 //!
 //! Owns the boundaries of messages and the cap on their length. An announced length is not trusted:
 //! memory is allocated only for received bytes.

@@ -20,12 +20,11 @@ pub struct FilesResponse {
     pub path: String,
     /// The requested query.
     pub query: String,
-    /// The mode of the search that gave these matches: `fuzzy` if fuzzy fallback found them
-    /// (`FR-SFI-OUT-02`).
+    /// The mode of the search that gave these matches: `fuzzy` if fuzzy fallback found them.
     pub mode: Mode,
     /// The case mode of the search.
     pub case: Case,
-    /// The matches, sorted by path, line and column (`FR-SFI-PRE-04`).
+    /// The matches, sorted by path, line and column.
     pub matches: Vec<FilesMatch>,
     /// The number of matches in the response.
     pub returned: usize,
@@ -105,7 +104,7 @@ pub struct FilesStats {
     /// The number of files larger than `max_file_size_bytes`. Each has an entry in `errors`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files_too_large: Option<u64>,
-    /// The outcome of fuzzy fallback, if it was tried (`FR-SFI-OUT-04`).
+    /// The outcome of fuzzy fallback, if it was tried.
     #[serde(flatten)]
     pub fallback: Option<FallbackStats>,
     /// How the search used an index, if configured.

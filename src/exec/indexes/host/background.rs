@@ -12,9 +12,8 @@ use crate::exec::stop::CancelHandle;
 use crate::index::builder::{BuildHost, Phase, Progress};
 use crate::index::pace::{Activity, BudgetError, BuildBudget, Pace, Pacer, Piece};
 
-/// Runs one build alongside searches. The build pauses as configured while a search runs
-/// (`FR-LSI-BG-31`, `FR-LSI-BG-32`). It ends when it exceeds its budget (`FR-LSI-BUD-INIT-02`) or
-/// is cancelled, and it reports its progress (`FR-LSI-BG-21`). Run the build in a
+/// Runs one build alongside searches. The build pauses as configured while a search runs. It ends
+/// when it exceeds its budget or is cancelled, and it reports its progress. Run the build in a
 /// [`background_pool`](crate::index::pace::background_pool): the threads of that pool have a lower
 /// priority.
 ///
@@ -151,7 +150,7 @@ struct LastProgress {
     end_ms: Option<u64>,
 }
 
-/// The progress of a build (`FR-LSI-BG-21`).
+/// The progress of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuildReport {
     /// The phase (`build_phase`); `None` before the first phase.
