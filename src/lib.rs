@@ -90,17 +90,18 @@
 //! - **Mapped files.** With [`ForgeSearchBuilder::index_dir`], the index is mapped into memory. If
 //!   another program truncates its files, the system ends the process. `index_map = false` prevents
 //!   that, and copies the pages that are read.
-//! - **Development profiles.** @@
+//! - **Development profiles.** Without optimization, a live index takes five times as long to build,
+//!   and a search up to twenty times as long. For example, the index of 390 MB of source text takes
+//!   16 s instead of 3 s on two cores. These lines in the `Cargo.toml` of the host's workspace
+//!   optimize this crate and the crates that list, split and compare text. The rest of the program
+//!   stays as it is:
 //!
 //!   ```toml
 //!   [profile.dev.package]
 //!   forge-search.opt-level = 2
 //!   regex-automata.opt-level = 2
-//!   regex-syntax.opt-level = 2
 //!   aho-corasick.opt-level = 2
 //!   memchr.opt-level = 2
-//!   grep-searcher.opt-level = 2
-//!   grep-regex.opt-level = 2
 //!   ignore.opt-level = 2
 //!   globset.opt-level = 2
 //!   rayon.opt-level = 2
@@ -154,13 +155,14 @@ pub use crate::tool::search::ToolContext;
 // The tool `Search`.
 pub use crate::tool::request::{Case, SearchRequest};
 pub use crate::tool::response::{
-    ErrorEntry, Record, RecordData, RecordKind, SearchResponse, Stats, Text,
+    BuildStats, ErrorEntry, LeftOut, Record, RecordData, RecordKind, SearchResponse, Stats, Text,
 };
 
 // The tool `search_files`.
 pub use crate::tool::config::Mode as FilesMode;
 pub use crate::tool::search_files::{
-    FilesMatch, FilesRequest, FilesResponse, FilesStats, TruncatedReason,
+    FallbackEnd as FilesFallbackEnd, FallbackStats as FilesFallbackStats, FilesMatch, FilesRequest,
+    FilesResponse, FilesStats, IndexStats as FilesIndexStats, TruncatedReason,
 };
 
 // The tool `find_files`.
@@ -174,7 +176,8 @@ pub use crate::tool::find_code::{CodePlace, FindCodeRequest, FindCodeResponse, P
 
 // The configuration.
 pub use crate::tool::config::{
-    Config, ConfigError, FilesConfig, IndexMode, IndexStorage, Loader, Origin, Profile,
+    Backend, Config, ConfigError, FilesBackend, FilesConfig, IndexMode, IndexStorage,
+    IntegrityCheck, Loader, Origin, Problem as ConfigProblem, Profile, RegexStrategy,
     SandboxConfig, SearchConfig,
 };
 

@@ -35,7 +35,8 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
     };
     config.scopes.insert("s".to_string(), scope);
     let host = |_: &Job| -> Result<HostResult, Reason> { Err(Reason::WorkerAbsent) };
-    let now = "2026-01-01T12:00:00Z".parse().expect("it is a time");
+    // 2026-01-01T12:00:00Z.
+    let now = 1_767_268_800_000_000_000;
     let executor = Executor::new(&config, PathBuf::from("/nowhere/results.db"), host)
         .expect("the key is one")
         .with_clock(Arc::new(move || now));

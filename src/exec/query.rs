@@ -55,6 +55,7 @@ choices! {
 impl Case {
     /// Decides the fold for a pattern under [`CaseRule::Ascii`]. Any `A`–`Z` in the text makes it
     /// sensitive, also in classes and escapes.
+    #[doc(hidden)]
     pub fn fold(self, pattern: &str) -> Fold {
         match self {
             Case::Sensitive => Fold::Sensitive,
@@ -67,6 +68,7 @@ impl Case {
     /// Decides the fold for several patterns together. Under [`CaseRule::Unicode`] the decision is
     /// ripgrep's: only uppercase letters that are literals count, and patterns without any literal
     /// are sensitive.
+    #[doc(hidden)]
     pub fn fold_of(self, patterns: &[String], fixed_strings: bool, rule: CaseRule) -> Fold {
         if rule == CaseRule::Ascii {
             let folds = patterns.iter().map(|pattern| self.fold(pattern));

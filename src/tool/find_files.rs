@@ -63,6 +63,7 @@ impl FindFilesTool {
     }
 }
 
+#[doc(hidden)]
 impl Tool for FindFilesTool {
     fn id(&self) -> ToolName {
         ToolName::FindFiles

@@ -240,6 +240,7 @@ pub struct FallbackUse {
 impl Stats {
     /// Creates the diagnostics of an answer. `total` is the number of eligible files, `excluded`
     /// the number of those that the index excluded.
+    #[doc(hidden)]
     pub fn new(index: IndexUse, total: u64, excluded: u64, elapsed: Duration) -> Stats {
         Stats {
             stats_version: 1,
@@ -265,6 +266,7 @@ impl Stats {
 
     /// Adds the outcome of approximate searches.
     #[must_use]
+    #[doc(hidden)]
     pub fn with_fallback(self, fallback: FallbackUse) -> Stats {
         let used = !fallback.tried.is_empty();
         Stats {
@@ -281,6 +283,7 @@ impl Stats {
 impl Record {
     /// Creates the record of a line in the file shown as `path`. A line longer than
     /// `max_line_bytes` is shown in part.
+    #[doc(hidden)]
     pub fn of(path: &str, line: &Line, max_line_bytes: Option<usize>) -> Record {
         let shown = shown_line(line, max_line_bytes);
         let first = line.spans.first().filter(|_| line.is_match());

@@ -81,6 +81,7 @@ impl Sandbox {
     /// - [`ToolError::SandboxViolation`]: the path is absolute although that is not allowed, has a
     ///   `..` component, leads outside the allowed roots, or is denied; checked in this order.
     /// - [`ToolError::ExecutionFailed`]: the root of the path can no longer be opened.
+    #[doc(hidden)]
     pub fn resolve(&self, path: Option<&str>) -> Result<Resolved, ToolError> {
         let path = path.filter(|path| !path.is_empty()).unwrap_or(".");
         self.resolve_path(Path::new(path))
@@ -91,6 +92,7 @@ impl Sandbox {
     /// # Errors
     ///
     /// The errors of [`Sandbox::resolve`].
+    #[doc(hidden)]
     pub fn resolve_path(&self, attempted: &Path) -> Result<Resolved, ToolError> {
         check_text(attempted)?;
         let outside = |resolved: &Path| {
@@ -146,6 +148,7 @@ impl Sandbox {
 
     /// Shares indexes with the callers of another sandbox, see [`Reach::sharing_indexes_with`].
     #[must_use]
+    #[doc(hidden)]
     pub fn sharing_indexes_with(self, other: &Sandbox) -> Self {
         Self {
             reach: Arc::new(self.reach.sharing_indexes_with(&other.reach)),
@@ -154,6 +157,7 @@ impl Sandbox {
     }
 
     /// Returns the allowed roots and the deny patterns.
+    #[doc(hidden)]
     pub fn reach(&self) -> &Arc<Reach> {
         &self.reach
     }

@@ -417,6 +417,7 @@ impl SearchTool {
     }
 }
 
+#[doc(hidden)]
 impl Tool for SearchTool {
     fn id(&self) -> ToolName {
         ToolName::Search

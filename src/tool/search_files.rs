@@ -407,6 +407,7 @@ impl FilesTool {
     }
 }
 
+#[doc(hidden)]
 impl Tool for FilesTool {
     fn id(&self) -> ToolName {
         ToolName::SearchFiles

@@ -89,10 +89,12 @@ pub struct Config {
     /// The keys of `[tools.search_files]`.
     pub search_files: FilesConfig,
     /// The keys of `[tools.daemon]`.
+    #[doc(hidden)]
     pub daemon: DaemonConfig,
     /// The keys of `[tools.sandbox]`.
     pub sandbox: SandboxConfig,
     /// The keys of `[executor]`.
+    #[doc(hidden)]
     pub executor: ExecutorConfig,
     /// The origin of every value that a source set, by full key.
     origins: BTreeMap<&'static str, Origin>,
@@ -138,6 +140,7 @@ impl Config {
     }
 
     /// Lists every key with its value and origin, in the order of [`KEYS`].
+    #[doc(hidden)]
     pub fn entries(&self) -> Vec<Entry<'_>> {
         KEYS.iter()
             .map(|key| Entry {

@@ -67,6 +67,7 @@ impl fmt::Debug for FindCodeTool {
     }
 }
 
+#[doc(hidden)]
 impl Tool for FindCodeTool {
     fn id(&self) -> ToolName {
         ToolName::FindCode

@@ -34,6 +34,11 @@ fn at(time: &str) -> Timestamp {
     time.parse().unwrap()
 }
 
+/// Returns a time in nanoseconds since 1970.
+fn ns(time: &str) -> i64 {
+    i64::try_from(at(time).as_nanosecond()).unwrap()
+}
+
 /// A directory with a key, scopes and a store.
 struct World {
     dir: tempfile::TempDir,
@@ -81,7 +86,7 @@ impl World {
     fn executor(&self, host: impl Host + 'static) -> Executor {
         Executor::new(&self.config, self.path("store/results.db"), host)
             .unwrap()
-            .with_clock(Arc::new(|| at(NOW)))
+            .with_clock(Arc::new(|| ns(NOW)))
     }
 
     /// Returns an executor that runs the program as its worker.
