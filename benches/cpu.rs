@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{Criterion, criterion_group, criterion_main};
-use forge_search::tool::config::Config;
-use forge_search::tool::request::{Case, SearchRequest};
+use forge_search::internal::tool::config::Config;
+use forge_search::internal::tool::request::{Case, SearchRequest};
 use indexed::{Host, indexed};
 use rustix::time::{ClockId, clock_gettime};
 use tree::RARE;

@@ -17,18 +17,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use forge_search::tool::config::{Config, IndexMode, IndexStorage};
-use forge_search::tool::daemon::client::{Caller, Connection};
-use forge_search::tool::daemon::handshake::Store;
-use forge_search::tool::daemon::request::{Request, RequestBody, SearchQuery, ToolCall};
-use forge_search::tool::daemon::server::{Server, Settings};
-use forge_search::tool::daemon::service::{Parts, Service};
-use forge_search::tool::daemon::socket::{Access, OwnSocket};
-use forge_search::tool::engines::Engines;
-use forge_search::tool::indexing::{CachePlaces, Indexes, LiveEnvironment, wall_clock_ns};
-use forge_search::tool::sandbox::Sandbox;
-use forge_search::tool::search::{SearchTool, ToolContext};
-use forge_search::tool::search_files::FilesTool;
+use forge_search::internal::tool::config::{Config, IndexMode, IndexStorage};
+use forge_search::internal::tool::daemon::client::{Caller, Connection};
+use forge_search::internal::tool::daemon::handshake::Store;
+use forge_search::internal::tool::daemon::request::{Request, RequestBody, SearchQuery, ToolCall};
+use forge_search::internal::tool::daemon::server::{Server, Settings};
+use forge_search::internal::tool::daemon::service::{Parts, Service};
+use forge_search::internal::tool::daemon::socket::{Access, OwnSocket};
+use forge_search::internal::tool::engines::Engines;
+use forge_search::internal::tool::indexing::{
+    CachePlaces, Indexes, LiveEnvironment, wall_clock_ns,
+};
+use forge_search::internal::tool::sandbox::Sandbox;
+use forge_search::internal::tool::search::{SearchTool, ToolContext};
+use forge_search::internal::tool::search_files::FilesTool;
 use tree::RARE;
 
 /// A timeout that no request reaches.
@@ -73,9 +75,10 @@ impl World {
             began.elapsed().as_secs_f64()
         );
         let service = Service::new(Parts {
-            search: SearchTool::new(config.search.clone(), engines.clone())
-                .with_indexes(Some(indexes)),
-            files: FilesTool::new(&config, engines),
+            search: Arc::new(
+                SearchTool::new(config.search.clone(), engines.clone()).with_indexes(Some(indexes)),
+            ),
+            files: Arc::new(FilesTool::new(&config, engines)),
             context: ToolContext::new(sandbox.clone()),
             people: sandbox,
             root: top,

@@ -11,10 +11,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use forge_search::exec::fuzzy::FuzzyMatcher;
-use forge_search::exec::pattern::Pattern;
-use forge_search::exec::query::Fold;
-use forge_search::exec::stop::Stop;
+use forge_search::internal::exec::fuzzy::FuzzyMatcher;
+use forge_search::internal::exec::pattern::Pattern;
+use forge_search::internal::exec::query::Fold;
+use forge_search::internal::exec::stop::Stop;
 use grep_matcher::LineMatchKind;
 
 /// The length of the text.

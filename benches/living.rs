@@ -26,16 +26,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use forge_search::index::watch::{
+use forge_search::internal::index::watch::{
     Barrier, FsEvent, FsEventHandler, NativeWatchers, WatcherFactory,
 };
-use forge_search::tool::config::{Config, IndexMode};
-use forge_search::tool::engines::Engines;
-use forge_search::tool::indexing::{CachePlaces, Indexes, LiveEnvironment, Report};
-use forge_search::tool::request::{Case, SearchRequest};
-use forge_search::tool::response::SearchResponse;
-use forge_search::tool::sandbox::Sandbox;
-use forge_search::tool::search::{SearchTool, ToolContext};
+use forge_search::internal::tool::config::{Config, IndexMode};
+use forge_search::internal::tool::engines::Engines;
+use forge_search::internal::tool::indexing::{CachePlaces, Indexes, LiveEnvironment, Report};
+use forge_search::internal::tool::request::{Case, SearchRequest};
+use forge_search::internal::tool::response::SearchResponse;
+use forge_search::internal::tool::sandbox::Sandbox;
+use forge_search::internal::tool::search::{SearchTool, ToolContext};
 use rustix::time::{ClockId, clock_gettime};
 use tree::RARE;
 

@@ -19,19 +19,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use forge_search::exec::collect::Limits;
-use forge_search::exec::eligible::{EligibleFile, ListSource};
-use forge_search::exec::query::{Query, QueryOptions, Report};
-use forge_search::exec::schedule::{self, AbandonedWorkers, RunOptions};
-use forge_search::exec::stop::{CancelHandle, Deadline, SystemClock};
-use forge_search::index::root_dir::RootDir;
-use forge_search::index::walk::{FoundFile, Place};
-use forge_search::tool::config::Config;
-use forge_search::tool::engines::Engines;
-use forge_search::tool::request::SearchRequest;
-use forge_search::tool::response::SearchResponse;
-use forge_search::tool::sandbox::Sandbox;
-use forge_search::tool::search::{SearchTool, ToolContext};
+use forge_search::internal::exec::collect::Limits;
+use forge_search::internal::exec::eligible::{EligibleFile, ListSource};
+use forge_search::internal::exec::query::{Query, QueryOptions, Report};
+use forge_search::internal::exec::schedule::{self, AbandonedWorkers, RunOptions};
+use forge_search::internal::exec::stop::{CancelHandle, Deadline, SystemClock};
+use forge_search::internal::index::root_dir::RootDir;
+use forge_search::internal::index::walk::{FoundFile, Place};
+use forge_search::internal::tool::config::Config;
+use forge_search::internal::tool::engines::Engines;
+use forge_search::internal::tool::request::SearchRequest;
+use forge_search::internal::tool::response::SearchResponse;
+use forge_search::internal::tool::sandbox::Sandbox;
+use forge_search::internal::tool::search::{SearchTool, ToolContext};
 use tree::RARE;
 
 /// Returns a tool with limits that no query reaches, and a context for the tree.

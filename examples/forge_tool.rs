@@ -1,8 +1,8 @@
-//! How an agent links the crate: `Search` is one of the tools of its executor.
+//! How an agent links the crate: the searches are tools of its executor.
 //!
 //! The executor and its trait stand for an agent's own ones. The example shows how the agent's
-//! context becomes a `ToolContext`: the sandbox, the cancellation of a call, and the bytes that are
-//! left in the model's window.
+//! context becomes a `ToolContext`: the cancellation of a call, and the bytes that are left in the
+//! model's window.
 //!
 //! ```sh
 //! cargo run --example forge_tool -- 'fn main' src
@@ -16,13 +16,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_search::exec::stop::CancelHandle;
-use forge_search::tool::config::{Config, IndexMode, IndexStorage};
-use forge_search::tool::engines::Engines;
-use forge_search::tool::error::ToolError;
-use forge_search::tool::indexing::{CachePlaces, Indexes, LiveEnvironment};
-use forge_search::tool::sandbox::Sandbox;
-use forge_search::tool::search::{SearchTool, ToolContext};
+use forge_search::{CancelHandle, ForgeSearch, Tool, ToolError};
 use serde_json::{Value, json};
 
 /// The agent's context of one tool call.
@@ -52,44 +46,24 @@ trait AgentTool: Send + Sync {
     fn call(&self, arguments: Value, context: CallContext) -> Answer<'_>;
 }
 
-/// `Search` over one tree, with an index that follows changes.
-struct Search {
-    tool: Arc<SearchTool>,
-    sandbox: Arc<Sandbox>,
+/// One of the tools over a tree, with an index that follows changes.
+struct Searching {
+    tool: Arc<dyn Tool>,
+    search: ForgeSearch,
 }
 
-impl Search {
-    /// Sets the tool up for a tree. The index is stored in `cache`, or in memory without one. It is
-    /// built in the background, and calls never wait for it.
-    fn new(tree: &Path, cache: Option<PathBuf>) -> Result<Search, Box<dyn Error>> {
-        let mut config = Config::library_default();
-        config.search.enabled = true;
-        config.search.index_mode = IndexMode::On;
-        if cache.is_none() {
-            config.search.index_storage = IndexStorage::Memory;
-        }
-        let sandbox = Arc::new(Sandbox::new(&config.sandbox, tree)?);
-        let engines = Engines::embedded();
-        let places = CachePlaces {
-            user_cache: cache,
-            ..CachePlaces::default()
-        };
-        let indexes = Indexes::new(&config.search, &engines, &sandbox, None, &places).map(Arc::new);
-        if let Some(indexes) = &indexes {
-            indexes.live(
-                &config.search,
-                &LiveEnvironment::new(sandbox.reach().clone()),
-            )?;
-        }
-        let tool = SearchTool::new(config.search, engines).with_indexes(indexes);
-        Ok(Search {
-            tool: Arc::new(tool),
-            sandbox,
-        })
-    }
+/// Sets the tools up for a tree. The index is stored in memory. It is built in the background, and
+/// calls never wait for it.
+fn tools_of(tree: &Path) -> Result<Vec<Searching>, ToolError> {
+    let search = ForgeSearch::builder(tree).live().build()?;
+    let tools = search.tools().iter().cloned().map(|tool| Searching {
+        tool,
+        search: search.clone(),
+    });
+    Ok(tools.collect())
 }
 
-impl AgentTool for Search {
+impl AgentTool for Searching {
     fn name(&self) -> &'static str {
         self.tool.name()
     }
@@ -103,15 +77,17 @@ impl AgentTool for Search {
     }
 
     fn call(&self, arguments: Value, context: CallContext) -> Answer<'_> {
-        let (tool, sandbox) = (self.tool.clone(), self.sandbox.clone());
+        let mut of_call = self.search.context();
+        of_call.cancel = context.cancel;
+        of_call.max_output_bytes = Some(context.budget);
+        let tool = self.tool.clone();
         Box::pin(async move {
-            let mut of_call = ToolContext::new(sandbox);
-            of_call.cancel = context.cancel;
-            of_call.max_output_bytes = Some(context.budget);
+            // Cancels the call if the agent drops the future.
+            let _guard = of_call.cancel.cancel_on_drop();
             // A search computes and reads files, so it must not block a thread of the runtime.
-            let answered = tokio::task::spawn_blocking(move || tool.call(arguments, &of_call));
-            match answered.await {
-                Ok(response) => Ok(response?.to_value()),
+            let call = move || tool.call_json(arguments, &of_call);
+            match tokio::task::spawn_blocking(call).await {
+                Ok(answer) => Ok(serde_json::from_str(&answer?.json).unwrap_or_default()),
                 // The runtime is being shut down, and the agent with it.
                 Err(_) => Err(ToolError::Cancelled),
             }
@@ -145,7 +121,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let pattern = args.next().unwrap_or("fn main".to_string());
     let tree = PathBuf::from(args.next().unwrap_or(".".to_string()));
     let mut executor = Executor::default();
-    executor.add(Search::new(&tree, None)?);
+    for tool in tools_of(&tree)? {
+        executor.add(tool);
+    }
     for tool in executor.0.values() {
         println!("{}: {}", tool.name(), tool.description());
         println!("{}", tool.schema());
@@ -189,7 +167,9 @@ mod tests {
 
     fn executor(tree: &Path) -> Executor {
         let mut executor = Executor::default();
-        executor.add(Search::new(tree, None).unwrap());
+        for tool in tools_of(tree).unwrap() {
+            executor.add(tool);
+        }
         executor
     }
 

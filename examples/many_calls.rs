@@ -1,6 +1,6 @@
-//! A hundred calls from several tasks at once, with one tool and one index, while files are edited.
+//! A hundred calls from several tasks at once, with one index, while files are edited.
 //!
-//! One `SearchTool` serves any number of calls from any number of threads. A call sees every edit
+//! One `ForgeSearch` serves any number of calls from any number of threads. A call sees every edit
 //! that was finished before it started. Equal calls on an unchanged tree have equal answers.
 //!
 //! ```sh
@@ -11,60 +11,20 @@
 #![allow(clippy::disallowed_methods)]
 
 use std::error::Error;
-use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forge_search::tool::config::{Config, IndexMode, IndexStorage};
-use forge_search::tool::engines::Engines;
-use forge_search::tool::indexing::{CachePlaces, Indexes, LiveEnvironment};
-use forge_search::tool::request::SearchRequest;
-use forge_search::tool::response::SearchResponse;
-use forge_search::tool::sandbox::Sandbox;
-use forge_search::tool::search::{SearchTool, ToolContext};
+use forge_search::{ForgeSearch, SearchRequest, SearchResponse};
 
 const TASKS: usize = 8;
 const CALLS: usize = 100;
 
-/// The objects that calls need, and the indexes that are shut down at the end.
-struct Setup {
-    tool: Arc<SearchTool>,
-    indexes: Arc<Indexes>,
-    context: ToolContext,
-}
-
-/// Sets up a tool over a tree, with an index in memory that follows changes.
-fn set_up(tree: &Path) -> Result<Setup, Box<dyn Error>> {
-    let mut config = Config::library_default();
-    config.search.enabled = true;
-    config.search.index_mode = IndexMode::On;
-    config.search.index_storage = IndexStorage::Memory;
-    let sandbox = Arc::new(Sandbox::new(&config.sandbox, tree)?);
-    let engines = Engines::embedded();
-    let places = CachePlaces::default();
-    let indexes = Indexes::new(&config.search, &engines, &sandbox, None, &places)
-        .map(Arc::new)
-        .ok_or("index_mode is not off")?;
-    indexes.live(
-        &config.search,
-        &LiveEnvironment::new(sandbox.reach().clone()),
-    )?;
-    let tool = SearchTool::new(config.search, engines).with_indexes(Some(indexes.clone()));
-    Ok(Setup {
-        tool: Arc::new(tool),
-        indexes,
-        context: ToolContext::new(sandbox),
-    })
-}
-
 /// Searches on a thread that may block.
 async fn search(
-    tool: &Arc<SearchTool>,
-    context: &ToolContext,
+    search: &ForgeSearch,
     pattern: String,
 ) -> Result<SearchResponse, Box<dyn Error + Send + Sync>> {
-    let (tool, context) = (tool.clone(), context.clone());
-    let call = move || tool.search(&SearchRequest::new(pattern), &context);
+    let search = search.clone();
+    let call = move || search.search(&SearchRequest::new(pattern));
     Ok(tokio::task::spawn_blocking(call).await??)
 }
 
@@ -77,18 +37,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
         std::fs::create_dir_all(tree.join((n % 40).to_string()))?;
         std::fs::write(path, format!("file number {n}\nneedle{}x\n", n % 50))?;
     }
-    let Setup {
-        tool,
-        indexes,
-        context,
-    } = set_up(&tree)?;
+    let tools = ForgeSearch::builder(&tree).live().build()?;
     // Calls do not need to wait for the index. The example waits so that it shows searches with the
     // index.
-    indexes.wait_live(&tree, Duration::from_secs(60));
+    tools.wait_live(Duration::from_secs(60));
 
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..TASKS {
-        let (tool, context, tree) = (tool.clone(), context.clone(), tree.clone());
+        let (tools, tree) = (tools.clone(), tree.clone());
         tasks.spawn(async move {
             let mut times = Vec::new();
             for call in (task..CALLS).step_by(TASKS) {
@@ -96,9 +52,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 let own = format!("edited {task} {call} end");
                 tokio::fs::write(tree.join(format!("own{task}.txt")), format!("{own}\n")).await?;
                 let began = Instant::now();
-                let seen = search(&tool, &context, own.clone()).await?;
+                let seen = search(&tools, own.clone()).await?;
                 assert_eq!(seen.count, 1, "an edit that was finished is seen: {own}");
-                let found = search(&tool, &context, format!("needle{}x", call % 50)).await?;
+                let found = search(&tools, format!("needle{}x", call % 50)).await?;
                 assert_eq!((found.count, found.truncated), (40, false));
                 times.push(began.elapsed() / 2);
             }
@@ -117,7 +73,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         times[times.len() - 1],
     );
     // Shuts the background work down.
-    assert!(indexes.shut_down());
+    assert!(tools.shut_down());
     Ok(())
 }
 

@@ -5,16 +5,17 @@ use std::process::ExitCode;
 
 #[cfg(all(target_os = "linux", feature = "allocator"))]
 #[global_allocator]
-static ALLOCATOR: forge_search::tool::cli::Allocator = forge_search::tool::cli::ALLOCATOR;
+static ALLOCATOR: forge_search::internal::tool::cli::Allocator =
+    forge_search::internal::tool::cli::ALLOCATOR;
 
 fn main() -> ExitCode {
     #[cfg(unix)]
     if is_called("ggrep") {
-        return ExitCode::from(forge_search::tool::cli::ggrep());
+        return ExitCode::from(forge_search::internal::tool::cli::ggrep());
     }
-    ExitCode::from(match forge_search::tool::rg::arguments() {
-        Some(args) => forge_search::tool::rg::main(&args),
-        None => forge_search::tool::cli::main(),
+    ExitCode::from(match forge_search::internal::tool::rg::arguments() {
+        Some(args) => forge_search::internal::tool::rg::main(&args),
+        None => forge_search::internal::tool::cli::main(),
     })
 }
 

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use forge_search::index::builder::{BuildHost, Progress};
-use forge_search::index::snapshot::Snapshot;
-use forge_search::tool::config::{Config, IndexMode};
-use forge_search::tool::engines::Engines;
-use forge_search::tool::indexing::{CachePlaces, Indexes};
-use forge_search::tool::sandbox::Sandbox;
-use forge_search::tool::search::{SearchTool, ToolContext};
+use forge_search::internal::index::builder::{BuildHost, Progress};
+use forge_search::internal::index::snapshot::Snapshot;
+use forge_search::internal::tool::config::{Config, IndexMode};
+use forge_search::internal::tool::engines::Engines;
+use forge_search::internal::tool::indexing::{CachePlaces, Indexes};
+use forge_search::internal::tool::sandbox::Sandbox;
+use forge_search::internal::tool::search::{SearchTool, ToolContext};
 
 /// A build host that never stops a build and shows no progress.
 pub(crate) struct Host;

@@ -4,8 +4,8 @@
 //! - An accepted file is equal to the file that the writer would write.
 //! - Damaged bytes are never returned as content.
 
-use forge_search::format::section::{Container, FileKind, PAGE_SIZE, SectionWriter};
-use forge_search::format::storage::Storage;
+use forge_search::internal::format::section::{Container, FileKind, PAGE_SIZE, SectionWriter};
+use forge_search::internal::format::storage::Storage;
 
 const HEADER_LEN: usize = 64;
 const TRAILER_LEN: usize = 64;

@@ -4,11 +4,11 @@
 //! - The decoder holds only bytes that it has received.
 //! - Each frame is a message, or is refused with a short text.
 
-use forge_search::tool::daemon::frame::{Decoder, FrameError, encode};
-use forge_search::tool::daemon::handshake::{
+use forge_search::internal::tool::daemon::frame::{Decoder, FrameError, encode};
+use forge_search::internal::tool::daemon::handshake::{
     PROTOCOL_VERSIONS, Store, check as check_welcome, receive,
 };
-use forge_search::tool::daemon::request::{Request, RequestError};
+use forge_search::internal::tool::daemon::request::{Request, RequestError};
 
 /// The maximal length of a frame, in bytes.
 const CAP: usize = 4_096;

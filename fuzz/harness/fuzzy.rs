@@ -7,12 +7,12 @@
 //! - A literal's matches are equal to those of a plain edit-distance table.
 //! - The parts that are similar to a short literal are equal to those of the definition.
 
-use forge_search::exec::event::{LineSpans, Span};
-use forge_search::exec::fuzzy::{FuzzyMatcher, FuzzyWorker, SimilarMatcher, Threshold};
-use forge_search::exec::matcher::LineMatcher;
-use forge_search::exec::pattern::Pattern;
-use forge_search::exec::query::Fold;
-use forge_search::exec::stop::Stop;
+use forge_search::internal::exec::event::{LineSpans, Span};
+use forge_search::internal::exec::fuzzy::{FuzzyMatcher, FuzzyWorker, SimilarMatcher, Threshold};
+use forge_search::internal::exec::matcher::LineMatcher;
+use forge_search::internal::exec::pattern::Pattern;
+use forge_search::internal::exec::query::Fold;
+use forge_search::internal::exec::stop::Stop;
 use grep_matcher::LineMatchKind;
 
 /// Stands for the pattern in the text of an input. This makes matches likely.

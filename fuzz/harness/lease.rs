@@ -4,12 +4,12 @@
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
-use forge_search::tool::config::{ExecutorConfig, ScopeConfig, ScopeKind};
-use forge_search::tool::executor::Executor;
-use forge_search::tool::executor::failure::Reason;
-use forge_search::tool::executor::host::HostResult;
-use forge_search::tool::executor::lease::{Lease, SecretKey};
-use forge_search::tool::executor::worker::Job;
+use forge_search::internal::tool::config::{ExecutorConfig, ScopeConfig, ScopeKind};
+use forge_search::internal::tool::executor::Executor;
+use forge_search::internal::tool::executor::failure::Reason;
+use forge_search::internal::tool::executor::host::HostResult;
+use forge_search::internal::tool::executor::lease::{Lease, SecretKey};
+use forge_search::internal::tool::executor::worker::Job;
 
 /// An executor that trusts one key, and a lease that this key signed.
 struct World {
@@ -35,7 +35,8 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
     };
     config.scopes.insert("s".to_string(), scope);
     let host = |_: &Job| -> Result<HostResult, Reason> { Err(Reason::WorkerAbsent) };
-    let now = "2026-01-01T12:00:00Z".parse().expect("it is a time");
+    // 2026-01-01T12:00:00Z.
+    let now = 1_767_268_800_000_000_000;
     let executor = Executor::new(&config, PathBuf::from("/nowhere/results.db"), host)
         .expect("the key is one")
         .with_clock(Arc::new(move || now));

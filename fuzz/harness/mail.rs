@@ -6,10 +6,10 @@
 
 use std::io::{BufReader, Cursor};
 
-use forge_search::tool::executor::failure::Reason;
-use forge_search::tool::executor::order::Order;
-use forge_search::tool::executor::search::{Source, Visit, search};
-use forge_search::tool::executor::source::scan_mbox;
+use forge_search::internal::tool::executor::failure::Reason;
+use forge_search::internal::tool::executor::order::Order;
+use forge_search::internal::tool::executor::search::{Source, Visit, search};
+use forge_search::internal::tool::executor::source::scan_mbox;
 
 /// A mailbox, and the size of the buffer for reading it.
 struct Mailbox<'a>(&'a [u8], usize);

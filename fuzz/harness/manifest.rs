@@ -1,9 +1,9 @@
 //! Claims about any bytes as a manifest: decoding never panics, and an accepted file is, byte for
 //! byte, the encoding of the decoded manifest.
 
-use forge_search::format::manifest::{MANIFEST_VERSION, Manifest};
-use forge_search::format::section::{FileKind, SectionWriter};
-use forge_search::format::storage::Storage;
+use forge_search::internal::format::manifest::{MANIFEST_VERSION, Manifest};
+use forge_search::internal::format::section::{FileKind, SectionWriter};
+use forge_search::internal::format::storage::Storage;
 
 /// The number of sections in a manifest.
 const SECTIONS: u32 = 5;

@@ -8,15 +8,17 @@
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
-use forge_search::exec::fuzzy::{FuzzyMatcher, FuzzyWorker};
-use forge_search::exec::matcher::{LineMatcher, WorkerMatcher};
-use forge_search::exec::pattern::Pattern;
-use forge_search::exec::query::Fold;
-use forge_search::exec::stop::Stop;
-use forge_search::index::casefold::Casefold;
-use forge_search::index::gram::Gram;
-use forge_search::index::plan::{BLOCK_FILES, BlockRows, Mask, Scratch, Strategy, SupersetSafe};
-use forge_search::index::token::Tokenizer;
+use forge_search::internal::exec::fuzzy::{FuzzyMatcher, FuzzyWorker};
+use forge_search::internal::exec::matcher::{LineMatcher, WorkerMatcher};
+use forge_search::internal::exec::pattern::Pattern;
+use forge_search::internal::exec::query::Fold;
+use forge_search::internal::exec::stop::Stop;
+use forge_search::internal::index::casefold::Casefold;
+use forge_search::internal::index::gram::Gram;
+use forge_search::internal::index::plan::{
+    BLOCK_FILES, BlockRows, Mask, Scratch, Strategy, SupersetSafe,
+};
+use forge_search::internal::index::token::Tokenizer;
 
 /// Stands for the pattern in the text of an input. This makes matches likely.
 const PATTERN_HERE: u8 = 1;

@@ -6,15 +6,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use forge_search::format::sort_key::sort_key;
-use forge_search::tool::config::Config;
-use forge_search::tool::engines::Engines;
-use forge_search::tool::error::ToolError;
-use forge_search::tool::request::{Case, SearchRequest};
-use forge_search::tool::response::{Record, SearchResponse};
-use forge_search::tool::sandbox::Sandbox;
-use forge_search::tool::search::{SearchTool, ToolContext};
-use forge_search::tool::search_files::{FilesRequest, FilesResponse, FilesTool};
+use forge_search::internal::format::sort_key::sort_key;
+use forge_search::internal::tool::config::Config;
+use forge_search::internal::tool::engines::Engines;
+use forge_search::internal::tool::error::ToolError;
+use forge_search::internal::tool::request::{Case, SearchRequest};
+use forge_search::internal::tool::response::{Record, SearchResponse};
+use forge_search::internal::tool::sandbox::Sandbox;
+use forge_search::internal::tool::search::{SearchTool, ToolContext};
+use forge_search::internal::tool::search_files::{FilesRequest, FilesResponse, FilesTool};
 
 /// The default number of events.
 const MAX_RESULTS: u64 = 50;

@@ -10,14 +10,14 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use forge_search::format::error::FormatError;
-use forge_search::format::section::{Container, FileKind, SectionWriter};
-use forge_search::format::segment::{
+use forge_search::internal::format::error::FormatError;
+use forge_search::internal::format::section::{Container, FileKind, SectionWriter};
+use forge_search::internal::format::segment::{
     BlockRecord, NameRecord, PartRecord, Record, SEGMENT_VERSION, id,
 };
-use forge_search::format::storage::Storage;
-use forge_search::index::plan::{FOLD, SupersetSafe};
-use forge_search::index::segment::Segment;
+use forge_search::internal::format::storage::Storage;
+use forge_search::internal::index::plan::{FOLD, SupersetSafe};
+use forge_search::internal::index::segment::Segment;
 
 use super::assembled::{Asked, Texts, assembled};
 

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
-use forge_search::format::sort_key::{cmp_paths, component_key, sort_key};
+use forge_search::internal::format::sort_key::{cmp_paths, component_key, sort_key};
 
 /// Checks all claims for the paths in `data`, which NUL bytes separate.
 pub(crate) fn run(data: &[u8]) {

@@ -7,11 +7,13 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use forge_search::format::storage::Storage;
-use forge_search::index::gram::{Gram, NGRAM_CHARS};
-use forge_search::index::plan::{BLOCK_FILES, BlockRows, FOLD, Mask, Scratch, SupersetSafe};
-use forge_search::index::segment::Segment;
-use forge_search::index::token::{TokenStatus, Tokenizer, Tokens, parts};
+use forge_search::internal::format::storage::Storage;
+use forge_search::internal::index::gram::{Gram, NGRAM_CHARS};
+use forge_search::internal::index::plan::{
+    BLOCK_FILES, BlockRows, FOLD, Mask, Scratch, SupersetSafe,
+};
+use forge_search::internal::index::segment::Segment;
+use forge_search::internal::index::token::{TokenStatus, Tokenizer, Tokens, parts};
 use unicode_normalization::UnicodeNormalization;
 
 use super::assembled::{Asked, MAX_TEXT, Texts, assembled};

@@ -8,21 +8,21 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use forge_search::exec::embedded::FileSearcher;
-use forge_search::exec::matcher::LineMatcher;
-use forge_search::exec::query::{CaseMode, Fold, Query, QueryOptions};
-use forge_search::exec::stop::Stop;
-use forge_search::format::segment::StampRecord;
-use forge_search::index::bloom::BloomParams;
-use forge_search::index::builder::{
+use forge_search::internal::exec::embedded::FileSearcher;
+use forge_search::internal::exec::matcher::LineMatcher;
+use forge_search::internal::exec::query::{Case, Fold, Query, QueryOptions};
+use forge_search::internal::exec::stop::Stop;
+use forge_search::internal::format::segment::StampRecord;
+use forge_search::internal::index::bloom::BloomParams;
+use forge_search::internal::index::builder::{
     BuildError, BuildHost, BuildOptions, BuiltSegment, FileReader, Progress, assemble,
 };
-use forge_search::index::casefold::Casefold;
-use forge_search::index::enumerate::{DirEntry, Enumeration, FileEntry, SideEntry};
-use forge_search::index::plan::{Strategy, SupersetSafe};
-use forge_search::index::root_dir::RootDir;
-use forge_search::index::stamp::Stamp;
-use forge_search::index::walk::{Place, RuleSets};
+use forge_search::internal::index::casefold::Casefold;
+use forge_search::internal::index::enumerate::{DirEntry, Enumeration, FileEntry, SideEntry};
+use forge_search::internal::index::plan::{Strategy, SupersetSafe};
+use forge_search::internal::index::root_dir::RootDir;
+use forge_search::internal::index::stamp::Stamp;
+use forge_search::internal::index::walk::{Place, RuleSets};
 
 /// The maximal length of a text that is tokenized.
 pub(crate) const MAX_TEXT: u64 = 1 << 20;
@@ -157,8 +157,8 @@ impl Asked {
             fixed_strings: self.fixed,
             word: self.word,
             case: match self.fold {
-                true => CaseMode::Insensitive,
-                false => CaseMode::Sensitive,
+                true => Case::Insensitive,
+                false => Case::Sensitive,
             },
             max_results: 1,
             max_matches_per_file: 1,

@@ -16,11 +16,11 @@ use crate::exec::query::Report;
 /// The limits of a whole call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The most results of the answer (FR-LS-06).
+    /// The most results of the answer.
     pub max_results: usize,
     /// The unit in which results are counted.
     pub report: Report,
-    /// The most files that are searched (FR-LS-SRC-09).
+    /// The most files that are searched.
     pub max_files: u64,
 }
 

@@ -329,11 +329,11 @@ mod tests {
     use super::*;
     use crate::exec::embedded::{FileSearch, FileSearcher};
     use crate::exec::matcher::LineMatcher;
-    use crate::exec::query::{CaseMode, Query, QueryOptions};
+    use crate::exec::query::{Case, Query, QueryOptions};
 
     fn query(pattern: &str, before: usize, after: usize, matches: u64, events: usize) -> Query {
         let options = QueryOptions {
-            case: CaseMode::Sensitive,
+            case: Case::Sensitive,
             before,
             after,
             max_results: events,

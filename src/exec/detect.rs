@@ -1,6 +1,6 @@
 //! Detection of the external search programs ripgrep and ugrep, and of their versions.
 //!
-//! Defines which program is usable (FR-LS-EXE-01, FR-LSI-BE-CAP-01): its name, the directories to
+//! Defines which program is usable: its name, the directories to
 //! search, the expected output of `--version`, and the oldest version. Reads no configuration and
 //! no environment: the caller passes the configured name and the search path.
 

@@ -2,7 +2,7 @@
 //!
 //! A source decides which files a request searches, in emission order. [`WalkSource`] lists
 //! directories, [`ListSource`] has a fixed list, and a `CatalogSource` takes files from an index.
-//! An engine never decides eligibility (FR-LSI-ELIG-01).
+//! An engine never decides eligibility.
 
 mod classes;
 
@@ -32,7 +32,7 @@ use crate::index::words::record::WordRecord;
 /// An eligible file to be searched.
 ///
 /// A source may know that some eligible files have neither results nor errors under the query. It
-/// *skips* them: they are counted as if they had been searched, but not opened (FR-LSI-STABLE-01).
+/// *skips* them: they are counted as if they had been searched, but not opened.
 #[derive(Clone, Debug)]
 pub struct EligibleFile {
     /// The location of the file.
@@ -259,7 +259,7 @@ impl OrderedGlobs {
     }
 }
 
-/// Why a glob is refused (FR-LS-VAL-06).
+/// Why a glob is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct GlobError {
@@ -270,8 +270,7 @@ pub struct GlobError {
 }
 
 impl Globs {
-    /// Compiles the globs of a tool's request. An empty `include` means no restriction
-    /// (FR-LS-SRC-05).
+    /// Compiles the globs of a tool's request. An empty `include` means no restriction.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! The interface of every search engine.
 //!
-//! An engine finds the matching lines of given files. It decides neither which files are searched
-//! (FR-LSI-ELIG-01), nor the order of results, nor where they are truncated: the scheduler and the
-//! collector do. An engine gets explicit, ordered files and returns one [`FileOutcome`] for each.
+//! An engine finds the matching lines of given files. It decides neither which files are searched,
+//! nor the order of results, nor where they are truncated: the scheduler and the collector do. An
+//! engine gets explicit, ordered files and returns one [`FileOutcome`] for each.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::exec::pattern::PatternError;
 use crate::exec::query::Query;
 use crate::exec::stop::Stop;
 
-/// The identity of an engine: its kind and version, the `backend_id` of FR-LSI-BE-CAP-01.
+/// The identity of an engine: its kind and version. Index keys and stats have it as `backend_id`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineId(pub String);
 
@@ -23,7 +23,7 @@ impl fmt::Display for EngineId {
     }
 }
 
-/// The capabilities of an engine (FR-LSI-BE-02).
+/// The capabilities of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// Whether the engine takes regular expressions of the full dialect. If not,
@@ -39,15 +39,13 @@ pub struct Capabilities {
 /// Why an engine refused a query, or failed while it ran.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
-    /// The query is invalid, too large or of an unsupported kind (FR-LS-SRC-02).
+    /// The query is invalid, too large or of an unsupported kind.
     #[error("{0}")]
     BadQuery(String),
-    /// This engine lacks a capability that the query needs. Another engine may have it
-    /// (FR-LS-VAL-07).
+    /// This engine lacks a capability that the query needs. Another engine may have it.
     #[error("{0}")]
     NotCapable(String),
-    /// The engine failed: it could not be started, or its output could not be trusted
-    /// (FR-LS-ERR-02, FR-LS-ERR-04).
+    /// The engine failed: it could not be started, or its output could not be trusted.
     #[error("{message}")]
     Failed {
         /// The error message.

@@ -83,7 +83,7 @@ pub struct Place {
     pub end: LineEnd,
 }
 
-/// One line that a search reports (FR-LS-04, FR-LSI-PARSE-01).
+/// One line that a search reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
     /// Whether the line matches or is context.
@@ -167,7 +167,7 @@ pub struct FileOutcome {
     /// The lines that are missing, and why.
     #[serde(default, skip_serializing_if = "is_default")]
     pub gaps: Gaps,
-    /// Why the file, or the rest of it, could not be searched (FR-LS-ERR-06).
+    /// Why the file, or the rest of it, could not be searched.
     #[serde(default, skip_serializing_if = "is_default")]
     pub error: Option<String>,
     /// Whether more lines of the file follow in another outcome. Then the counts are those of the
@@ -251,7 +251,7 @@ pub struct FileAnswer {
     pub outcome: FileOutcome,
 }
 
-/// A file or directory that could not be read (FR-LS-ERR-05, FR-LS-ERR-06).
+/// A file or directory that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileError {
     /// The index of the searched path that contains the file or directory, from 0.

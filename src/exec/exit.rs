@@ -1,7 +1,7 @@
 //! Classifies how a run of an external program ended.
 //!
-//! Owns the exit classes (FR-LS-ERR-03, FR-LSI-EXIT-01). Also decides, for each program, which
-//! messages on standard error are about single files (FR-LSI-EXIT-02). Exit codes alone are not
+//! Owns the exit classes. Also decides, for each program, which
+//! messages on standard error are about single files. Exit codes alone are not
 //! enough: ugrep 3 returns 0 or 1 although a file could not be read, and ripgrep and ugrep 7 return
 //! 2 although there are matches. The functions are pure: their result depends only on
 //! [`RunObservations`].
@@ -36,7 +36,7 @@ pub struct RunObservations<'a> {
     pub tool: Tool,
     /// The number of lines that the program reported.
     pub records: u64,
-    /// Whether part of the output could not be parsed (FR-LS-ENC-01).
+    /// Whether part of the output could not be parsed.
     pub garbled: bool,
     /// The program's standard error, decoded. Names of searched files that look like messages are
     /// replaced.

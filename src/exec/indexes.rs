@@ -46,9 +46,7 @@ pub use crate::index::snapshot::Snapshot;
 pub use crate::index::state::IndexState;
 pub use choice::{Explanation, IndexDecision, IndexUse};
 pub(crate) use decision::ComparisonMode;
-pub use host::{
-    Background, BuildMonitor, BuildReport, Foreground, WallClock, monotonic, wall_clock_ns,
-};
+pub use host::{Background, BuildMonitor, BuildReport, Foreground, WallClock, wall_clock_ns};
 pub use live_root::{LiveEnvironment, LiveSettings};
 pub use other_roots::OtherRootIndex;
 pub use place::{Fallback, Place};
@@ -73,8 +71,7 @@ pub struct Indexes {
     found: Option<Mutex<BTreeMap<PathBuf, Arc<IndexRoot>>>>,
     /// The live indexes of this process. Unset until they start.
     living: OnceLock<Vec<LiveRoot>>,
-    /// An engine that can't take lists of files. With one, no file can be left out
-    /// (FR-LSI-BE-CAP-02).
+    /// An engine that can't take lists of files. With one, no file can be left out.
     listless: Option<String>,
     /// Why some configured roots can't be indexed, one message each.
     rejected: Vec<String>,
@@ -123,8 +120,7 @@ pub struct Settings {
     pub traversal: TraversalOptions,
     /// The names of the engines, joined by `+`.
     pub backend: String,
-    /// The name of an engine that can't take lists of files. With one, no file can be left out
-    /// (FR-LSI-BE-CAP-02).
+    /// The name of an engine that can't take lists of files. With one, no file can be left out.
     pub listless: Option<String>,
     /// The part of a regular expression that a plan considers.
     pub strategy: Strategy,
@@ -185,8 +181,7 @@ impl Indexes {
         self.index_storage.make_place();
     }
 
-    /// Returns the number of open segments, over all indexes that share places and caches
-    /// (`IPC.MUST.005`).
+    /// Returns the number of open segments, over all indexes that share places and caches.
     pub fn open_segments(&self) -> usize {
         self.index_storage.handles().open()
     }
@@ -203,8 +198,8 @@ impl Indexes {
         self.roots.iter().filter_map(dir)
     }
 
-    /// Returns why indexes are not kept in the configured place. They are kept in memory instead
-    /// (FR-LSI-STOR-FALLBACK-01), or not at all.
+    /// Returns why indexes are not kept in the configured place. They are kept in memory instead,
+    /// or not at all.
     pub fn fallback(&self) -> Option<&Fallback> {
         self.index_storage.fallback()
     }
@@ -253,13 +248,13 @@ impl Indexes {
         follow.then_some(status::UNTRACKED)
     }
 
-    /// Returns the messages about configured roots that can't be indexed (FR-LSI-IDX-ROOT-01).
+    /// Returns the messages about configured roots that can't be indexed.
     pub fn rejected(&self) -> &[String] {
         &self.rejected
     }
 
     /// Returns the index root that a search of a canonical path uses: the deepest one that contains
-    /// the path (FR-LSI-IDX-ROOT-02).
+    /// the path.
     pub fn root_for(&self, path: &Path) -> Option<PathBuf> {
         self.containing(path).map(|root| root.path.clone())
     }
@@ -300,7 +295,7 @@ impl Indexes {
         }
     }
 
-    /// Returns the deepest root that contains a canonical path (FR-LSI-IDX-ROOT-02). With
+    /// Returns the deepest root that contains a canonical path. With
     /// `finding_roots` that is the deepest directory with an index, unless the configured root is
     /// live in this process.
     fn containing(&self, path: &Path) -> Option<Arc<IndexRoot>> {

@@ -346,7 +346,7 @@ impl Sink for FirstMatch {
     }
 }
 
-/// Returns the bytes of a line as text; invalid UTF-8 becomes U+FFFD (FR-LS-ENC-01).
+/// Returns the bytes of a line as text; invalid UTF-8 becomes U+FFFD.
 pub fn lossy(bytes: &[u8]) -> String {
     // Nearly all lines are valid UTF-8, for which this way is faster.
     match std::str::from_utf8(bytes) {

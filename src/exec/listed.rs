@@ -21,7 +21,7 @@ const END: &[u8] = b"//";
 /// ```
 /// use std::path::Path;
 ///
-/// use forge_search::exec::listed::ListedFiles;
+/// use forge_search::internal::exec::listed::ListedFiles;
 ///
 /// let mut files = ListedFiles::default();
 /// files.push(Path::new("src"), Path::new("lib.rs"));
@@ -124,7 +124,7 @@ impl ListedFiles {
     ///
     /// ```
     /// # use std::path::Path;
-    /// # use forge_search::exec::listed::ListedFiles;
+    /// # use forge_search::internal::exec::listed::ListedFiles;
     /// let mut files = ListedFiles::default();
     /// files.push(Path::new(""), Path::new("README.md"));
     /// files.push(Path::new("src"), Path::new("lib.rs"));

@@ -291,7 +291,7 @@ mod tests {
     use crate::exec::event::LineSpans;
     use crate::exec::matcher::LineMatcher;
     use crate::exec::pattern::{Pattern, PatternOptions};
-    use crate::exec::query::{CaseMode, CaseRule, Spans};
+    use crate::exec::query::{Case, CaseRule, Spans};
 
     const PIECES: [&str; 14] = [
         "a", "ab", "b", "K", "k", "\u{212A}", "s", "\u{17F}", "É", "é", " ", "_", "-", "aa",
@@ -310,7 +310,7 @@ mod tests {
         fn a_set_matches_as_its_alternatives_do(
             literals in prop::collection::vec(text(), 1..6),
             lines in prop::collection::vec(text(), 1..6),
-            case in prop::sample::select(vec![CaseMode::Sensitive, CaseMode::Insensitive, CaseMode::Smart]),
+            case in prop::sample::select(vec![Case::Sensitive, Case::Insensitive, Case::Smart]),
             unicode: bool,
             (word, whole_line) in prop::sample::select(vec![(false, false), (true, false), (false, true)]),
         ) {

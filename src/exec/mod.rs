@@ -12,6 +12,7 @@
 pub(crate) mod allowance;
 pub(crate) mod as_text;
 pub mod catalog;
+pub(crate) mod choices;
 pub mod collect;
 mod compiled;
 mod confirm;

@@ -16,7 +16,7 @@ use regex_syntax::hir::{self, Hir, HirKind, Look};
 
 use crate::exec::literal_set::LiteralSet;
 use crate::exec::normalize::{self, CaseFlag};
-use crate::exec::query::{CaseMode, CaseRule, Fold};
+use crate::exec::query::{Case, CaseRule, Fold};
 
 /// Largest compiled form of an expression, in bytes of automaton.
 pub const REGEX_SIZE_LIMIT: usize = 10 << 20;
@@ -39,7 +39,7 @@ const MOST_ALTERNATIVES: usize = 256;
 /// a thread that the call can abandon.
 const COST_OF_SET: usize = 1 << 20;
 
-/// Why a pattern is refused, as a message to the user (FR-LS-SRC-02).
+/// Why a pattern is refused, as a message to the user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct PatternError {
@@ -75,7 +75,7 @@ pub struct PatternOptions {
     /// Whether matches must be whole lines.
     pub whole_line: bool,
     /// When upper and lower case differ.
-    pub case: CaseMode,
+    pub case: Case,
     /// The letters that are equal when case does not count.
     pub case_rule: CaseRule,
 }

@@ -1,11 +1,13 @@
 //! The compiled form of a search: pattern, case, context and the limits for each file.
 //!
 //! A [`Query`] is complete: all defaults are filled in and the case mode is decided. So all engines
-//! search for the same thing (FR-LS-SRC-04).
+//! search for the same thing.
 
 use regex_syntax::ast::{self, Ast};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::exec::choices::choices;
 use crate::exec::eligible::EligibleFile;
 use crate::exec::fuzzy::Threshold;
 use crate::exec::pattern::{Pattern, PatternError, PatternOptions};
@@ -16,7 +18,7 @@ use crate::index::root_dir::{EntryMeta, FileIdentity};
 pub enum Fold {
     /// Letters are distinct by case.
     Sensitive,
-    /// `A`–`Z` equal `a`–`z`; nothing else folds (FR-LS-SRC-04).
+    /// `A`–`Z` equal `a`–`z`; nothing else folds.
     AsciiInsensitive,
     /// Letters that Unicode's simple case folding maps to the same letter are equal.
     UnicodeInsensitive,
@@ -26,7 +28,7 @@ pub enum Fold {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CaseRule {
-    /// The letters of ASCII, for the tools (FR-LS-SRC-04).
+    /// The letters of ASCII, for the tools.
     #[default]
     Ascii,
     /// The letters that Unicode's simple case folding maps to the same letter, for people. ripgrep
@@ -34,35 +36,39 @@ pub enum CaseRule {
     Unicode,
 }
 
-/// The `case` of a request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CaseMode {
-    /// Upper and lower case differ if the pattern has an uppercase letter. The [`CaseRule`] defines
-    /// which letters count.
-    #[default]
-    Smart,
-    /// Upper and lower case always differ.
-    Sensitive,
-    /// Upper and lower case never differ.
-    Insensitive,
+choices! {
+    /// Whether letters match case-sensitively (`case`).
+    #[derive(Default, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    #[schemars(inline)]
+    Case {
+        /// Case-sensitive if the pattern has an ASCII uppercase letter, else case-insensitive.
+        #[default]
+        Smart = "smart",
+        /// Case always matters.
+        Sensitive = "sensitive",
+        /// ASCII letters match in either case.
+        Insensitive = "insensitive",
+    }
 }
 
-impl CaseMode {
+impl Case {
     /// Decides the fold for a pattern under [`CaseRule::Ascii`]. Any `A`–`Z` in the text makes it
-    /// sensitive, also in classes and escapes (FR-LS-SRC-04 as written).
+    /// sensitive, also in classes and escapes.
+    #[doc(hidden)]
     pub fn fold(self, pattern: &str) -> Fold {
         match self {
-            CaseMode::Sensitive => Fold::Sensitive,
-            CaseMode::Insensitive => Fold::AsciiInsensitive,
-            CaseMode::Smart if pattern.bytes().any(|b| b.is_ascii_uppercase()) => Fold::Sensitive,
-            CaseMode::Smart => Fold::AsciiInsensitive,
+            Case::Sensitive => Fold::Sensitive,
+            Case::Insensitive => Fold::AsciiInsensitive,
+            Case::Smart if pattern.bytes().any(|b| b.is_ascii_uppercase()) => Fold::Sensitive,
+            Case::Smart => Fold::AsciiInsensitive,
         }
     }
 
     /// Decides the fold for several patterns together. Under [`CaseRule::Unicode`] the decision is
     /// ripgrep's: only uppercase letters that are literals count, and patterns without any literal
     /// are sensitive.
+    #[doc(hidden)]
     pub fn fold_of(self, patterns: &[String], fixed_strings: bool, rule: CaseRule) -> Fold {
         if rule == CaseRule::Ascii {
             let folds = patterns.iter().map(|pattern| self.fold(pattern));
@@ -73,9 +79,9 @@ impl CaseMode {
             };
         }
         match self {
-            CaseMode::Sensitive => Fold::Sensitive,
-            CaseMode::Insensitive => Fold::UnicodeInsensitive,
-            CaseMode::Smart => {
+            Case::Sensitive => Fold::Sensitive,
+            Case::Insensitive => Fold::UnicodeInsensitive,
+            Case::Smart => {
                 let mut seen = Literals::default();
                 for pattern in patterns {
                     seen.look_at(pattern, fixed_strings);
@@ -143,7 +149,7 @@ impl ast::Visitor for &mut Literals {
 /// The permitted difference between a match and the pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fuzziness {
-    /// At most this many edits, 1–4 (FR-LS-SRC-11).
+    /// At most this many edits, 1–4.
     Edits(u8),
     /// Any number of edits, as long as the match is similar enough.
     Score(Threshold),
@@ -250,12 +256,12 @@ pub struct Query {
     pub binary: BinaryRule,
     /// The file that the answer is written to. It is not searched, unless the request names it.
     pub own_output: Option<FileIdentity>,
-    /// The most matches of a file, at least 1 (FR-LS-SRC-10): lines, or single matches under
+    /// The most matches of a file, at least 1: lines, or single matches under
     /// [`Report::Matches`]. After them the search leaves the file.
     pub max_matches_per_file: u64,
-    /// The largest file that is searched, in bytes (FR-LS-SRC-08).
+    /// The largest file that is searched, in bytes.
     pub max_file_size: u64,
-    /// The most results of one file that can matter: one more than the answer holds (FR-LS-06a).
+    /// The most results of one file that can matter: one more than the answer holds.
     pub max_results_per_file: usize,
 }
 
@@ -269,7 +275,7 @@ pub struct QueryOptions {
     /// Whether matches must be whole lines.
     pub whole_line: bool,
     /// When upper and lower case differ.
-    pub case: CaseMode,
+    pub case: Case,
     /// The letters that are equal when case does not count.
     pub case_rule: CaseRule,
     /// The permitted difference between a match and the pattern.
@@ -307,7 +313,7 @@ impl Default for QueryOptions {
             fixed_strings: false,
             word: false,
             whole_line: false,
-            case: CaseMode::Smart,
+            case: Case::Smart,
             case_rule: CaseRule::Ascii,
             fuzzy: None,
             before: 0,
@@ -396,9 +402,9 @@ mod tests {
             ("Ñandu", Fold::AsciiInsensitive),
             ("ñandÚ Z", Fold::Sensitive),
         ] {
-            assert_eq!(CaseMode::Smart.fold(pattern), fold, "{pattern}");
+            assert_eq!(Case::Smart.fold(pattern), fold, "{pattern}");
         }
-        assert_eq!(CaseMode::Sensitive.fold("x"), Fold::Sensitive);
-        assert_eq!(CaseMode::Insensitive.fold("X"), Fold::AsciiInsensitive);
+        assert_eq!(Case::Sensitive.fold("x"), Fold::Sensitive);
+        assert_eq!(Case::Insensitive.fold("X"), Fold::AsciiInsensitive);
     }
 }

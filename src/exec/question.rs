@@ -11,7 +11,7 @@ use crate::exec::as_text;
 use crate::exec::eligible::{GlobError, Globs};
 use crate::exec::pattern::PatternError;
 use crate::exec::query::{
-    BinaryRule, CaseMode, CaseRule, Fuzziness, Query, QueryOptions, Report, Spans,
+    BinaryRule, Case, CaseRule, Fuzziness, Query, QueryOptions, Report, Spans,
 };
 use crate::exec::types::{TypeError, TypeRule, file_types};
 
@@ -38,8 +38,7 @@ pub struct Question {
 pub struct FallbackPlan {
     /// The searches, in order. The first one that finds a match ends the series.
     pub attempts: Vec<Fuzziness>,
-    /// Whether further searches are left out because the pattern is too short for them
-    /// (FR-LSI-FUZ-G-01).
+    /// Whether further searches are left out because the pattern is too short for them.
     pub too_short: bool,
 }
 
@@ -55,7 +54,7 @@ pub struct PatternSpec {
     /// Whether matches must be whole lines.
     pub whole_line: bool,
     /// When upper and lower case differ.
-    pub case: CaseMode,
+    pub case: Case,
     /// The letters that are equal when case does not count.
     pub case_rule: CaseRule,
     /// The permitted difference between a match and the pattern. `None` for exact matches.

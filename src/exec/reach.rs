@@ -22,8 +22,8 @@ pub(crate) use crate::index::walk::join;
 /// use std::path::Path;
 /// use std::sync::Arc;
 ///
-/// use forge_search::exec::reach::Reach;
-/// use forge_search::index::deny::DenySet;
+/// use forge_search::internal::exec::reach::Reach;
+/// use forge_search::internal::index::deny::DenySet;
 ///
 /// let dir = tempfile::tempdir()?;
 /// let root = dir.path().canonicalize()?;

@@ -1,6 +1,6 @@
 //! Parser for the reports of external programs: records of a path and a line number.
 //!
-//! Owns the grammar of the programs' output and its bounded parsing (FR-LS-PARSE-01, FR-LS-ENC-01).
+//! Owns the grammar of the programs' output and its bounded parsing.
 //! Every record starts with the path as it was given, ended by a NUL byte. No path contains NUL, so
 //! all names are unambiguous, also with line feeds or invalid UTF-8. This module neither opens
 //! files nor interprets reports.

@@ -3,35 +3,18 @@
 //! Owns the flag that long work polls. Workers never read a clock. The thread that waits for them
 //! reads it, through the [`Clock`] that it was given, and raises the flag.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-/// A source of monotonic time, injected so that deadlines can be tested without sleeping.
-pub trait Clock: Send + Sync + fmt::Debug {
-    /// Returns the current instant.
-    fn now(&self) -> Instant;
-}
-
-/// The system's monotonic clock.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SystemClock;
-
-impl Clock for SystemClock {
-    fn now(&self) -> Instant {
-        // This is the one place that reads the monotonic clock.
-        #[allow(clippy::disallowed_methods)]
-        Instant::now()
-    }
-}
+pub use crate::index::pace::{Clock, SystemClock};
 
 /// Why a search was stopped before it had read everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
     /// All results that the response can contain are known.
     Satisfied,
-    /// The deadline passed (FR-LS-07).
+    /// The deadline passed.
     TimedOut,
     /// The caller cancelled.
     Cancelled,
@@ -44,7 +27,7 @@ pub enum StopReason {
 /// # Examples
 ///
 /// ```
-/// let cancel = forge_search::exec::stop::CancelHandle::new();
+/// let cancel = forge_search::internal::exec::stop::CancelHandle::new();
 /// let for_the_tool = cancel.clone();
 /// cancel.cancel();
 /// assert!(for_the_tool.is_cancelled());
@@ -68,20 +51,48 @@ impl CancelHandle {
         self.0.store(true, Ordering::Release);
     }
 
+    /// Returns a guard that cancels the search when it is dropped. A task that awaits a search
+    /// keeps the guard: if the task is dropped, the search ends.
+    pub fn cancel_on_drop(&self) -> CancelGuard {
+        CancelGuard(self.clone())
+    }
+
     /// Returns true once [`CancelHandle::cancel`] was called.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 }
 
+/// Cancels a search when it is dropped, see [`CancelHandle::cancel_on_drop`].
+#[derive(Debug)]
+pub struct CancelGuard(CancelHandle);
+
+impl Drop for CancelGuard {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
 /// The flag that workers poll between steps.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicU8>);
+pub struct Stop {
+    state: Arc<AtomicU8>,
+    /// A handle whose cancellation also raises the flag.
+    cancel: Option<CancelHandle>,
+}
 
 impl Stop {
     /// Creates a flag that is not raised.
     pub fn new() -> Stop {
         Stop::default()
+    }
+
+    /// Creates a flag that counts as raised once `cancel` is cancelled.
+    pub fn cancelled_by(cancel: CancelHandle) -> Stop {
+        Stop {
+            cancel: Some(cancel),
+            ..Stop::default()
+        }
     }
 
     /// Raises the flag. The first reason is kept.
@@ -94,13 +105,14 @@ impl Stop {
         };
         // If another thread was faster, its reason is kept.
         let _ = self
-            .0
+            .state
             .compare_exchange(0, code, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// Returns the reason once the flag was raised. Costs one atomic load.
+    /// Returns the reason once the flag was raised. Costs an atomic load or two.
     pub fn reason(&self) -> Option<StopReason> {
-        match self.0.load(Ordering::Relaxed) {
+        match self.state.load(Ordering::Relaxed) {
+            0 if self.is_cancelled() => Some(StopReason::Cancelled),
             0 => None,
             1 => Some(StopReason::Satisfied),
             2 => Some(StopReason::TimedOut),
@@ -111,7 +123,11 @@ impl Stop {
 
     /// Returns true once the flag was raised.
     pub fn is_raised(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != 0
+        self.state.load(Ordering::Relaxed) != 0 || self.is_cancelled()
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancel.as_ref().is_some_and(CancelHandle::is_cancelled)
     }
 }
 
@@ -169,6 +185,16 @@ mod tests {
         stop.raise(StopReason::Cancelled);
         assert_eq!(stop.reason(), Some(StopReason::TimedOut));
         assert!(stop.is_raised());
+    }
+
+    #[test]
+    fn a_cancelled_handle_raises_the_flag() {
+        let cancel = CancelHandle::new();
+        let stop = Stop::cancelled_by(cancel.clone());
+        assert!(!stop.is_raised());
+        drop(cancel.cancel_on_drop());
+        assert!(stop.is_raised());
+        assert_eq!(stop.reason(), Some(StopReason::Cancelled));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Private directories of indexes, and the locks on them.
 //!
 //! Owns access to a directory. [`create_private_dir`] creates directories that only this user can
-//! access. [`DirLock`] is an advisory file lock, by which writers take turns (`FR-LSI-IDX-CONC-01`,
-//! `FR-LSI-IDX-CONC-02`). The store and `lock_dir` use both. This module does not know the files in
-//! a directory. It reads no clock: the caller passes in the function that waits.
+//! access. [`DirLock`] is an advisory file lock, by which writers take turns. The store and
+//! `lock_dir` use both. This module does not know the files in a directory. It reads no clock: the
+//! caller passes in the function that waits.
 
 use std::fs::{self, File};
 use std::io;
@@ -32,14 +32,12 @@ const MAX_STALE: u32 = 100;
 /// Existing parents are not checked. A user who can rename entries in a parent can disturb this
 /// program, but can't read the directory.
 ///
-/// Serves `FR-LSI-CACHE-ROOT-02`, `SEC-LSI-STORE-01`.
-///
 /// # Errors
 ///
 /// [`FormatErrorKind::Insecure`] for anything that is not a directory. Unless `privacy` is waived,
 /// also for a directory of another user, and for one that other users have access to, even if the
-/// filesystem does not support permissions. The caller then keeps the index in memory
-/// (`SEC-LSI-STORE-02`). [`FormatErrorKind::Io`] if the directory can't be created.
+/// filesystem does not support permissions. The caller then keeps the index in memory.
+/// [`FormatErrorKind::Io`] if the directory can't be created.
 pub fn create_private_dir(dir: &Path, privacy: Privacy) -> Result<(), FormatError> {
     create_private_dir_on(&RealDisk, dir, privacy)
 }
@@ -81,8 +79,6 @@ fn sync_above(disk: &dyn Disk, made: &Path) -> io::Result<()> {
 
 /// Checks a directory as [`create_private_dir`] does, and creates nothing. A missing directory
 /// passes if it can be created.
-///
-/// Serves `FR-LSI-CACHE-ROOT-02`.
 ///
 /// # Errors
 ///

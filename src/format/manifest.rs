@@ -3,7 +3,7 @@
 //! Owns the manifest's fields, their encoding and their limits. The store publishes and reads a
 //! [`Manifest`]. It is a plain value: `index` compares keys, hashes a key into a directory name,
 //! and decides from the fields whether an index is stale. Every field is stored by itself, never as
-//! a digest, so that a difference can be found and named (`FR-LSI-IDX-KEY-02`).
+//! a digest, so that a difference can be found and named.
 
 mod codec;
 #[cfg(test)]
@@ -45,7 +45,7 @@ pub const MAX_INPUTS: usize = 4_000_000;
 pub struct Manifest {
     /// The indexed tree, and the settings of the index.
     pub key: KeyParts,
-    /// The parameters of the logical Bloom filter of every file and variant (`FR-LSI-CAND-LIT-04`).
+    /// The parameters of the logical Bloom filter of every file and variant.
     pub bloom: BloomParts,
     /// The times of publication, and the completeness.
     pub state: PublicationState,
@@ -55,7 +55,7 @@ pub struct Manifest {
     pub inputs: Vec<EligibilityInput>,
 }
 
-/// The components of an index key (`FR-LSI-IDX-KEY-01`). They include every setting that decides
+/// The components of an index key. They include every setting that decides
 /// which files and texts are in the index.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyParts {
@@ -79,7 +79,7 @@ pub struct KeyParts {
     pub ngram_chars: u32,
     /// The longest text that is tokenized, in bytes (`index_max_tokenized_bytes`).
     pub max_tokenized_bytes: u64,
-    /// The deny patterns, in their configured order (`SEC-LSI-02`).
+    /// The deny patterns, in their configured order.
     pub deny_patterns: Vec<String>,
     /// Git's global excludes file, in the system's path bytes; empty without one.
     pub global_excludes: Vec<u8>,
@@ -159,7 +159,7 @@ impl IgnoreRules {
 /// # Examples
 ///
 /// ```
-/// use forge_search::format::manifest::{IgnoreRules, RuleSets};
+/// use forge_search::internal::format::manifest::{IgnoreRules, RuleSets};
 ///
 /// // `.ignore` excludes the file, `.gitignore` does not.
 /// let of_file = RuleSets::GIT;

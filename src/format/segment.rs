@@ -9,7 +9,7 @@ use super::manifest::RuleSets;
 use super::section::{Container, SectionRange, View};
 use super::wire::{Reader, Writer};
 
-/// The version of the sections of a segment (FR-LSI-ROLL-02).
+/// The version of the sections of a segment.
 ///
 /// History: 1, the first; 2 adds the sets of ignore rules under which each file and directory is
 /// eligible; 3 adds the word lists.
@@ -244,7 +244,7 @@ impl Record for DirRecord {
     }
 }
 
-/// A file with a line break in its path. It is not in the catalog (FR-LSI-BE-UG-03), and always
+/// A file with a line break in its path. It is not in the catalog, and always
 /// searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SideRecord {

@@ -7,7 +7,7 @@
 //! The key is the path relative to the search's order root, with `/` between the components,
 //! invalid UTF-8 replaced by U+FFFD, in Unicode Normalization Form C. Keys compare bytewise, so the
 //! order is the same on every platform and in every locale. A path sorts before all paths that it
-//! is a prefix of (`FR-LS-ORD-02`, `FR-LSI-ORD-03`).
+//! is a prefix of.
 //!
 //! The key alone is not unique. On a filesystem that stores names as bytes, a composed and a
 //! decomposed `é` are two files with one key; so are two names that differ only in invalid bytes.
@@ -38,13 +38,11 @@ use crate::format::nfc::normalize;
 /// or trailing separators. Nothing is allocated for valid UTF-8 in Normalization Form C, which
 /// nearly all paths are. The key is for comparisons; it need not name a file.
 ///
-/// Serves `FR-LS-ORD-02`, `FR-LSI-ORD-03`, `NFR-LS-PORT-02`.
-///
 /// # Examples
 ///
 /// ```
 /// use std::path::Path;
-/// use forge_search::format::sort_key::sort_key;
+/// use forge_search::internal::format::sort_key::sort_key;
 ///
 /// assert_eq!(sort_key(Path::new("src/main.rs")), "src/main.rs");
 /// // A decomposed name has the key of its composed twin.
@@ -72,7 +70,7 @@ pub fn sort_key(rel: &Path) -> Cow<'_, str> {
 ///
 /// ```
 /// use std::ffi::OsStr;
-/// use forge_search::format::sort_key::component_key;
+/// use forge_search::internal::format::sort_key::component_key;
 ///
 /// let directory = format!("{}/", component_key(OsStr::new("lib")));
 /// // "lib-old" sorts before everything in "lib", "lib0" after it.
@@ -89,14 +87,12 @@ pub fn component_key(name: &OsStr) -> Cow<'_, str> {
 /// The order is total: two paths are equal only if they have the same bytes. (On a system where
 /// paths are not bytes, the platform's own encoding replaces the bytes.)
 ///
-/// Serves `FR-LS-ORD-01`, `FR-LS-ORD-02`, `FR-LSI-ORD-02`.
-///
 /// # Examples
 ///
 /// ```
 /// use std::cmp::Ordering;
 /// use std::path::Path;
-/// use forge_search::format::sort_key::cmp_paths;
+/// use forge_search::internal::format::sort_key::cmp_paths;
 ///
 /// assert_eq!(cmp_paths(Path::new("a"), Path::new("a/b")), Ordering::Less);
 /// assert_eq!(cmp_paths(Path::new("a.rs"), Path::new("a/b")), Ordering::Less);

@@ -40,11 +40,11 @@ enum Place {
 /// Which users may have write access to a file, or any access to a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Privacy {
-    /// Only this user (`SEC-LSI-STORE-01`).
+    /// Only this user.
     #[default]
     Required,
-    /// Any user, because this user accepted the risk (`index_allow_insecure_persistence` of
-    /// `SEC-LSI-STORE-02`). Such files are read into memory and never mapped.
+    /// Any user, because this user accepted the risk (`index_allow_insecure_persistence`). Such
+    /// files are read into memory and never mapped.
     Waived,
 }
 

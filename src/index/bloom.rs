@@ -1,6 +1,6 @@
 //! The logical Bloom filter: its size, bits and layout as the specification defines them.
 //!
-//! Owns the normative filter of one file (FR-LSI-BLOOM-01 to FR-LSI-BLOOM-03). An index stores a
+//! Owns the normative filter of one file. An index stores a
 //! folded encoding of it (see [`block`](crate::index::block)), which reports an n-gram as absent
 //! only where this filter does.
 
@@ -12,7 +12,7 @@ use crate::index::gram::{GramHash, NGRAM_CHARS, SECOND_SEED};
 /// The default target rate of false positives (`bloom_target_fp_rate`).
 pub const DEFAULT_FP_RATE: f64 = 0.01;
 
-/// The parameters that all filters of an index share (FR-LSI-CAND-LIT-04).
+/// The parameters that all filters of an index share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BloomParams {
     /// The number of characters in an n-gram.
@@ -30,7 +30,7 @@ pub struct BloomParams {
 }
 
 impl BloomParams {
-    /// Computes the parameters from configuration (FR-LSI-BLOOM-01).
+    /// Computes the parameters from configuration.
     ///
     /// `max_tokenized_bytes` is at least 2, and `target_fp_rate` lies between 0 and 1, both
     /// exclusive. The validation of the configuration checks both.
@@ -63,8 +63,8 @@ impl BloomParams {
 /// # Examples
 ///
 /// ```
-/// use forge_search::index::bloom::{BloomFilter, BloomParams};
-/// use forge_search::index::gram::GramHash;
+/// use forge_search::internal::index::bloom::{BloomFilter, BloomParams};
+/// use forge_search::internal::index::gram::GramHash;
 ///
 /// let params = BloomParams::from_config(1 << 20, 0.01);
 /// let mut filter = BloomFilter::new(params);
@@ -94,7 +94,7 @@ impl BloomFilter {
         }
     }
 
-    /// Returns false only if the n-gram was never added (FR-LSI-BLOOM-Q-02).
+    /// Returns false only if the n-gram was never added.
     pub fn contains(&self, hash: GramHash) -> bool {
         self.params
             .positions(hash)

@@ -1,7 +1,7 @@
 //! Builds a segment, the index file of one tree: lists the tree, tokenizes its files and writes the
 //! result.
 //!
-//! This module owns the phases ENUMERATE, TOKENIZE and PERSIST of a build (FR-LSI-BG-20), its use
+//! This module owns the phases ENUMERATE, TOKENIZE and PERSIST of a build, its use
 //! of memory and threads, and the order of everything in the segment. That order does not depend on
 //! the number of threads or on the order of directory listings. The caller provides a [`BuildHost`]
 //! for time, limits and cancellation, and publishes the segment. The module reads no clock.

@@ -1,4 +1,4 @@
-//! Case folding for the case-insensitive variant of n-grams (FR-LSI-TOK-04).
+//! Case folding for the case-insensitive variant of n-grams.
 //!
 //! Owns the two permitted strategies. The engine determines the strategy; today every engine folds
 //! ASCII only.

@@ -45,7 +45,7 @@ pub struct DenyError {
     pub message: String,
 }
 
-/// The compiled deny patterns in force (`NFR-LS-SEC-01`).
+/// The compiled deny patterns in force.
 #[derive(Clone, Debug)]
 pub struct DenySet {
     /// Sorted and without repetitions.

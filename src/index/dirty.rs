@@ -1,4 +1,4 @@
-//! The dirty set: the files and subtrees that may differ from the index (FR-LSI-TRK-05).
+//! The dirty set: the files and subtrees that may differ from the index.
 //!
 //! This module owns the marks and the order in which they are processed. Callers pass in the time;
 //! this module reads no clock and no file. Paths are relative to the index root. A mark counts at
@@ -65,7 +65,7 @@ pub struct Moment(u64);
 #[derive(Clone, Debug, Default)]
 pub struct DirtySet {
     marks: BTreeMap<PathBuf, Mark>,
-    /// Oldest first, ties by the ordering key (FR-LSI-TRK-10).
+    /// Oldest first, ties by the ordering key.
     queue: BTreeSet<(u64, String, PathBuf)>,
     marked: u64,
 }
@@ -149,8 +149,8 @@ impl DirtySet {
     }
 
     /// Returns the marks to process next, at most `limit`: the oldest first, ties by the ordering
-    /// key. Marks made within the last `debounce` wait, unless they have waited too long already
-    /// (FR-LSI-TRK-06). Takes linear time in the number of older marks.
+    /// key. Marks made within the last `debounce` wait, unless they have waited too long already.
+    /// Takes linear time in the number of older marks.
     pub fn ready(&self, limit: usize, now_ms: u64, debounce: Duration) -> Vec<Work> {
         let debounce_ms = millis(debounce);
         let patience_ms = debounce_ms.saturating_mul(PATIENCE.into());

@@ -2,7 +2,7 @@
 //!
 //! Owns the list of all eligible files and entered directories in emission order, their stamps, and
 //! the eligibility inputs met on the way. The walk decides which files are eligible, so searches
-//! and indexes use the same enumeration (FR-LSI-ELIG-02).
+//! and indexes use the same enumeration.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ pub struct FileEntry {
     pub sets: RuleSets,
 }
 
-/// An eligible file with a line break in its path, which the catalog can't hold (FR-LSI-BE-UG-03).
+/// An eligible file with a line break in its path, which the catalog can't hold.
 #[derive(Debug)]
 pub struct SideEntry {
     /// The number of its directory.
@@ -72,8 +72,7 @@ pub struct Enumeration {
     pub files: Vec<FileEntry>,
     /// The files that the catalog can't hold.
     pub side: Vec<SideEntry>,
-    /// The paths that could not be read, and why. They may hide eligible files
-    /// (FR-LSI-SAFE-COMPLETE-01).
+    /// The paths that could not be read, and why. They may hide eligible files.
     pub errors: Vec<(PathBuf, String)>,
     /// The eligibility inputs inside the tree.
     pub inputs: Inputs,

@@ -1,6 +1,6 @@
 //! N-grams: three consecutive characters of a text, and their hashes.
 //!
-//! Owns the packed form of n-grams and the normative double hashing (FR-LSI-BLOOM-02). It does not
+//! Owns the packed form of n-grams and the normative double hashing. It does not
 //! tokenize texts.
 
 use xxhash_rust::xxh64::xxh64;

@@ -1,4 +1,4 @@
-//! The number of open segments and its limit (`IPC.MUST.005`).
+//! The number of open segments and its limit.
 //!
 //! A segment is open while any snapshot of it is in use. A replaced segment stays open until the
 //! last search that pinned it ends. The caller decides what to do when the limit is reached.

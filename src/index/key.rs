@@ -1,7 +1,7 @@
 //! Index keys: the tree of an index and the way in which the index was made.
 //!
-//! Owns the components of a key (FR-LSI-IDX-KEY-01) and the directory name derived from them. All
-//! components are stored and compared one by one (FR-LSI-IDX-KEY-02).
+//! Owns the components of a key and the directory name derived from them. All
+//! components are stored and compared one by one.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use crate::index::names::{name_bytes, name_from_bytes};
 use crate::index::walk::{Follow, TraversalOptions};
 use crate::index::words;
 
-/// The version of the content of an index (FR-LSI-ROLL-02).
+/// The version of the content of an index.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// The version of the build. Raise it when the same files would give a different index.
@@ -37,7 +37,7 @@ pub struct IndexKey {
 pub struct KeyInputs<'a> {
     /// The canonical index root.
     pub root: &'a Path,
-    /// The canonical traversal options (FR-LSI-IDX-SCHED-01, FR-LSI-IDX-SCHED-02). `recursive` is a
+    /// The canonical traversal options. `recursive` is a
     /// filter of requests and no part of the key.
     pub options: TraversalOptions,
     /// The identity and capabilities of the engine.
@@ -46,8 +46,7 @@ pub struct KeyInputs<'a> {
     pub casefold: Casefold,
     /// The length of the longest file that is tokenized, in bytes.
     pub max_tokenized_bytes: u64,
-    /// The parameters of the logical filter; different ones give a different index
-    /// (FR-LSI-CAND-LIT-04).
+    /// The parameters of the logical filter; different ones give a different index.
     pub bloom: BloomParams,
     /// The deny patterns in force.
     pub deny: &'a [String],

@@ -201,7 +201,7 @@ pub struct LiveOptions {
     pub shutdown: Duration,
 }
 
-/// The sizes below which a tree needs no index (FR-LSI-BG-05).
+/// The sizes below which a tree needs no index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
     /// The number of files (`index_auto_threshold_files`).
@@ -209,7 +209,7 @@ pub struct Thresholds {
     /// The total size in bytes (`index_auto_threshold_bytes`).
     pub bytes: u64,
     /// The number of searches after which a small tree is measured again
-    /// (`index_auto_reeval_calls`, FR-LSI-BG-06).
+    /// (`index_auto_reeval_calls`).
     pub reeval_calls: u64,
 }
 
@@ -277,7 +277,7 @@ struct TreeState {
 }
 
 impl LiveIndex {
-    /// Starts a live index: its worker begins at once (FR-LSI-BG-02).
+    /// Starts a live index: its worker begins at once.
     ///
     /// # Errors
     ///
@@ -327,7 +327,7 @@ impl LiveIndex {
 
     /// Waits until the index is usable, or until it won't become usable on its own: it is disabled,
     /// or a build failed. Returns the state then, or `None` after `timeout`. For tests and
-    /// `--wait-index`; searches never wait (FR-LSI-BG-10).
+    /// `--wait-index`; searches never wait.
     pub fn wait(&self, timeout: Duration) -> Option<IndexState> {
         let status = self.shared.status();
         let waiting = |status: &mut Status| !status.is_settled();
@@ -391,9 +391,8 @@ impl LiveIndex {
         }
     }
 
-    /// Ends the worker and the watcher, and waits for at most the configured time (FR-LSI-BG-40,
-    /// FR-LSI-BG-43). Returns false if the worker was still running. Such a worker holds no lock
-    /// and publishes nothing any more.
+    /// Ends the worker and the watcher, and waits for at most the configured time. Returns false if
+    /// the worker was still running. Such a worker holds no lock and publishes nothing any more.
     pub fn shut_down(&self) -> bool {
         {
             let mut status = self.shared.status();

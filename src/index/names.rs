@@ -29,7 +29,7 @@ pub(crate) fn name_from_bytes(bytes: &[u8]) -> Option<&OsStr> {
 }
 
 /// Returns true for a name that the catalog can't hold. External programs receive paths as lines,
-/// and some of them treat a carriage return as part of the line end (FR-LSI-BE-UG-03).
+/// and some of them treat a carriage return as part of the line end.
 pub(super) fn has_line_break(name: &OsStr) -> bool {
     let bytes = name.as_encoded_bytes();
     bytes.iter().any(|byte| matches!(byte, b'\n' | b'\r'))

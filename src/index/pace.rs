@@ -1,8 +1,8 @@
 //! Pacing: limits how much of the machine background indexing uses, and how long a build may take.
 //!
-//! This module owns the throttling arithmetic (`FR-LSI-BG-31`, `FR-LSI-BG-32`), the record of
-//! searches that run during a build, the budget of a build (`FR-LSI-BUD-INIT-01`), and low-priority
-//! threads (`FR-LSI-BG-30`). It reads no clock but the one that it is given, and knows neither
+//! This module owns the throttling arithmetic, the record of
+//! searches that run during a build, the budget of a build, and low-priority
+//! threads. It reads no clock but the one that it is given, and knows neither
 //! builds nor configurations.
 //!
 //! While searches run, a build rests after each piece of work, so that its share of the processors
@@ -15,8 +15,9 @@ mod activity;
 mod budget;
 mod pool;
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use activity::{Activity, RunningSearch};
 pub use budget::{BudgetError, BuildBudget};
@@ -35,9 +36,21 @@ pub(crate) fn millis(time: Duration) -> u64 {
 }
 
 /// A source of monotonic time, passed in so that tests need not sleep.
-pub trait Clock: Send + Sync {
-    /// Returns the time since some moment in the past, in milliseconds. It never decreases.
-    fn now_ms(&self) -> u64;
+pub trait Clock: Send + Sync + fmt::Debug {
+    /// Returns the current instant.
+    fn now(&self) -> Instant;
+}
+
+/// The system's monotonic clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Instant {
+        // This is the one place that reads the monotonic clock.
+        #[allow(clippy::disallowed_methods)]
+        Instant::now()
+    }
 }
 
 /// The resources that a build may use while searches run.
@@ -79,8 +92,6 @@ impl Pace {
     /// Returns how long to rest, in milliseconds, after up to `threads` threads worked for
     /// `work_ms` milliseconds. The rest is the shortest that keeps the share of processor time,
     /// over work and rest, within the limit. After a batch, the fixed pause is added.
-    ///
-    /// Serves `FR-LSI-BG-31`, `FR-LSI-BG-32`.
     pub fn rest_after(&self, work_ms: u64, threads: usize, piece: Piece, idle: bool) -> u64 {
         if idle {
             return 0;

@@ -50,8 +50,8 @@ const MAX_PATH_GRAMS: usize = 1 << 14;
 /// The parts of an expression that a plan uses (`index_regex_strategy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// Literals that are part of every match (FR-LSI-CAND-RE-01). Optional parts, repetitions of
-    /// unknown length and alternatives are not used (FR-LSI-CAND-RE-02).
+    /// Literals that are part of every match. Optional parts, repetitions of
+    /// unknown length and alternatives are not used.
     #[default]
     RequiredLiteral,
     /// Literals, alternatives of literals, and small character classes.
@@ -86,11 +86,11 @@ pub enum Reason {
     Alternatives,
     /// Character classes or alternatives stand for too many n-grams.
     TooManyNgrams,
-    /// Literals are shorter than an n-gram, three characters (FR-LSI-CAND-LIT-03).
+    /// Literals are shorter than an n-gram, three characters.
     TooShort,
     /// The expression has no literal.
     NoLiteral,
-    /// The allowed edits can change all n-grams of a match (FR-LSI-CAND-FZ-01).
+    /// The allowed edits can change all n-grams of a match.
     Edits,
 }
 
@@ -184,7 +184,7 @@ impl Serialize for Reason {
     }
 }
 
-/// A plan that keeps every file in which its expression matches (FR-LSI-CAND-01).
+/// A plan that keeps every file in which its expression matches.
 ///
 /// Plans come only from the constructors below, for example [`SupersetSafe::for_expression`]. The
 /// following proof shows that these plans are safe; no public function builds a plan from parts.
@@ -255,7 +255,7 @@ impl Serialize for Reason {
 ///
 /// The proof does not depend on three rules: U+FFFD is not used, literals that normalization
 /// changes are not used, and characters next to a possible change are not used. These rules keep
-/// plans within FR-LSI-BLOOM-Q-01, where patterns are normalized.
+/// plans within the specified ones, for which patterns are normalized.
 #[derive(Clone, Debug)]
 pub struct SupersetSafe {
     grams: Vec<Gram>,
@@ -279,7 +279,7 @@ impl SupersetSafe {
     /// # Examples
     ///
     /// ```
-    /// use forge_search::index::plan::{Strategy, SupersetSafe};
+    /// use forge_search::internal::index::plan::{Strategy, SupersetSafe};
     ///
     /// let hir = regex_syntax::parse("kmalloc_array|kvmalloc_node")?;
     /// let plan = SupersetSafe::for_expression(&hir, false, Strategy::Boolean);
@@ -306,8 +306,7 @@ impl SupersetSafe {
         plan
     }
 
-    /// Plans a fuzzy search: for texts within `edits` edits of a match of the expression
-    /// (FR-LSI-CAND-FZ-01).
+    /// Plans a fuzzy search: for texts within `edits` edits of a match of the expression.
     ///
     /// The plan is safe for every engine in which an edit inserts, deletes or substitutes one
     /// character of the pattern. The other parameters are those of

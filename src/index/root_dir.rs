@@ -2,7 +2,7 @@
 //!
 //! An attacker may replace a validated path by a symbolic link before it is opened. This module
 //! owns the handle that opens every file and directory of a root, so that the open itself detects
-//! the replacement (`NFR-LS-SEC-01`). The kernel resolves the path relative to a directory that is
+//! the replacement. The kernel resolves the path relative to a directory that is
 //! already open, and any symbolic link in it is an error. This module does not know the allowed
 //! roots or the denied names.
 //!
@@ -136,7 +136,7 @@ impl RootDir {
     ///
     /// `InvalidInput` ("not a regular file") for anything but a regular file, `PermissionDenied` if
     /// the path is or passes through a symbolic link, and any other error of opening the file. The
-    /// message is fit for an entry in a response's `errors` (`FR-LS-ERR-06`).
+    /// message is fit for an entry in a response's `errors`.
     pub fn open_file_with_meta(&self, rel: &Path) -> io::Result<(File, EntryMeta)> {
         check_relative(rel)?;
         self.root.open_file(rel)

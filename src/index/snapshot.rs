@@ -84,9 +84,9 @@ struct KeptSets(Mutex<VecDeque<(String, Arc<RankSet>)>>);
 /// The reason why a snapshot does not match the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stale {
-    /// Enumeration met this many errors, so files may be missing (FR-LSI-SAFE-COMPLETE-01).
+    /// Enumeration met this many errors, so files may be missing.
     EnumerationErrors(u64),
-    /// An eligibility input, such as an ignore file, changed (FR-LSI-TRK-07).
+    /// An eligibility input, such as an ignore file, changed.
     Input(PathBuf),
     /// A directory changed, or its metadata could not be read.
     Dir(PathBuf),

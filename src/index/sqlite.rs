@@ -1,4 +1,4 @@
-//! An index in an SQLite database (`index_storage = "sqlite"`, FR-LSI-IDX-STOR-01).
+//! An index in an SQLite database (`index_storage = "sqlite"`).
 //!
 //! Owns the database: its tables, writing a built segment into them, and restoring the same segment
 //! from them, byte for byte. `store::database` decides when to write and which database to open. No
@@ -12,10 +12,9 @@
 //! the database is closed, synced and renamed over the old one (`publish_path`).
 //!
 //! No process writes to the database under its final name. So a reader with a read-only connection
-//! sees one whole index, never waits for a build, and finds the old index after a crash
-//! (FR-LSI-BG-13, FR-LSI-IDX-CONC-03). Writing into the published file instead would need two
-//! generations of each table, or a transaction as long as the build. A cancelled build would leave
-//! its pages behind.
+//! sees one whole index, never waits for a build, and finds the old index after a crash. Writing
+//! into the published file instead would need two generations of each table, or a transaction as
+//! long as the build. A cancelled build would leave its pages behind.
 //!
 //! The loaded data is compared with the checksums of the segment and of the manifest. A change in
 //! any column that the segment is restored from is reported as damage, whether SQLite notices it or

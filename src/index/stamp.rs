@@ -1,7 +1,7 @@
 //! Stamps: metadata that tells states of a file or directory apart without reading it.
 //!
-//! Owns the comparison of states (FR-LSI-TRK-01, FR-LSI-TRK-02) and the rule for when a stamp is
-//! reliable (FR-LSI-TRK-03). It reads no clock.
+//! Owns the comparison of states and the rule for when a stamp is
+//! reliable. It reads no clock.
 
 use std::time::Duration;
 

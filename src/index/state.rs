@@ -1,4 +1,4 @@
-//! The index safety state machine (LSI §4.2): computes the next state and the required actions from
+//! The index safety state machine: computes the next state and the required actions from
 //! triggers.
 //!
 //! This module owns the states, the triggers, the transition table and the rules of precedence. It
@@ -11,8 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::index::state::table::{Class, Effect, Row, TABLE};
 
-/// An index safety state (FR-LSI-SAFE-01). Ordered by severity, the least severe first (LSI §4.2.1,
-/// P1).
+/// An index safety state. Ordered by severity, the least severe first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SafetyState {
     /// There is a valid index, and it is confirmed to cover the whole tree.
@@ -211,13 +210,13 @@ impl IndexState {
     }
 
     /// Returns true if a search may exclude files by the index, provided that its plan is safe for
-    /// the request (FR-LSI-SAFE-02, FR-LSI-SAFE-03, P3).
+    /// the request.
     pub fn allows_exclusion(self) -> bool {
         self == IndexState::Complete
     }
 }
 
-/// An event or a condition that may change the state (LSI §4.2.2).
+/// An event or a condition that may change the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trigger {
     /// `index_mode = "off"` took effect.
@@ -232,7 +231,7 @@ pub enum Trigger {
     IndexMissing,
     /// The tree is below both thresholds of `index_mode = "auto"`.
     BelowThreshold,
-    /// A small tree has grown beyond a threshold (FR-LSI-BG-06).
+    /// A small tree has grown beyond a threshold.
     AboveThreshold,
     /// A lock was not acquired within `index_lock_timeout_ms`.
     LockTimeout,
@@ -329,7 +328,7 @@ impl Trigger {
         Trigger::RenameAmbiguous,
     ];
 
-    /// Returns the class, which decides between triggers of equal severity (LSI §4.2.1, P2).
+    /// Returns the class, which decides between triggers of equal severity.
     pub fn class(self) -> Class {
         match self {
             Trigger::ModeOff

@@ -110,7 +110,7 @@ impl Store {
     /// # Errors
     ///
     /// [`FormatError`] if the directory is missing and could not be created, or if other users have
-    /// access to it and `privacy` is not waived (SEC-LSI-STORE-01).
+    /// access to it and `privacy` is not waived.
     pub fn open(
         root: PathBuf,
         privacy: Privacy,
@@ -153,8 +153,8 @@ impl Store {
         check_writable(&self.root)
     }
 
-    /// Returns the access that other users have to the directory, if `privacy` was waived
-    /// (SEC-LSI-STORE-02). `None` if they have no access, or if the directory does not exist.
+    /// Returns the access that other users have to the directory, if `privacy` was waived. `None`
+    /// if they have no access, or if the directory does not exist.
     pub fn exposure(&self) -> Option<FormatError> {
         match self.settings.privacy {
             Privacy::Required => None,
@@ -204,14 +204,14 @@ impl Store {
         self
     }
 
-    /// Sets limits. Publishing an index evicts others to stay within them (`FR-LSI-IDX-RM-01`).
+    /// Sets limits. Publishing an index evicts others to stay within them.
     #[must_use]
     pub fn limited(mut self, limits: Limits) -> Store {
         self.settings.limits = limits;
         self
     }
 
-    /// Counts open segments in `handles`, which limits their number (`IPC.MUST.005`).
+    /// Counts open segments in `handles`, which limits their number.
     #[must_use]
     pub fn counted(mut self, handles: Handles) -> Store {
         self.settings.handles = handles;

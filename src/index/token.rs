@@ -1,7 +1,7 @@
 //! The tokenizer: extracts the distinct n-grams of a file, as they are and case-folded.
 //!
 //! The builder and the live index call it with the bytes of a file. This module owns the normative
-//! pipeline of FR-LSI-TOK-01 to FR-LSI-TOK-05 and decides whether n-grams may exclude the text from
+//! pipeline from bytes to n-grams and decides whether n-grams may exclude the text from
 //! searches. It does not know where bytes come from or where n-grams are stored.
 //!
 //! ASCII text takes a fast path: an n-gram is a 21-bit number, a bitmap detects known n-grams, and
@@ -430,7 +430,7 @@ pub fn parts(bytes: &[u8], part_bytes: usize) -> impl Iterator<Item = (u64, &[u8
     })
 }
 
-/// Returns true if more than half of the characters are replacement characters (FR-LSI-TOK-01).
+/// Returns true if more than half of the characters are replacement characters.
 fn mostly_replaced(bytes: &[u8]) -> bool {
     const REPLACEMENT: &[u8] = "\u{FFFD}".as_bytes();
     let (mut all, mut replaced) = (0, 0);

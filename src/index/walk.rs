@@ -1,6 +1,6 @@
 //! Lists the eligible files of a tree, directory by directory, in emission order.
 //!
-//! Searches and index builds find files only with this module (FR-LSI-ELIG-01, FR-LSI-ELIG-02), so
+//! Searches and index builds find files only with this module, so
 //! both agree about eligibility. It applies the ignore rules, the hidden-file rule, the deny list
 //! and the rules for symbolic links. A directory is listed on demand, and its entries are sorted by
 //! the ordering key. So a depth-first visit yields files in emission order without knowledge of the
@@ -30,7 +30,7 @@ use crate::index::rules::{ControlFiles, RulesReadError};
 use self::chains::Chains;
 use self::order::{Keyed, WalkItem, in_order, key_of};
 
-/// The options that decide which entries of a tree are visited (FR-LS-SRC-06).
+/// The options that decide which entries of a tree are visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraversalOptions {
     /// Visit entries whose names start with a dot.

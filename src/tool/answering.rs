@@ -53,7 +53,7 @@ pub(crate) struct Call<'a> {
 const UNHURRIED: Duration = Duration::from_secs(20);
 
 /// Returns the maintenance budget of a call with this timeout, for all paths and approximate
-/// searches together (FR-LSI-BUD-MAINT-01).
+/// searches together.
 pub(crate) fn maintenance(timeout: Option<Duration>, fraction: f64) -> Duration {
     timeout.unwrap_or(UNHURRIED).mul_f64(fraction)
 }
@@ -354,7 +354,7 @@ fn kind_of(resolved: &Resolved) -> TargetKind {
     }
 }
 
-/// Returns true if every file was searched and no line matched (`ok_no_matches`, FR-LSI-EXIT-01).
+/// Returns true if every file was searched and no line matched (`ok_no_matches`).
 fn is_ended_without_match(run: &Run) -> bool {
     let is_cut = run.cuts.max_results || run.cuts.max_files;
     run.totals.results == 0 && !is_cut && !run.timed_out && run.failure.is_none()

@@ -116,7 +116,7 @@ pub(super) fn check_globs(tool: ToolName, name: &str, globs: &[String]) -> Resul
     Ok(())
 }
 
-/// Returns the requested limit, or the cap if the request sets none (`FR-LS-VAL-08`).
+/// Returns the requested limit, or the cap if the request sets none.
 ///
 /// # Errors
 ///
@@ -216,7 +216,7 @@ const SYNONYMS: [(&str, &[&str]); 12] = [
     ("include_hidden", &["hidden"]),
 ];
 
-/// Checks the names of fields. The error suggests the nearest known name (FR-LS-02b).
+/// Checks the names of fields. The error suggests the nearest known name.
 fn check_names(tool: ToolName, fields: &Map<String, Value>) -> Result<(), ToolError> {
     let properties = tool.request_schema()["properties"].as_object();
     let known: Vec<&str> = properties

@@ -1,4 +1,4 @@
-//! The engines of a tool, selected once by configuration (FR-LS-EXE-01, CFG-LS-01).
+//! The engines of a tool, selected once by configuration.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -126,7 +126,7 @@ impl Engines {
     /// # Errors
     ///
     /// - [`ToolError::ExecutionFailed`]: there is no engine, or an engine failed.
-    /// - [`ToolError::BadArgs`]: the query is invalid, or no engine supports it (FR-LS-VAL-07).
+    /// - [`ToolError::BadArgs`]: the query is invalid, or no engine supports it.
     pub(crate) fn prepare(
         &self,
         query: Arc<Query>,

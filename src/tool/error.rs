@@ -16,8 +16,9 @@ use crate::tool::tools::ToolName;
 /// Every kind has a stable [`code`](ToolError::code) for programs, and a
 /// [`message`](ToolError::message) that tells the caller how to fix the call.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum ToolError {
-    /// The request or the configuration is not valid (`FR-LS-ERR-01`).
+    /// The request or the configuration is not valid.
     #[error("{message}")]
     BadArgs {
         /// The invalid argument, the problem, and the allowed values.
@@ -34,10 +35,10 @@ pub enum ToolError {
         /// The time from its start until it was stopped.
         elapsed: Duration,
     },
-    /// The sandbox refuses the call (`NFR-LS-SEC-01`).
+    /// The sandbox refuses the call.
     #[error(transparent)]
     SandboxViolation(#[from] DenialReason),
-    /// The call was valid, but carrying it out failed (`FR-LS-ERR-02`, `FR-LS-VAL-05`).
+    /// The call was valid, but carrying it out failed.
     #[error("{message}")]
     ExecutionFailed {
         /// The tool that was called.
@@ -58,6 +59,7 @@ pub enum ToolError {
 
 /// The reason why the sandbox denies a call.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum DenialReason {
     /// The path is absolute although the sandbox forbids that, contains `..`, or leads outside
     /// every allowed root.

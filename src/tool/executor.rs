@@ -11,8 +11,8 @@
 //!
 //! ```no_run
 //! use std::path::{Path, PathBuf};
-//! use forge_search::tool::config::{Config, Loader, Profile};
-//! use forge_search::tool::executor::{Executor, host::Worker};
+//! use forge_search::internal::tool::config::{Config, Loader, Profile};
+//! use forge_search::internal::tool::executor::{Executor, host::Worker};
 //!
 //! let config = Loader::new(Profile::Library).file("forge.toml").build()?; let worker =
 //! Worker::new(PathBuf::from("/usr/bin/forge-search"), vec!["execute-worker".into()]); let executor
@@ -54,10 +54,7 @@ use self::search::Match;
 use self::store::{Store, StoredResult};
 use self::worker::Job;
 use crate::tool::config::{ExecutorConfig, ScopeConfig};
-use crate::tool::indexing::wall_clock_ns;
-
-/// Returns the time of day.
-pub type WallClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+use crate::tool::indexing::{WallClock, wall_clock_ns};
 
 /// Executes tasks that signed leases authorize.
 pub struct Executor {
@@ -131,7 +128,7 @@ impl Executor {
             require_confinement: config.require_confinement,
             store,
             host: Box::new(host),
-            clock: Arc::new(now),
+            clock: Arc::new(wall_clock_ns),
         })
     }
 
@@ -168,7 +165,7 @@ impl Executor {
         let unchecked = UncheckedManifest::read(manifest).ok_or(Reason::ManifestMalformed)?;
         let task_id = unchecked.text("task_id").filter(|id| *id == lease.task_id);
         let task_id = task_id.ok_or(Reason::TaskMismatch)?;
-        if (self.clock)() >= lease.expires_at {
+        if timestamp((self.clock)()) >= lease.expires_at {
             return Err(Reason::Expired);
         }
         let capability = unchecked.text("capability_id");
@@ -196,7 +193,7 @@ impl Executor {
         let (manifest, scope) = self.check(manifest, lease)?;
         let name = digest(&manifest)?;
         let store = Store::open(&self.store)?;
-        let now_s = (self.clock)().as_second();
+        let now_s = timestamp((self.clock)()).as_second();
         store.expire(now_s.saturating_sub(self.retention_s))?;
         if let Some(stored) = store.find(&manifest.task_id, &name)? {
             return Ok(to_execution(stored, None, true));
@@ -249,8 +246,12 @@ impl Executor {
 
 /// Returns the time of day of this machine.
 pub fn now() -> Timestamp {
+    timestamp(wall_clock_ns())
+}
+
+fn timestamp(ns: i64) -> Timestamp {
     // The nanoseconds of a 64-bit clock are always a valid time.
-    Timestamp::from_nanosecond(wall_clock_ns().into()).unwrap_or(Timestamp::MAX)
+    Timestamp::from_nanosecond(ns.into()).unwrap_or(Timestamp::MAX)
 }
 
 fn to_execution(stored: StoredResult, peak_kib: Option<u64>, repeated: bool) -> Execution {

@@ -11,6 +11,7 @@ mod score;
 use std::cmp::Reverse;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use serde_json::Value;
@@ -31,7 +32,7 @@ use crate::tool::search::{SearchTool, ShownPaths, ToolContext};
 use crate::tool::searcher::to_usize;
 #[cfg(feature = "daemon")]
 use crate::tool::text_answer::TextAnswer;
-use crate::tool::tools::ToolName;
+use crate::tool::tools::{Tool, ToolAnswer, ToolName};
 
 pub use request::{FIND_NAME, FindRequest, Sort, find_response_schema, find_schema};
 pub use response::{FindResponse, FoundPath};
@@ -49,6 +50,29 @@ struct Candidate {
     path: PathBuf,
     /// The score of its path, if the request has a name.
     score: Option<u32>,
+}
+
+/// The tool `find_files`. It lists files by means of the tool `Search`.
+#[derive(Clone, Debug)]
+pub struct FindFilesTool(Arc<SearchTool>);
+
+impl FindFilesTool {
+    /// Creates the tool. Its configuration, engines and indexes are those of `Search`.
+    pub fn new(search: Arc<SearchTool>) -> FindFilesTool {
+        FindFilesTool(search)
+    }
+}
+
+#[doc(hidden)]
+impl Tool for FindFilesTool {
+    fn id(&self) -> ToolName {
+        ToolName::FindFiles
+    }
+
+    fn call_json(&self, arguments: Value, context: &ToolContext) -> Result<ToolAnswer, ToolError> {
+        let found = self.0.call_find_files(arguments, context)?;
+        Ok(ToolAnswer::new(found.to_json(), found.timed_out))
+    }
 }
 
 impl SearchTool {
@@ -82,11 +106,11 @@ impl SearchTool {
     /// ```
     /// use std::sync::Arc;
     ///
-    /// use forge_search::tool::config::Config;
-    /// use forge_search::tool::engines::Engines;
-    /// use forge_search::tool::find_files::FindRequest;
-    /// use forge_search::tool::sandbox::Sandbox;
-    /// use forge_search::tool::search::{SearchTool, ToolContext};
+    /// use forge_search::internal::tool::config::Config;
+    /// use forge_search::internal::tool::engines::Engines;
+    /// use forge_search::internal::tool::find_files::FindRequest;
+    /// use forge_search::internal::tool::sandbox::Sandbox;
+    /// use forge_search::internal::tool::search::{SearchTool, ToolContext};
     ///
     /// # let dir = tempfile::tempdir()?;
     /// # std::fs::create_dir(dir.path().join("src"))?;

@@ -1,7 +1,7 @@
 //! From configuration to the indexes of a tool: the indexed directories, the storage, and how
 //! indexes are built and kept current.
 //!
-//! Owns the selection and validation of index roots (FR-LSI-IDX-ROOT-01).
+//! Owns the selection and validation of index roots.
 //! [`exec::indexes`](crate::exec::indexes) decides how a request uses an index.
 //!
 //! A program that links the library creates [`Indexes`] once and passes them to
@@ -12,11 +12,11 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use forge_search::exec::stop::CancelHandle;
-//! use forge_search::tool::config::{Config, IndexMode, IndexStorage};
-//! use forge_search::tool::engines::Engines;
-//! use forge_search::tool::indexing::{CachePlaces, Foreground, Indexes, LiveEnvironment};
-//! use forge_search::tool::sandbox::Sandbox;
+//! use forge_search::internal::exec::stop::CancelHandle;
+//! use forge_search::internal::tool::config::{Config, IndexMode, IndexStorage};
+//! use forge_search::internal::tool::engines::Engines;
+//! use forge_search::internal::tool::indexing::{CachePlaces, Foreground, Indexes, LiveEnvironment};
+//! use forge_search::internal::tool::sandbox::Sandbox;
 //!
 //! # let dir = tempfile::tempdir()?;
 //! # std::fs::write(dir.path().join("greeting.txt"), "hello\nworld\n")?;
@@ -66,7 +66,7 @@ use crate::tool::search_files::FilesTool;
 pub use crate::exec::indexes::{
     Background, BuildMonitor, BuildReport, Condition, Contents, Explanation, Fallback, Foreground,
     IndexDecision, Indexes, LiveEnvironment, LiveSettings, OUT_OF_RANGE, OtherRootIndex,
-    ProcessIndexStatus, Question, Report, RootStatus, WallClock, monotonic, wall_clock_ns,
+    ProcessIndexStatus, Question, Report, RootStatus, WallClock, wall_clock_ns,
 };
 pub use places::CachePlaces;
 
@@ -89,7 +89,7 @@ pub(crate) fn index_traversal(config: &SearchConfig, rules: IgnoreRules) -> Trav
 
 impl Indexes {
     /// Creates the indexes of a configuration, for requests with ripgrep's ignore files. Opens no
-    /// index yet. `None` if `index_mode` is `off` (FR-LSI-ROLL-03).
+    /// index yet. `None` if `index_mode` is `off`.
     ///
     /// The keys contain the access rights of the process, which are read once, here. A program that
     /// changes its rights has to create its indexes again.
@@ -332,8 +332,7 @@ fn log(config: &SearchConfig, rejected: &[String], place: &Place) {
     }
 }
 
-/// Returns the index roots, deepest first, and the reasons why configured ones were rejected
-/// (FR-LSI-IDX-ROOT-01).
+/// Returns the index roots, deepest first, and the reasons why configured ones were rejected.
 fn index_roots(config: &SearchConfig, sandbox: &Sandbox) -> (Vec<PathBuf>, Vec<String>) {
     let configured: Vec<PathBuf> = match &config.index_roots[..] {
         [] => vec![sandbox.working_dir().to_path_buf()],

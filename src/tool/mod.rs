@@ -1,8 +1,7 @@
 //! The user-facing layer: requests, responses, configuration, the sandbox and the surfaces.
 //!
 //! Only this layer knows configuration files, the environment and the clock. Every surface is thin:
-//! it converts its input into a [`request::SearchRequest`] for [`search::SearchTool`], or into a
-//! [`search_files::FilesRequest`] for [`search_files::FilesTool`].
+//! it converts its input into a call of one of the [`tools`].
 
 mod answer_notes;
 mod answering;
@@ -22,6 +21,7 @@ pub mod executor;
 #[cfg(feature = "daemon")]
 pub mod find_code;
 pub mod find_files;
+pub mod forge_search;
 mod globs;
 pub mod indexing;
 #[cfg(all(unix, feature = "mcp"))]
@@ -39,6 +39,6 @@ mod searcher;
 mod shorten;
 #[cfg(feature = "daemon")]
 mod text_answer;
-mod tools;
+pub mod tools;
 #[cfg(all(unix, feature = "web"))]
 pub mod web;

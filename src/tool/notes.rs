@@ -6,7 +6,7 @@
 /// Information that a reader of an answer needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// No line has the exact text; the matches are within this number of edits (LSI §9).
+    /// No line has the exact text; the matches are within this number of edits.
     Approximate(u8),
     /// No line matches exactly; the matches are similar.
     Similar,

@@ -1,7 +1,7 @@
 //! The `content` of a response: events as human-readable text.
 //!
 //! Owns the line format. It escapes control characters, so that the text of a file can't send
-//! commands to a terminal (FR-LSI-ENC-02). The structured data stay unescaped.
+//! commands to a terminal. The structured data stay unescaped.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use std::fmt::Write;
 use crate::tool::response::{Record, RecordKind};
 
 /// Returns true if a character can control a terminal or change the order of displayed text:
-/// control characters, line separators and direction marks (`IPC.MUST.003`).
+/// control characters, line separators and direction marks.
 pub fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(

@@ -1,13 +1,12 @@
 //! The request of the `Search` tool: its fields, their schema and the allowed values.
 //!
-//! Owns the request type that every surface uses (FR-LS-02). Validation here needs neither
+//! Owns the request type that every surface uses. Validation here needs neither
 //! configuration nor files.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::exec::query::CaseMode;
 use crate::tool::arguments;
 use crate::tool::error::ToolError;
 use crate::tool::tools::ToolName;
@@ -17,32 +16,17 @@ const TOOL: ToolName = ToolName::Search;
 /// The name of the tool.
 pub const SEARCH_NAME: &str = "Search";
 
-/// The other names of the tool (FR-LS-01).
+/// The other names of the tool.
 pub const SEARCH_ALIASES: [&str; 5] = ["search", "rg", "ripgrep", "ugrep", "ug"];
-
-/// Returns true if `name` is the name or an alias of the tool.
-pub fn names_search(name: &str) -> bool {
-    name == SEARCH_NAME || SEARCH_ALIASES.contains(&name)
-}
 
 pub use crate::tool::config::Case;
 
-impl From<Case> for CaseMode {
-    fn from(case: Case) -> CaseMode {
-        match case {
-            Case::Smart => CaseMode::Smart,
-            Case::Sensitive => CaseMode::Sensitive,
-            Case::Insensitive => CaseMode::Insensitive,
-        }
-    }
-}
-
-/// A request of the `Search` tool (FR-LS-02). Omitted fields have their defaults.
+/// A request of the `Search` tool. Omitted fields have their defaults.
 ///
 /// # Examples
 ///
 /// ```
-/// use forge_search::tool::request::SearchRequest;
+/// use forge_search::internal::tool::request::SearchRequest;
 ///
 /// let request = SearchRequest::from_json(r#"{"pattern": "fn main", "include_glob": ["*.rs"]}"#)?;
 /// assert_eq!(request.pattern, "fn main");
@@ -50,11 +34,12 @@ impl From<Case> for CaseMode {
 ///     .unwrap_err()
 ///     .to_string()
 ///     .contains("did you mean `context`"));
-/// # Ok::<(), forge_search::tool::error::ToolError>(())
+/// # Ok::<(), forge_search::internal::tool::error::ToolError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(description = "Search file contents. Omitted fields have their defaults.")]
+#[non_exhaustive]
 pub struct SearchRequest {
     /// A regular expression, or literal text with `fixed_strings`.
     #[schemars(length(min = 1))]
@@ -160,7 +145,7 @@ impl SearchRequest {
         Ok(request)
     }
 
-    /// Checks the values beyond their types (FR-LS-VAL-01, FR-LS-VAL-02).
+    /// Checks the values beyond their types.
     ///
     /// # Errors
     ///
@@ -204,7 +189,7 @@ impl SearchRequest {
     }
 }
 
-/// Returns the JSON schema of the request (draft 2020-12), generated from the type (FR-LS-02a).
+/// Returns the JSON schema of the request (draft 2020-12), generated from the type.
 pub fn search_schema() -> Value {
     arguments::schema_of::<SearchRequest>(false)
 }
@@ -221,7 +206,7 @@ mod tests {
     use super::*;
     use crate::tool::arguments::{MAX_GLOB_BYTES, MAX_GLOBS};
 
-    /// The normative schema of FR-LS-02a.
+    /// The normative schema of requests.
     const NORMATIVE: &str = include_str!("../../tests/data/search_request.schema.json");
 
     #[test]

@@ -1,6 +1,6 @@
 //! The response of the `Search` tool: its fields and their JSON form.
 //!
-//! Owns the formats of FR-LS-04 and FR-LS-05. It does not search and decides nothing about order.
+//! Owns the formats of events and responses. It does not search and decides nothing about order.
 
 use std::time::Duration;
 
@@ -15,14 +15,15 @@ use crate::tool::shorten::shown_line;
 
 pub use crate::exec::indexes::IndexUse;
 
-/// A response of the `Search` tool (FR-LS-05).
+/// A response of the `Search` tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct SearchResponse {
     /// The requested pattern.
     pub pattern: String,
-    /// The search root: canonical, absolute, with forward slashes (FR-LS-05b).
+    /// The search root: canonical, absolute, with forward slashes.
     pub path: String,
-    /// The number of events in `matches` (FR-LS-05a).
+    /// The number of events in `matches`.
     pub count: usize,
     /// The events, in emission order: matches and context lines.
     pub matches: Vec<Record>,
@@ -31,10 +32,9 @@ pub struct SearchResponse {
     pub truncated: bool,
     /// Whether the time limit was reached; `matches` is then a prefix of the full answer.
     pub timed_out: bool,
-    /// The number of eligible files up to and including the one in which the search ended
-    /// (FR-LS-05e).
+    /// The number of eligible files up to and including the one in which the search ended.
     pub files_scanned: u64,
-    /// Files and directories that could not be read, in emission order (FR-LS-ERR-06).
+    /// Files and directories that could not be read, in emission order.
     pub errors: Vec<ErrorEntry>,
     /// The exit status: 0 with matches, 1 without, 2 if the engine failed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,15 +42,16 @@ pub struct SearchResponse {
     /// The standard error of an engine that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr: Option<String>,
-    /// The events as text for people, with a final note if something is missing (FR-LS-05c).
+    /// The events as text for people, with a final note if something is missing.
     pub content: String,
-    /// Diagnostics, if configured (FR-LSI-STAT-01). Optional and forward-compatible; not read back.
+    /// Diagnostics, if configured. Optional and forward-compatible; not read back.
     #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
     pub stats: Option<Stats>,
 }
 
-/// One event of a response (FR-LS-04).
+/// One event of a response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct Record {
     /// `match` or `context`.
     #[serde(rename = "type")]
@@ -64,6 +65,7 @@ pub struct Record {
 
 /// The parts of a line that are not shown, in bytes of the displayed text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LeftOut {
     /// The bytes before the shown part.
     pub before: usize,
@@ -74,6 +76,7 @@ pub struct LeftOut {
 /// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum RecordKind {
     /// A line that matches.
     Match,
@@ -83,23 +86,25 @@ pub enum RecordKind {
 
 /// The line of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct RecordData {
     /// The path of the file.
     pub path: Text,
     /// The line number, starting at 1.
     pub line_number: u64,
-    /// The byte column of the first match, starting at 1; only in matches (FR-LS-04b).
+    /// The byte column of the first match, starting at 1; only in matches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<u64>,
-    /// The line without its line terminator (FR-LS-04a).
+    /// The line without its line terminator.
     pub lines: Text,
-    /// The text of the first match; only in matches (FR-LS-04c).
+    /// The text of the first match; only in matches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub match_text: Option<String>,
 }
 
 /// A text, in the form of ripgrep's JSON output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct Text {
     /// The text. U+FFFD replaces invalid UTF-8.
     pub text: String,
@@ -107,6 +112,7 @@ pub struct Text {
 
 /// A file or directory that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct ErrorEntry {
     /// The path, in the same form as in events.
     pub path: String,
@@ -114,14 +120,15 @@ pub struct ErrorEntry {
     pub error: String,
 }
 
-/// Diagnostics of a response (FR-LSI-STAT-02). Consumers must tolerate further fields.
+/// Diagnostics of a response. Consumers must tolerate further fields.
 ///
-/// Times and the fields of [`BuildStats`] are best effort (FR-LSI-STAT-03). So are the index fields
+/// Times and the fields of [`BuildStats`] are best effort. So are the index fields
 /// in a process with a live index, or if the maintenance budget was used up: the state of the index
 /// depends on earlier work. These are `index_safety_state`, `index_uncertain_reason`,
 /// `index_exclusion_used`, `storage_mode`, `storage_fallback_reason`, `candidates_excluded` and
 /// `candidates_scanned`. All other fields are deterministic. In other processes, so are these.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct Stats {
     /// The version of this object: 1.
     pub stats_version: u32,
@@ -141,15 +148,14 @@ pub struct Stats {
     pub fallback_reason: Option<String>,
     /// The levels that fuzzy fallback tried.
     pub fuzzy_levels_tried: Vec<u8>,
-    /// Why fuzzy fallback skipped some or all levels: `PATTERN_TOO_SHORT` or `CAPABILITY_MISSING`
-    /// (FR-LSI-FUZ-G-01).
+    /// Why fuzzy fallback skipped some or all levels: `PATTERN_TOO_SHORT` or `CAPABILITY_MISSING`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback_skipped_reason: Option<String>,
-    /// The number of levels that fuzzy fallback skipped because the time ran out (FR-LSI-FUZ-G-03);
+    /// The number of levels that fuzzy fallback skipped because the time ran out;
     /// best effort.
     #[serde(skip_serializing_if = "is_zero")]
     pub fallback_passes_skipped: u64,
-    /// Wall-clock time of the call in milliseconds; best effort (FR-LSI-STAT-04).
+    /// Wall-clock time of the call in milliseconds; best effort.
     pub elapsed_ms: u64,
     /// The number of eligible files up to where the search ended: the `files_scanned` of the
     /// response.
@@ -164,13 +170,13 @@ pub struct Stats {
     /// The number of lines in the response that are shown in part.
     #[serde(skip_serializing_if = "is_zero")]
     pub lines_shortened: u64,
-    /// The progress of an index build; its fields are absent if none is running (`FR-LSI-BG-21`).
+    /// The progress of an index build; its fields are absent if none is running.
     #[serde(flatten)]
     pub build: Option<BuildStats>,
 }
 
-/// The progress of a live index's build at the time of a search (`FR-LSI-BG-21`). All fields are
-/// best effort (FR-LSI-STAT-03): no search waits for a build.
+/// The progress of a live index's build at the time of a search. All fields are
+/// best effort: no search waits for a build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BuildStats {
     /// The phase: `ENUMERATE`, `TOKENIZE`, `PERSIST` or `ACTIVATE`.
@@ -203,7 +209,7 @@ impl From<BuildReport> for BuildStats {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FallbackSkipped {
     /// The pattern is shorter than `fuzzy_min_pattern_len`, or not longer than the number of edits
-    /// of a level (FR-LSI-FUZ-G-01).
+    /// of a level.
     PatternTooShort,
     /// The engine can't search approximately.
     CapabilityMissing,
@@ -219,7 +225,7 @@ impl FallbackSkipped {
     }
 }
 
-/// The outcome of approximate searches (LSI §9), for the `fallback_*` and `fuzzy_*` fields of
+/// The outcome of approximate searches, for the `fallback_*` and `fuzzy_*` fields of
 /// [`Stats`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FallbackUse {
@@ -227,13 +233,14 @@ pub struct FallbackUse {
     pub tried: Vec<u8>,
     /// The reason why some or all levels were skipped.
     pub skipped: Option<FallbackSkipped>,
-    /// The number of levels that were skipped because the time ran out (FR-LSI-FUZ-G-03).
+    /// The number of levels that were skipped because the time ran out.
     pub without_time: u64,
 }
 
 impl Stats {
     /// Creates the diagnostics of an answer. `total` is the number of eligible files, `excluded`
     /// the number of those that the index excluded.
+    #[doc(hidden)]
     pub fn new(index: IndexUse, total: u64, excluded: u64, elapsed: Duration) -> Stats {
         Stats {
             stats_version: 1,
@@ -259,6 +266,7 @@ impl Stats {
 
     /// Adds the outcome of approximate searches.
     #[must_use]
+    #[doc(hidden)]
     pub fn with_fallback(self, fallback: FallbackUse) -> Stats {
         let used = !fallback.tried.is_empty();
         Stats {
@@ -275,6 +283,7 @@ impl Stats {
 impl Record {
     /// Creates the record of a line in the file shown as `path`. A line longer than
     /// `max_line_bytes` is shown in part.
+    #[doc(hidden)]
     pub fn of(path: &str, line: &Line, max_line_bytes: Option<usize>) -> Record {
         let shown = shown_line(line, max_line_bytes);
         let first = line.spans.first().filter(|_| line.is_match());

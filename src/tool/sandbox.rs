@@ -20,8 +20,7 @@ pub use crate::exec::reach::Resolved;
 /// The maximum length of a path in bytes. No supported system opens a longer one.
 const MAX_PATH_BYTES: usize = 32_768;
 
-/// The allowed roots and deny patterns in force, and the working directory of relative paths
-/// (`FR-LS-VAL-03`, `NFR-LS-SEC-01`).
+/// The allowed roots and deny patterns in force, and the working directory of relative paths.
 #[derive(Debug)]
 pub struct Sandbox {
     working_dir: PathBuf,
@@ -31,7 +30,7 @@ pub struct Sandbox {
 
 impl Sandbox {
     /// Opens the allowed roots and compiles the deny patterns. No index has an entry for a denied
-    /// file (`SEC-LSI-02`).
+    /// file.
     ///
     /// # Errors
     ///
@@ -82,6 +81,7 @@ impl Sandbox {
     /// - [`ToolError::SandboxViolation`]: the path is absolute although that is not allowed, has a
     ///   `..` component, leads outside the allowed roots, or is denied; checked in this order.
     /// - [`ToolError::ExecutionFailed`]: the root of the path can no longer be opened.
+    #[doc(hidden)]
     pub fn resolve(&self, path: Option<&str>) -> Result<Resolved, ToolError> {
         let path = path.filter(|path| !path.is_empty()).unwrap_or(".");
         self.resolve_path(Path::new(path))
@@ -92,6 +92,7 @@ impl Sandbox {
     /// # Errors
     ///
     /// The errors of [`Sandbox::resolve`].
+    #[doc(hidden)]
     pub fn resolve_path(&self, attempted: &Path) -> Result<Resolved, ToolError> {
         check_text(attempted)?;
         let outside = |resolved: &Path| {
@@ -147,6 +148,7 @@ impl Sandbox {
 
     /// Shares indexes with the callers of another sandbox, see [`Reach::sharing_indexes_with`].
     #[must_use]
+    #[doc(hidden)]
     pub fn sharing_indexes_with(self, other: &Sandbox) -> Self {
         Self {
             reach: Arc::new(self.reach.sharing_indexes_with(&other.reach)),
@@ -155,6 +157,7 @@ impl Sandbox {
     }
 
     /// Returns the allowed roots and the deny patterns.
+    #[doc(hidden)]
     pub fn reach(&self) -> &Arc<Reach> {
         &self.reach
     }

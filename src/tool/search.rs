@@ -29,28 +29,20 @@ use crate::tool::engines::Engines;
 use crate::tool::error::{DenialReason, ToolError};
 use crate::tool::indexing::Indexes;
 use crate::tool::notes::Note;
-use crate::tool::request::{
-    SEARCH_ALIASES, SEARCH_NAME, SearchRequest, names_search, search_schema,
-};
+use crate::tool::request::{SEARCH_NAME, SearchRequest, search_schema};
 use crate::tool::response::{ErrorEntry, SearchResponse, Stats};
 use crate::tool::sandbox::Sandbox;
 use crate::tool::searcher::{Searcher, fallback_plan, slashed, summarized, to_usize};
-use crate::tool::tools::ToolName;
-
-/// The risk of a call. A search never needs approval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RiskLevel {
-    /// The call changes nothing and reads nothing outside the sandbox.
-    Low,
-}
+use crate::tool::tools::{Tool, ToolAnswer, ToolName};
 
 /// Evidence that a call read a file, for hosts that require a read before an edit. The type has no
-/// values, since a search never counts as such a read (SEC-LSI-CACHE-01, NFR-LS-SEC-03).
+/// values, since a search never counts as such a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadEvidence {}
 
 /// The context that the host passes to a call.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ToolContext {
     /// The files and directories that the call may read.
     pub sandbox: Arc<Sandbox>,
@@ -140,52 +132,6 @@ impl SearchTool {
         self.searcher.indexes()
     }
 
-    /// Returns the name of the tool: `Search`.
-    pub fn name(&self) -> &'static str {
-        SEARCH_NAME
-    }
-
-    /// Returns the other names of the tool (FR-LS-01).
-    pub fn aliases(&self) -> &'static [&'static str] {
-        &SEARCH_ALIASES
-    }
-
-    /// Returns true if `name` is the name or an alias of this tool.
-    pub fn answers_to(&self, name: &str) -> bool {
-        names_search(name)
-    }
-
-    /// Returns a description of the tool for a model that selects tools.
-    pub fn description(&self) -> &'static str {
-        "Search file contents for a regular expression or literal text. Results have line numbers and \
-         columns, in a fixed order. `truncated` and `timed_out` are true if results are missing."
-    }
-
-    /// Returns the JSON schema of the request (draft 2020-12).
-    pub fn schema(&self) -> Value {
-        search_schema()
-    }
-
-    /// Returns the JSON schema of the response (draft 2020-12). A response may have further fields.
-    pub fn response_schema(&self) -> Value {
-        arguments::written_schema_of::<SearchResponse>()
-    }
-
-    /// Returns false: a search changes nothing (NFR-LS-SEC-02).
-    pub fn is_side_effecting(&self) -> bool {
-        false
-    }
-
-    /// Returns false: a search needs no approval.
-    pub fn requires_approval(&self) -> bool {
-        false
-    }
-
-    /// Returns the risk of a call.
-    pub fn risk_level(&self) -> RiskLevel {
-        RiskLevel::Low
-    }
-
     /// Returns `None` for any response: a search is never the read that an edit requires.
     pub fn read_evidence(&self, _: &SearchResponse) -> Option<ReadEvidence> {
         None
@@ -229,6 +175,8 @@ impl SearchTool {
     }
 
     /// Answers a request.
+    ///
+    /// # Errors
     ///
     /// - [`ToolError::BadArgs`]: the request is invalid.
     /// - [`ToolError::SandboxViolation`]: the path must not be read, the tool is disabled, or not
@@ -349,8 +297,7 @@ impl SearchTool {
         self.searcher.answer(question, call, taker)
     }
 
-    /// Converts a request into a question: fills in defaults and checks caps (FR-LS-VAL-08,
-    /// CFG-LS-03 to CFG-LS-05).
+    /// Converts a request into a question: fills in defaults and checks caps.
     pub(crate) fn question(&self, request: &SearchRequest) -> Result<Question, ToolError> {
         let config = &self.config;
         let capped = |field, asked, cap| arguments::capped(ToolName::Search, field, asked, cap);
@@ -372,7 +319,7 @@ impl SearchTool {
                 fixed_strings: request.fixed_strings,
                 word: request.word_regexp,
                 whole_line: false,
-                case: request.case.into(),
+                case: request.case,
                 case_rule: CaseRule::Ascii,
                 fuzzy: request.fuzzy.map(|level| Fuzziness::Edits(level as u8)),
             },
@@ -467,6 +414,30 @@ impl SearchTool {
             max_line_bytes: set(self.config.max_line_bytes),
         };
         draft.fit(context.budget(self.config.max_output_bytes))
+    }
+}
+
+#[doc(hidden)]
+impl Tool for SearchTool {
+    fn id(&self) -> ToolName {
+        ToolName::Search
+    }
+
+    fn schema(&self) -> Value {
+        search_schema()
+    }
+
+    fn summary_of(&self, arguments: &Value) -> String {
+        let request = SearchRequest::from_value(arguments.clone());
+        request.map_or_else(
+            |_| ToolName::Search.summary(arguments),
+            |request| self.summary(&request),
+        )
+    }
+
+    fn call_json(&self, arguments: Value, context: &ToolContext) -> Result<ToolAnswer, ToolError> {
+        let response = self.call(arguments, context)?;
+        Ok(ToolAnswer::new(response.to_json(), response.timed_out))
     }
 }
 

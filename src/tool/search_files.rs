@@ -33,9 +33,9 @@ use crate::tool::indexing::{CachePlaces, Indexes};
 use crate::tool::notes::Reader;
 use crate::tool::response::ErrorEntry;
 use crate::tool::sandbox::{Resolved, Sandbox};
-use crate::tool::search::{ReadEvidence, RiskLevel, ToolContext, set};
+use crate::tool::search::{ReadEvidence, ToolContext, set};
 use crate::tool::searcher::{Searcher, missing, slashed, summarized, to_usize};
-use crate::tool::tools::ToolName;
+use crate::tool::tools::{Tool, ToolAnswer, ToolName};
 
 pub use request::{FILES_NAME, FilesRequest, files_schema};
 pub use response::{
@@ -97,41 +97,6 @@ impl FilesTool {
     /// Returns the indexes of the tool.
     pub fn indexes(&self) -> Option<&Arc<Indexes>> {
         self.searcher.indexes()
-    }
-
-    /// Returns the name of the tool: `search_files`.
-    pub fn name(&self) -> &'static str {
-        FILES_NAME
-    }
-
-    /// Returns a description of the tool for a model that selects tools.
-    pub fn description(&self) -> &'static str {
-        "Search file contents"
-    }
-
-    /// Returns the JSON schema of the request (draft 2020-12).
-    pub fn schema(&self) -> Value {
-        files_schema()
-    }
-
-    /// Returns the JSON schema of the response (draft 2020-12). A response may have further fields.
-    pub fn response_schema(&self) -> Value {
-        arguments::written_schema_of::<FilesResponse>()
-    }
-
-    /// Returns false: a search changes nothing.
-    pub fn is_side_effecting(&self) -> bool {
-        false
-    }
-
-    /// Returns false: a search needs no approval.
-    pub fn requires_approval(&self) -> bool {
-        false
-    }
-
-    /// Returns the risk of a call.
-    pub fn risk_level(&self) -> RiskLevel {
-        RiskLevel::Low
     }
 
     /// Returns `None` for any response: a search is never the read that an edit requires.
@@ -295,7 +260,7 @@ impl FilesTool {
             looked_for: PatternSpec {
                 patterns: Some(vec![request.query.clone()]),
                 fixed_strings: mode != Mode::Regex,
-                case: request.case.unwrap_or(config.case).into(),
+                case: request.case.unwrap_or(config.case),
                 fuzzy: (mode == Mode::Fuzzy).then(|| Fuzziness::Score(self.threshold())),
                 ..PatternSpec::default()
             },
@@ -341,8 +306,8 @@ impl FilesTool {
         })
     }
 
-    /// Returns the passes after an exact search without a match (`FR-SFI-FUZ-01` to
-    /// `FR-SFI-FUZ-04`). Each pass has a lower threshold than the one before.
+    /// Returns the passes after an exact search without a match. Each pass has a lower threshold
+    /// than the one before.
     fn fallback(&self, mode: Mode) -> FallbackPlan {
         let config = &self.config;
         if !config.fuzzy_fallback || mode != Mode::Exact {
@@ -439,6 +404,27 @@ impl FilesTool {
         };
         let budget = context.budget(self.config.max_output_bytes);
         draft.fit(budget.map_or(LARGEST, |budget| budget.min(LARGEST)))
+    }
+}
+
+#[doc(hidden)]
+impl Tool for FilesTool {
+    fn id(&self) -> ToolName {
+        ToolName::SearchFiles
+    }
+
+    fn summary_of(&self, arguments: &Value) -> String {
+        let request = FilesRequest::from_value(arguments.clone());
+        let any = |_| ToolName::SearchFiles.summary(arguments);
+        request.map_or_else(any, |request| self.summary(&request))
+    }
+
+    fn call_json(&self, arguments: Value, context: &ToolContext) -> Result<ToolAnswer, ToolError> {
+        // A timeout of this tool is an error.
+        Ok(ToolAnswer::new(
+            self.call(arguments, context)?.to_json(),
+            false,
+        ))
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) struct Searcher {
     /// The name of the tool.
     tool: &'static str,
     engines: Engines,
-    /// The engine for similarity searches, which external programs can't run (`FR-SFI-FUZ-07`).
+    /// The engine for similarity searches, which external programs can't run.
     similar: Engines,
     /// The number of worker threads of a call. Cached, since the system call takes longer than
     /// searching a few files.
@@ -271,7 +271,7 @@ pub(super) fn to_usize(n: u64) -> usize {
 }
 
 /// Returns the approximate searches that follow an exact search without a match: one for each
-/// configured level for which the text is long enough (FR-LSI-FUZ-01, FR-LSI-FUZ-G-01).
+/// configured level for which the text is long enough.
 pub(crate) fn fallback_plan(config: &SearchConfig, text: &str) -> FallbackPlan {
     if !config.fuzzy_fallback {
         return FallbackPlan::default();

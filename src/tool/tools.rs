@@ -1,40 +1,154 @@
 //! The tools: their names, their purposes, and a valid example request of each.
 //!
-//! Owns the only list of tools. Surfaces offer these tools and dispatch calls by it.
+//! Owns the only list of tools ([`ToolName`]) and their common interface ([`Tool`]). Surfaces offer
+//! the tools of the list and call them through the interface.
 
-use std::fmt::Display;
+use std::fmt::{Debug, Display};
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
-use crate::tool::arguments::refused;
+use crate::tool::arguments::{refused, written_schema_of};
 use crate::tool::error::ToolError;
 #[cfg(feature = "daemon")]
 use crate::tool::find_code::{FIND_CODE_NAME, find_code_schema};
 use crate::tool::find_files::{FIND_NAME, find_schema};
-#[cfg(feature = "daemon")]
-use crate::tool::request::names_search;
-use crate::tool::request::{SEARCH_NAME, described_search_schema};
+use crate::tool::request::{SEARCH_ALIASES, SEARCH_NAME, described_search_schema};
+use crate::tool::search::ToolContext;
 use crate::tool::search_files::{FILES_NAME, files_schema};
-use crate::tool::searcher::ABSENT;
+use crate::tool::searcher::{ABSENT, summarized};
 
 /// The maximum length of an unknown name in an error, in characters.
-#[cfg(feature = "daemon")]
 const LONGEST_NAME: usize = 80;
+
+/// A tool that a model can call with JSON.
+///
+/// All tools only read. A host passes [`name`](Tool::name), [`description`](Tool::description) and
+/// [`schema`](Tool::schema) to its model, and each call of the model to
+/// [`call_json`](Tool::call_json).
+///
+/// # Examples
+///
+/// ```
+/// use forge_search::{ForgeSearch, Tool};
+/// use serde_json::json;
+///
+/// # let dir = tempfile::tempdir()?;
+/// # std::fs::write(dir.path().join("greeting.txt"), "hello\nworld\n")?;
+/// # let root = dir.path();
+/// let search = ForgeSearch::builder(root).build()?;
+/// for tool in search.tools() {
+///     println!("{}: {}\n{}", tool.name(), tool.description(), tool.schema());
+/// }
+/// let tool = search.tool("search_files")?;
+/// let answer = tool.call_json(json!({"path": ".", "query": "w"}), &search.context())?;
+/// assert!(answer.json.contains(r#""line_text":"world""#));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Tool: Debug + Send + Sync {
+    /// Returns which of the tools this is.
+    fn id(&self) -> ToolName;
+
+    /// Answers a request in JSON with a response in JSON. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError`], whose message tells the model how to correct the call.
+    fn call_json(&self, arguments: Value, context: &ToolContext) -> Result<ToolAnswer, ToolError>;
+
+    /// Returns the name that a model uses.
+    fn name(&self) -> &'static str {
+        self.id().name()
+    }
+
+    /// Returns the other names of the tool.
+    fn aliases(&self) -> &'static [&'static str] {
+        self.id().aliases()
+    }
+
+    /// Returns true if `name` is the name or an alias of the tool.
+    fn answers_to(&self, name: &str) -> bool {
+        self.id().is_named(name)
+    }
+
+    /// Returns the purpose of the tool, for a model that selects tools.
+    fn description(&self) -> &'static str {
+        self.id().description()
+    }
+
+    /// Returns the JSON schema of the request (draft 2020-12).
+    fn schema(&self) -> Value {
+        self.id().request_schema().clone()
+    }
+
+    /// Returns the JSON schema of the response (draft 2020-12). A response may have further fields.
+    fn response_schema(&self) -> Value {
+        self.id().response_schema()
+    }
+
+    /// Returns a summary of a call for people, in at most 200 characters.
+    fn summary_of(&self, arguments: &Value) -> String {
+        self.id().summary(arguments)
+    }
+
+    /// Returns false: the tools change nothing.
+    fn is_side_effecting(&self) -> bool {
+        false
+    }
+
+    /// Returns false: no call needs an approval.
+    fn requires_approval(&self) -> bool {
+        false
+    }
+
+    /// Returns the risk of a call.
+    fn risk_level(&self) -> RiskLevel {
+        RiskLevel::Low
+    }
+}
+
+/// The answer of a tool to a call in JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolAnswer {
+    /// The response as one line of JSON.
+    pub json: String,
+    /// Whether the time limit was reached, so that the response is not complete.
+    pub timed_out: bool,
+}
+
+impl ToolAnswer {
+    pub(crate) fn new(json: String, timed_out: bool) -> ToolAnswer {
+        ToolAnswer { json, timed_out }
+    }
+}
+
+/// The risk of a call. A search never needs approval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RiskLevel {
+    /// The call changes nothing and reads nothing outside the sandbox.
+    Low,
+}
 
 /// The name of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ToolName {
+#[non_exhaustive]
+pub enum ToolName {
+    /// `Search`: finds lines by a regular expression or literal text.
     Search,
+    /// `search_files`: finds matches below a directory, also of similar text.
     SearchFiles,
+    /// `find_files`: finds files by name, glob or type.
     FindFiles,
+    /// `find_code`: finds the definitions and places that a question is about.
     #[cfg(feature = "daemon")]
     FindCode,
 }
 
 impl ToolName {
     /// All tools, the preferred one first.
-    pub(crate) const ALL: &[ToolName] = &[
+    pub const ALL: &[ToolName] = &[
         ToolName::Search,
         ToolName::SearchFiles,
         ToolName::FindFiles,
@@ -43,7 +157,7 @@ impl ToolName {
     ];
 
     /// Returns the name of the tool.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             ToolName::Search => SEARCH_NAME,
             ToolName::SearchFiles => FILES_NAME,
@@ -58,14 +172,29 @@ impl ToolName {
     /// # Errors
     ///
     /// [`ToolError::UnknownTool`] for any other name.
-    #[cfg(feature = "daemon")]
-    pub(crate) fn of(name: &str) -> Result<ToolName, ToolError> {
+    pub fn of(name: &str) -> Result<ToolName, ToolError> {
         let mut all = ToolName::ALL.iter().copied();
-        let own = all.find(|tool| tool.name() == name);
-        let alias = names_search(name).then_some(ToolName::Search);
-        own.or(alias).ok_or_else(|| ToolError::UnknownTool {
-            name: name.chars().take(LONGEST_NAME).collect(),
-        })
+        all.find(|tool| tool.is_named(name))
+            .ok_or_else(|| ToolError::UnknownTool {
+                name: name.chars().take(LONGEST_NAME).collect(),
+            })
+    }
+
+    /// Returns the other names of the tool.
+    pub fn aliases(self) -> &'static [&'static str] {
+        match self {
+            ToolName::Search => &SEARCH_ALIASES,
+            _ => &[],
+        }
+    }
+
+    /// Returns a summary of any call, in at most 200 characters.
+    pub(crate) fn summary(self, arguments: &Value) -> String {
+        summarized(format!("{} {arguments}", self.name()))
+    }
+
+    fn is_named(self, name: &str) -> bool {
+        self.name() == name || self.aliases().contains(&name)
     }
 
     /// Returns all names as a list in words: "`a`, `b` or `c`".
@@ -89,7 +218,7 @@ impl ToolName {
         }
     }
 
-    /// Returns the purpose of the tool, for a model that selects tools.
+    /// Returns the purpose of the tool, for a model that selects tools and gets text.
     #[cfg(all(unix, feature = "mcp"))]
     pub(crate) fn about(self) -> &'static str {
         match self {
@@ -101,9 +230,23 @@ impl ToolName {
                 "Search file contents below a directory for literal text, a regular expression, or \
                  similar text (mode `fuzzy`)."
             }
+            ToolName::FindFiles | ToolName::FindCode => self.description(),
+        }
+    }
+
+    /// Returns the purpose of the tool, for a model that selects tools and gets JSON.
+    pub fn description(self) -> &'static str {
+        match self {
+            ToolName::Search => {
+                "Search file contents for a regular expression or literal text. Results have line \
+                 numbers and columns, in a fixed order. `truncated` and `timed_out` are true if \
+                 results are missing."
+            }
+            ToolName::SearchFiles => "Search file contents",
             ToolName::FindFiles => {
                 "Find files by name, glob or type, sorted by similarity, path or time of modification."
             }
+            #[cfg(feature = "daemon")]
             ToolName::FindCode => {
                 "Find the code that a question in words or a name is about: whole definitions, the best \
                  first. Use it if the exact text is not known."
@@ -112,7 +255,7 @@ impl ToolName {
     }
 
     /// Returns the schema of requests, with descriptions of the fields.
-    pub(crate) fn request_schema(self) -> &'static Value {
+    pub fn request_schema(self) -> &'static Value {
         static SEARCH: LazyLock<Value> = LazyLock::new(described_search_schema);
         static FILES: LazyLock<Value> = LazyLock::new(files_schema);
         static FIND: LazyLock<Value> = LazyLock::new(find_schema);
@@ -128,15 +271,14 @@ impl ToolName {
     }
 
     /// Returns the schema of responses.
-    #[cfg(all(unix, feature = "mcp"))]
-    pub(crate) fn response_schema(self) -> Value {
-        use crate::tool::arguments::written_schema_of;
+    pub fn response_schema(self) -> Value {
         match self {
             ToolName::Search => written_schema_of::<crate::tool::response::SearchResponse>(),
             ToolName::SearchFiles => {
                 written_schema_of::<crate::tool::search_files::FilesResponse>()
             }
             ToolName::FindFiles => crate::tool::find_files::find_response_schema(),
+            #[cfg(feature = "daemon")]
             ToolName::FindCode => crate::tool::find_code::find_code_response_schema(),
         }
     }

@@ -22,9 +22,9 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use forge_search::tool::engines::Engines;
-use forge_search::tool::error::ToolError;
-use forge_search::tool::response::{ErrorEntry, SearchResponse};
+use forge_search::internal::tool::engines::Engines;
+use forge_search::internal::tool::error::ToolError;
+use forge_search::internal::tool::response::{ErrorEntry, SearchResponse};
 use serde::Deserialize;
 use serde_json::Value;
 

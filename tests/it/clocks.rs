@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::support::GUARD;
-use forge_search::exec::stop::Clock;
+use forge_search::internal::exec::stop::Clock;
 
 /// A clock that moves only when a test makes it jump. It counts how often it is read.
 #[derive(Clone, Debug)]

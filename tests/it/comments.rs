@@ -73,6 +73,38 @@ fn short_docs(_path: &str, text: &str) -> Vec<String> {
     found
 }
 
+/// Finds requirement ids in documentation comments of the library, such as `X-Y-01`. A user of the
+/// library does not know them; `docs/conformance.md` has them.
+fn requirement_ids(path: &str, text: &str) -> Vec<String> {
+    let is_doc = |line: &str| path.starts_with("src/") && line.starts_with("//");
+    let lines = prose(text).into_iter();
+    lines
+        .filter(|(_, line, _)| is_doc(line.trim_start()) && !line.trim_start().starts_with("// "))
+        .filter(|(.., text)| text.split(is_not_in_id).any(is_requirement_id))
+        .map(|(number, ..)| format!("line {number} has a requirement id; say the rule instead"))
+        .collect()
+}
+
+fn is_not_in_id(c: char) -> bool {
+    !c.is_ascii_alphanumeric() && c != '-' && c != '.'
+}
+
+/// Returns true for ids such as `FR-X-01a` and `IPC.MUST.001`.
+fn is_requirement_id(word: &str) -> bool {
+    let mut parts = word.trim_end_matches('.').split(['-', '.']);
+    let is_kind = |part: &str| part.len() > 1 && part.bytes().all(|b| b.is_ascii_uppercase());
+    let first = parts.next().unwrap_or_default();
+    let number = parts.next_back().unwrap_or_default();
+    let middle: Vec<&str> = parts.collect();
+    is_kind(first)
+        && number.len() > 1
+        && number.starts_with(|c: char| c.is_ascii_digit())
+        && !middle.is_empty()
+        && middle
+            .iter()
+            .all(|part| part.bytes().all(|b| b.is_ascii_uppercase()))
+}
+
 /// Returns the words of all comments: how many there are, and how many are among `wanted`.
 fn ratio(files: &[SourceFile], wanted: &[&str]) -> (usize, usize) {
     let (mut all, mut found) = (0, 0);
@@ -124,6 +156,20 @@ fn short_documentation_is_noticed() {
     assert!(short_docs("a.rs", text)[0].starts_with("line 1 "));
     check(short_docs, "a.rs", text, 1);
     check(short_docs, "a.rs", "//! Decides.", 1);
+}
+
+#[test]
+fn documentation_has_no_requirement_ids() {
+    enforce(requirement_ids, rust_files());
+}
+
+#[test]
+fn a_requirement_id_is_noticed() {
+    let text = "/// A limit (`FR-LS-02a`).\n/// A byte (IPC.MUST.005).\n// FR-LS-02: a test.";
+    check(requirement_ids, "src/a.rs", text, 2);
+    check(requirement_ids, "tests/it/a.rs", text, 0);
+    let text = "/// UTF-8, SHA-256, ISO-8859-1, `1.2.3` and `FR-LS`.";
+    check(requirement_ids, "src/a.rs", text, 0);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use forge_search::tool::config::{KEYS, Profile};
+use forge_search::internal::tool::config::{KEYS, Profile};
 
 const BEGINNING: &str = "\
 # Configuration

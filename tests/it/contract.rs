@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use forge_search::tool::engines::Engines;
-use forge_search::tool::indexing::LiveEnvironment;
-use forge_search::tool::request::SearchRequest;
+use forge_search::Tool;
+use forge_search::internal::tool::engines::Engines;
+use forge_search::internal::tool::indexing::LiveEnvironment;
+use forge_search::internal::tool::request::SearchRequest;
 use serde_json::{Value, json};
 
 use crate::hooked::{Hooked, broken};

@@ -7,10 +7,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forge_search::exec::stop::{CancelHandle, Clock};
-use forge_search::tool::error::ToolError;
-use forge_search::tool::request::SearchRequest;
-use forge_search::tool::response::SearchResponse;
+use forge_search::internal::exec::stop::{CancelHandle, Clock};
+use forge_search::internal::tool::error::ToolError;
+use forge_search::internal::tool::request::SearchRequest;
+use forge_search::internal::tool::response::SearchResponse;
 use serde_json::{Value, json};
 
 use crate::clocks::{FakeClock, Gate, TickingClock, ends, until};

@@ -10,17 +10,17 @@ mod trouble;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use forge_search::exec::detect::{Detected, Tool};
-use forge_search::exec::eligible::EligibleFile;
-use forge_search::exec::embedded::Embedded;
-use forge_search::exec::engine::{Engine, EngineError};
-use forge_search::exec::event::FileOutcome;
-use forge_search::exec::query::{CaseMode, Query, QueryOptions};
-use forge_search::exec::ripgrep::Ripgrep;
-use forge_search::exec::stop::{Stop, SystemClock};
-use forge_search::exec::ugrep::Ugrep;
-use forge_search::index::root_dir::RootDir;
-use forge_search::index::walk::{FoundFile, Place};
+use forge_search::internal::exec::detect::{Detected, Tool};
+use forge_search::internal::exec::eligible::EligibleFile;
+use forge_search::internal::exec::embedded::Embedded;
+use forge_search::internal::exec::engine::{Engine, EngineError};
+use forge_search::internal::exec::event::FileOutcome;
+use forge_search::internal::exec::query::{Case, Query, QueryOptions};
+use forge_search::internal::exec::ripgrep::Ripgrep;
+use forge_search::internal::exec::stop::{Stop, SystemClock};
+use forge_search::internal::exec::ugrep::Ugrep;
+use forge_search::internal::index::root_dir::RootDir;
+use forge_search::internal::index::walk::{FoundFile, Place};
 
 use crate::peers::peers;
 

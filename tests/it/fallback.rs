@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use forge_search::tool::engines::Engines;
-use forge_search::tool::request::SearchRequest;
-use forge_search::tool::response::{SearchResponse, Stats};
+use forge_search::internal::tool::engines::Engines;
+use forge_search::internal::tool::request::SearchRequest;
+use forge_search::internal::tool::response::{SearchResponse, Stats};
 use serde_json::{Value, json};
 
 use crate::clocks::{FakeClock, Gate, until};

@@ -16,14 +16,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use forge_search::format::sort_key::cmp_paths;
-use forge_search::tool::config::{Config, IndexMode, Loader, Origin, Profile, RegexStrategy};
-use forge_search::tool::engines::Engines;
-use forge_search::tool::error::ToolError;
-use forge_search::tool::indexing::{CachePlaces, Indexes};
-use forge_search::tool::sandbox::Sandbox;
-use forge_search::tool::search::ToolContext;
-use forge_search::tool::search_files::{
+use forge_search::internal::format::sort_key::cmp_paths;
+use forge_search::internal::tool::config::{
+    Config, IndexMode, Loader, Origin, Profile, RegexStrategy,
+};
+use forge_search::internal::tool::engines::Engines;
+use forge_search::internal::tool::error::ToolError;
+use forge_search::internal::tool::indexing::{CachePlaces, Indexes};
+use forge_search::internal::tool::sandbox::Sandbox;
+use forge_search::internal::tool::search::ToolContext;
+use forge_search::internal::tool::search_files::{
     FilesMatch, FilesRequest, FilesResponse, FilesTool, IndexStats,
 };
 use serde::Deserialize;

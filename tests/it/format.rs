@@ -5,19 +5,21 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use forge_search::format::disk::RealDisk;
-use forge_search::format::error::{FormatError, FormatErrorKind};
-use forge_search::format::lock::{DirLock, LockFile, create_private_dir};
-use forge_search::format::manifest::{
+use forge_search::internal::format::disk::RealDisk;
+use forge_search::internal::format::error::{FormatError, FormatErrorKind};
+use forge_search::internal::format::lock::{DirLock, LockFile, create_private_dir};
+use forge_search::internal::format::manifest::{
     BloomParts, EligibilityInput, FileRef, IgnoreRules, InputKind, InputStat, KeyParts,
     MANIFEST_VERSION, MAX_DENY_PATTERNS, MAX_ID_BYTES, MAX_INPUTS, MAX_MANIFEST_BYTES,
     MAX_PATH_BYTES, MAX_SEGMENTS, Manifest, PublicationState, SegmentRef,
 };
-use forge_search::format::publish::{MAX_NAME_BYTES, is_unfinished, publish, remove_leftovers};
-use forge_search::format::section::{
+use forge_search::internal::format::publish::{
+    MAX_NAME_BYTES, is_unfinished, publish, remove_leftovers,
+};
+use forge_search::internal::format::section::{
     CONTAINER_VERSION, Container, FileKind, MAX_SECTIONS, PAGE_SIZE, SectionWriter, Summary,
 };
-use forge_search::format::storage::{Privacy, Storage};
+use forge_search::internal::format::storage::{Privacy, Storage};
 
 use crate::child::{self, Started};
 use crate::source::root;
@@ -351,7 +353,7 @@ mod document {
 
     #[test]
     fn the_records_of_a_segment_have_the_fields_it_lists() {
-        use forge_search::format::segment::*;
+        use forge_search::internal::format::segment::*;
 
         fn check<R: Record>(heading: &str) {
             let fields = table(heading, 0);

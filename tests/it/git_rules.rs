@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 
-use forge_search::format::manifest::IgnoreRules;
-use forge_search::index::rules::{ControlFiles, Rules, Verdict};
+use forge_search::internal::format::manifest::IgnoreRules;
+use forge_search::internal::index::rules::{ControlFiles, Rules, Verdict};
 
 use crate::differential::Seeded;
 use crate::skipped::skipped;

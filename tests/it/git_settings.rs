@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use forge_search::index::rules::settings::{SettingFiles, excludes_file};
+use forge_search::internal::index::rules::settings::{SettingFiles, excludes_file};
 use serde_json::json;
 
 use crate::by_the_line::ByTheLine;

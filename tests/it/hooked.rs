@@ -4,15 +4,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use forge_search::exec::eligible::EligibleFile;
-use forge_search::exec::embedded::Embedded;
-use forge_search::exec::engine::{
+use forge_search::internal::exec::eligible::EligibleFile;
+use forge_search::internal::exec::embedded::Embedded;
+use forge_search::internal::exec::engine::{
     Batching, Capabilities, Engine, EngineError, EngineId, Prepared, Worker,
 };
-use forge_search::exec::event::FileOutcome;
-use forge_search::exec::query::Query;
-use forge_search::exec::stop::Stop;
-use forge_search::tool::engines::Engines;
+use forge_search::internal::exec::event::FileOutcome;
+use forge_search::internal::exec::query::Query;
+use forge_search::internal::exec::stop::Stop;
+use forge_search::internal::tool::engines::Engines;
 
 /// Called before a run of files is searched; an error makes the engine fail there.
 pub(crate) type Hook = dyn Fn(&[EligibleFile]) -> Result<(), EngineError> + Send + Sync;

@@ -6,15 +6,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use forge_search::format::storage::Storage;
-use forge_search::index::bloom::BloomParams;
-use forge_search::index::builder::{BuildOptions, BuiltSegment, EarlierSegment, build_from};
-use forge_search::index::casefold::Casefold;
-use forge_search::index::deny::DenySet;
-use forge_search::index::plan::SupersetSafe;
-use forge_search::index::root_dir::RootDir;
-use forge_search::index::segment::Segment;
-use forge_search::index::walk::{Follow, IgnoreRules, TraversalOptions, Walk};
+use forge_search::internal::format::storage::Storage;
+use forge_search::internal::index::bloom::BloomParams;
+use forge_search::internal::index::builder::{
+    BuildOptions, BuiltSegment, EarlierSegment, build_from,
+};
+use forge_search::internal::index::casefold::Casefold;
+use forge_search::internal::index::deny::DenySet;
+use forge_search::internal::index::plan::SupersetSafe;
+use forge_search::internal::index::root_dir::RootDir;
+use forge_search::internal::index::segment::Segment;
+use forge_search::internal::index::walk::{Follow, IgnoreRules, TraversalOptions, Walk};
 
 use crate::differential::Seeded;
 use crate::index_support::Host;

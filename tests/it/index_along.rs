@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use forge_search::tool::request::SearchRequest;
+use forge_search::internal::tool::request::SearchRequest;
 use serde_json::{Value, json};
 
 use crate::differential::Seeded;

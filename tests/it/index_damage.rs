@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use forge_search::format::segment::SEGMENT_VERSION;
-use forge_search::format::storage::Storage;
-use forge_search::index::builder::{BuildError, BuildHost, Progress};
-use forge_search::index::segment::Segment;
-use forge_search::index::state::IndexState;
-use forge_search::tool::config::IndexStorage;
+use forge_search::internal::format::segment::SEGMENT_VERSION;
+use forge_search::internal::format::storage::Storage;
+use forge_search::internal::index::builder::{BuildError, BuildHost, Progress};
+use forge_search::internal::index::segment::Segment;
+use forge_search::internal::index::state::IndexState;
+use forge_search::internal::tool::config::IndexStorage;
 use serde_json::{Value, json};
 
 use crate::child::{self, Started};

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use forge_search::format::section::{Container, FileKind};
-use forge_search::format::segment::{SEGMENT_VERSION, StampRecord, id};
-use forge_search::index::snapshot::Snapshot;
-use forge_search::tool::config::IndexStorage;
+use forge_search::internal::format::section::{Container, FileKind};
+use forge_search::internal::format::segment::{SEGMENT_VERSION, StampRecord, id};
+use forge_search::internal::index::snapshot::Snapshot;
+use forge_search::internal::tool::config::IndexStorage;
 
 use crate::differential::Seeded;
 use crate::index_support::{Host, LIVE, Variant};

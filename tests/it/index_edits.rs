@@ -6,8 +6,8 @@ use std::io::Write;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use forge_search::index::plan::SupersetSafe;
-use forge_search::tool::config::IndexStorage;
+use forge_search::internal::index::plan::SupersetSafe;
+use forge_search::internal::tool::config::IndexStorage;
 use serde_json::{Value, json};
 
 use crate::differential::Seeded;

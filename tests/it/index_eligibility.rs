@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use forge_search::index::snapshot::Snapshot;
+use forge_search::internal::index::snapshot::Snapshot;
 use serde_json::{Value, json};
 
 use crate::index_support::{Host, LIVE, compare};

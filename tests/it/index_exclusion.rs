@@ -10,14 +10,14 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use forge_search::exec::embedded::FileSearcher;
-use forge_search::exec::matcher::LineMatcher;
-use forge_search::exec::query::{CaseMode, Fold, Query, QueryOptions};
-use forge_search::exec::stop::Stop;
-use forge_search::index::plan::{Strategy, SupersetSafe};
-use forge_search::index::ranks::RankSet;
-use forge_search::index::snapshot::Snapshot;
-use forge_search::tool::config::IndexStorage;
+use forge_search::internal::exec::embedded::FileSearcher;
+use forge_search::internal::exec::matcher::LineMatcher;
+use forge_search::internal::exec::query::{Case, Fold, Query, QueryOptions};
+use forge_search::internal::exec::stop::Stop;
+use forge_search::internal::index::plan::{Strategy, SupersetSafe};
+use forge_search::internal::index::ranks::RankSet;
+use forge_search::internal::index::snapshot::Snapshot;
+use forge_search::internal::tool::config::IndexStorage;
 use rayon::prelude::*;
 use unicode_normalization::UnicodeNormalization;
 
@@ -37,7 +37,7 @@ struct Asked {
     pattern: String,
     fixed: bool,
     word: bool,
-    case: CaseMode,
+    case: Case,
 }
 
 /// The results for a number of patterns.
@@ -94,7 +94,7 @@ impl World {
     }
 
     /// Returns the files that a plan for a literal keeps; `None` if it keeps all files.
-    pub(crate) fn candidates(&self, literal: &str, case: CaseMode) -> Option<RankSet> {
+    pub(crate) fn candidates(&self, literal: &str, case: Case) -> Option<RankSet> {
         let plan = SupersetSafe::for_literal(literal, case.fold(literal) == Fold::AsciiInsensitive);
         (!plan.keeps_everything()).then(|| {
             let candidates = self.snapshot.segment().candidates(&plan).unwrap();
@@ -326,7 +326,7 @@ fn asked(rng: &mut Seeded, contents: &[Vec<u8>]) -> Option<Asked> {
         pattern,
         fixed,
         word: rng.one_in(6),
-        case: rng.pick(&[CaseMode::Sensitive, CaseMode::Insensitive, CaseMode::Smart]),
+        case: rng.pick(&[Case::Sensitive, Case::Insensitive, Case::Smart]),
     })
 }
 

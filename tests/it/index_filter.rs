@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use forge_search::index::snapshot::Snapshot;
-use forge_search::index::token::TokenStatus;
-use forge_search::tool::request::SearchRequest;
+use forge_search::internal::index::snapshot::Snapshot;
+use forge_search::internal::index::token::TokenStatus;
+use forge_search::internal::tool::request::SearchRequest;
 use serde_json::{Value, json};
 
 use crate::differential::Seeded;
@@ -308,7 +308,7 @@ fn no_file_is_excluded_for_an_engine_that_takes_no_list_of_files() {
     let mut chain = setup.engines.chain().to_vec();
     let listless = Hooked::new(|_| Ok(())).without_lists().engines();
     chain.extend(listless.chain().iter().cloned());
-    setup.engines = forge_search::tool::engines::Engines::new(chain, String::new());
+    setup.engines = forge_search::internal::tool::engines::Engines::new(chain, String::new());
     let setup = setup.with_indexes(LIVE);
     setup.build(&Host::patient());
     check_unused(&setup, &request);

@@ -7,38 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use forge_search::exec::stop::CancelHandle;
-use forge_search::index::builder::{BuildError, BuildHost, BuiltSegment, Progress};
-use forge_search::index::pace::{Activity, BudgetError, Clock, Piece, background_pool};
-use forge_search::index::snapshot::Snapshot;
-use forge_search::tool::config::SearchConfig;
-use forge_search::tool::indexing::{Background, BuildMonitor, Condition};
+use forge_search::internal::exec::stop::CancelHandle;
+use forge_search::internal::index::builder::{BuildError, BuildHost, BuiltSegment, Progress};
+use forge_search::internal::index::pace::{Activity, BudgetError, Piece, background_pool};
+use forge_search::internal::index::snapshot::Snapshot;
+use forge_search::internal::tool::config::SearchConfig;
+use forge_search::internal::tool::indexing::{Background, BuildMonitor, Condition};
 
-use crate::clocks::until;
+use crate::clocks::{FakeClock, TickingClock, until};
 use crate::index_support::{Host, VARIANTS, Variant};
 use crate::support::{SetAtEnd, Setup, Tree};
 
-/// A clock that advances by a millisecond each time it is read.
-#[derive(Default)]
-struct Stepping(AtomicU64);
-
-impl Clock for Stepping {
-    fn now_ms(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::SeqCst)
-    }
-}
-
-/// A clock that stands still.
-struct Standing;
-
-impl Clock for Standing {
-    fn now_ms(&self) -> u64 {
-        0
-    }
-}
-
 fn stepping_activity() -> Arc<Activity> {
-    Arc::new(Activity::new(Arc::new(Stepping::default())))
+    Arc::new(Activity::new(Arc::new(TickingClock::new())))
 }
 
 /// Plants files of some kilobytes each; 3,000 of them take more than one batch.
@@ -283,7 +264,7 @@ fn a_rest_ends_when_the_build_is_stopped() {
     let mut config = setup.config.clone();
     // By a clock that stands still, a pause never ends.
     config.index_build_throttle_ms = 3_600_000;
-    let activity = Arc::new(Activity::new(Arc::new(Standing)));
+    let activity = Arc::new(Activity::new(Arc::new(FakeClock::new())));
     let _searching = activity.begin();
     let cancel = CancelHandle::new();
     let host = Watched {

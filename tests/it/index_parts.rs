@@ -4,11 +4,11 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use forge_search::format::storage::Storage;
-use forge_search::index::casefold::Casefold;
-use forge_search::index::plan::SupersetSafe;
-use forge_search::index::segment::Segment;
-use forge_search::index::snapshot::Snapshot;
+use forge_search::internal::format::storage::Storage;
+use forge_search::internal::index::casefold::Casefold;
+use forge_search::internal::index::plan::SupersetSafe;
+use forge_search::internal::index::segment::Segment;
+use forge_search::internal::index::snapshot::Snapshot;
 use serde_json::{Value, json};
 
 use crate::differential::Seeded;

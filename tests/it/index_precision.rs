@@ -2,8 +2,8 @@
 //!
 //! `FORGE_SEARCH_TREE` names another tree to measure, as in the tests of exclusion.
 
-use forge_search::exec::query::CaseMode;
-use forge_search::index::gram::{Gram, NGRAM_CHARS};
+use forge_search::internal::exec::query::Case;
+use forge_search::internal::index::gram::{Gram, NGRAM_CHARS};
 
 use crate::differential::Seeded;
 use crate::index_exclusion::{World, drawn, mutated};
@@ -46,8 +46,8 @@ fn holds_all(text: &[u8], literal: &str, fold: bool) -> bool {
 /// Measures the files that are kept for one literal.
 fn measure(world: &World, literal: &str, fold: bool) -> Kept {
     let case = match fold {
-        true => CaseMode::Insensitive,
-        false => CaseMode::Sensitive,
+        true => Case::Insensitive,
+        false => Case::Sensitive,
     };
     let mut kept = Kept::default();
     let Some(candidates) = world.candidates(literal, case) else {

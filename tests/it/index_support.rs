@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use forge_search::format::lock::{DirLock, LockFile};
-use forge_search::index::builder::{BuildError, BuildHost, BuiltSegment, Progress};
-use forge_search::index::snapshot::Snapshot;
-use forge_search::tool::config::{Config, IndexMode, IndexStorage, RegexStrategy, SearchConfig};
-use forge_search::tool::error::ToolError;
-use forge_search::tool::indexing::{CachePlaces, Indexes};
-use forge_search::tool::response::{SearchResponse, Stats};
+use forge_search::internal::format::lock::{DirLock, LockFile};
+use forge_search::internal::index::builder::{BuildError, BuildHost, BuiltSegment, Progress};
+use forge_search::internal::index::snapshot::Snapshot;
+use forge_search::internal::tool::config::{
+    Config, IndexMode, IndexStorage, RegexStrategy, SearchConfig,
+};
+use forge_search::internal::tool::error::ToolError;
+use forge_search::internal::tool::indexing::{CachePlaces, Indexes};
+use forge_search::internal::tool::response::{SearchResponse, Stats};
 use serde_json::Value;
 
 use crate::support::Setup;

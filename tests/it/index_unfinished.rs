@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use forge_search::format::segment::StampRecord;
-use forge_search::format::storage::Storage;
-use forge_search::index::builder::{BuildError, BuildHost, Phase, Progress};
-use forge_search::index::pace::{BudgetError, Piece};
-use forge_search::index::segment::Segment;
-use forge_search::tool::config::IndexStorage;
+use forge_search::internal::format::segment::StampRecord;
+use forge_search::internal::format::storage::Storage;
+use forge_search::internal::index::builder::{BuildError, BuildHost, Phase, Progress};
+use forge_search::internal::index::pace::{BudgetError, Piece};
+use forge_search::internal::index::segment::Segment;
+use forge_search::internal::tool::config::IndexStorage;
 use serde_json::json;
 
 use crate::index_support::{VARIANTS, Variant};

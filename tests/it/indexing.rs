@@ -17,14 +17,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use forge_search::exec::stop::CancelHandle;
-use forge_search::format::manifest::Manifest;
-use forge_search::index::builder::BuiltSegment;
-use forge_search::tool::config::{IndexMode, SearchConfig};
-use forge_search::tool::indexing::{Condition, Explanation, Foreground, Indexes};
-use forge_search::tool::request::SearchRequest;
-use forge_search::tool::response::{SearchResponse, Stats};
-use forge_search::tool::search::{SearchTool, ToolContext};
+use forge_search::internal::exec::stop::CancelHandle;
+use forge_search::internal::format::manifest::Manifest;
+use forge_search::internal::index::builder::BuiltSegment;
+use forge_search::internal::tool::config::{IndexMode, SearchConfig};
+use forge_search::internal::tool::indexing::{Condition, Explanation, Foreground, Indexes};
+use forge_search::internal::tool::request::SearchRequest;
+use forge_search::internal::tool::response::{SearchResponse, Stats};
+use forge_search::internal::tool::search::{SearchTool, ToolContext};
 use serde_json::{Value, json};
 
 use crate::support::{Setup, Tree};

@@ -31,7 +31,7 @@ fn upward_uses(path: &str, text: &str) -> Vec<String> {
     };
     let dense = dense(text);
     let mut violations = Vec::new();
-    for root in ["crate::", "forge_search::", "super::"] {
+    for root in ["crate::", "forge_search::internal::", "super::"] {
         for (at, _) in dense.match_indices(root) {
             for name in names_after(&dense[at + root.len()..]) {
                 if LAYERS[layer + 1..].contains(&name) {
@@ -111,7 +111,7 @@ fn an_upward_use_is_noticed() {
     check(
         upward_uses,
         "src/exec/plan.rs",
-        "let x = forge_search::tool::Request::new();",
+        "let x = forge_search::internal::tool::Request::new();",
         1,
     );
     check(

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
 
-use forge_search::index::state::table::{Effect, TABLE};
-use forge_search::index::state::{IndexState, SafetyState, Trigger};
+use forge_search::internal::index::state::table::{Effect, TABLE};
+use forge_search::internal::index::state::{IndexState, SafetyState, Trigger};
 
 use crate::source::{code_only, dense, is_ident, root, rust_files};
 

@@ -10,10 +10,10 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use forge_search::exec::stop::CancelHandle;
-use forge_search::format::lock::LockFile;
-use forge_search::tool::config::IndexMode;
-use forge_search::tool::indexing::{Condition, Foreground};
+use forge_search::internal::exec::stop::CancelHandle;
+use forge_search::internal::format::lock::LockFile;
+use forge_search::internal::tool::config::IndexMode;
+use forge_search::internal::tool::indexing::{Condition, Foreground};
 use serde_json::json;
 use tempfile::TempDir;
 

@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
-use forge_search::tool::config::Config;
-use forge_search::tool::engines::Engines;
-use forge_search::tool::error::ToolError;
-use forge_search::tool::find_files::{FindRequest, find_schema};
-use forge_search::tool::request::{SearchRequest, search_schema};
-use forge_search::tool::search::SearchTool;
-use forge_search::tool::search_files::{FilesRequest, FilesTool, files_schema};
+use forge_search::internal::tool::config::Config;
+use forge_search::internal::tool::engines::Engines;
+use forge_search::internal::tool::error::ToolError;
+use forge_search::internal::tool::find_files::{FindRequest, find_schema};
+use forge_search::internal::tool::request::{SearchRequest, search_schema};
+use forge_search::internal::tool::search::SearchTool;
+use forge_search::internal::tool::search_files::{FilesRequest, FilesTool, files_schema};
 use serde_json::{Value, json};
 
 use crate::by_the_line::ByTheLine;
@@ -331,7 +331,7 @@ fn check(tool: &str, code: &str, message: &str, field: &str) -> Option<Value> {
 struct Library {
     search: SearchTool,
     files: FilesTool,
-    context: forge_search::tool::search::ToolContext,
+    context: forge_search::internal::tool::search::ToolContext,
 }
 
 impl Library {
@@ -339,11 +339,12 @@ impl Library {
         let mut config = Config::library_default();
         config.search.enabled = true;
         config.search_files.enabled = true;
-        let sandbox = forge_search::tool::sandbox::Sandbox::new(&config.sandbox, root).unwrap();
+        let sandbox =
+            forge_search::internal::tool::sandbox::Sandbox::new(&config.sandbox, root).unwrap();
         Library {
             files: FilesTool::new(&config, Engines::embedded()),
             search: SearchTool::new(config.search, Engines::embedded()),
-            context: forge_search::tool::search::ToolContext::new(sandbox.into()),
+            context: forge_search::internal::tool::search::ToolContext::new(sandbox.into()),
         }
     }
 

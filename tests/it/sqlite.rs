@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use forge_search::format::error::FormatError;
-use forge_search::format::manifest::KeyParts;
-use forge_search::index::builder::{BuildError, BuildHost, BuiltSegment, Progress};
-use forge_search::index::snapshot::Snapshot;
-use forge_search::index::store::Store;
-use forge_search::tool::config::{IndexMode, IndexStorage, RegexStrategy};
-use forge_search::tool::indexing::{CachePlaces, Indexes};
-use forge_search::tool::response::SearchResponse;
+use forge_search::internal::format::error::FormatError;
+use forge_search::internal::format::manifest::KeyParts;
+use forge_search::internal::index::builder::{BuildError, BuildHost, BuiltSegment, Progress};
+use forge_search::internal::index::snapshot::Snapshot;
+use forge_search::internal::index::store::Store;
+use forge_search::internal::tool::config::{IndexMode, IndexStorage, RegexStrategy};
+use forge_search::internal::tool::indexing::{CachePlaces, Indexes};
+use forge_search::internal::tool::response::SearchResponse;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
 

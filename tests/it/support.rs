@@ -13,19 +13,19 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_search::exec::detect::Tool;
-use forge_search::exec::engine::Engine;
-use forge_search::exec::ripgrep::Ripgrep;
-use forge_search::exec::ugrep::Ugrep;
-use forge_search::format::sort_key::cmp_paths;
-use forge_search::tool::config::{Config, SandboxConfig, SearchConfig};
-use forge_search::tool::engines::Engines;
-use forge_search::tool::error::ToolError;
-use forge_search::tool::indexing::{CachePlaces, Indexes};
-use forge_search::tool::request::SearchRequest;
-use forge_search::tool::response::{Record, SearchResponse};
-use forge_search::tool::sandbox::Sandbox;
-use forge_search::tool::search::{SearchTool, ToolContext};
+use forge_search::internal::exec::detect::Tool;
+use forge_search::internal::exec::engine::Engine;
+use forge_search::internal::exec::ripgrep::Ripgrep;
+use forge_search::internal::exec::ugrep::Ugrep;
+use forge_search::internal::format::sort_key::cmp_paths;
+use forge_search::internal::tool::config::{Config, SandboxConfig, SearchConfig};
+use forge_search::internal::tool::engines::Engines;
+use forge_search::internal::tool::error::ToolError;
+use forge_search::internal::tool::indexing::{CachePlaces, Indexes};
+use forge_search::internal::tool::request::SearchRequest;
+use forge_search::internal::tool::response::{Record, SearchResponse};
+use forge_search::internal::tool::sandbox::Sandbox;
+use forge_search::internal::tool::search::{SearchTool, ToolContext};
 use serde_json::Value;
 
 use crate::index_support::Kept;
@@ -116,22 +116,20 @@ pub(crate) fn engines() -> Vec<(&'static str, Engines)> {
 
 /// The library's default configuration, with the tool enabled.
 pub(crate) fn config() -> SearchConfig {
-    SearchConfig {
-        enabled: true,
-        ..Config::library_default().search
-    }
+    let mut config = Config::library_default().search;
+    config.enabled = true;
+    config
 }
 
 /// A configuration with caps so high that no test reaches them.
 pub(crate) fn generous() -> SearchConfig {
-    SearchConfig {
-        default_max_results: 10_000_000,
-        max_matches_per_file: 10_000_000,
-        max_files: 10_000_000,
-        max_file_size_bytes: 1 << 40,
-        default_timeout_ms: 600_000,
-        ..config()
-    }
+    let mut config = config();
+    config.default_max_results = 10_000_000;
+    config.max_matches_per_file = 10_000_000;
+    config.max_files = 10_000_000;
+    config.max_file_size_bytes = 1 << 40;
+    config.default_timeout_ms = 600_000;
+    config
 }
 
 /// A directory to search. It is removed when it is dropped.
@@ -476,7 +474,9 @@ fn check_record(record: &Record) {
 fn check_order(a: &Record, b: &Record) {
     let (x, y) = (&a.data, &b.data);
     // Names that differ only in invalid bytes have the same shown path, and thus equal keys.
-    let key = |path: &str| forge_search::format::sort_key::sort_key(Path::new(path)).into_owned();
+    let key = |path: &str| {
+        forge_search::internal::format::sort_key::sort_key(Path::new(path)).into_owned()
+    };
     let paths = key(&x.path.text).cmp(&key(&y.path.text));
     assert!(!paths.is_gt(), "{x:?} before {y:?}");
     if x.path.text == y.path.text && !x.path.text.contains('\u{FFFD}') {

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use forge_search::tool::config::Config;
-use forge_search::tool::engines::Engines;
-use forge_search::tool::sandbox::Sandbox;
-use forge_search::tool::search::{SearchTool, ToolContext};
-use forge_search::tool::search_files::FilesTool;
+use forge_search::internal::tool::config::Config;
+use forge_search::internal::tool::engines::Engines;
+use forge_search::internal::tool::sandbox::Sandbox;
+use forge_search::internal::tool::search::{SearchTool, ToolContext};
+use forge_search::internal::tool::search_files::FilesTool;
 use serde_json::{Value, json};
 
 use crate::skipped::skipped;

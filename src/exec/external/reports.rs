@@ -1,9 +1,9 @@
 //! The reports of one run of an external program, collected until the program ends.
 //!
 //! The adapter adds each record that the program writes, and takes the reports of each file at the
-//! end. A program is asked to keep the order of its files, but nothing relies on that order
-//! (FR-LSI-ORD-04). A record counts for the file that it names, at any time. For example, `b:1`,
-//! `a:3`, `a:1` are line 1 of `b` and lines 1 and 3 of `a`.
+//! end. A program is asked to keep the order of its files, but nothing relies on that order. A
+//! record counts for the file that it names, at any time. For example, `b:1`, `a:3`, `a:1` are line
+//! 1 of `b` and lines 1 and 3 of `a`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use super::*;
 use crate::exec::detect::Detected;
 use crate::exec::process::tests::write_script;
-use crate::exec::query::{CaseMode, QueryOptions};
+use crate::exec::query::{Case, QueryOptions};
 use crate::index::root_dir::RootDir;
 use crate::index::walk::{FoundFile, Place};
 
 fn query(pattern: &str) -> Arc<Query> {
     let options = QueryOptions {
-        case: CaseMode::Sensitive,
+        case: Case::Sensitive,
         max_results: 10,
         max_matches_per_file: 10,
         max_file_size: 1 << 20,

@@ -1,5 +1,5 @@
 //! Approximate matching: finds lines that contain a text within a few edits of a match of the
-//! pattern (FR-LS-SRC-11).
+//! pattern.
 //!
 //! An edit inserts, deletes or replaces one character, which is a Unicode scalar value. An invalid
 //! byte sequence counts as one character that differs from every other. Three stages narrow the

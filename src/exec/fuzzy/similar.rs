@@ -70,7 +70,7 @@ impl Threshold {
         } as u32)
     }
 
-    /// Returns the threshold lowered by `times` steps, at least 0 (`FR-SFI-FUZ-04`).
+    /// Returns the threshold lowered by `times` steps, at least 0.
     pub fn lowered(self, step: Threshold, times: u32) -> Threshold {
         Threshold(self.0.saturating_sub(step.0.saturating_mul(times)))
     }

@@ -260,7 +260,7 @@ proptest! {
         prop_assert_eq!(found_lines(&worker, &lines), expected, "{} without pieces", &text);
     }
 
-    /// FR-LS-SRC-11: a line that matches with fewer edits also matches at a higher level.
+    /// A line that matches with fewer edits also matches at a higher level.
     #[test]
     fn higher_fuzzy_levels_find_supersets(
         text in expression(),

@@ -4,7 +4,7 @@
 //! A search asks for one decision per request ([`Indexes::choose`]). Owns the order of the checks
 //! and the time limit for them (`index_maint_budget_fraction`). The limit covers opening the index,
 //! waiting for threads and processes that hold it, and comparing it with the tree. When the time is
-//! over, the request is answered without the index (FR-LSI-BUD-MAINT-01, FR-LSI-BUD-02).
+//! over, the request is answered without the index.
 
 use std::path::Path;
 use std::sync::Arc;

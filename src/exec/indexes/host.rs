@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::exec::stop::CancelHandle;
 use crate::index::builder::{BuildHost, Progress};
 
-pub use background::{Background, BuildMonitor, BuildReport, monotonic};
+pub use background::{Background, BuildMonitor, BuildReport};
 
 /// The longest sleep between two checks of the stop flag.
 const NAP: Duration = Duration::from_millis(10);
@@ -58,9 +58,9 @@ fn pause(time: Duration, cancel: &CancelHandle) -> bool {
 /// # Examples
 ///
 /// ```
-/// use forge_search::exec::stop::CancelHandle;
-/// use forge_search::index::builder::BuildHost;
-/// use forge_search::exec::indexes::Foreground;
+/// use forge_search::internal::exec::stop::CancelHandle;
+/// use forge_search::internal::index::builder::BuildHost;
+/// use forge_search::internal::exec::indexes::Foreground;
 ///
 /// let cancel = CancelHandle::new();
 /// let host = Foreground::new(cancel.clone()).with_progress(|progress| {

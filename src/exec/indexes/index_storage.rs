@@ -93,7 +93,7 @@ impl IndexStorage {
         ))
     }
 
-    /// Logs a warning if other users may be able to read the indexes (`SEC-LSI-STORE-02`).
+    /// Logs a warning if other users may be able to read the indexes.
     pub(super) fn log_exposed(&self) {
         if let Some(why) = self.exposed() {
             tracing::warn!(target: "forge_search::index", "{why}");
@@ -122,9 +122,8 @@ impl IndexStorage {
     /// Builds the index of a root even if there is one, and puts it into use. Waits for locks no
     /// longer than `patience`.
     ///
-    /// Unchanged files are copied from the earlier segment, or from an unfinished build
-    /// (`FR-LSI-BG-51`). A database always reads the whole tree, since it can't store the gaps that
-    /// copying leaves.
+    /// Unchanged files are copied from the earlier segment, or from an unfinished build. A database
+    /// always reads the whole tree, since it can't store the gaps that copying leaves.
     pub(super) fn build(
         &self,
         root: &IndexRoot,

@@ -1,5 +1,4 @@
-//! Live indexes: each is built in the background and then follows every change of its tree
-//! (`FR-LSI-BG-01`).
+//! Live indexes: each is built in the background and then follows every change of its tree.
 //!
 //! A long-running process starts them with [`Indexes::live_as`]. Owns the threads, clocks and
 //! directories that each live index gets. The layer `index::live` below builds the index and
@@ -25,7 +24,9 @@ use crate::index::builder::{
 use crate::index::inputs::Inputs;
 use crate::index::key::hash_of;
 use crate::index::live::{IndexHost, LiveIndex, LiveOptions, OpenOutcome};
-use crate::index::pace::{Activity, BudgetError, BuildBudget, Clock, Pace, Piece, background_pool};
+use crate::index::pace::{
+    Activity, BudgetError, BuildBudget, Pace, Piece, SystemClock, background_pool,
+};
 use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::state::IndexState;
 use crate::index::walk::Walk;
@@ -70,7 +71,7 @@ pub struct LiveSettings {
     pub pace: Pace,
     /// When a build is abandoned.
     pub budget: BuildBudget,
-    /// Whether a build that is stopped keeps its finished part (`FR-LSI-BG-51`).
+    /// Whether a build that is stopped keeps its finished part.
     pub keeps_unfinished: bool,
 }
 
@@ -81,8 +82,6 @@ pub struct LiveEnvironment {
     pub reach: Arc<Reach>,
     /// Reports running searches, and a monotonic time.
     pub activity: Arc<Activity>,
-    /// The clock of `activity`.
-    pub clock: Arc<dyn Clock>,
     /// The wall clock, with which timestamps of files are compared.
     pub wall: WallClock,
     /// Creates watchers for trees.
@@ -99,11 +98,9 @@ pub struct LiveEnvironment {
 impl LiveEnvironment {
     /// Creates an environment with the clocks and watchers of the system.
     pub fn new(reach: Arc<Reach>) -> LiveEnvironment {
-        let clock = super::host::monotonic(Arc::new(crate::exec::stop::SystemClock));
         LiveEnvironment {
             reach,
-            activity: Arc::new(Activity::new(clock.clone())),
-            clock,
+            activity: Arc::new(Activity::new(Arc::new(SystemClock))),
             wall: system_wall_clock(),
             watchers: Arc::new(NativeWatchers),
             reconcile_every: RECONCILE_EVERY,
@@ -154,9 +151,9 @@ impl Building {
 
 impl Indexes {
     /// Starts a live index for each root. A thread of its own opens or builds it and follows every
-    /// change of the tree until this value is dropped. Calls never wait for a build
-    /// (`FR-LSI-BG-02`, `FR-LSI-BG-10`). Does nothing if the indexes are live already, if the tree
-    /// is frozen, if links are followed, or if indexes can't be stored anywhere.
+    /// change of the tree until this value is dropped. Calls never wait for a build. Does nothing
+    /// if the indexes are live already, if the tree is frozen, if links are followed, or if indexes
+    /// can't be stored anywhere.
     ///
     /// # Errors
     ///
@@ -222,7 +219,7 @@ impl Indexes {
         self.living_at(root)?.index.published()
     }
 
-    /// Returns the progress of the build of a root's live index (`FR-LSI-BG-21`). Returns `None` if
+    /// Returns the progress of the build of a root's live index. Returns `None` if
     /// the root has no live index, or if no build runs. A merge does not count as a build, since
     /// the index stays in use while the new segment is written.
     pub fn live_build(&self, root: &Path) -> Option<BuildReport> {
@@ -293,7 +290,7 @@ impl Indexes {
         }
     }
 
-    /// Stops the live indexes and waits for their threads, as long as configured (`FR-LSI-BG-43`).
+    /// Stops the live indexes and waits for their threads, as long as configured.
     /// Returns false if a thread did not end in time.
     pub fn shut_down(&self) -> bool {
         let living = self.living.get().into_iter().flatten();
@@ -459,7 +456,7 @@ impl IndexHost for TreeIndexHost {
     }
 
     fn now_ms(&self) -> u64 {
-        self.environment.clock.now_ms()
+        self.environment.activity.now_ms()
     }
 
     fn stop(&self) {

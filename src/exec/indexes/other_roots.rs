@@ -2,7 +2,7 @@
 //!
 //! Owns the search for an index that the user may have meant when the requested tree has no index.
 //! The result only appears in messages and reports. This module does not decide which index a
-//! search uses (FR-LSI-IDX-ROOT-02), and opens no index.
+//! search uses, and opens no index.
 
 use std::path::{Path, PathBuf};
 

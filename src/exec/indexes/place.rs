@@ -8,7 +8,7 @@ use std::io;
 use crate::format::error::FormatError;
 use crate::index::store::Store;
 
-/// The reason why an index is not stored in the configured place (FR-LSI-STOR-FALLBACK-01).
+/// The reason why an index is not stored in the configured place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fallback {
     /// The code in `stats`.

@@ -30,7 +30,7 @@ use crate::index::walk::{IgnoreRules, TraversalOptions};
 pub(super) struct IndexRoot {
     pub(super) path: PathBuf,
     pub(super) key: IndexKey,
-    /// The traversal options of the one index of the root (FR-LSI-IDX-SCHED-01).
+    /// The traversal options of the one index of the root.
     pub(super) traversal: TraversalOptions,
     /// Git's global excludes.
     pub(super) global_excludes: Option<PathBuf>,
@@ -199,8 +199,7 @@ impl IndexRoot {
 
     /// Returns the state of the index. Opens the stored index if it is not open, or if another
     /// process has built or removed it since; otherwise reads only the metadata of one file.
-    /// Records the use of the index in the store: on opening, and then at most once a minute
-    /// (`FR-LSI-IDX-RM-02`).
+    /// Records the use of the index in the store: on opening, and then at most once a minute.
     ///
     /// `waits` limits the waiting for threads that open the index and for locks of other processes.
     pub(super) fn state(&self, store: Option<&Store>, waits: Waits<'_>) -> OpenOutcome {

@@ -29,7 +29,7 @@ use crate::index::state::{DisabledReason, IndexState, UncertainReason};
 use crate::index::walk::Follow;
 
 /// Whether the index of a root can be used. The answer comes from the same check as in a search:
-/// the index is compared with the tree as it is now (FR-LSI-SAFE-04).
+/// the index is compared with the tree as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// A search of the whole root may skip files by the index.
@@ -77,7 +77,7 @@ pub enum Condition {
 
 impl Condition {
     /// Returns the condition for a request that has no use for an index, when the index was not
-    /// compared with the tree (FR-LSI-SAFE-04).
+    /// compared with the tree.
     pub(super) fn unchecked_condition(why: &str) -> Condition {
         Condition::NotUsed {
             index_state: IndexState::Uncertain(UncertainReason::OpenRequiresValidation),
@@ -89,7 +89,7 @@ impl Condition {
     }
 
     /// Returns the condition for a request with other traversal options than the index.
-    /// No index is ever built for such a request (FR-LSI-IDX-SCHED-03).
+    /// No index is ever built for such a request.
     pub(super) fn other_key(why: &str) -> Condition {
         Condition::NotUsed {
             index_state: IndexState::Absent,

@@ -4,7 +4,7 @@
 //! score of a file ([`Scorer`]), the shares of file kinds in an answer ([`Profile`]), and the
 //! choice of lines to show ([`chunks`]). The ranked search reads files and calls this module.
 //! Everything here is a pure function of texts and numbers: it opens no file and reads no clock.
-//! The same input gives the same order on every run (`IPC.MUST.004`).
+//! The same input gives the same order on every run.
 
 mod document;
 mod order;

@@ -1,4 +1,4 @@
-//! The order of results, and the selection of results for an answer (`IPC.MUST.004`).
+//! The order of results, and the selection of results for an answer.
 
 use std::cmp::Ordering;
 

@@ -103,11 +103,11 @@ pub(super) enum Role {
 /// # Examples
 ///
 /// ```
-/// use forge_search::exec::rank::Terms;
+/// use forge_search::internal::exec::rank::Terms;
 ///
 /// let terms = Terms::new("How are open sockets retried by parseConfig?")?;
 /// assert_eq!(terms.words(), ["open", "socket", "retri", "parseconfig", "pars", "config"]);
-/// # Ok::<(), forge_search::exec::rank::TermsError>(())
+/// # Ok::<(), forge_search::internal::exec::rank::TermsError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Terms {

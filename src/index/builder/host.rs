@@ -29,13 +29,12 @@ pub trait BuildHost: Sync {
     fn stopped(&self) -> bool;
 
     /// Returns true if the result of a stopped or over-budget build is kept, so that the next build
-    /// can continue from it (`FR-LSI-BG-41`). Completing that result takes some time.
+    /// can continue from it. Completing that result takes some time.
     fn keeps_unfinished(&self) -> bool {
         false
     }
 
-    /// Returns the number of threads for the next batch of files; `most` is the limit
-    /// (`FR-LSI-BG-31`).
+    /// Returns the number of threads for the next batch of files; `most` is the limit.
     fn threads(&self, most: usize) -> usize {
         most
     }
@@ -51,13 +50,13 @@ pub trait BuildHost: Sync {
     /// # Errors
     ///
     /// [`BudgetError`] ends the build. Its result until then is kept if
-    /// [`keeps_unfinished`](Self::keeps_unfinished) says so (`FR-LSI-BUD-INIT-02`).
+    /// [`keeps_unfinished`](Self::keeps_unfinished) says so.
     fn may_go_on(&self, _files: u64, _bytes: u64) -> Result<(), BudgetError> {
         Ok(())
     }
 }
 
-/// The progress of a build (FR-LSI-BG-21).
+/// The progress of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// The current phase.
@@ -72,7 +71,7 @@ pub struct Progress {
     pub bytes_total: u64,
 }
 
-/// The phases of a build (FR-LSI-BG-20).
+/// The phases of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     /// The tree is listed.

@@ -176,7 +176,7 @@ fn tracked_of(shared: &Shared, snapshot: &Arc<Snapshot>) -> Result<TreeState, St
     })
 }
 
-/// Measures whether the tree is large enough for an index (FR-LSI-BG-05, FR-LSI-BG-06).
+/// Measures whether the tree is large enough for an index.
 pub(super) fn measure(shared: &Shared) {
     if !is_small(shared) {
         shared.fire(&[Trigger::AboveThreshold]);
@@ -352,8 +352,8 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
 
 /// Waits until no other process writes the index. Returns whether to store the built index, or
 /// `None` to build later: the index that the other process publishes can be opened then. If the
-/// other process keeps writing for too long, it may be suspended. Then the index is built in memory
-/// (FR-LSI-IDX-CONC-02).
+/// other process keeps writing for too long, it may be suspended. Then the index is built in
+/// memory.
 fn wait_for_writers(shared: &Shared, timers: &mut Timers, is_first: bool) -> Option<bool> {
     let error = match shared.index_host.may_write() {
         Err(error) if error.is_locked() => error,

@@ -39,7 +39,7 @@ pub enum Pinned {
 impl LiveIndex {
     /// Pins the index for one search. The snapshot contains everything that happened to the tree
     /// before this call; otherwise no snapshot is returned. Waits for pending events and processes
-    /// them, for at most `budget` (FR-LSI-BUD-MAINT-01).
+    /// them, for at most `budget`.
     ///
     /// Costs a cookie that passes the watcher's queue, one look at each rules file, and one look at
     /// each file that changed since the last call.

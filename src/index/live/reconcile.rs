@@ -95,7 +95,7 @@ fn start(
     Err((why, LATER))
 }
 
-/// Compares the whole tree with the known state, slice by slice (FR-LSI-REC-01 to FR-LSI-REC-03).
+/// Compares the whole tree with the known state, slice by slice.
 pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
     let watching = match watch(shared) {
         Ok(watching) => watching,

@@ -70,7 +70,7 @@ pub(super) struct Status {
     pub(super) published_status: PublishedStatus,
 }
 
-/// How long an index stays disabled after its resources were exhausted (FR-LSI-BUD-04).
+/// How long an index stays disabled after its resources were exhausted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cooldown {
     /// The index is not disabled, or it stays disabled.
@@ -329,7 +329,7 @@ impl Status {
     }
 }
 
-/// Returns the message for a changed file that decides about eligibility (FR-LSI-TRK-07).
+/// Returns the message for a changed file that decides about eligibility.
 pub(super) fn decisive(path: &Path) -> String {
     format!(
         "{}, which decides which files are searched, changed",

@@ -346,7 +346,7 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
     None
 }
 
-/// Opens the stored index (FR-LSI-BG-50, FR-LSI-BG-52).
+/// Opens the stored index.
 fn open(shared: &Shared, timers: &mut Timers) {
     match shared.index_host.open() {
         OpenOutcome::Open(snapshot) => match take_over(shared, snapshot) {

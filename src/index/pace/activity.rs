@@ -3,36 +3,30 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
 
-use super::Clock;
+use super::{Clock, millis};
 
 /// Tells whether searches are running. Searches update it and builds read it; neither ever waits
-/// for the other (`FR-LSI-BG-11`).
+/// for the other.
 ///
 /// # Examples
 ///
 /// ```
 /// use std::sync::Arc;
 ///
-/// use forge_search::index::pace::{Activity, Clock};
+/// use forge_search::internal::index::pace::{Activity, SystemClock};
 ///
-/// struct Always(u64);
-///
-/// impl Clock for Always {
-///     fn now_ms(&self) -> u64 {
-///         self.0
-///     }
-/// }
-///
-/// let activity = Arc::new(Activity::new(Arc::new(Always(7))));
+/// let activity = Arc::new(Activity::new(Arc::new(SystemClock)));
 /// let running = activity.begin();
 /// assert!(!activity.is_idle(0));
 /// drop(running);
 /// assert!(activity.is_idle(0));
-/// assert!(!activity.is_idle(1));
+/// assert!(!activity.is_idle(3_600_000));
 /// ```
 pub struct Activity {
     clock: Arc<dyn Clock>,
+    start: Instant,
     running: AtomicUsize,
     ended_ms: AtomicU64,
 }
@@ -42,8 +36,9 @@ impl Activity {
     /// a program that was just started is likely to search soon.
     pub fn new(clock: Arc<dyn Clock>) -> Activity {
         Activity {
+            start: clock.now(),
             running: AtomicUsize::new(0),
-            ended_ms: AtomicU64::new(clock.now_ms()),
+            ended_ms: AtomicU64::new(0),
             clock,
         }
     }
@@ -61,7 +56,7 @@ impl Activity {
     }
 
     /// Returns true if no search is running and the last one ended at least `for_ms` milliseconds
-    /// ago (`FR-LSI-BG-32`).
+    /// ago.
     pub fn is_idle(&self, for_ms: u64) -> bool {
         // Read in this order: a search stores its end time before it decrements the counter.
         self.running() == 0
@@ -71,9 +66,9 @@ impl Activity {
                 >= for_ms
     }
 
-    /// Returns the time of the clock, in milliseconds.
+    /// Returns the time of the clock since the record was created, in milliseconds.
     pub fn now_ms(&self) -> u64 {
-        self.clock.now_ms()
+        millis(self.clock.now().saturating_duration_since(self.start))
     }
 }
 

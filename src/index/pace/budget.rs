@@ -1,7 +1,7 @@
 //! The budget of a build.
 
-/// The limits of an index build in total, independent of the time limits of searches
-/// (`FR-LSI-BUD-INIT-01`). Time at rest counts too (`FR-LSI-BUD-05`).
+/// The limits of an index build in total, independent of the time limits of searches. Time at rest
+/// counts too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BuildBudget {
     /// The longest duration, in milliseconds; 0 for no limit (`index_build_timeout_ms`).
@@ -52,8 +52,6 @@ pub enum BudgetError {
 
 impl BuildBudget {
     /// Checks the elapsed time of a build in milliseconds, its files, and their bytes.
-    ///
-    /// Serves `FR-LSI-BUD-INIT-01`, `FR-LSI-BUD-INIT-02`.
     ///
     /// # Errors
     ///

@@ -17,8 +17,6 @@ const NICE: i32 = 10;
 /// process's other threads. If the system does not allow that, the threads have the normal
 /// priority.
 ///
-/// Serves `FR-LSI-BG-30`.
-///
 /// # Errors
 ///
 /// [`ThreadPoolBuildError`] if the system can't start the threads.

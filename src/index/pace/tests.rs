@@ -5,18 +5,25 @@ use proptest::prelude::*;
 use super::*;
 
 /// A clock that the test advances.
-#[derive(Default)]
-struct Told(AtomicU64);
+#[derive(Debug)]
+struct Told {
+    start: Instant,
+    passed_ms: AtomicU64,
+}
 
 impl Told {
+    fn now_ms(&self) -> u64 {
+        self.passed_ms.load(Ordering::SeqCst)
+    }
+
     fn pass(&self, ms: u64) {
-        self.0.fetch_add(ms, Ordering::SeqCst);
+        self.passed_ms.fetch_add(ms, Ordering::SeqCst);
     }
 }
 
 impl Clock for Told {
-    fn now_ms(&self) -> u64 {
-        self.0.load(Ordering::SeqCst)
+    fn now(&self) -> Instant {
+        self.start + Duration::from_millis(self.now_ms())
     }
 }
 
@@ -30,7 +37,10 @@ fn pace(processors: usize, max_cpu_percent: u8) -> Pace {
 }
 
 fn activity() -> (Arc<Told>, Arc<Activity>) {
-    let clock = Arc::new(Told::default());
+    let clock = Arc::new(Told {
+        start: Instant::now(),
+        passed_ms: AtomicU64::new(0),
+    });
     let activity = Arc::new(Activity::new(clock.clone()));
     (clock, activity)
 }

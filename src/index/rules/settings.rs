@@ -41,7 +41,7 @@ pub struct SettingFiles {
 /// # Examples
 ///
 /// ```
-/// use forge_search::index::rules::settings::{SettingFiles, excludes_file};
+/// use forge_search::internal::index::rules::settings::{SettingFiles, excludes_file};
 ///
 /// let dir = tempfile::tempdir()?;
 /// let file = dir.path().join("gitconfig");

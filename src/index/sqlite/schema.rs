@@ -8,7 +8,7 @@ use rusqlite::Connection;
 /// `application_id` of our databases: `FSix` in ASCII.
 pub(super) const APPLICATION_ID: i32 = 0x4653_6978;
 
-/// `user_version`: the layout of the tables (FR-LSI-ROLL-02).
+/// `user_version`: the layout of the tables.
 ///
 /// History: 1, the first; 2 adds the sets of ignore rules under which each file and directory is
 /// eligible; 3 adds the word lists.

@@ -1,4 +1,4 @@
-//! The transition table (LSI §4.2.2), row by row.
+//! The transition table, row by row.
 //!
 //! This module defines the effect of a single trigger. [`step`](super::step) combines several
 //! triggers of one moment.
@@ -6,7 +6,7 @@
 use super::SafetyState::{Absent, Building, Complete, Corrupt, Disabled, Uncertain};
 use super::{Action, DisabledReason, IndexState, SafetyState, Trigger, UncertainReason};
 
-/// The classes of triggers, the highest precedence first (LSI §4.2.1, P2).
+/// The classes of triggers, the highest precedence first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// The index is to be disabled.

@@ -58,8 +58,6 @@ impl Store {
     /// Records that the index of `key` was used at `now_ms`, in milliseconds since the Unix epoch.
     /// A write error or a missing index is ignored: at worst, eviction removes the wrong index
     /// first.
-    ///
-    /// Serves `FR-LSI-IDX-RM-02`.
     pub fn note_access(&self, key: &KeyParts, now_ms: i64) {
         // Does not create the file: another process may be removing the directory, and a new file
         // would keep it from being empty.

@@ -1,7 +1,7 @@
 //! Eviction: keeps the store within its limits.
 //!
-//! Owns the order in which indexes are evicted (`FR-LSI-IDX-RM-02`). Guarantees that no index is
-//! evicted while a process writes or opens it (`FR-LSI-IDX-RM-03`). `Store::publish` calls
+//! Owns the order in which indexes are evicted. Guarantees that no index is
+//! evicted while a process writes or opens it. `Store::publish` calls
 //! `Store::make_room`; the store empties the directories.
 //!
 //! Evicting an index takes both locks of its directory without waiting: a held lock means that the
@@ -24,7 +24,7 @@ use crate::format::lock::{DirLock, LockFile};
 use crate::index::builder::{BuildError, BuiltSegment};
 use crate::index::key::root_of;
 
-/// Size and count limits of a store (`FR-LSI-IDX-RM-01`).
+/// Size and count limits of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The largest total size of all indexes, in bytes (`index_max_db_bytes`).
@@ -106,8 +106,6 @@ impl Store {
     /// an index of unknown last use before it. Among equals, the largest goes first, then the one
     /// whose key has the lowest hash. The index in the directory `but` stays, and so do indexes
     /// that a process writes or opens. Also removes leftovers of earlier removals.
-    ///
-    /// Serves `FR-LSI-IDX-RM-01`, `FR-LSI-IDX-RM-02`, `FR-LSI-IDX-RM-03`.
     pub fn make_room(&self, but: Option<&Path>) -> Eviction {
         self.sweep(but);
         // An unreadable directory can't be emptied either; the next use reports the error.

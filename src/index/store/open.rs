@@ -75,7 +75,7 @@ impl Store {
     }
 
     /// Opens the segment of an unfinished build with this key, so that the next build can continue
-    /// it (`FR-LSI-BG-51`). `None` if there is no sound segment: the build then starts from zero.
+    /// it. `None` if there is no sound segment: the build then starts from zero.
     pub fn unfinished(&self, key: &KeyParts, pause: &mut dyn FnMut(Duration)) -> Option<Segment> {
         let dir = self.dir_of(key);
         let lock = self

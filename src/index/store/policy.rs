@@ -2,7 +2,7 @@
 //!
 //! The patterns are part of the key, so an index is never used under other patterns. But an index
 //! that was built under fewer patterns still has the names and n-grams of files that are denied
-//! now, and must be removed (SEC-LSI-02). For example, adding the pattern `**/*.secret` removes the
+//! now, and must be removed. For example, adding the pattern `**/*.secret` removes the
 //! index that was built without it.
 
 use std::path::PathBuf;
@@ -37,8 +37,6 @@ impl Store {
     /// Removes the indexes and unfinished builds of the tree of `key` that lack one of its deny
     /// patterns. An index that a process writes or opens stays until the next call. Processes that
     /// have an index open keep it.
-    ///
-    /// Serves `SEC-LSI-02`.
     pub fn purge_laxer(&self, key: &KeyParts) -> Eviction {
         let mut done = Eviction::default();
         let others = self.others(key).into_iter();

@@ -17,8 +17,6 @@ use super::{FsEventHandler, WatchError, Watcher, WatcherFactory, lock, not_in_pl
 
 /// Creates watchers of the operating system: inotify on Linux, FSEvents on macOS,
 /// `ReadDirectoryChangesW` on Windows.
-///
-/// Serves `FR-LSI-TRK-04`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NativeWatchers;
 

@@ -9,7 +9,7 @@
 /// # Examples
 ///
 /// ```
-/// use forge_search::index::words::stem::stem;
+/// use forge_search::internal::index::words::stem::stem;
 ///
 /// let mut word = b"retries".to_vec();
 /// stem(&mut word);

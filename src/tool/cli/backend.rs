@@ -287,7 +287,7 @@ impl Backend {
     }
 
     /// Returns the service of this process. The first call that no daemon answers creates it.
-    fn service(&self) -> Result<Arc<Service>, ToolError> {
+    pub(super) fn service(&self) -> Result<Arc<Service>, ToolError> {
         let endpoint = self.endpoint()?;
         if let Some(service) = self.own_for(&endpoint.store) {
             return Ok(service);
@@ -400,7 +400,7 @@ impl Backend {
 
     /// Creates a service for one call only. It serves calls whose daemon fails to greet in time; a
     /// later call may reach the daemon.
-    fn once(&self) -> Result<Arc<Service>, ToolError> {
+    pub(super) fn once(&self) -> Result<Arc<Service>, ToolError> {
         let setup = self.prepared()?.for_files(&self.environment);
         let service = service(setup, None, serve::DaemonParts::default());
         service.map(Arc::new).map_err(to_tool_error)

@@ -56,7 +56,7 @@ pub(super) fn with_host<T>(
 }
 
 /// Builds the index for a search if `index_mode` is `on` and no usable index exists. If the build
-/// fails, prints a message, and the search goes on without the index (FR-LSI-IDX-05).
+/// fails, prints a message, and the search goes on without the index.
 ///
 /// # Errors
 ///

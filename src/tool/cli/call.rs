@@ -6,9 +6,8 @@
 use std::io::{self, BufRead, Read, Write};
 #[cfg(unix)]
 use std::path::Path;
+use std::sync::Arc;
 
-#[cfg(unix)]
-use serde_json::Map;
 use serde_json::Value;
 
 use super::args::CallArgs;
@@ -23,13 +22,16 @@ use crate::tool::arguments::json;
 #[cfg(unix)]
 use crate::tool::config::DaemonUse;
 #[cfg(unix)]
+use crate::tool::daemon::find_code::FindCodeTool;
+#[cfg(unix)]
 use crate::tool::daemon::request::ToolCall;
-#[cfg(unix)]
-use crate::tool::daemon::tree_backend::{CallCancel, TreeBackend};
 use crate::tool::error::ToolError;
+use crate::tool::find_files::FindFilesTool;
 #[cfg(unix)]
-use crate::tool::find_code::{FindCodeRequest, FindCodeResponse};
-use crate::tool::tools::ToolName;
+use crate::tool::search::ToolContext;
+#[cfg(unix)]
+use crate::tool::tools::ToolAnswer;
+use crate::tool::tools::{Tool, ToolName};
 
 /// Maximum bytes of a request. Longer ones are rejected before they are parsed.
 const REQUEST_LIMIT: u64 = 16 << 20;
@@ -37,16 +39,14 @@ const REQUEST_LIMIT: u64 = 16 << 20;
 /// Answers one request, or each line of standard input.
 pub(super) fn run(args: &CallArgs, environment: &Environment) -> Result<u8, Failure> {
     let mut out = io::stdout().lock();
-    let tool = match ToolName::of(&args.tool.tool) {
-        Ok(tool) => tool,
+    let name = match ToolName::of(&args.tool.tool) {
+        Ok(name) => name,
         Err(error) => return refused(&error, &mut out),
     };
     if !args.jsonl && !args.wait_index {
-        return answer_one(tool, args, environment, &mut out);
+        return answer_one(name, args, environment, &mut out);
     }
-    let prepared = set_up(tool, args, environment)
-        .and_then(|setup| Ok((setup, Ranked::of(tool, args, environment)?)));
-    let (mut setup, ranked) = match prepared {
+    let (mut setup, tool) = match set_up(name, args, environment) {
         Ok(prepared) => prepared,
         Err(error) => return refused(&error, &mut out),
     };
@@ -58,30 +58,27 @@ pub(super) fn run(args: &CallArgs, environment: &Environment) -> Result<u8, Fail
     }
     if args.jsonl {
         // The process runs for long, so live indexes pay off.
-        if ranked.is_none() {
+        if name != ToolName::FindCode {
             building::live(&setup, args.wait_index);
         }
-        let answered = answer_lines(&mut setup, ranked.as_ref(), tool, environment, &mut out);
+        let answered = answer_lines(&mut setup, &*tool, environment, &mut out);
         if let Some(indexes) = setup.indexes() {
             indexes.shut_down();
-        }
-        if let Some(ranked) = &ranked {
-            ranked.shut_down();
         }
         answered?;
         return Ok(setup.signals.status().unwrap_or(0));
     }
     let text = request_of(args);
-    let request = text.and_then(|text| json(tool, &text));
+    let request = text.and_then(|text| json(name, &text));
     let answer = request
         .map_err(|error| as_json(&error))
-        .and_then(|request| answer(&setup, ranked.as_ref(), tool, &request));
+        .and_then(|request| answer(&setup, &*tool, &request));
     finish(answer, setup.signals.status(), &mut out)
 }
 
 /// Answers one request: by the daemon of the tree if it is running, else in this process.
 fn answer_one(
-    tool: ToolName,
+    name: ToolName,
     args: &CallArgs,
     environment: &Environment,
     out: &mut dyn Write,
@@ -89,25 +86,23 @@ fn answer_one(
     // Take over signals first, so that they also end a wait for input.
     let request = Signals::take_over()
         .and_then(|_| request_of(args))
-        .and_then(|text| json(tool, &text));
+        .and_then(|text| json(name, &text));
     let request = match request {
         Ok(request) => request,
         Err(error) => return refused(&error, out),
     };
     #[cfg(unix)]
-    if let Some(answer) = by_daemon(tool, &request, args, environment) {
+    if let Some(answer) = by_daemon(name, &request, args, environment) {
         let failed = answer.starts_with(b"{\"error\"");
         out.write_all(&answer)?;
         writeln!(out)?;
         return Ok(if failed { FAILED } else { 0 });
     }
-    let prepared = set_up(tool, args, environment)
-        .and_then(|setup| Ok((setup, Ranked::of(tool, args, environment)?)));
-    let (setup, ranked) = match prepared {
+    let (setup, tool) = match set_up(name, args, environment) {
         Ok(prepared) => prepared,
         Err(error) => return refused(&error, out),
     };
-    let answer = answer(&setup, ranked.as_ref(), tool, &request);
+    let answer = answer(&setup, &*tool, &request);
     finish(answer, setup.signals.status(), out)
 }
 
@@ -141,13 +136,24 @@ fn by_daemon(
     backend.called_by_daemon(&call).ok()?
 }
 
-fn set_up(tool: ToolName, args: &CallArgs, environment: &Environment) -> Result<Setup, ToolError> {
+/// Sets up the tool that answers in this process.
+fn set_up(
+    name: ToolName,
+    args: &CallArgs,
+    environment: &Environment,
+) -> Result<(Setup, Arc<dyn Tool>), ToolError> {
     let mut setup = prepare(&args.setup(), environment, &[])?;
-    if tool == ToolName::SearchFiles {
+    if name == ToolName::SearchFiles {
         setup = setup.for_files(environment);
     }
     setup.context.max_output_bytes = args.max_output_bytes;
-    Ok(setup)
+    let tool: Arc<dyn Tool> = match (name, &setup.files) {
+        (ToolName::FindCode, _) => ranked(args, environment)?,
+        (ToolName::FindFiles, _) => Arc::new(FindFilesTool::new(setup.tool.clone())),
+        (_, Some(files)) => files.clone(),
+        (_, None) => setup.tool.clone(),
+    };
+    Ok((setup, tool))
 }
 
 fn refused(error: &ToolError, out: &mut dyn Write) -> Result<u8, Failure> {
@@ -209,8 +215,7 @@ fn into_text(bytes: Vec<u8>) -> Result<String, ToolError> {
 /// Answers each line with one line, in order, until the input ends or a signal arrives.
 fn answer_lines(
     setup: &mut Setup,
-    ranked: Option<&Ranked>,
-    tool: ToolName,
+    tool: &dyn Tool,
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
@@ -245,9 +250,9 @@ fn answer_lines(
         // old one are then not used.
         setup.context.global_excludes = environment.excludes_at(&setup.root);
         let answer = into_text(std::mem::take(&mut line))
-            .and_then(|text| json(tool, &text))
+            .and_then(|text| json(tool.id(), &text))
             .map_err(|error| as_json(&error))
-            .and_then(|request| answer(setup, ranked, tool, &request))
+            .and_then(|request| answer(setup, tool, &request))
             .unwrap_or_else(|error| error);
         writeln!(out, "{answer}")?;
         out.flush()?;
@@ -275,107 +280,70 @@ fn skip_line(input: &mut dyn BufRead) -> Result<(), Failure> {
     }
 }
 
-/// Answers a request with one of the tools. Errors are in JSON.
-fn answer(
-    setup: &Setup,
-    ranked: Option<&Ranked>,
-    tool: ToolName,
-    request: &Value,
-) -> Result<String, String> {
-    if let Some(ranked) = ranked {
-        return ranked.answer(request);
+/// Answers a request. Errors are in JSON.
+fn answer(setup: &Setup, tool: &dyn Tool, request: &Value) -> Result<String, String> {
+    let call = || tool.call_json(request.clone(), &setup.context);
+    match setup.signals.while_calling(call) {
+        Ok(answer) => Ok(answer.json),
+        Err(error) => Err(as_json(&error)),
     }
-    let request = request.clone();
-    let answer = setup.signals.while_calling(|| match &setup.files {
-        Some(files) => Ok(files.call(request, &setup.context)?.to_json()),
-        None if tool == ToolName::FindFiles => {
-            let found = setup.tool.call_find_files(request, &setup.context)?;
-            Ok(found.to_json())
-        }
-        None => Ok(setup.tool.call(request, &setup.context)?.to_json()),
-    });
-    answer.map_err(|error: ToolError| as_json(&error))
 }
 
-/// Answers calls of `find_code`, which need a service.
+/// Returns the tool `find_code`, which needs a service of this process.
+#[cfg(unix)]
+fn ranked(args: &CallArgs, environment: &Environment) -> Result<Arc<dyn Tool>, ToolError> {
+    let named = args.setup.root.as_deref().unwrap_or(Path::new("."));
+    let root = canonical(named, environment)?;
+    let setup = args.setup().with_absolute_paths(Some(&root), environment)?;
+    // A daemon was asked before, or must not be asked.
+    let backend = Backend::new(root, setup, environment, Some(DaemonUse::Off));
+    let backend = Arc::new(backend);
+    let (of_tool, is_once) = (backend.clone(), !args.jsonl);
+    let tool = FindCodeTool::new(move || match is_once {
+        // A service for one call watches nothing.
+        true => of_tool.once(),
+        false => of_tool.service(),
+    });
+    Ok(Arc::new(Ranked { tool, backend }))
+}
+
+/// The tool `find_code`, and the backend that owns its service.
+#[cfg(unix)]
 struct Ranked {
-    #[cfg(unix)]
-    backend: Backend,
-    #[cfg(unix)]
-    max_output_bytes: Option<usize>,
+    tool: FindCodeTool,
+    backend: Arc<Backend>,
 }
 
 #[cfg(unix)]
-impl Ranked {
-    /// Returns the service for a tool, or `None` if the tool needs none.
-    fn of(
-        tool: ToolName,
-        args: &CallArgs,
-        environment: &Environment,
-    ) -> Result<Option<Ranked>, ToolError> {
-        if tool != ToolName::FindCode {
-            return Ok(None);
-        }
-        let named = args.setup.root.as_deref().unwrap_or(Path::new("."));
-        let root = canonical(named, environment)?;
-        let setup = args.setup().with_absolute_paths(Some(&root), environment)?;
-        // A daemon was asked before, or must not be asked.
-        let backend = Backend::new(root, setup, environment, Some(DaemonUse::Off));
-        if !args.jsonl {
-            // A service for one call watches nothing.
-            backend.let_go();
-        }
-        Ok(Some(Ranked {
-            backend,
-            max_output_bytes: args.max_output_bytes,
-        }))
+impl std::fmt::Debug for Ranked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Ranked").field(&self.tool).finish()
+    }
+}
+
+#[cfg(unix)]
+impl Tool for Ranked {
+    fn id(&self) -> ToolName {
+        self.tool.id()
     }
 
-    fn answer(&self, request: &Value) -> Result<String, String> {
-        // A service answers the errors of fields. A call holds an object in any case.
-        let request = match request {
-            Value::Object(request) => request,
-            other => match FindCodeRequest::from_value(other.clone()) {
-                Err(error) => return Err(as_json(&error)),
-                Ok(_) => &Map::new(),
-            },
-        };
-        let call = ToolCall {
-            tool: ToolName::FindCode.name().to_string(),
-            request: request.clone(),
-            max_output_bytes: self.max_output_bytes,
-            text: false,
-            person: false,
-            whole: false,
-        };
-        let answer = self.backend.call(&call, &CallCancel::default());
-        match serde_json::from_value::<FindCodeResponse>(answer.clone()) {
-            Ok(found) => Ok(found.to_json()),
-            Err(_) => Err(answer.to_string()),
-        }
+    fn call_json(&self, arguments: Value, context: &ToolContext) -> Result<ToolAnswer, ToolError> {
+        self.tool.call_json(arguments, context)
     }
+}
 
-    fn shut_down(&self) {
+#[cfg(unix)]
+impl Drop for Ranked {
+    fn drop(&mut self) {
         self.backend.shut_down();
     }
 }
 
+/// Refuses the tool `find_code`: it needs a service, which this system does not have.
 #[cfg(not(unix))]
-impl Ranked {
-    /// Refuses tools that need a service, which this system does not have.
-    fn of(tool: ToolName, _: &CallArgs, _: &Environment) -> Result<Option<Ranked>, ToolError> {
-        match tool {
-            ToolName::FindCode => Err(ToolError::ExecutionFailed {
-                tool: tool.name().to_string(),
-                message: "ranked questions need a Unix system".to_string(),
-            }),
-            _ => Ok(None),
-        }
-    }
-
-    fn answer(&self, _: &Value) -> Result<String, String> {
-        Err(as_json(&ToolError::Cancelled))
-    }
-
-    fn shut_down(&self) {}
+fn ranked(_: &CallArgs, _: &Environment) -> Result<Arc<dyn Tool>, ToolError> {
+    Err(ToolError::ExecutionFailed {
+        tool: ToolName::FindCode.name().to_string(),
+        message: "ranked questions need a Unix system".to_string(),
+    })
 }

@@ -13,7 +13,7 @@ use super::question::{query_question, searched_paths};
 use super::search::in_flags;
 use super::setup::{Environment, Setup, load_config, prepare};
 use super::show::{self, count, count_noun, share};
-use crate::exec::query::{CaseMode, Fold, Report};
+use crate::exec::query::{Case, Fold, Report};
 use crate::exec::question::{FallbackPlan, OutputSpec, Question};
 use crate::index::plan::{PlanDescription, Reason, Requirement};
 use crate::tool::answering::{Call, Summary};
@@ -212,7 +212,7 @@ impl Explained {
         };
         line(out, "pattern", &format!("{:?}, {kind}", self.pattern()))?;
         let why = match looked_for.case {
-            CaseMode::Smart => " (smart case)",
+            Case::Smart => " (smart case)",
             _ => "",
         };
         line(out, "case", &format!("{}{why}", self.fold()))?;

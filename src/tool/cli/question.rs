@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::args::{QueryArgs, SearchArgs, SetupArgs};
 use super::setup::Environment;
-use crate::exec::query::{BinaryRule, CaseMode, CaseRule, Fuzziness, Report, Spans};
+use crate::exec::query::{BinaryRule, Case, CaseRule, Fuzziness, Report, Spans};
 use crate::exec::question::{
     FallbackPlan, OutputSpec, PatternSpec, Question, QuestionError, QuestionLimits, Scope,
 };
@@ -253,9 +253,9 @@ pub(super) fn query_question(
             word: args.word_regexp,
             whole_line: args.line_regexp,
             case: match (args.ignore_case, args.case_sensitive) {
-                (true, _) => CaseMode::Insensitive,
-                (_, true) => CaseMode::Sensitive,
-                _ => CaseMode::Smart,
+                (true, _) => Case::Insensitive,
+                (_, true) => Case::Sensitive,
+                _ => Case::Smart,
             },
             case_rule: CaseRule::Unicode,
             fuzzy: args.fuzzy.map(|level| Fuzziness::Edits(level as u8)),

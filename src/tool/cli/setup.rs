@@ -225,7 +225,7 @@ fn git_files(working_dir: Option<&Path>) -> SettingFiles {
     }
 }
 
-/// Determines the directories in which indexes may be stored (FR-LSI-CACHE-ROOT-01).
+/// Determines the directories in which indexes may be stored.
 fn cache_places(set: &dyn Fn(&str) -> Option<std::ffi::OsString>) -> CachePlaces {
     let temporary = absolute(set("TMPDIR")).unwrap_or_else(std::env::temp_dir);
     let user = places::user(set);
@@ -240,9 +240,9 @@ fn cache_places(set: &dyn Fn(&str) -> Option<std::ffi::OsString>) -> CachePlaces
 #[derive(Debug)]
 pub(super) struct Setup {
     /// The tool `Search`.
-    pub(super) tool: SearchTool,
+    pub(super) tool: Arc<SearchTool>,
     /// The tool `search_files`, if it is to be called.
-    pub(super) files: Option<FilesTool>,
+    pub(super) files: Option<Arc<FilesTool>>,
     /// Whether both tools use the same indexes.
     is_shared: bool,
     /// The context of every call.
@@ -353,7 +353,9 @@ pub(super) fn prepare(
         false => indexes.finding_roots(),
     });
     Ok(Setup {
-        tool: SearchTool::new(config.search.clone(), engines).with_indexes(indexes.map(Arc::new)),
+        tool: Arc::new(
+            SearchTool::new(config.search.clone(), engines).with_indexes(indexes.map(Arc::new)),
+        ),
         files: None,
         is_shared,
         context,
@@ -413,7 +415,7 @@ impl Setup {
         };
         let tool = FilesTool::new(&self.config, engines).with_indexes(indexes);
         Setup {
-            files: Some(tool),
+            files: Some(Arc::new(tool)),
             ..self
         }
     }

@@ -125,7 +125,7 @@ impl Signals {
         answer
     }
 
-    /// Makes a signal between calls run `end` before the process ends (FR-LSI-BG-40). A signal
+    /// Makes a signal between calls run `end` before the process ends. A signal
     /// during a call cancels the call, and the caller ends the process. A second signal ends the
     /// process at once.
     ///

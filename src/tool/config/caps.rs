@@ -46,7 +46,7 @@ pub const MAX_OPEN_SEGMENTS_PER_QUERY: Cap = Cap {
     most: 256,
 };
 
-/// Maximum segments that one daemon keeps open (`IPC.MUST.005`).
+/// Maximum segments that one daemon keeps open.
 pub const MAX_OPEN_SEGMENTS_GLOBAL: Cap = Cap {
     default: 512,
     most: 4_096,

@@ -1,56 +1,16 @@
 //! Enums for the keys that take one of a few words.
 
-use std::fmt;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Defines an enum with its words, so that `ALL` and `WORDS` are always complete.
-macro_rules! choices {
-    ($(
-        $(#[$about:meta])+
-        $name:ident { $( $(#[$says:meta])+ $variant:ident = $word:literal, )+ }
-    )+) => {$(
-        $(#[$about])+
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum $name {
-            $( $(#[$says])+ $variant, )+
-        }
-
-        impl $name {
-            /// All values, in the order of their documentation.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-
-            /// The words of all values, in the order of `ALL`.
-            pub const WORDS: &'static [&'static str] = &[$($word),+];
-
-            /// Returns the word for the value in a configuration.
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $word,)+
-                }
-            }
-
-            /// Returns the value for a word.
-            pub fn from_word(word: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|value| value.as_str() == word)
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.as_str())
-            }
-        }
-    )+};
-}
+use crate::exec::choices::choices;
 
 choices! {
     /// The engine that searches the files (`backend`).
     Backend {
         /// The built-in engine, which is the same on every machine.
         Embedded = "embedded",
-        /// The first of `binary` and `fallback_binary` that can answer (`FR-LS-EXE-01`).
+        /// The first of `binary` and `fallback_binary` that can answer.
         Auto = "auto",
         /// The program ugrep, never ripgrep.
         Ugrep = "ugrep",
@@ -93,31 +53,17 @@ choices! {
         Fuzzy = "fuzzy",
     }
 
-    /// Whether letters match case-sensitively (`case`).
-    #[derive(Default, Serialize, Deserialize, JsonSchema)]
-    #[serde(rename_all = "lowercase")]
-    #[schemars(inline)]
-    Case {
-        /// Case-sensitive if the pattern has an ASCII uppercase letter, else case-insensitive.
-        #[default]
-        Smart = "smart",
-        /// Case always matters.
-        Sensitive = "sensitive",
-        /// ASCII letters match in either case.
-        Insensitive = "insensitive",
-    }
-
     /// When an index is built and used (`index_mode`).
     IndexMode {
         /// Never, whatever the size of the tree.
         Off = "off",
-        /// For trees above the thresholds (`CFG-LSI-IDX-02`).
+        /// For trees above the thresholds.
         Auto = "auto",
         /// Always, whatever the size of the tree.
         On = "on",
     }
 
-    /// The storage of an index (`index_storage`, `FR-LSI-IDX-STOR-01`).
+    /// The storage of an index (`index_storage`).
     IndexStorage {
         /// Memory only; the index ends with the process.
         Memory = "memory",
@@ -129,7 +75,7 @@ choices! {
 
     /// The regular expressions that may exclude files by the index (`index_regex_strategy`).
     RegexStrategy {
-        /// Expressions with a literal that every match must contain (`FR-LSI-CAND-RE-02`).
+        /// Expressions with a literal that every match must contain.
         RequiredLiteral = "required_literal",
         /// All expressions for which a required combination of n-grams can be proven.
         Boolean = "boolean",

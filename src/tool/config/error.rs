@@ -10,6 +10,7 @@ use crate::tool::error::ToolError;
 /// A configuration that can't be used, with all its problems.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}", listed(.problems))]
+#[non_exhaustive]
 pub struct ConfigError {
     /// The problems, in the order of the sources and of their lines; never empty.
     problems: Vec<Problem>,
@@ -17,6 +18,7 @@ pub struct ConfigError {
 
 /// One problem of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Problem {
     /// The full key concerned, such as `tools.search.max_files`; `None` if the problem concerns no
     /// key.

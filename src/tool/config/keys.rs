@@ -8,11 +8,11 @@ use std::path::PathBuf;
 
 use super::caps::{self, Cap};
 use super::choice::{
-    Backend, Case, DaemonUse, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode,
-    RegexStrategy,
+    Backend, DaemonUse, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode, RegexStrategy,
 };
 use super::value::{Field, Kind, Value};
 use super::{Config, Profile};
+use crate::exec::query::Case;
 
 /// The longest duration that can be configured, in milliseconds: one day.
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
@@ -131,6 +131,7 @@ macro_rules! tables {
         $(
             $(#[doc = $table_about])+
             #[derive(Clone, Debug, PartialEq)]
+            #[non_exhaustive]
             pub struct $config {
                 $( $(#[doc = $about])+ pub $name: $type, )+
             }

@@ -64,7 +64,7 @@ impl Loader {
         self
     }
 
-    /// Reads and checks all sources (`CFG-LSI-VAL-01`).
+    /// Reads and checks all sources.
     ///
     /// # Errors
     ///

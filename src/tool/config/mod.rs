@@ -13,7 +13,7 @@
 //! command line gets wider limits and enabled tools.
 //!
 //! ```
-//! use forge_search::tool::config::{Loader, Origin, Profile};
+//! use forge_search::internal::tool::config::{Loader, Origin, Profile};
 //!
 //! let config = Loader::new(Profile::Library)
 //!     .toml_str("[tools.search]\nenabled = true\nmax_files = 20_000\n", Origin::Set)
@@ -22,7 +22,7 @@
 //! assert_eq!(config.search.max_files, 20_000);
 //! assert_eq!(config.origin("tools.search.max_files"), &Origin::Set);
 //! assert_eq!(config.origin("tools.search.binary"), &Origin::Default);
-//! # Ok::<(), forge_search::tool::config::ConfigError>(())
+//! # Ok::<(), forge_search::internal::tool::config::ConfigError>(())
 //! ```
 
 pub mod caps;
@@ -37,9 +37,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+pub use crate::exec::query::Case;
 pub use choice::{
-    Backend, Case, DaemonUse, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode,
-    RegexStrategy,
+    Backend, DaemonUse, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode, RegexStrategy,
 };
 pub use error::{ConfigError, Problem};
 pub use executor::{ExecutorConfig, ScopeConfig, ScopeKind};
@@ -49,6 +49,7 @@ pub use value::{Kind, Value};
 
 /// The set of defaults that applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Profile {
     /// A program that links the library: gets the specified defaults.
     Library,
@@ -58,6 +59,7 @@ pub enum Profile {
 
 /// The source of a value in effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Origin {
     /// The default: no source set the value.
     #[default]
@@ -78,18 +80,21 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The configuration in effect (`CFG-LSI-IDX-01`).
+/// The configuration in effect.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Config {
     /// The keys of `[tools.search]`.
     pub search: SearchConfig,
     /// The keys of `[tools.search_files]`.
     pub search_files: FilesConfig,
     /// The keys of `[tools.daemon]`.
+    #[doc(hidden)]
     pub daemon: DaemonConfig,
     /// The keys of `[tools.sandbox]`.
     pub sandbox: SandboxConfig,
     /// The keys of `[executor]`.
+    #[doc(hidden)]
     pub executor: ExecutorConfig,
     /// The origin of every value that a source set, by full key.
     origins: BTreeMap<&'static str, Origin>,
@@ -135,6 +140,7 @@ impl Config {
     }
 
     /// Lists every key with its value and origin, in the order of [`KEYS`].
+    #[doc(hidden)]
     pub fn entries(&self) -> Vec<Entry<'_>> {
         KEYS.iter()
             .map(|key| Entry {
@@ -145,7 +151,7 @@ impl Config {
             .collect()
     }
 
-    /// Checks every value against the kind of its key (`CFG-LSI-VAL-01`). [`Loader::build`] checks
+    /// Checks every value against the kind of its key. [`Loader::build`] checks
     /// loaded values. A program that sets fields itself calls this method.
     ///
     /// # Errors

@@ -8,9 +8,9 @@ use serde::{Serialize, Serializer};
 use toml::de::{DeInteger, DeValue};
 
 use super::choice::{
-    Backend, Case, DaemonUse, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode,
-    RegexStrategy,
+    Backend, DaemonUse, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode, RegexStrategy,
 };
+use crate::exec::query::Case;
 use crate::index::deny::DenySet;
 
 /// The largest integer that TOML can write.

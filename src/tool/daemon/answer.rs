@@ -20,7 +20,7 @@ use super::retriever::{Hits, Lexical, Retriever, retrieve_all};
 use super::service::ended;
 use crate::exec::eligible::{Globs, WantedWords};
 use crate::exec::indexes::Snapshot;
-use crate::exec::query::{CaseMode, Query, QueryOptions};
+use crate::exec::query::{Case, Query, QueryOptions};
 use crate::exec::question::{IgnoreRules, IndexList};
 use crate::exec::rank::{
     Bucket, Profile, Ranked, Scorer, Select, Snippet, Terms, Versions, select,
@@ -402,7 +402,7 @@ impl RankedSearch<'_> {
             return Err(invalid("path: it leads out of the daemon's root"));
         }
         let options = QueryOptions {
-            case: CaseMode::Insensitive,
+            case: Case::Insensitive,
             max_results: 1,
             max_matches_per_file: 1,
             max_file_size: config.max_file_size_bytes,

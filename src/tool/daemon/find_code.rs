@@ -3,13 +3,18 @@
 //! Owns the mapping between the tool's request and response and those of a ranked search. The
 //! search itself is that of every question: see `answer`.
 
+use std::fmt;
 use std::path::Path;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
+
+use serde_json::Value;
 
 use super::answer::RankedSearch;
 use super::limits::{LimitHit, Warning};
 use super::reply::{ErrorCode, Failure, Found, Success};
 use super::request::{SearchQuery, SnippetMode};
+use super::service::Service;
 use crate::tool::error::{DenialReason, ToolError};
 use crate::tool::find_code::{
     CodePlace, DEFAULT_RESULTS, FIND_CODE_NAME, FindCodeDraft, FindCodeRequest, FindCodeResponse,
@@ -17,7 +22,63 @@ use crate::tool::find_code::{
 };
 use crate::tool::notes::Note;
 use crate::tool::render::escape_name;
-use crate::tool::tools::ToolName;
+use crate::tool::search::ToolContext;
+use crate::tool::tools::{Tool, ToolAnswer, ToolName};
+
+/// The tool `find_code`. A service of this process ranks the places.
+pub struct FindCodeTool(LazyService);
+
+/// A service that the first call creates.
+type LazyService = LazyLock<Result<Arc<Service>, ToolError>, NewService>;
+
+/// Creates a service.
+type NewService = Box<dyn FnOnce() -> Result<Arc<Service>, ToolError> + Send>;
+
+impl FindCodeTool {
+    /// Creates the tool. The first call creates its service with `service`. If that fails, each
+    /// call returns the error.
+    pub fn new(
+        service: impl FnOnce() -> Result<Arc<Service>, ToolError> + Send + 'static,
+    ) -> FindCodeTool {
+        FindCodeTool(LazyLock::new(Box::new(service)))
+    }
+
+    /// Finds the places of a request. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// The errors of the service, and [`ToolError::BadArgs`] if the question has no word, or the
+    /// path is outside of the root. A timeout is no error: the response has `timed_out` set.
+    pub fn find_code(
+        &self,
+        request: &FindCodeRequest,
+        context: &ToolContext,
+    ) -> Result<FindCodeResponse, ToolError> {
+        self.0
+            .as_ref()
+            .map_err(Clone::clone)?
+            .find_code(request, context)
+    }
+}
+
+impl fmt::Debug for FindCodeTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FindCodeTool").finish_non_exhaustive()
+    }
+}
+
+#[doc(hidden)]
+impl Tool for FindCodeTool {
+    fn id(&self) -> ToolName {
+        ToolName::FindCode
+    }
+
+    fn call_json(&self, arguments: Value, context: &ToolContext) -> Result<ToolAnswer, ToolError> {
+        let request = FindCodeRequest::from_value(arguments)?;
+        let found = self.find_code(&request, context)?;
+        Ok(ToolAnswer::new(found.to_json(), found.timed_out))
+    }
+}
 
 impl RankedSearch<'_> {
     /// Finds the places of a request.

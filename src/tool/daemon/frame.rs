@@ -1,4 +1,4 @@
-//! Frames: a length of four bytes, big-endian, and that many bytes of JSON (`IPC.MUST.002`).
+//! Frames: a length of four bytes, big-endian, and that many bytes of JSON.
 //!
 //! Owns the boundaries of messages and the cap on their length. An announced length is not trusted:
 //! memory is allocated only for received bytes.
@@ -32,7 +32,7 @@ pub enum FrameError {
 /// # Examples
 ///
 /// ```
-/// use forge_search::tool::daemon::frame::{Decoder, encode};
+/// use forge_search::internal::tool::daemon::frame::{Decoder, encode};
 ///
 /// let frame = encode(b"{}", 100)?;
 /// let mut decoder = Decoder::new(100);
@@ -40,7 +40,7 @@ pub enum FrameError {
 /// assert_eq!(decoder.take(&mut rest)?, None);
 /// let mut rest = &frame[3..];
 /// assert_eq!(decoder.take(&mut rest)?.as_deref(), Some(&b"{}"[..]));
-/// # Ok::<(), forge_search::tool::daemon::frame::FrameError>(())
+/// # Ok::<(), forge_search::internal::tool::daemon::frame::FrameError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Decoder {

@@ -1,5 +1,4 @@
-//! The handshake: client and daemon agree on a protocol version, a tree and a configuration
-//! (`IPC.MUST.001`).
+//! The handshake: client and daemon agree on a protocol version, a tree and a configuration.
 
 use serde_json::Value;
 

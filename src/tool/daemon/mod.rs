@@ -13,7 +13,7 @@ pub mod admission;
 mod answer;
 #[cfg(unix)]
 pub mod client;
-mod find_code;
+pub mod find_code;
 pub mod frame;
 #[cfg(unix)]
 mod gate;

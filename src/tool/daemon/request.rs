@@ -196,6 +196,7 @@ impl SearchQuery {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
+#[non_exhaustive]
 pub enum Mode {
     /// No special purpose.
     #[default]

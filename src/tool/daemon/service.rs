@@ -34,13 +34,14 @@ use crate::index::pace::background_pool;
 use crate::index::snapshot::Snapshot;
 use crate::tool::config::Config;
 use crate::tool::error::ToolError;
-use crate::tool::find_code::FindCodeRequest;
+use crate::tool::find_code::{FindCodeRequest, FindCodeResponse};
+use crate::tool::find_files::FindFilesTool;
 use crate::tool::indexing::{BuildReport, Indexes, WallClock};
 use crate::tool::sandbox::Sandbox;
 use crate::tool::search::{SearchTool, ToolContext};
 use crate::tool::search_files::{FILES_NAME, FilesTool};
 use crate::tool::text_answer::TextAnswer;
-use crate::tool::tools::ToolName;
+use crate::tool::tools::{Tool, ToolName};
 
 /// How many snapshot ids the service remembers: enough for all queries that run at once.
 const KEPT_IDS: usize = 256;
@@ -51,9 +52,9 @@ const KEPT_INPUTS: usize = 4;
 /// The parts that a service is built from.
 pub struct Parts {
     /// The tool `Search`, with its indexes.
-    pub search: SearchTool,
+    pub search: Arc<SearchTool>,
     /// The tool `search_files`, with its indexes.
-    pub files: FilesTool,
+    pub files: Arc<FilesTool>,
     /// The sandbox, the clock and the limits of tool calls.
     pub context: ToolContext,
     /// The sandbox of searches that people run.
@@ -92,8 +93,9 @@ pub enum ConfigState {
 
 /// Answers requests about one tree.
 pub struct Service {
-    search: SearchTool,
-    files: FilesTool,
+    search: Arc<SearchTool>,
+    files: Arc<FilesTool>,
+    find_files: FindFilesTool,
     context: ToolContext,
     people: Arc<Sandbox>,
     root: PathBuf,
@@ -133,6 +135,14 @@ pub struct RequestStop {
 }
 
 impl RequestStop {
+    /// Creates a handle for a request that `cancel` cancels.
+    pub(crate) fn of(cancel: CancelHandle) -> RequestStop {
+        RequestStop {
+            stop: Stop::cancelled_by(cancel.clone()),
+            cancel,
+        }
+    }
+
     /// Ends the request. The first reason stays.
     pub fn end(&self, reason: StopReason) {
         self.stop.raise(reason);
@@ -249,7 +259,6 @@ pub struct RequestContext<'a> {
 impl<'a> RequestContext<'a> {
     /// Builds the context of a request of this process: no wait, no limit on the length of its
     /// answer.
-    #[cfg(feature = "cli")]
     pub(crate) fn at_once(ending: &'a RequestStop, deadline: Deadline) -> RequestContext<'a> {
         RequestContext {
             id: None,
@@ -295,6 +304,7 @@ impl Service {
                 store_id: identity::store_id(&parts.root),
                 config_fingerprint: identity::config_fingerprint(&parts.config, excludes),
             },
+            find_files: FindFilesTool::new(parts.search.clone()),
             search: parts.search,
             files: parts.files,
             context: parts.context,
@@ -583,19 +593,44 @@ impl Service {
                 let text = found.to_text();
                 TextAnswer { text, timed_out }
             }
-            (ToolName::Search, false) => {
-                let response = search.call(request, context)?;
-                return Ok((response.to_json(), response.timed_out));
-            }
-            (ToolName::SearchFiles, false) => {
-                return Ok((files.call(request, context)?.to_json(), false));
-            }
-            (ToolName::FindFiles, false) => {
-                let found = search.call_find_files(request, context)?;
-                return Ok((found.to_json(), found.timed_out));
+            (name, false) => {
+                let tool: &dyn Tool = match name {
+                    ToolName::SearchFiles => &**files,
+                    ToolName::FindFiles => &self.find_files,
+                    _ => &**search,
+                };
+                let answer = tool.call_json(request, context)?;
+                return Ok((answer.json, answer.timed_out));
             }
         };
         Ok((text.to_json(), text.timed_out))
+    }
+
+    /// Answers a call of `find_code` in this process. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// The errors of the tool, see [`FindCodeTool::find_code`](super::find_code::FindCodeTool).
+    pub(super) fn find_code(
+        &self,
+        request: &FindCodeRequest,
+        context: &ToolContext,
+    ) -> Result<FindCodeResponse, ToolError> {
+        let time = match request.timeout_ms {
+            Some(ms) => Duration::from_millis(ms),
+            None => self.search.default_timeout(context),
+        };
+        let ending = RequestStop::of(context.cancel.clone());
+        let deadline = Deadline::since(context.started(), time, context.clock.clone());
+        let found = self.ranked(
+            context,
+            &RequestContext::at_once(&ending, deadline),
+            |ranked| ranked.find_code(request, time, false),
+        );
+        match ending.reason() {
+            Some(StopReason::Cancelled) => Err(ToolError::Cancelled),
+            _ => found,
+        }
     }
 
     /// Returns the id of a snapshot. An id is stable for as long as it is remembered.

@@ -25,16 +25,17 @@ pub(crate) const DEFAULT_RESULTS: u64 = 10;
 /// # Examples
 ///
 /// ```
-/// use forge_search::tool::find_code::FindCodeRequest;
+/// use forge_search::internal::tool::find_code::FindCodeRequest;
 ///
 /// let request = FindCodeRequest::from_json(r#"{"question": "where are retries limited"}"#)?;
 /// assert_eq!(request.max_results, None);
 /// assert!(FindCodeRequest::from_json(r#"{"question": " "}"#).is_err());
-/// # Ok::<(), forge_search::tool::error::ToolError>(())
+/// # Ok::<(), forge_search::internal::tool::error::ToolError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(description = "Find the code that a question is about.")]
+#[non_exhaustive]
 pub struct FindCodeRequest {
     /// A question in words, or a name: `where are retries limited`, `retry_delay`.
     #[schemars(length(min = 1))]
@@ -59,6 +60,14 @@ pub struct FindCodeRequest {
 }
 
 impl FindCodeRequest {
+    /// Creates a request with a question in words, or a name.
+    pub fn new(question: impl Into<String>) -> FindCodeRequest {
+        FindCodeRequest {
+            question: question.into(),
+            ..FindCodeRequest::default()
+        }
+    }
+
     /// Parses and validates a request.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ const NOTHING: &str = "[no place was found]\n";
 
 /// The response of the `find_code` tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct FindCodeResponse {
     /// The places, best first.
     pub places: Vec<CodePlace>,
@@ -33,6 +34,7 @@ pub struct FindCodeResponse {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
+#[non_exhaustive]
 pub enum PlaceKind {
     /// A name is defined here.
     Definition,
@@ -42,6 +44,7 @@ pub enum PlaceKind {
 
 /// Lines of a file that a question is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct CodePlace {
     /// The path, relative to the working directory if the file is inside it.
     pub path: String,

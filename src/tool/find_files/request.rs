@@ -24,6 +24,7 @@ const MAX_NAME: usize = 1_000;
 /// The order of the files of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Sort {
     /// Sort by path.
     Path,
@@ -38,16 +39,17 @@ pub enum Sort {
 /// # Examples
 ///
 /// ```
-/// use forge_search::tool::find_files::FindRequest;
+/// use forge_search::internal::tool::find_files::FindRequest;
 ///
 /// let request = FindRequest::from_json(r#"{"globs": ["*.rs", "!tests/"], "path": "src"}"#)?;
 /// assert_eq!(request.globs.len(), 2);
 /// assert!(FindRequest::from_json(r#"{"sort": "score"}"#).is_err());
-/// # Ok::<(), forge_search::tool::error::ToolError>(())
+/// # Ok::<(), forge_search::internal::tool::error::ToolError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(description = "Find files by name.")]
+#[non_exhaustive]
 pub struct FindRequest {
     /// Part of a path, matched fuzzily: `srlib` finds `src/lib.rs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,6 +90,14 @@ pub struct FindRequest {
 }
 
 impl FindRequest {
+    /// Creates a request for the files whose path is similar to `name`.
+    pub fn named(name: impl Into<String>) -> FindRequest {
+        FindRequest {
+            name: Some(name.into()),
+            ..FindRequest::default()
+        }
+    }
+
     /// Parses and validates a request.
     ///
     /// # Errors

@@ -14,6 +14,7 @@ const NOTHING: &str = "[no file was found]\n";
 
 /// The response of the `find_files` tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct FindResponse {
     /// The searched directory, as in the request.
     pub path: String,
@@ -35,6 +36,7 @@ pub struct FindResponse {
 
 /// A file that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct FoundPath {
     /// The path, relative to the working directory if the file is inside it.
     pub path: String,

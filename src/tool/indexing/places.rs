@@ -1,7 +1,7 @@
 //! Chooses where indexes are stored: in the cache directory, or in memory.
 //!
-//! This module implements FR-LSI-CACHE-ROOT-01 and FR-LSI-CACHE-ROOT-02, and the fallback if no
-//! directory is suitable (FR-LSI-STOR-FALLBACK-01). The layout of the directory is up to [`Store`].
+//! This module owns the order of the candidates, and the fallback if no directory is suitable. The
+//! layout of the directory is up to [`Store`].
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::index::store::{Limits, Store};
 use crate::tool::config::{IndexStorage, IntegrityCheck, SearchConfig};
 use crate::tool::sandbox::Sandbox;
 
-/// The candidate directories for indexes, from the environment (FR-LSI-CACHE-ROOT-01).
+/// The candidate directories for indexes, from the environment.
 #[derive(Clone, Debug, Default)]
 pub struct CachePlaces {
     /// The user's cache directory, such as `~/.cache`.
@@ -31,8 +31,7 @@ pub struct CachePlaces {
 
 impl CachePlaces {
     /// Returns the directory of indexes for a configuration, whether or not it exists. Relative
-    /// paths start at `working_dir`. Returns `None` if no directory is known
-    /// (FR-LSI-CACHE-ROOT-01).
+    /// paths start at `working_dir`. Returns `None` if no directory is known.
     pub fn cache_root(&self, config: &SearchConfig, working_dir: &Path) -> Option<PathBuf> {
         let configured = config.index_path.as_deref();
         let configured = configured.filter(|path| !path.as_os_str().is_empty());
@@ -49,7 +48,7 @@ impl CachePlaces {
     /// # Errors
     ///
     /// [`FormatError`] if other users can access the directory and the configuration does not allow
-    /// that (SEC-LSI-STORE-01).
+    /// that.
     pub fn existing_store(
         &self,
         config: &SearchConfig,
@@ -62,7 +61,7 @@ impl CachePlaces {
     }
 }
 
-/// Chooses the storage for the indexes of `trees` (FR-LSI-CACHE-ROOT-02). Creates nothing: a search
+/// Chooses the storage for the indexes of `trees`. Creates nothing: a search
 /// that finds no index leaves no trace. `unknown_rights` is the error if the access rights of this
 /// process are unknown; then only this process may use the index, so it stays in memory.
 pub(super) fn choose<'a>(

@@ -14,6 +14,7 @@ use grep_searcher::Encoding;
 
 use super::flags::{self, Effect, Flag, Value};
 use super::messages::Reporter;
+pub(super) use crate::exec::query::Case;
 
 /// The arguments of one call. The default is a call without flags.
 #[derive(Clone, Debug)]
@@ -186,14 +187,6 @@ pub(super) enum Buffering {
     Auto,
     Line,
     Block,
-}
-
-/// Whether upper and lower case differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Case {
-    Sensitive,
-    Insensitive,
-    Smart,
 }
 
 /// When to print colours.

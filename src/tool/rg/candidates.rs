@@ -10,10 +10,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::Failure;
-use super::args::{Args, Binary, Case, Decoding, Mode, TypeRule};
+use super::args::{Args, Binary, Decoding, Mode, TypeRule};
 use super::plan::Plan;
 use super::walk::{Haystack, sorts_while_walking};
-use crate::exec::query::{CaseMode, CaseRule};
+use crate::exec::query::{Case, CaseRule};
 use crate::exec::question::{
     FileIdentity, Follow, IgnoreRules, IndexList, PatternSpec, TraversalOptions,
 };
@@ -317,9 +317,9 @@ fn looked_for(plan: &Plan) -> Result<PatternSpec, &'static str> {
         word: false,
         whole_line: false,
         case: match args.case {
-            Case::Sensitive => CaseMode::Sensitive,
+            Case::Sensitive => Case::Sensitive,
             // ripgrep decides about smart case. Without case, more matches.
-            Case::Insensitive | Case::Smart => CaseMode::Insensitive,
+            Case::Insensitive | Case::Smart => Case::Insensitive,
         },
         case_rule: CaseRule::Unicode,
         fuzzy: None,

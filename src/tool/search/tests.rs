@@ -2,6 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::tool::config::Config;
+use crate::tool::tools::RiskLevel;
 
 fn tool(change: impl FnOnce(&mut SearchConfig)) -> (SearchTool, ToolContext, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();

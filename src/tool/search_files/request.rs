@@ -24,16 +24,17 @@ pub(super) const MAX_CONTEXT_LINES: u64 = 1_000;
 /// # Examples
 ///
 /// ```
-/// use forge_search::tool::search_files::FilesRequest;
+/// use forge_search::internal::tool::search_files::FilesRequest;
 ///
 /// let request = FilesRequest::from_json(r#"{"path": "src", "query": "fn main"}"#)?;
 /// assert_eq!((request.path.as_str(), request.context_lines), ("src", 0));
 /// assert!(FilesRequest::from_json(r#"{"path": "src"}"#).is_err());
-/// # Ok::<(), forge_search::tool::error::ToolError>(())
+/// # Ok::<(), forge_search::internal::tool::error::ToolError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(description = "Search file contents below a directory.")]
+#[non_exhaustive]
 pub struct FilesRequest {
     /// The directory to search; if empty, the working directory.
     pub path: String,

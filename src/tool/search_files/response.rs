@@ -14,17 +14,17 @@ use crate::tool::response::{BuildStats, ErrorEntry, IndexUse, json_len_of};
 
 /// A response of the `search_files` tool.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct FilesResponse {
     /// The requested path, with forward slashes.
     pub path: String,
     /// The requested query.
     pub query: String,
-    /// The mode of the search that gave these matches: `fuzzy` if fuzzy fallback found them
-    /// (`FR-SFI-OUT-02`).
+    /// The mode of the search that gave these matches: `fuzzy` if fuzzy fallback found them.
     pub mode: Mode,
     /// The case mode of the search.
     pub case: Case,
-    /// The matches, sorted by path, line and column (`FR-SFI-PRE-04`).
+    /// The matches, sorted by path, line and column.
     pub matches: Vec<FilesMatch>,
     /// The number of matches in the response.
     pub returned: usize,
@@ -43,6 +43,7 @@ pub struct FilesResponse {
 /// The limit that cut a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum TruncatedReason {
     /// There are more matches than `max_results`.
     MaxResults,
@@ -58,6 +59,7 @@ pub enum TruncatedReason {
 
 /// A single match.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct FilesMatch {
     /// The path of the file relative to the requested directory, with forward slashes.
     pub path: String,
@@ -82,6 +84,7 @@ pub struct FilesMatch {
 
 /// Diagnostics of a response. Consumers must tolerate further fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct FilesStats {
     /// The number of eligible files up to and including the one in which the search ended.
     pub files_scanned: u64,
@@ -101,7 +104,7 @@ pub struct FilesStats {
     /// The number of files larger than `max_file_size_bytes`. Each has an entry in `errors`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files_too_large: Option<u64>,
-    /// The outcome of fuzzy fallback, if it was tried (`FR-SFI-OUT-04`).
+    /// The outcome of fuzzy fallback, if it was tried.
     #[serde(flatten)]
     pub fallback: Option<FallbackStats>,
     /// How the search used an index, if configured.
@@ -111,6 +114,7 @@ pub struct FilesStats {
 
 /// The outcome of fuzzy fallback.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct FallbackStats {
     /// The requested mode: `exact`.
     pub initial_mode: Mode,
@@ -126,6 +130,7 @@ pub struct FallbackStats {
 /// Why fuzzy fallback ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[non_exhaustive]
 pub enum FallbackEnd {
     /// The time limit was reached.
     Timeout,
@@ -137,6 +142,7 @@ pub enum FallbackEnd {
 
 /// How a search used an index. These fields are the same as in the `stats` of the tool `Search`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct IndexStats {
     /// The state of the index, such as `COMPLETE`, `ABSENT` or `BUILDING`.
     pub index_safety_state: String,

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use forge_search::format::lock::LockFile;
+use forge_search::internal::format::lock::LockFile;
 use serde_json::{Value, json};
 
 use super::{PathBuf, World};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use forge_search::format::lock::LockFile;
+use forge_search::internal::format::lock::LockFile;
 use serde_json::{Value, json};
 
 use super::{Ran, World};

@@ -9,8 +9,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use forge_search::format::lock::LockFile;
-use forge_search::index::state::{DisabledReason, IndexState, SafetyState, UncertainReason};
+use forge_search::internal::format::lock::LockFile;
+use forge_search::internal::index::state::{
+    DisabledReason, IndexState, SafetyState, UncertainReason,
+};
 use serde_json::{Value, json};
 
 use super::World;

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use forge_search::format::lock::LockFile;
-use forge_search::format::manifest::Manifest;
+use forge_search::internal::format::lock::LockFile;
+use forge_search::internal::format::manifest::Manifest;
 use serde_json::{Value, json};
 
 use super::World;

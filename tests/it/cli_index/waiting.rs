@@ -5,7 +5,7 @@ use std::io::{BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
-use forge_search::format::lock::LockFile;
+use forge_search::internal::format::lock::LockFile;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

@@ -6,9 +6,9 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use forge_search::tool::daemon::handshake::Store;
-use forge_search::tool::daemon::identity::socket_name;
-use forge_search::tool::daemon::socket::registered_socket;
+use forge_search::internal::tool::daemon::handshake::Store;
+use forge_search::internal::tool::daemon::identity::socket_name;
+use forge_search::internal::tool::daemon::socket::registered_socket;
 use serde_json::Value;
 
 use super::clients::{play_at, welcome};

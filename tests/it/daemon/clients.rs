@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use forge_search::tool::daemon::frame::{encode, read};
+use forge_search::internal::tool::daemon::frame::{encode, read};
 use serde_json::{Value, json};
 
 use super::program::{Place, halt, kill, ok, text, wait_until};

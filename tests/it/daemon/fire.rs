@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use forge_search::tool::daemon::frame::{encode, read};
+use forge_search::internal::tool::daemon::frame::{encode, read};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 

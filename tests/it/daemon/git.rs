@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use forge_search::tool::daemon::server::Settings;
+use forge_search::internal::tool::daemon::server::Settings;
 use serde_json::Value;
 
 use super::inspect::{health, severity, status};

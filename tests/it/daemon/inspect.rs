@@ -5,15 +5,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forge_search::index::handles::Handles;
-use forge_search::index::root_dir::metadata_following;
-use forge_search::index::stamp::Stamp;
-use forge_search::tool::config::{Config, IndexMode, IndexStorage};
-use forge_search::tool::daemon::server::Settings;
-use forge_search::tool::engines::Engines;
-use forge_search::tool::indexing::{CachePlaces, Indexes, LiveEnvironment, wall_clock_ns};
-use forge_search::tool::sandbox::Sandbox;
-use forge_search::tool::search::{SearchTool, ToolContext};
+use forge_search::internal::index::handles::Handles;
+use forge_search::internal::index::root_dir::metadata_following;
+use forge_search::internal::index::stamp::Stamp;
+use forge_search::internal::tool::config::{Config, IndexMode, IndexStorage};
+use forge_search::internal::tool::daemon::server::Settings;
+use forge_search::internal::tool::engines::Engines;
+use forge_search::internal::tool::indexing::{
+    CachePlaces, Indexes, LiveEnvironment, wall_clock_ns,
+};
+use forge_search::internal::tool::sandbox::Sandbox;
+use forge_search::internal::tool::search::{SearchTool, ToolContext};
 use serde_json::{Value, json};
 
 use super::program::{Place, halt, kill, ok, text};

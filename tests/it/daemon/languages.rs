@@ -6,8 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use forge_search::tool::config::{IndexMode, IndexStorage};
-use forge_search::tool::daemon::server::Settings;
+use forge_search::internal::tool::config::{IndexMode, IndexStorage};
+use forge_search::internal::tool::daemon::server::Settings;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use forge_search::tool::daemon::identity::socket_name;
+use forge_search::internal::tool::daemon::identity::socket_name;
 use serde_json::{Value, json};
 
 use super::program::{Place, halt, kill, ok, text, wait_until};

@@ -33,16 +33,18 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use forge_search::tool::config::{Config, IndexMode, IndexStorage, Loader, Profile};
-use forge_search::tool::daemon::handshake::Store;
-use forge_search::tool::daemon::server::{Server, Settings};
-use forge_search::tool::daemon::service::{Parts, Service};
-use forge_search::tool::daemon::socket::{Access, OwnSocket};
-use forge_search::tool::engines::Engines;
-use forge_search::tool::indexing::{CachePlaces, Indexes, LiveEnvironment, wall_clock_ns};
-use forge_search::tool::sandbox::Sandbox;
-use forge_search::tool::search::{SearchTool, ToolContext};
-use forge_search::tool::search_files::FilesTool;
+use forge_search::internal::tool::config::{Config, IndexMode, IndexStorage, Loader, Profile};
+use forge_search::internal::tool::daemon::handshake::Store;
+use forge_search::internal::tool::daemon::server::{Server, Settings};
+use forge_search::internal::tool::daemon::service::{Parts, Service};
+use forge_search::internal::tool::daemon::socket::{Access, OwnSocket};
+use forge_search::internal::tool::engines::Engines;
+use forge_search::internal::tool::indexing::{
+    CachePlaces, Indexes, LiveEnvironment, wall_clock_ns,
+};
+use forge_search::internal::tool::sandbox::Sandbox;
+use forge_search::internal::tool::search::{SearchTool, ToolContext};
+use forge_search::internal::tool::search_files::FilesTool;
 use serde_json::{Value, json};
 
 use crate::support::{GUARD, Tree};
@@ -102,8 +104,8 @@ impl World {
         let tool = SearchTool::new(config.search.clone(), engines.clone());
         let files = FilesTool::new(&config, engines.clone());
         let service = Service::new(Parts {
-            search,
-            files,
+            search: Arc::new(search),
+            files: Arc::new(files),
             context: context.clone(),
             people: sandbox.clone(),
             root: tree.root().to_path_buf(),

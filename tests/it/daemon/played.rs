@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use forge_search::tool::daemon::frame::{encode, read};
+use forge_search::internal::tool::daemon::frame::{encode, read};
 use serde_json::{Value, json};
 
 use super::program::{Place, ok, text};
@@ -15,7 +15,7 @@ use super::schemas;
 /// A daemon that a test plays, at the socket path of the tree's daemon.
 struct Played {
     listener: std::os::unix::net::UnixListener,
-    store: forge_search::tool::daemon::handshake::Store,
+    store: forge_search::internal::tool::daemon::handshake::Store,
     socket: PathBuf,
     /// The lock that a running daemon holds.
     _lock: fs::File,
@@ -23,10 +23,10 @@ struct Played {
 
 impl Played {
     fn new(place: &Place) -> Played {
-        use forge_search::tool::daemon::socket::SocketPlaces;
+        use forge_search::internal::tool::daemon::socket::SocketPlaces;
         let status: Value = serde_json::from_str(&ok(&place.ggrep(&["status", "--json"]))).unwrap();
         let named = |name: &str| status[name].as_str().unwrap().to_string();
-        let store = forge_search::tool::daemon::handshake::Store {
+        let store = forge_search::internal::tool::daemon::handshake::Store {
             store_id: named("store_id"),
             config_fingerprint: named("config_fingerprint"),
         };
@@ -51,7 +51,7 @@ impl Played {
 
     /// Makes the handshake with a client. Returns the connection, and the client's request.
     fn greet(&self) -> (std::os::unix::net::UnixStream, Vec<u8>) {
-        use forge_search::tool::daemon::handshake::{PROTOCOL_VERSIONS, receive};
+        use forge_search::internal::tool::daemon::handshake::{PROTOCOL_VERSIONS, receive};
         let (mut stream, _) = self.listener.accept().unwrap();
         let hello = read(&mut stream, 1 << 20).unwrap().unwrap();
         let (_, welcome) = receive(&hello, &self.store, &PROTOCOL_VERSIONS).unwrap();

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use forge_search::tool::daemon::frame::{encode, read};
+use forge_search::internal::tool::daemon::frame::{encode, read};
 use serde_json::{Value, json};
 
 use super::schemas;
@@ -763,7 +763,7 @@ fn stale_daemons_say_so_and_clients_go_on_to_another_one() {
 }
 
 fn first_store(place: &Place) -> String {
-    forge_search::tool::daemon::identity::store_id(&place.root())
+    forge_search::internal::tool::daemon::identity::store_id(&place.root())
 }
 
 fn pinned(place: &Place) -> String {

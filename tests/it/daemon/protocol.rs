@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use forge_search::tool::daemon::admission::Bounds;
-use forge_search::tool::daemon::client::{Caller, ClientError, Connection};
-use forge_search::tool::daemon::metrics::Outcome;
-use forge_search::tool::daemon::reply::ErrorCode;
-use forge_search::tool::daemon::request::{Request, RequestBody, SearchQuery};
-use forge_search::tool::daemon::server::Settings;
-use forge_search::tool::daemon::socket::Access;
+use forge_search::internal::tool::daemon::admission::Bounds;
+use forge_search::internal::tool::daemon::client::{Caller, ClientError, Connection};
+use forge_search::internal::tool::daemon::metrics::Outcome;
+use forge_search::internal::tool::daemon::reply::ErrorCode;
+use forge_search::internal::tool::daemon::request::{Request, RequestBody, SearchQuery};
+use forge_search::internal::tool::daemon::server::Settings;
+use forge_search::internal::tool::daemon::socket::Access;
 use serde_json::json;
 
 use super::{World, small};

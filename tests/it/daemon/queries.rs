@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use forge_search::tool::config::{IndexMode, IndexStorage};
-use forge_search::tool::daemon::server::Settings;
+use forge_search::internal::tool::config::{IndexMode, IndexStorage};
+use forge_search::internal::tool::daemon::server::Settings;
 use serde_json::{Value, json};
 
 use super::{World, small};
@@ -577,8 +577,8 @@ fn ignore_files_count_for_questions_and_have_a_fingerprint() {
 #[test]
 fn edits_made_while_no_daemon_ran_are_found_at_once() {
     let cache = tempfile::tempdir().unwrap();
-    let change = |config: &mut forge_search::tool::config::Config| {
-        config.search.index_storage = forge_search::tool::config::IndexStorage::Mmap;
+    let change = |config: &mut forge_search::internal::tool::config::Config| {
+        config.search.index_storage = forge_search::internal::tool::config::IndexStorage::Mmap;
         config.search.index_path = Some(cache.path().join("index"));
     };
     let world = World::with(small(), Settings::default(), change);

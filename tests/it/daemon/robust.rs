@@ -5,7 +5,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use forge_search::tool::daemon::server::Settings;
+use forge_search::internal::tool::daemon::server::Settings;
 use serde_json::json;
 
 use super::program::{Place, kill, ok};

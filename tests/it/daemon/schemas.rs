@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::OnceLock;
 
-use forge_search::tool::daemon::reply::{ErrorCode, schemas};
-use forge_search::tool::daemon::request::{
+use forge_search::internal::tool::daemon::reply::{ErrorCode, schemas};
+use forge_search::internal::tool::daemon::request::{
     Mode, Request, RequestBody, SearchQuery, SnippetMode, ToolCall,
 };
 use serde_json::{Value, json};

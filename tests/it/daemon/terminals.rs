@@ -1,6 +1,6 @@
 //! Tests that the output of commands is safe if file names contain control sequences of terminals.
 
-use forge_search::tool::render::is_unsafe;
+use forge_search::internal::tool::render::is_unsafe;
 use serde_json::Value;
 
 use super::program::{Place, text};

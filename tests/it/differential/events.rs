@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use forge_search::format::sort_key::cmp_paths;
-use forge_search::tool::response::ErrorEntry;
+use forge_search::internal::format::sort_key::cmp_paths;
+use forge_search::internal::tool::response::ErrorEntry;
 use serde_json::{Value, json};
 
 use super::Seeded;

@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use forge_search::exec::detect::{Detected, Tool};
+use forge_search::internal::exec::detect::{Detected, Tool};
 use serde_json::Value;
 
 use crate::peers::{peer, peers};

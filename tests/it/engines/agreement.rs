@@ -178,7 +178,7 @@ prop_compose! {
     fn any_options()(
         fixed_strings: bool,
         word in prop::bool::weighted(0.3),
-        case in prop::sample::select(vec![CaseMode::Smart, CaseMode::Sensitive, CaseMode::Insensitive]),
+        case in prop::sample::select(vec![Case::Smart, Case::Sensitive, Case::Insensitive]),
         before in 0usize..3,
         after in 0usize..3,
         max_results in prop::sample::select(vec![1usize, 2, 5, 1000]),

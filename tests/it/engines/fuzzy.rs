@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use forge_search::exec::event::Line;
-use forge_search::exec::query::Fuzziness;
+use forge_search::internal::exec::event::Line;
+use forge_search::internal::exec::query::Fuzziness;
 
 use super::*;
 
-fn fuzzy(level: u8, case: CaseMode) -> QueryOptions {
+fn fuzzy(level: u8, case: Case) -> QueryOptions {
     QueryOptions {
         fixed_strings: true,
         fuzzy: Some(Fuzziness::Edits(level)),
@@ -65,7 +65,7 @@ fn fuzzy_search_with_ugrep_finds_approximate_matches() {
             let options = fuzzy(level, case);
             search(engine.as_ref(), "hello", &options, &tree.files).unwrap()
         };
-        let one = find(1, CaseMode::Sensitive);
+        let one = find(1, Case::Sensitive);
         let expected = ["1:5:hello", "2:4:hallo", "3:1:helo", "8:1:hello"];
         for outcome in &one[..3] {
             assert_eq!(matches(&outcome.lines), expected, "{}", engine.id());
@@ -74,13 +74,13 @@ fn fuzzy_search_with_ugrep_finds_approximate_matches() {
         // The text of a line is complete, without its terminator.
         assert_eq!(&*one[0].lines[1].text, b" a hallo b");
 
-        let two = find(2, CaseMode::Sensitive);
+        let two = find(2, Case::Sensitive);
         let lines: Vec<u64> = two[0].lines.iter().map(|line| line.number).collect();
         assert_eq!(lines, [1, 2, 3, 4, 5, 8], "{}", engine.id());
         let hel = matches(&two[0].lines)[4].clone();
         assert!(hel.starts_with("5:1:hel") && !hel.contains('\r'), "{hel:?}");
 
-        let folded = find(1, CaseMode::Insensitive);
+        let folded = find(1, Case::Insensitive);
         assert!(matches(&folded[0].lines).contains(&"7:1:HELLO".to_string()));
     }
 }
@@ -89,7 +89,7 @@ fn fuzzy_search_with_ugrep_finds_approximate_matches() {
 fn fuzzy_search_in_process_finds_approximate_matches() {
     let tree = near_hello();
     let find = |pattern, options: &QueryOptions| embedded(pattern, options, &tree.files);
-    let one = find("hello", &fuzzy(1, CaseMode::Sensitive));
+    let one = find("hello", &fuzzy(1, Case::Sensitive));
     // Any character may be edited, also the first one.
     let expected = [
         "1:5:hello",
@@ -105,7 +105,7 @@ fn fuzzy_search_in_process_finds_approximate_matches() {
     assert_eq!(&*one[0].lines[1].text, b" a hallo b");
 
     // The carriage return is not part of the line. Otherwise it could replace a letter of `hello`.
-    let two = find("hello", &fuzzy(2, CaseMode::Sensitive));
+    let two = find("hello", &fuzzy(2, Case::Sensitive));
     let expected = [
         "1:5:hello",
         "2:4:hallo",
@@ -117,13 +117,13 @@ fn fuzzy_search_in_process_finds_approximate_matches() {
     ];
     assert_eq!(matches(&two[0].lines), expected);
 
-    let folded = find("hello", &fuzzy(1, CaseMode::Insensitive));
+    let folded = find("hello", &fuzzy(1, Case::Insensitive));
     assert_eq!(matches(&folded[0].lines)[4], "7:1:HELLO");
 
     // The same for words and for expressions.
     let words = QueryOptions {
         word: true,
-        ..fuzzy(1, CaseMode::Sensitive)
+        ..fuzzy(1, Case::Sensitive)
     };
     let words = find("ello", &words);
     // `hallo` is two edits away from `ello`, and `allo` is no word in it.
@@ -131,7 +131,7 @@ fn fuzzy_search_in_process_finds_approximate_matches() {
     assert_eq!(matches(&words[0].lines), expected);
     let expression = QueryOptions {
         fixed_strings: false,
-        ..fuzzy(1, CaseMode::Sensitive)
+        ..fuzzy(1, Case::Sensitive)
     };
     let anchored = find("^h(al|ex)+o$", &expression);
     assert_eq!(matches(&anchored[0].lines), ["3:1:helo", "4:1:hexxo"]);
@@ -178,7 +178,7 @@ fn fuzzy_search_in_process_finds_whatever_ugrep_finds() {
         }
         for engine in engines_of(Tool::Ugrep) {
             for level in 1..=4 {
-                let options = fuzzy(level, CaseMode::Sensitive);
+                let options = fuzzy(level, Case::Sensitive);
                 let theirs = search(engine.as_ref(), pattern, &options, &tree.files).unwrap();
                 let ours = embedded(pattern, &options, &tree.files);
                 let mut counts = (0, 0);
@@ -238,7 +238,7 @@ fn fuzzy_levels_are_supersets() {
         tree.add(format!("{n}").as_bytes(), chunk.join("\n").as_bytes());
     }
     for engine in capable() {
-        for case in [CaseMode::Sensitive, CaseMode::Insensitive] {
+        for case in [Case::Sensitive, Case::Insensitive] {
             let mut below = BTreeSet::new();
             let mut sizes = Vec::new();
             for level in 1..=4 {
@@ -284,7 +284,7 @@ fn fuzzy_respects_context_and_limits() {
             before: 1,
             after: 1,
             max_matches_per_file: 2,
-            ..fuzzy(1, CaseMode::Sensitive)
+            ..fuzzy(1, Case::Sensitive)
         };
         let outcomes = search(engine.as_ref(), "hello", &options, &tree.files).unwrap();
         let lines: Vec<(u64, bool)> = outcomes[0]
@@ -307,7 +307,7 @@ fn fuzzy_shows_as_many_lines_as_the_request_wants() {
         let options = QueryOptions {
             max_results: 100_000,
             max_matches_per_file: 25_000,
-            ..fuzzy(1, CaseMode::Sensitive)
+            ..fuzzy(1, Case::Sensitive)
         };
         let outcomes = search(engine.as_ref(), "hello", &options, &tree.files).unwrap();
         assert_eq!(outcomes[0].lines.len(), 25_000);
@@ -327,7 +327,7 @@ fn fuzzy_asks_for_the_files_that_can_be_read() {
     for engine in capable() {
         let options = QueryOptions {
             max_file_size: 100,
-            ..fuzzy(1, CaseMode::Sensitive)
+            ..fuzzy(1, Case::Sensitive)
         };
         let found = search(engine.as_ref(), "hello", &options, &tree.files).unwrap();
         let counts: Vec<usize> = found.iter().map(|outcome| outcome.lines.len()).collect();
@@ -345,7 +345,7 @@ fn fuzzy_search_needs_an_engine_that_has_it() {
     for engine in engines_of(Tool::Ugrep) {
         let expression = QueryOptions {
             fixed_strings: false,
-            ..fuzzy(1, CaseMode::Sensitive)
+            ..fuzzy(1, Case::Sensitive)
         };
         assert!(engine.prepare(query("hello world", &expression)).is_ok());
         let error = engine.prepare(query("hel+o", &expression)).err().unwrap();
@@ -355,7 +355,7 @@ fn fuzzy_search_needs_an_engine_that_has_it() {
         );
         let word = QueryOptions {
             word: true,
-            ..fuzzy(1, CaseMode::Sensitive)
+            ..fuzzy(1, Case::Sensitive)
         };
         let error = engine.prepare(query("hello", &word)).err().unwrap();
         assert!(
@@ -363,7 +363,7 @@ fn fuzzy_search_needs_an_engine_that_has_it() {
             "{error}"
         );
         let error = engine
-            .prepare(query("abé", &fuzzy(3, CaseMode::Sensitive)))
+            .prepare(query("abé", &fuzzy(3, Case::Sensitive)))
             .err()
             .unwrap();
         assert!(
@@ -374,7 +374,7 @@ fn fuzzy_search_needs_an_engine_that_has_it() {
     }
     for engine in engines_of(Tool::Ripgrep) {
         let error = engine
-            .prepare(query("hello", &fuzzy(1, CaseMode::Sensitive)))
+            .prepare(query("hello", &fuzzy(1, Case::Sensitive)))
             .err()
             .unwrap();
         assert!(

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use forge_search::exec::collect::{Found, Limits};
-use forge_search::exec::eligible::ListSource;
-use forge_search::exec::query::Report;
-use forge_search::exec::schedule::{AbandonedWorkers, Run, RunOptions, run};
-use forge_search::exec::stop::{CancelHandle, Deadline};
+use forge_search::internal::exec::collect::{Found, Limits};
+use forge_search::internal::exec::eligible::ListSource;
+use forge_search::internal::exec::query::Report;
+use forge_search::internal::exec::schedule::{AbandonedWorkers, Run, RunOptions, run};
+use forge_search::internal::exec::stop::{CancelHandle, Deadline};
 use std::ops::ControlFlow;
 
 use super::*;

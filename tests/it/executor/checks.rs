@@ -114,7 +114,7 @@ fn a_lease_holds_until_its_time_and_not_at_it() {
     ] {
         let executor = world
             .executor(in_memory)
-            .with_clock(Arc::new(move || at(now)));
+            .with_clock(Arc::new(move || ns(now)));
         let execution = world.run(&executor, "t", "SEARCH_DATASETS", "people", "needle");
         match holds {
             true => assert_eq!(execution.failure, None),

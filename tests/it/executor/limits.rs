@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use forge_search::exec::stop::SystemClock;
-use forge_search::tool::executor::confine::ConfinementLevel;
-use forge_search::tool::executor::worker::{Answer, MEMORY, WorkerRequest};
+use forge_search::internal::exec::stop::SystemClock;
+use forge_search::internal::tool::executor::confine::ConfinementLevel;
+use forge_search::internal::tool::executor::worker::{Answer, MEMORY, WorkerRequest};
 
 use super::*;
 

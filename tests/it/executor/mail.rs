@@ -1,7 +1,7 @@
 //! Tests searches over e-mails: a mailbox written by hand, one that a mail tool made, and the
 //! public test messages of the mail parser.
 
-use forge_search::tool::executor::source::scan_mbox;
+use forge_search::internal::tool::executor::source::scan_mbox;
 
 use super::*;
 use crate::source::dependency;

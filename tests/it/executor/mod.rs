@@ -13,15 +13,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use forge_search::exec::stop::Clock;
-use forge_search::tool::config::{ExecutorConfig, ScopeConfig, ScopeKind};
-use forge_search::tool::executor::failure::Reason;
-use forge_search::tool::executor::host::{Host, HostResult, Worker};
-use forge_search::tool::executor::lease::{Lease, SecretKey};
-use forge_search::tool::executor::search::search;
-use forge_search::tool::executor::source::InMemory;
-use forge_search::tool::executor::worker::Job;
-use forge_search::tool::executor::{Execution, Executor};
+use forge_search::internal::exec::stop::Clock;
+use forge_search::internal::tool::config::{ExecutorConfig, ScopeConfig, ScopeKind};
+use forge_search::internal::tool::executor::failure::Reason;
+use forge_search::internal::tool::executor::host::{Host, HostResult, Worker};
+use forge_search::internal::tool::executor::lease::{Lease, SecretKey};
+use forge_search::internal::tool::executor::search::search;
+use forge_search::internal::tool::executor::source::InMemory;
+use forge_search::internal::tool::executor::worker::Job;
+use forge_search::internal::tool::executor::{Execution, Executor};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -32,6 +32,11 @@ const NOW: &str = "2026-01-01T12:00:00Z";
 
 fn at(time: &str) -> Timestamp {
     time.parse().unwrap()
+}
+
+/// Returns a time in nanoseconds since 1970.
+fn ns(time: &str) -> i64 {
+    i64::try_from(at(time).as_nanosecond()).unwrap()
 }
 
 /// A directory with a key, scopes and a store.
@@ -81,7 +86,7 @@ impl World {
     fn executor(&self, host: impl Host + 'static) -> Executor {
         Executor::new(&self.config, self.path("store/results.db"), host)
             .unwrap()
-            .with_clock(Arc::new(|| at(NOW)))
+            .with_clock(Arc::new(|| ns(NOW)))
     }
 
     /// Returns an executor that runs the program as its worker.

@@ -45,7 +45,7 @@ fn lease_checks_come_before_the_result_store() {
     ok(&world.run(&executor, "t", "SEARCH_DATASETS", "a", "needle"));
     let late = world
         .real()
-        .with_clock(Arc::new(|| at("2026-01-01T12:00:01Z")));
+        .with_clock(Arc::new(|| ns("2026-01-01T12:00:01Z")));
     failed(
         &world.run(&late, "t", "SEARCH_DATASETS", "a", "needle"),
         "LEASE_EXPIRED",
@@ -54,7 +54,7 @@ fn lease_checks_come_before_the_result_store() {
     let mut other = World::new();
     other.config.scopes = world.config.scopes.clone();
     let stranger = Executor::new(&other.config, world.path("store/results.db"), worker()).unwrap();
-    let stranger = stranger.with_clock(Arc::new(|| at(NOW)));
+    let stranger = stranger.with_clock(Arc::new(|| ns(NOW)));
     failed(
         &world.run(&stranger, "t", "SEARCH_DATASETS", "a", "needle"),
         "INVALID_LEASE",
@@ -66,7 +66,7 @@ fn lease_checks_come_before_the_result_store() {
 fn an_expired_result_is_not_computed_again() {
     let mut world = world();
     world.config.retention_days = 1;
-    let executor = |now: &'static str| world.real().with_clock(Arc::new(move || at(now)));
+    let executor = |now: &'static str| world.real().with_clock(Arc::new(move || ns(now)));
     let manifest = manifest("t", "SEARCH_DATASETS", "a", "needle", 10);
     let lease = world.lease_for_ever("t", "SEARCH_DATASETS", "a");
     let first = executor("2026-01-01T12:00:00Z").execute(&manifest, &lease);
@@ -300,7 +300,7 @@ fn deleted_results_are_gone_from_the_file() {
     world.scope("a", ScopeKind::Csv, "a.csv");
     let lease = |task: &str| world.lease_for_ever(task, "SEARCH_DATASETS", "a");
     let run = |task: &str, now: &'static str| {
-        let executor = world.real().with_clock(Arc::new(move || at(now)));
+        let executor = world.real().with_clock(Arc::new(move || ns(now)));
         let manifest = manifest(task, "SEARCH_DATASETS", "a", "needle", 10);
         executor.execute(&manifest, &lease(task))
     };

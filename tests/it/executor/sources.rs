@@ -1,7 +1,7 @@
 //! Searches each kind of source with real workers (EXEC §5, §6, §7), and compares with golden
 //! files.
 
-use forge_search::tool::executor::source;
+use forge_search::internal::tool::executor::source;
 use proptest::prelude::*;
 
 use super::*;
@@ -544,7 +544,8 @@ fn a_database_behind_a_link_is_read_with_its_journal() {
         ("db", ScopeKind::Sqlite),
     ] {
         world.scope(scope, kind, "fifo");
-        let capability = forge_search::tool::executor::capability::Capability::of(kind).name();
+        let capability =
+            forge_search::internal::tool::executor::capability::Capability::of(kind).name();
         let execution = world.run(&world.real(), scope, capability, scope, "x");
         failed(&execution, "SCOPE_UNAVAILABLE", "scope_unreadable");
     }
@@ -603,7 +604,8 @@ fn data_of_another_kind_is_reported_and_never_taken_for_no_results() {
     world.config.scopes.get_mut("view.db").unwrap().table = Some("seen".to_string());
     let executor = world.real();
     for (file, kind) in all {
-        let capability = forge_search::tool::executor::capability::Capability::of(kind).name();
+        let capability =
+            forge_search::internal::tool::executor::capability::Capability::of(kind).name();
         let execution = world.run(&executor, file, capability, file, "needle");
         failed(&execution, "EXECUTION_FAILED", "source_malformed");
         let told = String::from_utf8_lossy(&execution.body).into_owned();

@@ -3,7 +3,7 @@
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 
-use forge_search::tool::executor::lease::{KeyRing, PublicKey};
+use forge_search::internal::tool::executor::lease::{KeyRing, PublicKey};
 
 use super::*;
 
@@ -81,7 +81,7 @@ fn only_one_token_format_is_a_lease() {
         let refused = ring.verify(&wrong).unwrap_err();
         assert_eq!(
             refused.code(),
-            forge_search::tool::executor::failure::Code::InvalidLease,
+            forge_search::internal::tool::executor::failure::Code::InvalidLease,
             "{wrong}"
         );
     }

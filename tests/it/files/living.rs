@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use forge_search::index::pace::Activity;
-use forge_search::index::watch::FsEvent;
-use forge_search::tool::config::IndexStorage;
-use forge_search::tool::indexing::LiveEnvironment;
+use forge_search::internal::index::pace::Activity;
+use forge_search::internal::index::watch::FsEvent;
+use forge_search::internal::tool::config::IndexStorage;
+use forge_search::internal::tool::indexing::LiveEnvironment;
 
 use super::*;
 use crate::clocks::{FakeClock, Gate, until};
@@ -51,7 +51,6 @@ impl World {
         let hands = world.hands.clone();
         let around = LiveEnvironment {
             activity: Arc::new(Activity::new(hands.clone())),
-            clock: hands.clone(),
             wall: Arc::new(move || hands.wall_ns()),
             watchers: Arc::new(Hearing(world.watchers.clone())),
             watcher_patience: GUARD,

@@ -3,8 +3,9 @@
 
 use std::sync::Mutex;
 
-use forge_search::exec::stop::Clock;
-use forge_search::tool::search_files::{TruncatedReason, files_schema};
+use forge_search::Tool;
+use forge_search::internal::exec::stop::Clock;
+use forge_search::internal::tool::search_files::{TruncatedReason, files_schema};
 
 use super::*;
 use crate::support::step;
@@ -257,7 +258,7 @@ fn the_tool_says_what_it_is() {
     assert!(!tool.is_side_effecting() && !tool.requires_approval());
     assert_eq!(
         tool.risk_level(),
-        forge_search::tool::search::RiskLevel::Low
+        forge_search::internal::tool::tools::RiskLevel::Low
     );
     let response = Files::new(tree.root()).search(json!({"path": ".", "query": "needle"}));
     assert_eq!(tool.read_evidence(&response), None);

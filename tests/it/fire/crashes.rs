@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use forge_search::index::store::{Limits, Store};
+use forge_search::internal::index::store::{Limits, Store};
 
 use super::disks::{Forgotten, Image, Recording, image_of};
 use super::edition::{Edition, key, store};

@@ -11,19 +11,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use forge_search::index::bloom::BloomParams;
-use forge_search::index::builder::{
+use forge_search::internal::index::bloom::BloomParams;
+use forge_search::internal::index::builder::{
     BuildError, BuildHost, BuildOptions, BuiltSegment, EarlierSegment, Progress, build_from,
 };
-use forge_search::index::casefold::Casefold;
-use forge_search::index::deny::DenySet;
-use forge_search::index::inputs::Inputs;
-use forge_search::index::pace::Piece;
-use forge_search::index::root_dir::RootDir;
-use forge_search::index::segment::Segment;
-use forge_search::index::snapshot::Snapshot;
-use forge_search::index::store::{Limits, Publication, Store};
-use forge_search::index::walk::{Follow, IgnoreRules, TraversalOptions, Walk};
+use forge_search::internal::index::casefold::Casefold;
+use forge_search::internal::index::deny::DenySet;
+use forge_search::internal::index::inputs::Inputs;
+use forge_search::internal::index::pace::Piece;
+use forge_search::internal::index::root_dir::RootDir;
+use forge_search::internal::index::segment::Segment;
+use forge_search::internal::index::snapshot::Snapshot;
+use forge_search::internal::index::store::{Limits, Publication, Store};
+use forge_search::internal::index::walk::{Follow, IgnoreRules, TraversalOptions, Walk};
 
 use super::disks::{Forgotten, Image, Recording, image_of};
 use super::edition::{Edition, WORDS, answer, check_tidy, key, names, store};

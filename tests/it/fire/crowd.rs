@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use forge_search::format::error::FormatErrorKind;
-use forge_search::format::storage::Privacy;
-use forge_search::index::builder::BuildError;
-use forge_search::index::store::Store;
+use forge_search::internal::format::error::FormatErrorKind;
+use forge_search::internal::format::storage::Privacy;
+use forge_search::internal::index::builder::BuildError;
+use forge_search::internal::index::store::Store;
 
 use super::disks::Overtaken;
 use super::edition::{Edition, check_tidy, key, load, store};

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use forge_search::format::disk::{Disk, DiskFile, RealDisk};
+use forge_search::internal::format::disk::{Disk, DiskFile, RealDisk};
 
 /// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_search::format::disk::Disk;
-use forge_search::format::error::FormatError;
-use forge_search::format::manifest::KeyParts;
-use forge_search::format::storage::{Privacy, Storage};
-use forge_search::index::bloom::BloomParams;
-use forge_search::index::builder::{BuildError, BuildHost, BuiltSegment, Progress};
-use forge_search::index::casefold::Casefold;
-use forge_search::index::inputs::Inputs;
-use forge_search::index::plan::SupersetSafe;
-use forge_search::index::segment::Segment;
-use forge_search::index::snapshot::Snapshot;
-use forge_search::index::store::{Publication, Store};
+use forge_search::internal::format::disk::Disk;
+use forge_search::internal::format::error::FormatError;
+use forge_search::internal::format::manifest::KeyParts;
+use forge_search::internal::format::storage::{Privacy, Storage};
+use forge_search::internal::index::bloom::BloomParams;
+use forge_search::internal::index::builder::{BuildError, BuildHost, BuiltSegment, Progress};
+use forge_search::internal::index::casefold::Casefold;
+use forge_search::internal::index::inputs::Inputs;
+use forge_search::internal::index::plan::SupersetSafe;
+use forge_search::internal::index::segment::Segment;
+use forge_search::internal::index::snapshot::Snapshot;
+use forge_search::internal::index::store::{Publication, Store};
 
 use crate::fuzz_replay::assembled::{MAX_TEXT, Texts, assemble_to, assembled};
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use forge_search::format::manifest::KeyParts;
-use forge_search::index::store::{Limits, Store};
+use forge_search::internal::format::manifest::KeyParts;
+use forge_search::internal::index::store::{Limits, Store};
 
 use super::disks::{Failure, Fault, Faulty};
 use super::edition::{Edition, check_tidy, key, load, names, store};

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::PathBuf;
 
-use forge_search::format::manifest::KeyParts;
-use forge_search::index::store::Store;
+use forge_search::internal::format::manifest::KeyParts;
+use forge_search::internal::index::store::Store;
 
 use super::edition::{Edition, key, load, names, store};
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use forge_search::format::lock::LockFile;
+use forge_search::internal::format::lock::LockFile;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::edition::check_tidy;

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use forge_search::format::lock::LockFile;
-use forge_search::index::builder::{BuildHost, Progress};
-use forge_search::tool::config::IndexStorage;
+use forge_search::internal::format::lock::LockFile;
+use forge_search::internal::index::builder::{BuildHost, Progress};
+use forge_search::internal::tool::config::IndexStorage;
 use serde_json::json;
 
 use super::edition::{Edition, key, load, names, store};

@@ -8,7 +8,7 @@ use std::hash::{Hash, Hasher};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use forge_search::index::store::Store;
+use forge_search::internal::index::store::Store;
 
 use super::disks::{Forgotten, Image, Op};
 use super::edition::{key, load, store};

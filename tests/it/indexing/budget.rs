@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use forge_search::exec::stop::Clock;
-use forge_search::format::lock::LockFile;
-use forge_search::tool::config::IndexStorage;
-use forge_search::tool::request::SearchRequest;
-use forge_search::tool::response::{SearchResponse, Stats};
-use forge_search::tool::search::SearchTool;
+use forge_search::internal::exec::stop::Clock;
+use forge_search::internal::format::lock::LockFile;
+use forge_search::internal::tool::config::IndexStorage;
+use forge_search::internal::tool::request::SearchRequest;
+use forge_search::internal::tool::response::{SearchResponse, Stats};
+use forge_search::internal::tool::search::SearchTool;
 use serde_json::{Value, json};
 
 use super::{FILES, Opened, World, needle};

@@ -1,15 +1,15 @@
 //! Index keys: settings that need an index of their own, and options that are filtered at search
 //! time.
 
-use forge_search::index::walk::IgnoreRules;
+use forge_search::internal::index::walk::IgnoreRules;
 use std::fs;
 use std::path::Path;
 
-use forge_search::format::manifest::MANIFEST_VERSION;
-use forge_search::format::section::{Container, FileKind, SectionWriter};
-use forge_search::format::segment::SEGMENT_VERSION;
-use forge_search::format::storage::Storage;
-use forge_search::tool::indexing::Condition;
+use forge_search::internal::format::manifest::MANIFEST_VERSION;
+use forge_search::internal::format::section::{Container, FileKind, SectionWriter};
+use forge_search::internal::format::segment::SEGMENT_VERSION;
+use forge_search::internal::format::storage::Storage;
+use forge_search::internal::tool::indexing::Condition;
 use serde_json::json;
 
 use super::{World, listing, manifest, needle};
@@ -72,7 +72,7 @@ fn an_index_key_is_compared_component_by_component() {
         assert!(good.key.access.starts_with(&user), "{}", good.key.access);
     }
     // Simulates two keys with the same hash: the name of the directory proves nothing.
-    let changes: [fn(&mut forge_search::format::manifest::KeyParts); 7] = [
+    let changes: [fn(&mut forge_search::internal::format::manifest::KeyParts); 7] = [
         |key| key.hidden = true,
         |key| key.casefold = "UNICODE_SIMPLE".to_string(),
         |key| key.unicode_normalization = "NFD".to_string(),
@@ -107,7 +107,7 @@ fn an_index_with_other_filter_parameters_than_its_manifest_says_is_damaged() {
     let bloom = &good.bloom;
     assert_eq!((bloom.bits, bloom.hashes), (5_025_332, 7));
     assert_eq!(bloom.ngram_chars, 3);
-    let changes: [fn(&mut forge_search::format::manifest::Manifest); 4] = [
+    let changes: [fn(&mut forge_search::internal::format::manifest::Manifest); 4] = [
         |manifest| manifest.bloom.bits -= 1,
         |manifest| manifest.bloom.hashes += 1,
         |manifest| manifest.bloom.ngram_chars = 4,

@@ -4,10 +4,10 @@ use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use forge_search::format::lock::LockFile;
-use forge_search::index::builder::BuildError;
-use forge_search::index::store::Eviction;
-use forge_search::tool::config::IndexStorage;
+use forge_search::internal::format::lock::LockFile;
+use forge_search::internal::index::builder::BuildError;
+use forge_search::internal::index::store::Eviction;
+use forge_search::internal::tool::config::IndexStorage;
 
 use super::*;
 use crate::index_support::locked;

@@ -7,21 +7,21 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use forge_search::exec::stop::CancelHandle;
-use forge_search::format::lock::{DirLock, LockFile};
-use forge_search::format::segment::StampRecord;
-use forge_search::index::bloom::BloomParams;
-use forge_search::index::builder::{
+use forge_search::internal::exec::stop::CancelHandle;
+use forge_search::internal::format::lock::{DirLock, LockFile};
+use forge_search::internal::format::segment::StampRecord;
+use forge_search::internal::index::bloom::BloomParams;
+use forge_search::internal::index::builder::{
     BuildError, BuildHost, BuildOptions, FileReader, Progress, assemble,
 };
-use forge_search::index::casefold::Casefold;
-use forge_search::index::enumerate::{DirEntry, Enumeration, FileEntry};
-use forge_search::index::root_dir::RootDir;
-use forge_search::index::stamp::Stamp;
-use forge_search::index::state::{IndexState, SafetyState};
-use forge_search::index::walk::{Place, RuleSets};
-use forge_search::tool::config::IndexMode;
-use forge_search::tool::indexing::{Condition, Foreground, wall_clock_ns};
+use forge_search::internal::index::casefold::Casefold;
+use forge_search::internal::index::enumerate::{DirEntry, Enumeration, FileEntry};
+use forge_search::internal::index::root_dir::RootDir;
+use forge_search::internal::index::stamp::Stamp;
+use forge_search::internal::index::state::{IndexState, SafetyState};
+use forge_search::internal::index::walk::{Place, RuleSets};
+use forge_search::internal::tool::config::IndexMode;
+use forge_search::internal::tool::indexing::{Condition, Foreground, wall_clock_ns};
 use serde_json::{Value, json};
 
 use super::{World, listing, manifest, needle};

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use forge_search::exec::stop::CancelHandle;
-use forge_search::format::disk::{Disk, DiskFile, RealDisk};
-use forge_search::format::storage::Privacy;
-use forge_search::index::snapshot::StorageMode;
-use forge_search::index::state::{DisabledReason, IndexState};
-use forge_search::index::store::Store;
-use forge_search::tool::config::{IndexMode, IndexStorage};
-use forge_search::tool::indexing::{CachePlaces, Condition, Foreground, Indexes};
+use forge_search::internal::exec::stop::CancelHandle;
+use forge_search::internal::format::disk::{Disk, DiskFile, RealDisk};
+use forge_search::internal::format::storage::Privacy;
+use forge_search::internal::index::snapshot::StorageMode;
+use forge_search::internal::index::state::{DisabledReason, IndexState};
+use forge_search::internal::index::store::Store;
+use forge_search::internal::tool::config::{IndexMode, IndexStorage};
+use forge_search::internal::tool::indexing::{CachePlaces, Condition, Foreground, Indexes};
 use serde_json::json;
 
 use super::{World, listing, needle};

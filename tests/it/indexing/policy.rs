@@ -4,11 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use forge_search::exec::stop::CancelHandle;
-use forge_search::format::lock::LockFile;
-use forge_search::index::builder::BuiltSegment;
-use forge_search::tool::config::IndexStorage;
-use forge_search::tool::indexing::Foreground;
+use forge_search::internal::exec::stop::CancelHandle;
+use forge_search::internal::format::lock::LockFile;
+use forge_search::internal::index::builder::BuiltSegment;
+use forge_search::internal::tool::config::IndexStorage;
+use forge_search::internal::tool::indexing::Foreground;
 use serde_json::{Value, json};
 
 use super::{Opened, World};

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use forge_search::tool::config::{Config, IndexMode};
-use forge_search::tool::search::ReadEvidence;
+use forge_search::internal::tool::config::{Config, IndexMode};
+use forge_search::internal::tool::search::ReadEvidence;
 use serde_json::json;
 
 use super::{Opened, World, needle};

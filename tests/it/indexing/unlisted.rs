@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use forge_search::exec::stop::CancelHandle;
-use forge_search::index::builder::{BuildHost, Progress};
-use forge_search::tool::config::IndexStorage;
-use forge_search::tool::indexing::{Condition, Foreground};
+use forge_search::internal::exec::stop::CancelHandle;
+use forge_search::internal::index::builder::{BuildHost, Progress};
+use forge_search::internal::tool::config::IndexStorage;
+use forge_search::internal::tool::indexing::{Condition, Foreground};
 
 use super::{Opened, World, needle};
 use crate::index_support::VARIANTS;

@@ -6,14 +6,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use forge_search::format::lock::LockFile;
-use forge_search::format::manifest::MANIFEST_VERSION;
-use forge_search::format::section::FileKind;
-use forge_search::index::builder::Phase;
-use forge_search::index::watch::FsEvent;
-use forge_search::tool::config::{IndexMode, IndexStorage};
-use forge_search::tool::indexing::{CachePlaces, Indexes, LiveEnvironment};
-use forge_search::tool::response::{BuildStats, Stats};
+use forge_search::internal::format::lock::LockFile;
+use forge_search::internal::format::manifest::MANIFEST_VERSION;
+use forge_search::internal::format::section::FileKind;
+use forge_search::internal::index::builder::Phase;
+use forge_search::internal::index::watch::FsEvent;
+use forge_search::internal::tool::config::{IndexMode, IndexStorage};
+use forge_search::internal::tool::indexing::{CachePlaces, Indexes, LiveEnvironment};
+use forge_search::internal::tool::response::{BuildStats, Stats};
 use serde_json::json;
 
 use super::storages::How;
@@ -438,7 +438,7 @@ fn living_is_of_the_surroundings_of_the_first_call() {
     world.write("b/new.txt", "a needle\n");
     world.watchers.queue(FsEvent::Subtree("b/new.txt".into()));
     assert_eq!(world.check_used("needle").len(), 4);
-    assert_eq!(Arc::strong_count(&around.clock), 2);
+    assert_eq!(Arc::strong_count(&around.activity), 1);
 }
 
 impl World {

@@ -5,9 +5,9 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_search::index::watch::FsEvent;
-use forge_search::tool::request::SearchRequest;
-use forge_search::tool::response::SearchResponse;
+use forge_search::internal::index::watch::FsEvent;
+use forge_search::internal::tool::request::SearchRequest;
+use forge_search::internal::tool::response::SearchResponse;
 use serde_json::json;
 
 use super::double::Cookies;

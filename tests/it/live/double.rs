@@ -6,11 +6,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use forge_search::index::pace::Clock;
-use forge_search::index::watch::{FsEvent, FsEventHandler, WatchError, Watcher, WatcherFactory};
-use forge_search::tool::indexing::{Indexes, wall_clock_ns};
+use forge_search::internal::index::pace::Clock;
+use forge_search::internal::index::watch::{
+    FsEvent, FsEventHandler, WatchError, Watcher, WatcherFactory,
+};
+use forge_search::internal::tool::indexing::{Indexes, wall_clock_ns};
 
 /// The fate of cookies. A cookie is a marker that the index touches: when the watcher reports it,
 /// all earlier events have arrived.
@@ -346,10 +348,17 @@ impl Hands {
     }
 }
 
+impl std::fmt::Debug for Hands {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hands").finish_non_exhaustive()
+    }
+}
+
 impl Clock for Hands {
-    fn now_ms(&self) -> u64 {
+    fn now(&self) -> Instant {
         let stopped_ms = *self.stopped_ms.lock().unwrap();
         let ahead_ms = self.ahead_ms.load(Ordering::SeqCst);
-        stopped_ms.unwrap_or_else(|| self.flowing_ms()) + ahead_ms
+        let ms = stopped_ms.unwrap_or_else(|| self.flowing_ms()) + ahead_ms;
+        self.start + Duration::from_millis(ms)
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use forge_search::index::watch::FsEvent;
+use forge_search::internal::index::watch::FsEvent;
 
 use super::storages::How;
 use super::{FILES, World, patient};

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use forge_search::format::lock::{DirLock, LockFile};
-use forge_search::index::snapshot::StorageMode;
-use forge_search::tool::config::{IntegrityCheck, SearchConfig};
-use forge_search::tool::response::Stats;
+use forge_search::internal::format::lock::{DirLock, LockFile};
+use forge_search::internal::index::snapshot::StorageMode;
+use forge_search::internal::tool::config::{IntegrityCheck, SearchConfig};
+use forge_search::internal::tool::response::Stats;
 
 use super::storages::How;
 use super::{LOOK, World, patient};

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use forge_search::format::lock::{DirLock, LockFile};
-use forge_search::index::watch::FsEvent;
-use forge_search::tool::indexing::Report;
+use forge_search::internal::format::lock::{DirLock, LockFile};
+use forge_search::internal::index::watch::FsEvent;
+use forge_search::internal::tool::indexing::Report;
 
 use super::World;
 use super::double::REMEDY;

@@ -29,12 +29,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forge_search::index::builder::Phase;
-use forge_search::index::pace::{Activity, RunningSearch};
-use forge_search::index::watch::{FsEvent, WatcherFactory};
-use forge_search::tool::config::{IndexStorage, SearchConfig};
-use forge_search::tool::indexing::{LiveEnvironment, ProcessIndexStatus, Report};
-use forge_search::tool::response::{SearchResponse, Stats};
+use forge_search::internal::index::builder::Phase;
+use forge_search::internal::index::pace::{Activity, RunningSearch};
+use forge_search::internal::index::watch::{FsEvent, WatcherFactory};
+use forge_search::internal::tool::config::{IndexStorage, SearchConfig};
+use forge_search::internal::tool::indexing::{LiveEnvironment, ProcessIndexStatus, Report};
+use forge_search::internal::tool::response::{SearchResponse, Stats};
 use serde_json::{Value, json};
 
 use crate::index_support::{LIVE, VARIANTS, Variant, agree, as_json, without_stats};
@@ -132,7 +132,6 @@ impl World {
         let hands = self.hands.clone();
         let around = LiveEnvironment {
             activity,
-            clock: hands.clone(),
             wall: Arc::new(move || hands.wall_ns()),
             watchers,
             watcher_patience: GUARD,

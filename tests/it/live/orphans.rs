@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use forge_search::index::watch::{FsEvent, NativeWatchers};
+use forge_search::internal::index::watch::{FsEvent, NativeWatchers};
 use serde_json::json;
 
 use super::{LIVE, LOOK, MAPPED, World};

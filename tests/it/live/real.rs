@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use forge_search::index::watch::{
+use forge_search::internal::index::watch::{
     FsEvent, FsEventHandler, NativeWatchers, WatchError, Watcher, WatcherFactory,
 };
 use serde_json::json;

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use forge_search::format::lock::LockFile;
-use forge_search::index::watch::FsEvent;
-use forge_search::tool::config::{IndexMode, SearchConfig};
-use forge_search::tool::indexing::Report;
-use forge_search::tool::search::SearchTool;
+use forge_search::internal::format::lock::LockFile;
+use forge_search::internal::index::watch::FsEvent;
+use forge_search::internal::tool::config::{IndexMode, SearchConfig};
+use forge_search::internal::tool::indexing::Report;
+use forge_search::internal::tool::search::SearchTool;
 use serde_json::json;
 
 use super::double::{Cookies, REMEDY};
@@ -81,7 +81,7 @@ fn rename_uncertain_shows_when_a_directory_above_the_tree_was_renamed() {
 fn rename_uncertain_shows_when_the_system_tells_of_a_rename_above_the_tree() {
     let world = World::new(LIVE, |_| {});
     world.live_with(std::sync::Arc::new(
-        forge_search::index::watch::NativeWatchers,
+        forge_search::internal::index::watch::NativeWatchers,
     ));
     world.until_complete();
     let top = world.root().parent().unwrap().to_path_buf();

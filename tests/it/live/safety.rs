@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use forge_search::index::watch::FsEvent;
+use forge_search::internal::index::watch::FsEvent;
 
 use super::{LIVE, MAPPED, World, rounds, set};
 use crate::support::Tree;

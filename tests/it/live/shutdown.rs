@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forge_search::format::lock::{DirLock, LockFile};
-use forge_search::index::builder::Phase;
-use forge_search::index::watch::{FsEvent, NativeWatchers};
+use forge_search::internal::format::lock::{DirLock, LockFile};
+use forge_search::internal::index::builder::Phase;
+use forge_search::internal::index::watch::{FsEvent, NativeWatchers};
 
 use super::storages::How;
 use super::{LIVE, LOOK, MAPPED, World};

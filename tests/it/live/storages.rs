@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use forge_search::index::watch::FsEvent;
-use forge_search::tool::config::IndexStorage;
+use forge_search::internal::index::watch::FsEvent;
+use forge_search::internal::tool::config::IndexStorage;
 
 use super::{LIVE, MAPPED, World, set};
 use crate::index_support::{VARIANTS, Variant};

@@ -5,9 +5,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use forge_search::index::builder::Phase;
-use forge_search::index::watch::FsEvent;
-use forge_search::tool::config::IndexStorage;
+use forge_search::internal::index::builder::Phase;
+use forge_search::internal::index::watch::FsEvent;
+use forge_search::internal::tool::config::IndexStorage;
 
 use super::storages::How;
 use super::{LIVE, MAPPED, VARIANTS, World};

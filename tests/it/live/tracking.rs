@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use forge_search::index::watch::FsEvent;
-use forge_search::tool::indexing::Report;
+use forge_search::internal::index::watch::FsEvent;
+use forge_search::internal::tool::indexing::Report;
 use serde_json::json;
 
 use super::{FILES, LIVE, LOOK, MAPPED, World, set};

@@ -12,9 +12,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use forge_search::tool::indexing::LiveEnvironment;
-use forge_search::tool::request::SearchRequest;
-use forge_search::tool::search::{SearchTool, ToolContext};
+use forge_search::internal::tool::indexing::LiveEnvironment;
+use forge_search::internal::tool::request::SearchRequest;
+use forge_search::internal::tool::search::{SearchTool, ToolContext};
 use serde_json::Value;
 
 use super::Engine;

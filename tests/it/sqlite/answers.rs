@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use forge_search::exec::query::{CaseMode, Query, QueryOptions};
-use forge_search::index::plan::{Strategy, SupersetSafe};
-use forge_search::index::snapshot::{Snapshot, StorageMode};
-use forge_search::tool::config::IndexStorage;
+use forge_search::internal::exec::query::{Case, Query, QueryOptions};
+use forge_search::internal::index::plan::{Strategy, SupersetSafe};
+use forge_search::internal::index::snapshot::{Snapshot, StorageMode};
+use forge_search::internal::tool::config::IndexStorage;
 use serde_json::{Value, json};
 
 use super::{Place, cache, varied};
@@ -112,7 +112,7 @@ fn memory_mmap_and_sqlite_give_the_same_answers() {
     }
 }
 
-fn candidates(snapshot: &Snapshot, pattern: &str, case: CaseMode) -> Vec<u32> {
+fn candidates(snapshot: &Snapshot, pattern: &str, case: Case) -> Vec<u32> {
     let query = Query::new(
         &[pattern],
         &QueryOptions {
@@ -122,7 +122,7 @@ fn candidates(snapshot: &Snapshot, pattern: &str, case: CaseMode) -> Vec<u32> {
         },
     );
     let query = query.unwrap();
-    let fold = query.pattern.fold() == forge_search::exec::query::Fold::AsciiInsensitive;
+    let fold = query.pattern.fold() == forge_search::internal::exec::query::Fold::AsciiInsensitive;
     let mut plan = SupersetSafe::for_expression(query.pattern.hir(), fold, Strategy::Boolean);
     let segment = snapshot.segment();
     segment.order(&mut plan).unwrap();
@@ -160,7 +160,7 @@ fn memory_mmap_and_sqlite_give_the_same_candidates() {
             format!("LINE {}", n * 12),
             format!("{word:08x}"),
         ] {
-            for case in [CaseMode::Sensitive, CaseMode::Insensitive] {
+            for case in [Case::Sensitive, Case::Insensitive] {
                 let expected = candidates(memory, &pattern, case);
                 assert_eq!(candidates(mmap, &pattern, case), expected, "{pattern}");
                 assert_eq!(candidates(sqlite, &pattern, case), expected, "{pattern}");

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use forge_search::index::builder::{BuildError, BuildHost, Phase, Progress};
-use forge_search::tool::config::IndexStorage;
+use forge_search::internal::index::builder::{BuildError, BuildHost, Phase, Progress};
+use forge_search::internal::tool::config::IndexStorage;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::json;
 

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use forge_search::format::error::{FormatError, FormatErrorKind};
-use forge_search::index::snapshot::Snapshot;
-use forge_search::tool::config::{IndexStorage, IntegrityCheck};
+use forge_search::internal::format::error::{FormatError, FormatErrorKind};
+use forge_search::internal::index::snapshot::Snapshot;
+use forge_search::internal::tool::config::{IndexStorage, IntegrityCheck};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use forge_search::index::bloom::BloomParams;
-use forge_search::index::gram::Gram;
-use forge_search::tool::config::IndexStorage;
+use forge_search::internal::index::bloom::BloomParams;
+use forge_search::internal::index::gram::Gram;
+use forge_search::internal::tool::config::IndexStorage;
 use rusqlite::{Connection, params};
 
 use super::{Place, cache, connect, varied};

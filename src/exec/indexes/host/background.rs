@@ -3,37 +3,17 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::{WallClock, pause, system_wall_clock};
-use crate::exec::stop;
 use crate::exec::stop::CancelHandle;
 use crate::index::builder::{BuildHost, Phase, Progress};
-use crate::index::pace::{Activity, BudgetError, BuildBudget, Clock, Pace, Pacer, Piece, millis};
+use crate::index::pace::{Activity, BudgetError, BuildBudget, Pace, Pacer, Piece};
 
-/// Returns a clock for [`Activity`] that starts at zero and advances with another clock.
-pub fn monotonic(clock: Arc<dyn stop::Clock>) -> Arc<dyn Clock> {
-    /// Counts the time since a start.
-    struct ClockSince {
-        start: Instant,
-        clock: Arc<dyn stop::Clock>,
-    }
-
-    impl Clock for ClockSince {
-        fn now_ms(&self) -> u64 {
-            millis(self.clock.now().saturating_duration_since(self.start))
-        }
-    }
-
-    let start = clock.now();
-    Arc::new(ClockSince { start, clock })
-}
-
-/// Runs one build alongside searches. The build pauses as configured while a search runs
-/// (`FR-LSI-BG-31`, `FR-LSI-BG-32`). It ends when it exceeds its budget (`FR-LSI-BUD-INIT-02`) or
-/// is cancelled, and it reports its progress (`FR-LSI-BG-21`). Run the build in a
+/// Runs one build alongside searches. The build pauses as configured while a search runs. It ends
+/// when it exceeds its budget or is cancelled, and it reports its progress. Run the build in a
 /// [`background_pool`](crate::index::pace::background_pool): the threads of that pool have a lower
 /// priority.
 ///
@@ -42,10 +22,10 @@ pub fn monotonic(clock: Arc<dyn stop::Clock>) -> Arc<dyn Clock> {
 /// ```
 /// use std::sync::Arc;
 ///
-/// use forge_search::exec::indexes::{Background, monotonic};
-/// use forge_search::exec::stop::{CancelHandle, SystemClock};
-/// use forge_search::index::builder::BuildHost;
-/// use forge_search::index::pace::{Activity, BuildBudget, Pace};
+/// use forge_search::internal::exec::indexes::Background;
+/// use forge_search::internal::exec::stop::{CancelHandle, SystemClock};
+/// use forge_search::internal::index::builder::BuildHost;
+/// use forge_search::internal::index::pace::{Activity, BuildBudget, Pace};
 ///
 /// let pace = Pace {
 ///     processors: 2,
@@ -58,7 +38,7 @@ pub fn monotonic(clock: Arc<dyn stop::Clock>) -> Arc<dyn Clock> {
 ///     max_files: 1_000_000,
 ///     max_bytes: u64::MAX,
 /// };
-/// let activity = Arc::new(Activity::new(monotonic(Arc::new(SystemClock))));
+/// let activity = Arc::new(Activity::new(Arc::new(SystemClock)));
 /// let host = Background::within(pace, budget, activity, CancelHandle::new());
 /// let monitor = host.monitor();
 /// assert!(host.may_go_on(1_000_000, u64::MAX).is_ok());
@@ -170,7 +150,7 @@ struct LastProgress {
     end_ms: Option<u64>,
 }
 
-/// The progress of a build (`FR-LSI-BG-21`).
+/// The progress of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuildReport {
     /// The phase (`build_phase`); `None` before the first phase.

@@ -7,7 +7,7 @@ use crate::exec::eligible::filtered::{Filtered, SkipReports};
 use crate::exec::eligible::{Globs, WalkSource};
 use crate::exec::embedded::Embedded;
 use crate::exec::engine::Engine;
-use crate::exec::query::{CaseMode, Query, QueryOptions};
+use crate::exec::query::{Case, Query, QueryOptions};
 use crate::index::deny::DenySet;
 use crate::index::walk::{Follow, IgnoreRules, TraversalOptions, Walk};
 
@@ -155,7 +155,7 @@ proptest! {
         let tmp = plant(&dirs);
         let search = |source: Filtered<WalkSource>, options: &RunOptions| {
             let query = Query::new(&[pattern], &QueryOptions {
-                case: CaseMode::Sensitive,
+                case: Case::Sensitive,
                 before: context,
                 after: context,
                 max_results: options.limits.max_results,

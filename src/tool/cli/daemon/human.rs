@@ -1,7 +1,6 @@
 //! Text output of `ggrep`.
 //!
-//! Owns the escaping of names and file contents, so that no control sequence reaches a terminal
-//! (`IPC.MUST.003`).
+//! Owns the escaping of names and file contents, so that no control sequence reaches a terminal.
 
 use std::io::{self, Write};
 

@@ -410,7 +410,7 @@ pub(in super::super) struct DaemonParts {
 /// [`ToolError::ExecutionFailed`] if the system refuses to create more threads.
 pub(in super::super) fn service(
     setup: Setup,
-    files: Option<FilesTool>,
+    files: Option<Arc<FilesTool>>,
     own: DaemonParts,
 ) -> Result<Service, Failure> {
     let Some(files) = files.or(setup.files) else {

@@ -1,0 +1,497 @@
+//! The entry point of programs that link the library: all tools over the trees of one program.
+//!
+//! [`ForgeSearch`] sets up the configuration, the sandbox, the indexes and the tools together. It
+//! answers nothing itself: the tools do.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::exec::indexes::IndexState;
+use crate::exec::stop::CancelHandle;
+use crate::tool::config::{Config, IndexMode, IndexStorage};
+#[cfg(feature = "daemon")]
+use crate::tool::daemon::find_code::FindCodeTool;
+#[cfg(feature = "daemon")]
+use crate::tool::daemon::service::{Parts, Service};
+use crate::tool::engines::Engines;
+use crate::tool::error::ToolError;
+#[cfg(feature = "daemon")]
+use crate::tool::find_code::{FindCodeRequest, FindCodeResponse};
+use crate::tool::find_files::{FindFilesTool, FindRequest, FindResponse};
+use crate::tool::indexing::{CachePlaces, Foreground, Indexes, LiveEnvironment};
+use crate::tool::request::SearchRequest;
+use crate::tool::response::SearchResponse;
+use crate::tool::sandbox::Sandbox;
+use crate::tool::search::{SearchTool, ToolContext};
+use crate::tool::search_files::{FilesRequest, FilesResponse, FilesTool};
+use crate::tool::tools::{Tool, ToolName};
+
+/// All tools over one tree, or over several.
+///
+/// Cheap to clone: the clones share tools and indexes, and any number of threads may call them. The
+/// indexes end with the last clone. The calls block; the [crate page](crate#asynchronous-callers)
+/// shows how a task calls them.
+///
+/// # Examples
+///
+/// ```
+/// use forge_search::{ForgeSearch, SearchRequest};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # std::fs::write(dir.path().join("greeting.txt"), "hello\nworld\n")?;
+/// # let root = dir.path();
+/// let search = ForgeSearch::builder(root).build()?;
+/// let response = search.search(&SearchRequest::new("w.rld"))?;
+/// assert_eq!(response.content, "greeting.txt:2:1:world\n");
+/// # Ok::<(), forge_search::ToolError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ForgeSearch {
+    tools: Arc<Tools>,
+    context: ToolContext,
+}
+
+/// The tools and their indexes.
+#[derive(Debug)]
+struct Tools {
+    search: Arc<SearchTool>,
+    files: Arc<FilesTool>,
+    #[cfg(feature = "daemon")]
+    code: Arc<FindCodeTool>,
+    /// The tools in the order of [`ToolName::ALL`].
+    all: Vec<Arc<dyn Tool>>,
+    /// The different indexes of the tools.
+    indexes: Vec<Arc<Indexes>>,
+}
+
+impl ForgeSearch {
+    /// Starts the setup of the tools over a directory.
+    pub fn builder(root: impl Into<PathBuf>) -> ForgeSearchBuilder {
+        let mut config = Config::library_default();
+        config.search.enabled = true;
+        config.search_files.enabled = true;
+        ForgeSearchBuilder {
+            roots: vec![root.into()],
+            config,
+            is_live: false,
+            index_dir: None,
+            global_excludes: None,
+        }
+    }
+
+    /// Searches with the tool `Search`.
+    ///
+    /// # Errors
+    ///
+    /// - [`ToolError::BadArgs`]: the request is invalid.
+    /// - [`ToolError::SandboxViolation`]: the path must not be read, or a limit is exceeded.
+    /// - [`ToolError::ExecutionFailed`]: the path does not exist.
+    /// - [`ToolError::Cancelled`]: the host cancelled the call.
+    ///
+    /// A timeout is no error: the response has `timed_out` set.
+    pub fn search(&self, request: &SearchRequest) -> Result<SearchResponse, ToolError> {
+        self.tools.search.search(request, &self.context)
+    }
+
+    /// Searches with the tool `search_files`.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`ForgeSearch::search`], and [`ToolError::Timeout`].
+    pub fn search_files(&self, request: &FilesRequest) -> Result<FilesResponse, ToolError> {
+        self.tools.files.search(request, &self.context)
+    }
+
+    /// Finds files by name with the tool `find_files`.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`ForgeSearch::search`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use forge_search::{FindRequest, ForgeSearch};
+    ///
+    /// # let dir = tempfile::tempdir()?;
+    /// # std::fs::create_dir(dir.path().join("src"))?;
+    /// # std::fs::write(dir.path().join("src/lib.rs"), "")?;
+    /// # std::fs::write(dir.path().join("notes.md"), "")?;
+    /// # let root = dir.path();
+    /// let search = ForgeSearch::builder(root).build()?;
+    /// let found = search.find_files(&FindRequest::named("srlib"))?;
+    /// assert_eq!(found.files[0].path, "src/lib.rs");
+    /// # Ok::<(), forge_search::ToolError>(())
+    /// ```
+    pub fn find_files(&self, request: &FindRequest) -> Result<FindResponse, ToolError> {
+        self.tools.search.find_files(request, &self.context)
+    }
+
+    /// Finds the code that a question is about with the tool `find_code`. The first call starts the
+    /// threads that rank.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`ForgeSearch::search`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use forge_search::{FindCodeRequest, ForgeSearch};
+    ///
+    /// # let dir = tempfile::tempdir()?;
+    /// # std::fs::write(dir.path().join("retry.rs"), "fn retry_limit() -> u32 {\n    3\n}\n")?;
+    /// # let root = dir.path();
+    /// let search = ForgeSearch::builder(root).build()?;
+    /// let found = search.find_code(&FindCodeRequest::new("where are retries limited"))?;
+    /// assert_eq!(found.places[0].path, "retry.rs");
+    /// # Ok::<(), forge_search::ToolError>(())
+    /// ```
+    #[cfg(feature = "daemon")]
+    pub fn find_code(&self, request: &FindCodeRequest) -> Result<FindCodeResponse, ToolError> {
+        self.tools.code.find_code(request, &self.context)
+    }
+
+    /// Returns all tools, for a model that calls them.
+    pub fn tools(&self) -> &[Arc<dyn Tool>] {
+        &self.tools.all
+    }
+
+    /// Returns the tool with this name or alias.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError::UnknownTool`] for any other name.
+    pub fn tool(&self, name: &str) -> Result<&Arc<dyn Tool>, ToolError> {
+        let id = ToolName::of(name)?;
+        let tool = self.tools.all.iter().find(|tool| tool.id() == id);
+        tool.ok_or_else(|| ToolError::UnknownTool {
+            name: name.to_string(),
+        })
+    }
+
+    /// Returns a context for one call, with a [`CancelHandle`] of its own. The host may add limits
+    /// in bytes, or replace the sandbox.
+    pub fn context(&self) -> ToolContext {
+        ToolContext {
+            cancel: CancelHandle::new(),
+            ..self.context.clone()
+        }
+    }
+
+    /// Returns the same tools for calls in another context. For example, the context cancels a
+    /// call, or limits its answer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use forge_search::{ForgeSearch, SearchRequest};
+    ///
+    /// # let dir = tempfile::tempdir()?;
+    /// # std::fs::write(dir.path().join("many.txt"), "needle\n".repeat(500))?;
+    /// # let root = dir.path();
+    /// let search = ForgeSearch::builder(root).build()?;
+    /// let mut context = search.context();
+    /// context.max_output_bytes = Some(2_000);
+    /// let response = search.with_context(context).search(&SearchRequest::new("needle"))?;
+    /// assert!(response.truncated && response.to_json().len() <= 2_000);
+    /// # Ok::<(), forge_search::ToolError>(())
+    /// ```
+    #[must_use]
+    pub fn with_context(&self, context: ToolContext) -> ForgeSearch {
+        ForgeSearch {
+            tools: self.tools.clone(),
+            context,
+        }
+    }
+
+    /// Returns the canonical directory at which relative paths start.
+    pub fn root(&self) -> &Path {
+        self.context.sandbox.working_dir()
+    }
+
+    /// Waits at most `timeout` for the live indexes. Returns true if all of them can be used.
+    /// Searches need not wait: without an index they read the tree.
+    pub fn wait_live(&self, timeout: Duration) -> bool {
+        let clock = &self.context.clock;
+        let until = clock.now().checked_add(timeout);
+        let left = || {
+            until.map_or(timeout, |until| {
+                until.saturating_duration_since(clock.now())
+            })
+        };
+        self.index_roots().all(|(indexes, root)| {
+            let state = indexes.wait_live(root, left());
+            state.flatten() == Some(IndexState::Complete)
+        })
+    }
+
+    /// Builds the indexes that are missing, damaged or stale, and waits for them. A program without
+    /// a live index calls this before a series of searches. Does nothing without an index.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError::ExecutionFailed`] if an index can't be built, and [`ToolError::Cancelled`].
+    pub fn build_index(&self) -> Result<(), ToolError> {
+        let cancel = &self.context.cancel;
+        let host = Foreground::new(cancel.clone());
+        for (indexes, root) in self.index_roots() {
+            let built = indexes.ensure(root, self.context.sandbox.reach(), &host);
+            if let Err(error) = built {
+                return Err(match cancel.is_cancelled() {
+                    true => ToolError::Cancelled,
+                    false => failed(format!("the index of {}: {error}", root.display())),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the live indexes in order and waits for their threads. Later searches read the tree.
+    /// Returns false if a thread did not end in time.
+    pub fn shut_down(&self) -> bool {
+        let ended = self.tools.indexes.iter().map(|indexes| indexes.shut_down());
+        ended.fold(true, |all, one| all & one)
+    }
+
+    fn index_roots(&self) -> impl Iterator<Item = (&Indexes, &Path)> {
+        let all = self.tools.indexes.iter();
+        all.flat_map(|indexes| indexes.roots().map(|root| (&**indexes, root)))
+    }
+}
+
+/// Sets up a [`ForgeSearch`].
+///
+/// # Examples
+///
+/// A live index in memory, over two trees:
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use forge_search::{ForgeSearch, SearchRequest};
+///
+/// # let (one, two) = (tempfile::tempdir()?, tempfile::tempdir()?);
+/// # std::fs::write(one.path().join("a.txt"), "needle\n")?;
+/// # std::fs::write(two.path().join("b.txt"), "needle\n")?;
+/// # let (project, library) = (one.path(), two.path());
+/// let search = ForgeSearch::builder(project).add_root(library).live().build()?;
+/// // Only a test needs to wait: until the index is there, searches read the tree.
+/// assert!(search.wait_live(Duration::from_secs(60)));
+///
+/// // Relative paths, and requests without a path, mean the first tree.
+/// let request = SearchRequest::new("needle");
+/// assert_eq!(search.search(&request)?.content, "a.txt:1:1:needle\n");
+/// // Absolute paths lead to the other one.
+/// let mut request = SearchRequest::new("needle");
+/// request.path = Some(library.to_string_lossy().into_owned());
+/// assert_eq!(search.search(&request)?.count, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "`build` sets the tools up"]
+pub struct ForgeSearchBuilder {
+    /// The roots; relative paths start at the first.
+    roots: Vec<PathBuf>,
+    config: Config,
+    is_live: bool,
+    index_dir: Option<PathBuf>,
+    global_excludes: Option<PathBuf>,
+}
+
+impl ForgeSearchBuilder {
+    /// Adds a further directory that may be searched.
+    ///
+    /// Requests without a path still search the first root only. A path in another root is
+    /// absolute, in requests and in answers. Each root has an index of its own.
+    pub fn add_root(mut self, root: impl Into<PathBuf>) -> ForgeSearchBuilder {
+        self.roots.push(root.into());
+        self
+    }
+
+    /// Replaces the configuration. The default is [`Config::library_default`] with the tools
+    /// enabled.
+    pub fn config(mut self, config: Config) -> ForgeSearchBuilder {
+        self.config = config;
+        self
+    }
+
+    /// Makes the indexes live: they are built in the background and follow every change of the
+    /// trees. They are kept in memory, unless the builder or the configuration has a directory for
+    /// them.
+    pub fn live(mut self) -> ForgeSearchBuilder {
+        self.is_live = true;
+        self
+    }
+
+    /// Stores indexes in a directory, so that the next process need not build them. The directory
+    /// must not be inside of a root. Without [`live`](ForgeSearchBuilder::live), an index is built
+    /// by [`ForgeSearch::build_index`] only, and each search compares it with the tree.
+    pub fn index_dir(mut self, dir: impl Into<PathBuf>) -> ForgeSearchBuilder {
+        self.index_dir = Some(dir.into());
+        self
+    }
+
+    /// Sets the path of Git's `core.excludesFile`, which counts as an ignore file.
+    pub fn global_excludes(mut self, file: impl Into<PathBuf>) -> ForgeSearchBuilder {
+        self.global_excludes = Some(file.into());
+        self
+    }
+
+    /// Sets the tools up. Reads no environment variables and no configuration files.
+    ///
+    /// # Errors
+    ///
+    /// - [`ToolError::BadArgs`]: a root is no directory, or a value of the configuration is not
+    ///   allowed.
+    /// - [`ToolError::ExecutionFailed`]: the system can't start the threads of a live index.
+    pub fn build(self) -> Result<ForgeSearch, ToolError> {
+        let is_live = self.is_live;
+        let (config, root, global_excludes) = self.resolved()?;
+        config.check()?;
+        let sandbox = Arc::new(Sandbox::new(&config.sandbox, &root)?);
+        let of_files = FilesTool::search_config(&config);
+        let (engines, places) = (Engines::embedded(), CachePlaces::default());
+        let excludes = global_excludes.as_deref();
+        let both = Indexes::of_both_tools(&config, [&engines; 2], &sandbox, excludes, &places);
+        let shared = both.map(Arc::new);
+        let of_search = shared.clone().or_else(|| {
+            Indexes::new(&config.search, &engines, &sandbox, excludes, &places).map(Arc::new)
+        });
+        let of_files_only = match shared {
+            Some(_) => None,
+            None => FilesTool::indexes_for(&config, &engines, &sandbox, &places).map(Arc::new),
+        };
+        if is_live {
+            let environment = LiveEnvironment::new(sandbox.reach().clone());
+            let settings = [(&of_search, &config.search), (&of_files_only, &of_files)];
+            for (indexes, config) in settings {
+                let Some(indexes) = indexes else { continue };
+                let live = indexes.live(config, &environment);
+                live.map_err(|error| failed(format!("a live index: {error}")))?;
+            }
+        }
+        let indexes = of_search.iter().chain(&of_files_only).cloned().collect();
+        let files = FilesTool::new(&config, engines.clone());
+        let files = files.with_indexes(shared.or(of_files_only));
+        let search = SearchTool::new(config.search.clone(), engines).with_indexes(of_search);
+        let mut context = ToolContext::new(sandbox);
+        context.global_excludes = global_excludes;
+        Ok(ForgeSearch {
+            tools: Arc::new(Tools::new(search, files, indexes, &context, config)),
+            context,
+        })
+    }
+
+    /// Returns the configuration with the settings of the builder, the first root, and Git's global
+    /// excludes.
+    fn resolved(self) -> Result<(Config, PathBuf, Option<PathBuf>), ToolError> {
+        let mut config = self.config;
+        let canonical = |root: &PathBuf| {
+            root.canonicalize().map_err(|error| {
+                ToolError::bad_args(format!(
+                    "the root {}: {error}; name a directory that exists",
+                    root.display()
+                ))
+            })
+        };
+        let roots: Vec<PathBuf> = self.roots.iter().map(canonical).collect::<Result<_, _>>()?;
+        let first = roots.first().cloned().unwrap_or_default();
+        if roots.len() > 1 {
+            // Paths in other roots are absolute.
+            config.sandbox.allow_absolute = true;
+            config.sandbox.allowed_roots.extend(roots.iter().cloned());
+            if config.search.index_roots.is_empty() {
+                config.search.index_roots = roots;
+            }
+        }
+        let (search, files) = (&mut config.search, &mut config.search_files);
+        if self.is_live || self.index_dir.is_some() {
+            for mode in [&mut search.index_mode, &mut files.index_mode] {
+                if *mode == IndexMode::Off {
+                    *mode = IndexMode::On;
+                }
+            }
+        }
+        let places = [
+            (&mut search.index_path, &mut search.index_storage),
+            (&mut files.index_path, &mut files.index_storage),
+        ];
+        for (path, storage) in places {
+            if self.index_dir.is_some() {
+                path.clone_from(&self.index_dir);
+            } else if path.is_none() {
+                *storage = IndexStorage::Memory;
+            }
+        }
+        Ok((config, first, self.global_excludes))
+    }
+}
+
+impl Tools {
+    #[cfg_attr(not(feature = "daemon"), expect(unused_variables))]
+    fn new(
+        search: SearchTool,
+        files: FilesTool,
+        indexes: Vec<Arc<Indexes>>,
+        context: &ToolContext,
+        config: Config,
+    ) -> Tools {
+        let (search, files) = (Arc::new(search), Arc::new(files));
+        #[cfg(feature = "daemon")]
+        let code = Arc::new(find_code(&search, &files, context, config));
+        Tools {
+            all: vec![
+                search.clone(),
+                files.clone(),
+                Arc::new(FindFilesTool::new(search.clone())),
+                #[cfg(feature = "daemon")]
+                code.clone(),
+            ],
+            search,
+            files,
+            #[cfg(feature = "daemon")]
+            code,
+            indexes,
+        }
+    }
+}
+
+/// Creates the tool `find_code` over the indexes of the other tools.
+#[cfg(feature = "daemon")]
+fn find_code(
+    search: &Arc<SearchTool>,
+    files: &Arc<FilesTool>,
+    context: &ToolContext,
+    config: Config,
+) -> FindCodeTool {
+    let parts = Parts {
+        search: search.clone(),
+        files: files.clone(),
+        context: context.clone(),
+        people: context.sandbox.clone(),
+        root: context.sandbox.working_dir().to_path_buf(),
+        config,
+        wall: Arc::new(crate::tool::indexing::wall_clock_ns),
+        log: None,
+        git: None,
+        git_settings: Vec::new(),
+        git_patience: None,
+        fingerprint: None,
+    };
+    FindCodeTool::new(|| {
+        let service = Service::new(parts).map(Arc::new);
+        service.map_err(|error| failed(format!("the threads that rank: {error}")))
+    })
+}
+
+fn failed(message: String) -> ToolError {
+    ToolError::ExecutionFailed {
+        tool: "forge-search".to_string(),
+        message,
+    }
+}
+
+#[cfg(test)]
+mod tests;
