@@ -134,7 +134,7 @@ impl ListedFiles {
     /// assert_eq!(parts[1].iter().collect::<Vec<_>>(), [Path::new("src/lib.rs")]);
     /// ```
     pub fn parts(&self, bytes: usize) -> impl Iterator<Item = ListedFiles> {
-        let mut rest = &self.paths[..];
+        let (mut rest, mut sizes) = (&self.paths[..], &self.sizes[..]);
         std::iter::from_fn(move || {
             let window = &rest[..bytes.min(rest.len())];
             let mut ends = memmem::find_iter(window, END);
@@ -143,11 +143,13 @@ impl ListedFiles {
                 None => (1, memmem::find(rest, END)?),
             };
             let (paths, after) = rest.split_at(last + END.len());
-            rest = after;
+            let (own_sizes, later) = sizes.split_at(count.min(sizes.len()));
+            (rest, sizes) = (after, later);
             Some(ListedFiles {
                 target: self.target,
                 count,
                 paths: paths.to_vec(),
+                sizes: own_sizes.to_vec(),
             })
         })
     }
@@ -199,14 +201,20 @@ mod tests {
     #[test]
     fn a_long_list_is_split_into_parts() {
         let all = ["a", "b/c", "", "d", "a/rather/long/path", "e"];
-        for bytes in 0..40 {
-            let mut paths = Vec::new();
-            for part in of(&all).parts(bytes) {
+        let mut sized = ListedFiles::default();
+        for (size, path) in (0..).zip(all) {
+            sized.push_sized(Path::new(""), Path::new(path), size);
+        }
+        for (bytes, list) in (0..40).flat_map(|bytes| [(bytes, of(&all)), (bytes, sized.clone())]) {
+            let (mut paths, mut sizes) = (Vec::new(), Vec::new());
+            for part in list.parts(bytes) {
                 assert!(part.len() == 1 || part.paths.len() <= bytes);
                 assert_eq!(part.len(), part.iter().count());
                 paths.extend(part.iter().map(Cow::into_owned));
+                sizes.extend_from_slice(part.sizes());
             }
             assert_eq!(paths, all.map(std::path::PathBuf::from), "{bytes} bytes");
+            assert_eq!(sizes, list.sizes());
         }
         assert_eq!(of(&[]).parts(9).count(), 0);
     }
