@@ -218,7 +218,7 @@ mod tests {
         for flag in ["-v", "--replace=X", "--no-unicode", "-P"] {
             assert!(has_flag(flag), "{flag}");
         }
-        for flag in ["-R", "--maxdepth", "--perl-regexp", "-", ""] {
+        for flag in ["-R", "--exclude-dir", "--perl-regexp", "-", ""] {
             assert!(!has_flag(flag), "{flag}");
         }
     }

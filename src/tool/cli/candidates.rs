@@ -15,6 +15,7 @@ use super::question::{own_output, searched_path};
 use super::setup::{Environment, load_config};
 use super::signals::Signals;
 use crate::exec::collect::Found;
+use crate::exec::indexes::IndexState;
 use crate::exec::listed::ListedFiles;
 use crate::exec::query::{BinaryRule, Report};
 use crate::exec::question::{
@@ -22,7 +23,6 @@ use crate::exec::question::{
     QuestionLimits, Scope, TraversalOptions,
 };
 use crate::exec::stop::{Clock, SystemClock};
-use crate::index::state::IndexState;
 use crate::tool::config::{Config, DaemonUse, IndexMode, Origin};
 
 /// The files that the question is about.

@@ -3,8 +3,12 @@
 //! tree has changed.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::mcp::PROGRAM;
 use super::program::{Place, ok, text, wait_until};
@@ -397,6 +401,23 @@ fn a_file_that_output_is_redirected_to_is_no_candidate() {
         );
         assert!(!found.contains("out.txt"), "{way:?}: {found}");
     }
+}
+
+#[test]
+fn an_interrupt_ends_a_search_with_an_index_as_it_ends_ripgrep() {
+    let world = World::new();
+    // Standard input stays open, so the search does not end by itself.
+    let mut child = world
+        .rg(Way::Index, &["--debug", "needle", ".", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut messages = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(messages.any(|line| line.unwrap().contains("an index decided")));
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(2));
 }
 
 #[test]
