@@ -10,7 +10,7 @@
 //! let search = ForgeSearch::builder(root).live().build()?;
 //! let answer = search.search(&SearchRequest::new("w.rld"))?;
 //! assert_eq!(answer.content, "greeting.txt:2:1:world\n");
-//! # Ok::<(), forge_search::ToolError>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # A tour
