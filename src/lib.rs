@@ -91,10 +91,10 @@
 //!   another program truncates its files, the system ends the process. `index_map = false` prevents
 //!   that, and copies the pages that are read.
 //! - **Development profiles.** Without optimization, a live index takes five times as long to
-//!   build, and a search up to twenty times as long. For example, the index of 390 MB of source code
-//!   takes 16 s instead of 3 s on two cores. These lines in the `Cargo.toml` of the host's workspace
-//!   optimize this crate and the crates that list, split and compare text. The rest of the program
-//!   stays as it is:
+//!   build, and a search up to twenty times as long. For example, the index of 390 MB of source
+//!   code takes 16 s instead of 3 s on two cores. These lines in the `Cargo.toml` of the host's
+//!   workspace optimize this crate and the crates that list, split and compare text. The rest of
+//!   the program stays as it is:
 //!
 //!   ```toml
 //!   [profile.dev.package]
