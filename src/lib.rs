@@ -10,7 +10,7 @@
 //! let search = ForgeSearch::builder(root).live().build()?;
 //! let answer = search.search(&SearchRequest::new("w.rld"))?;
 //! assert_eq!(answer.content, "greeting.txt:2:1:world\n");
-//! # Ok::<(), forge_search::ToolError>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # A tour
@@ -90,11 +90,11 @@
 //! - **Mapped files.** With [`ForgeSearchBuilder::index_dir`], the index is mapped into memory. If
 //!   another program truncates its files, the system ends the process. `index_map = false` prevents
 //!   that, and copies the pages that are read.
-//! - **Development profiles.** Without optimization, a live index takes five times as long to build,
-//!   and a search up to twenty times as long. For example, the index of 390 MB of source text takes
-//!   16 s instead of 3 s on two cores. These lines in the `Cargo.toml` of the host's workspace
-//!   optimize this crate and the crates that list, split and compare text. The rest of the program
-//!   stays as it is:
+//! - **Development profiles.** Without optimization, a live index takes five times as long to
+//!   build, and a search up to twenty times as long. For example, the index of 390 MB of source
+//!   code takes 16 s instead of 3 s on two cores. These lines in the `Cargo.toml` of the host's
+//!   workspace optimize this crate and the crates that list, split and compare text. The rest of
+//!   the program stays as it is:
 //!
 //!   ```toml
 //!   [profile.dev.package]

@@ -44,7 +44,7 @@ use crate::tool::tools::{Tool, ToolName};
 /// let search = ForgeSearch::builder(root).build()?;
 /// let response = search.search(&SearchRequest::new("w.rld"))?;
 /// assert_eq!(response.content, "greeting.txt:2:1:world\n");
-/// # Ok::<(), forge_search::ToolError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct ForgeSearch {
@@ -122,7 +122,7 @@ impl ForgeSearch {
     /// let search = ForgeSearch::builder(root).build()?;
     /// let found = search.find_files(&FindRequest::named("srlib"))?;
     /// assert_eq!(found.files[0].path, "src/lib.rs");
-    /// # Ok::<(), forge_search::ToolError>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn find_files(&self, request: &FindRequest) -> Result<FindResponse, ToolError> {
         self.tools.search.find_files(request, &self.context)
@@ -146,7 +146,7 @@ impl ForgeSearch {
     /// let search = ForgeSearch::builder(root).build()?;
     /// let found = search.find_code(&FindCodeRequest::new("where are retries limited"))?;
     /// assert_eq!(found.places[0].path, "retry.rs");
-    /// # Ok::<(), forge_search::ToolError>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[cfg(feature = "daemon")]
     pub fn find_code(&self, request: &FindCodeRequest) -> Result<FindCodeResponse, ToolError> {
@@ -196,7 +196,7 @@ impl ForgeSearch {
     /// context.max_output_bytes = Some(2_000);
     /// let response = search.with_context(context).search(&SearchRequest::new("needle"))?;
     /// assert!(response.truncated && response.to_json().len() <= 2_000);
-    /// # Ok::<(), forge_search::ToolError>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn with_context(&self, context: ToolContext) -> ForgeSearch {

@@ -189,6 +189,7 @@ pub struct BuildStats {
     pub build_elapsed_ms: u64,
 }
 
+#[doc(hidden)]
 impl From<BuildReport> for BuildStats {
     fn from(report: BuildReport) -> BuildStats {
         BuildStats {
