@@ -15,8 +15,8 @@ use super::forms::{self, FormKind, GERMAN_WORDS, each_form, each_german, is_germ
 use super::names::Names;
 
 /// Forms of different names that a counter remembers, at most. The terms of further names are
-/// counted at each of their places, which takes longer. For example, a header with 200,000 different
-/// names of registers has 5 million forms, and 500,000 different terms.
+/// counted at each of their places, which takes longer. For example, a header with 200,000
+/// different names of registers has 5 million forms, and 500,000 different terms.
 const MAX_FORMS: usize = 1 << 21;
 
 /// Different terms of one text, at most. A text with more has no record, so that memory stays
@@ -393,8 +393,8 @@ impl Counter {
         }
     }
 
-    /// Adds the terms of all names that were seen. Returns the number of words; `None` for a text in
-    /// German with names that are not remembered, whose German stems are therefore unknown.
+    /// Adds the terms of all names that were seen. Returns the number of words; `None` for a text
+    /// in German with names that are not remembered, whose German stems are therefore unknown.
     fn count_names(&mut self, text: &[u8]) -> Option<u32> {
         let (mut words, mut german) = (self.others.words, self.others.german);
         for Seen { known, count, .. } in &self.seen {
