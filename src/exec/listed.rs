@@ -71,6 +71,7 @@ impl ListedFiles {
     }
 
     /// Returns the size of each file, in the order of the files. Empty for a list without sizes.
+    #[cfg(any(feature = "cli", test))]
     pub(crate) fn sizes(&self) -> &[u64] {
         &self.sizes
     }
