@@ -219,6 +219,10 @@ impl Searcher {
             filters,
             targets: self.targets(question, context)?,
         };
+        // The search of a small tree may end before any thread sees the cancellation.
+        if context.cancel.is_cancelled() {
+            return Err(ToolError::Cancelled);
+        }
         let _searching = self.searching();
         let mut held = PartsBuffer::new(!question.fallback.attempts.is_empty());
         let mut asked = AnswerRun {
