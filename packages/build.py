@@ -2,6 +2,7 @@
 """Makes the packages of forge-search from a built program, with Python's standard library alone.
 
     build.py npm --programs DIR --platform linux-x64 --out OUT
+    build.py npm-launcher --out OUT
     build.py deb --programs DIR --out OUT
     build.py archive --programs DIR --target x86_64-unknown-linux-musl --out OUT
     build.py formula --archives OUT --repository OWNER/NAME
@@ -74,7 +75,7 @@ def pack(root, path, top):
 
 def write(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    path.write_text(text, newline="\n")
 
 
 def install(source, target, mode):
@@ -83,36 +84,43 @@ def install(source, target, mode):
     target.chmod(mode)
 
 
-def npm(args):
-    """Makes the package of one platform, and the launcher that selects a platform."""
-    system, cpu = PLATFORMS[args.platform]
-    common = {"version": VERSION, "license": CRATE["license"]}
+def npm_manifest(name, args, **fields):
+    """Returns the text of a package.json."""
+    manifest = {"name": name, "version": VERSION, "license": CRATE["license"]}
     if args.repository:
-        common["repository"] = {"type": "git", "url": f"git+https://github.com/{args.repository}.git"}
+        manifest["repository"] = {"type": "git", "url": f"git+https://github.com/{args.repository}.git"}
+    return json.dumps({**manifest, **fields}, indent=2) + "\n"
+
+
+def npm(args):
+    """Makes the package of one platform."""
+    system, cpu = PLATFORMS[args.platform]
     with tempfile.TemporaryDirectory() as work:
         root = Path(work)
         name = f"{NAME}-{args.platform}"
-        manifest = {"name": name, **common, "description": f"{NAME} for {args.platform}", "os": [system], "cpu": [cpu]}
-        write(root / "package.json", json.dumps(manifest, indent=2) + "\n")
+        manifest = npm_manifest(name, args, description=f"{NAME} for {args.platform}", os=[system], cpu=[cpu])
+        write(root / "package.json", manifest)
         for program in programs(args.programs):
             install(program, root / "bin" / program.name, 0o755)
         for text in LICENSES:
             install(ROOT / text, root / text, 0o644)
         pack(root, args.out / f"{name}-{VERSION}.tgz", "package")
+
+
+def npm_launcher(args):
+    """Makes the package that selects the one of a platform. It is the same for all platforms."""
+    fields = {
+        "description": CRATE["description"],
+        "keywords": CRATE["keywords"],
+        "bin": {NAME: "launcher.js", "ggrep": "launcher.js"},
+        "engines": {"node": ">=16"},
+        "optionalDependencies": {f"{NAME}-{each}": VERSION for each in PLATFORMS},
+    }
+    if args.repository:
+        fields["mcpName"] = server_name(args.repository)
     with tempfile.TemporaryDirectory() as work:
         root = Path(work)
-        manifest = {
-            "name": NAME,
-            **common,
-            "description": CRATE["description"],
-            "keywords": CRATE["keywords"],
-            "bin": {NAME: "launcher.js", "ggrep": "launcher.js"},
-            "engines": {"node": ">=16"},
-            "optionalDependencies": {f"{NAME}-{each}": VERSION for each in PLATFORMS},
-        }
-        if args.repository:
-            manifest["mcpName"] = server_name(args.repository)
-        write(root / "package.json", json.dumps(manifest, indent=2) + "\n")
+        write(root / "package.json", npm_manifest(NAME, args, **fields))
         install(HERE / "npm/launcher.js", root / "launcher.js", 0o755)
         install(ROOT / "README.md", root / "README.md", 0o644)
         for text in LICENSES:
@@ -326,6 +334,7 @@ def main():
     sub = command("npm", npm, "--programs", "--out")
     sub.add_argument("--platform", required=True, choices=PLATFORMS)
     sub.add_argument("--repository")
+    command("npm-launcher", npm_launcher, "--out").add_argument("--repository")
     sub = command("deb", deb, "--programs", "--out")
     sub.add_argument("--maintainer", default=f"The authors of {NAME}")
     command("archive", archive, "--programs", "--target", "--out")

@@ -15,18 +15,23 @@ import hashlib
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import tomllib
 from pathlib import Path
+
+# The seconds that a command, or all answers of a server, may take.
+LIMIT = 300
 
 TOOLS = {"Search", "search_files", "find_files", "find_code"}
 
 
 def run(command, **more):
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LIMIT, **more)
     if done.returncode != 0:
         sys.exit(f"{command} failed ({done.returncode}):\n{done.stdout}")
     return done.stdout
@@ -41,25 +46,33 @@ def ask_server(command, tree, environment):
         {"id": 3, "method": "tools/call", "params": {"name": "Search", "arguments": {"pattern": "fn main\\(", "max_results": 5}}},
     ]
     server = subprocess.Popen([*command, "mcp"], cwd=tree, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    answers = {}
-    for request in requests:
-        server.stdin.write(json.dumps({"jsonrpc": "2.0", **request}) + "\n")
-        server.stdin.flush()
-        while "id" in request and request["id"] not in answers:
-            line = server.stdout.readline()
-            if not line:
-                sys.exit(f"{command} mcp ended without an answer to {request}")
-            answer = json.loads(line)
-            answers[answer.get("id")] = answer
-    server.stdin.close()
-    if server.wait(timeout=60) != 0:
-        sys.exit(f"{command} mcp ended with {server.returncode}")
-    tools = {tool["name"] for tool in answers[2]["result"]["tools"]}
-    assert tools == TOOLS, tools
-    found = answers[3]["result"]["content"][0]["text"]
-    assert "fn main(" in found, found
-    # The server has started the daemon of the tree.
-    run([*command, "stop"], cwd=tree, env=environment)
+    # A killed server ends the wait for its answer.
+    limit = threading.Timer(LIMIT, server.kill)
+    limit.start()
+    try:
+        answers = {}
+        for request in requests:
+            server.stdin.write(json.dumps({"jsonrpc": "2.0", **request}) + "\n")
+            server.stdin.flush()
+            while "id" in request and request["id"] not in answers:
+                line = server.stdout.readline()
+                if not line:
+                    sys.exit(f"{command} mcp gave no answer within {LIMIT} s, or ended: {request}")
+                answer = json.loads(line)
+                answers[answer.get("id")] = answer
+        server.stdin.close()
+        if server.wait(timeout=60) != 0:
+            sys.exit(f"{command} mcp ended with {server.returncode}")
+        tools = {tool["name"] for tool in answers[2]["result"]["tools"]}
+        assert tools == TOOLS, tools
+        found = answers[3]["result"]["content"][0]["text"]
+        assert "fn main(" in found, found
+    finally:
+        limit.cancel()
+        server.kill()
+        server.wait()
+        # The server has started the daemon of the tree.
+        run([*command, "stop"], cwd=tree, env=environment)
 
 
 def with_wheel(file, work, environment):
@@ -143,6 +156,8 @@ def check_metadata(directory):
 
 
 def main():
+    # So that `finally` stops servers and daemons.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if sys.argv[1] == "metadata":
         return check_metadata(Path(sys.argv[2]))
     kind, file, tree = sys.argv[1:]

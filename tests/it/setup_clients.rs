@@ -3,17 +3,18 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output};
 
 use crate::cli::command;
+
+mod entries;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_forge-search");
 
 /// The clients: target, the user's file below the home directory, and a file with other entries.
-const CLIENTS: [(&str, &str, &str); 6] = [
+const CLIENTS: [(&str, &str, &str); 5] = [
     ("claude", ".claude.json", OTHER_SERVERS),
     ("codex", ".codex/config.toml", TOML),
-    ("cursor", ".cursor/mcp.json", OTHER_SERVERS),
     ("gemini", ".gemini/settings.json", OTHER_SERVERS),
     ("opencode", ".config/opencode/opencode.json", WITH_COMMENTS),
     ("zed", ".config/zed/settings.json", WITH_COMMENTS),
@@ -27,6 +28,8 @@ const WITH_COMMENTS: &str =
     "// Settings\n{\n\t\"theme\": \"dark\", // at night\n\t/* more */\n\t\"font\": 12,\n}\n";
 
 const TOML: &str = "# Codex\nmodel = 'x'   # mine\n\n[mcp_servers.other]\ncommand=\"y\"\n\n[tui]\nnotifications = true\n";
+
+const CRLF_TOML: &str = "a = 1\r\n\r\n[tui]\r\nb = \"\"\"x\r\ny\"\"\"\r\n";
 
 /// A home directory with a tree in it.
 struct Home {
@@ -54,9 +57,14 @@ impl Home {
     /// Runs a command in the tree.
     fn run(&self, args: &[&str]) -> Output {
         let mut command = command(PROGRAM, &self.path("tree"));
+        self.set_environment(&mut command);
+        command.args(args).output().unwrap()
+    }
+
+    /// Makes a command use this home directory.
+    fn set_environment(&self, command: &mut Command) {
         let home = self.path("");
         command
-            .args(args)
             .env("HOME", &home)
             .env("XDG_CONFIG_HOME", home.join(".config"))
             .env(
@@ -65,7 +73,6 @@ impl Home {
             )
             .env_remove("CLAUDE_CONFIG_DIR")
             .env_remove("CODEX_HOME");
-        command.output().unwrap()
     }
 
     /// Runs `setup` and returns its output.
@@ -102,7 +109,7 @@ fn names_beside(path: &Path) -> Vec<String> {
 fn an_entry_is_written_once_and_taken_back_to_the_same_bytes() {
     for (target, name, other) in CLIENTS {
         let texts = match target {
-            "codex" => vec!["", other, "a = 1"],
+            "codex" => vec!["", other, "a = 1", CRLF_TOML, "\u{feff}a = 1\n"],
             _ => vec![
                 "",
                 "{}",
@@ -110,6 +117,7 @@ fn an_entry_is_written_once_and_taken_back_to_the_same_bytes() {
                 "{\"a\":1}",
                 other,
                 "{\r\n  \"a\": 1\r\n}\r\n",
+                "\u{feff}{\n  \"a\": 1\n}\n",
             ],
         };
         for text in texts {
@@ -184,8 +192,8 @@ fn edits_after_the_entry_was_written_survive_its_removal() {
     home.setup(&["claude", "--write"]);
     let edited = read(&path).replace("\"numStartups\": 7", "\"numStartups\": 8");
     fs::write(&path, &edited).unwrap();
-    let told = home.setup(&["claude", "--undo"]);
-    assert!(told.contains("before-forge-search stays"), "{told}");
+    home.setup(&["claude", "--undo"]);
+    assert_eq!(names_beside(&path), [".claude.json"]);
     let now = read(&path);
     assert!(
         now.contains("\"numStartups\": 8") && now.contains("\"other\""),
@@ -202,7 +210,8 @@ fn an_entry_of_the_same_name_is_replaced_and_comes_back() {
     let shown = home.setup(&["claude", "--write"]);
     assert!(shown.contains("- {\"mcpServers\""), "{shown}");
     assert!(!read(&path).contains("/old/"));
-    home.setup(&["claude", "--undo"]);
+    let told = home.setup(&["claude", "--undo"]);
+    assert!(told.contains("restored"), "{told}");
     assert_eq!(read(&path), text);
 }
 
@@ -215,6 +224,17 @@ fn a_file_that_can_not_be_parsed_stays_as_it_is() {
         ("claude", ".claude.json", "{'a': 1}"),
         ("codex", ".codex/config.toml", "[mcp_servers"),
         ("codex", ".codex/config.toml", "mcp_servers = 3"),
+        ("codex", ".codex/config.toml", "a = 1\r\nb = 2\n"),
+        (
+            "claude",
+            ".claude.json",
+            "{\"mcpServers\": {\"forge-search\": 3}}",
+        ),
+        (
+            "claude",
+            ".claude.json",
+            "{\"mcpServers\": {\"forge-search\": {\"url\": \"https://x\"}}}",
+        ),
         (
             "agents-md",
             "tree/AGENTS.md",
@@ -277,6 +297,11 @@ fn the_file_of_a_project_and_a_named_tree_are_used() {
             .contains("--project")
     );
     assert!(home.refused(&["windsurf"]).contains("--root DIR"));
+    // Whether Cursor replaces its variable in the user's file is unknown.
+    home.setup(&["cursor", "--write"]);
+    assert!(read(&home.path("tree/.cursor/mcp.json")).contains("${workspaceFolder}"));
+    home.setup(&["cursor", "--root", ".", "--write"]);
+    assert!(!read(&home.path(".cursor/mcp.json")).contains("${workspaceFolder}"));
     let tree = home.path("tree").display().to_string();
     for (target, name) in [
         ("windsurf", ".codeium/windsurf/mcp_config.json"),
@@ -357,9 +382,10 @@ fn the_link_for_ripgrep_replaces_no_other_program() {
     assert!(!link.exists());
 
     fs::write(&link, "#!/bin/sh\n").unwrap();
-    let message = home.refused(&["rg", "--write"]);
-    assert!(message.contains("another program"), "{message}");
-    assert!(home.setup(&["rg", "--undo"]).contains("nothing to undo"));
+    for flag in ["--write", "--undo"] {
+        let message = home.refused(&["rg", flag]);
+        assert!(message.contains("another program"), "{message}");
+    }
     assert_eq!(read(&link), "#!/bin/sh\n");
     home.setup(&["rg", "--dir", "other", "--write"]);
     assert!(home.path("tree/other/rg").exists());
@@ -379,10 +405,18 @@ fn doctor_tells_which_clients_start_the_program() {
         lines.next().unwrap_or_default().to_string()
     };
     assert!(line("Claude Code").contains(" registered "), "{doctor}");
+    assert!(!line("Claude Code").contains("gone"), "{doctor}");
     assert!(line("Gemini CLI").contains("not registered"), "{doctor}");
     assert!(line("Cursor").contains("unreadable"), "{doctor}");
     assert_eq!(line("Codex"), "");
     let json = home.run(&["doctor", "--json"]).stdout;
     let report: serde_json::Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(report["clients"]["found"][0]["registered"], true);
+
+    home.write(
+        ".claude.json",
+        "{\"mcpServers\": {\"forge-search\": {\"command\": \"/old/forge-search\"}}}",
+    );
+    let doctor = String::from_utf8(home.run(&["doctor"]).stdout).unwrap();
+    assert!(doctor.contains("but /old/forge-search is gone"), "{doctor}");
 }

@@ -92,7 +92,7 @@ pub(in crate::tool::cli) enum SetupTarget {
     Claude,
     /// Codex of OpenAI.
     Codex,
-    /// The editor Cursor.
+    /// The editor Cursor; its project file, or yours with --root.
     Cursor,
     /// Gemini CLI of Google.
     Gemini,

@@ -10,7 +10,16 @@ use std::path::{Path, PathBuf};
 use crate::tool::error::ToolError;
 
 /// The ending of the copy that is kept beside a changed file.
-pub(super) const BACKUP: &str = ".before-forge-search";
+const BACKUP: &str = ".before-forge-search";
+
+/// Who may read a file that did not exist.
+#[derive(Clone, Copy)]
+pub(super) enum NewFile {
+    /// The user: clients keep secrets in it later.
+    Private,
+    /// Everyone who may read other new files of the user.
+    Shared,
+}
 
 /// A configuration file, which need not exist.
 pub(super) struct ClientFile {
@@ -60,23 +69,42 @@ impl ClientFile {
         fs::read_to_string(self.backup()).ok()
     }
 
-    /// Keeps a copy of the file, unless there is an older one. Returns the path of the new copy.
-    pub(super) fn back_up(&self) -> Result<Option<PathBuf>, ToolError> {
+    /// Keeps a copy of the file, and returns its path. An older copy is replaced or removed if
+    /// `is_original` is true, and stays otherwise.
+    pub(super) fn back_up(&self, is_original: bool) -> Result<Option<PathBuf>, ToolError> {
         let backup = self.backup();
-        let Some(text) = &self.text else {
-            return Ok(None);
-        };
-        if backup.symlink_metadata().is_ok() {
-            return Ok(None);
+        let has_older = backup.symlink_metadata().is_ok();
+        match &self.text {
+            _ if has_older && !is_original => Ok(None),
+            Some(text) => {
+                replace(&backup, text, self.metadata()?.as_ref(), NewFile::Shared)?;
+                Ok(Some(backup))
+            }
+            None => {
+                self.remove_backup()?;
+                Ok(None)
+            }
         }
-        replace(&backup, text, self.metadata()?.as_ref())?;
-        Ok(Some(backup))
     }
 
-    /// Removes the copy.
+    /// Removes the copy, if there is one.
     pub(super) fn remove_backup(&self) -> Result<(), ToolError> {
         let backup = self.backup();
-        fs::remove_file(&backup).map_err(|error| failed(&backup, error))
+        match fs::remove_file(&backup) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(&backup, error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a file that its owner has protected. Replacing would not need the permission.
+    pub(super) fn check_writable(&self) -> Result<(), ToolError> {
+        match self.metadata()? {
+            Some(metadata) if metadata.permissions().readonly() => Err(failed(
+                &self.path,
+                "the file is read-only; nothing was changed. Make it writable, or edit its source",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Replaces the content. `None` removes the file.
@@ -84,7 +112,7 @@ impl ClientFile {
     /// # Errors
     ///
     /// If the file was changed after it was read, or if the system refuses an operation.
-    pub(super) fn replace(&self, text: Option<&str>) -> Result<(), ToolError> {
+    pub(super) fn replace(&self, text: Option<&str>, new: NewFile) -> Result<(), ToolError> {
         if ClientFile::read(&self.path)?.text != self.text {
             return Err(failed(
                 &self.path,
@@ -92,7 +120,7 @@ impl ClientFile {
             ));
         }
         match text {
-            Some(text) => replace(&self.path, text, self.metadata()?.as_ref()),
+            Some(text) => replace(&self.path, text, self.metadata()?.as_ref(), new),
             None => fs::remove_file(&self.path).map_err(|error| failed(&self.path, error)),
         }
     }
@@ -107,11 +135,16 @@ impl ClientFile {
 }
 
 /// Writes a file under another name, and renames it. Creates missing directories.
-fn replace(path: &Path, text: &str, like: Option<&Metadata>) -> Result<(), ToolError> {
+fn replace(
+    path: &Path,
+    text: &str,
+    like: Option<&Metadata>,
+    new: NewFile,
+) -> Result<(), ToolError> {
     let write = || -> io::Result<()> {
         let dir = path.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(dir)?;
-        let mut new = create(dir)?;
+        let mut new = create(dir, new)?;
         if let Some(like) = like {
             keep_owner(new.as_file(), like)?;
             new.as_file().set_permissions(like.permissions())?;
@@ -124,12 +157,17 @@ fn replace(path: &Path, text: &str, like: Option<&Metadata>) -> Result<(), ToolE
     write().map_err(|error| failed(path, error))
 }
 
-/// Creates a file with the permissions that new files have.
-fn create(dir: &Path) -> io::Result<tempfile::NamedTempFile> {
+/// Creates a file. The system removes permissions that the user's new files don't have.
+fn create(dir: &Path, new: NewFile) -> io::Result<tempfile::NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".forge-search-");
     #[cfg(unix)]
-    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    let permissions = std::os::unix::fs::PermissionsExt::from_mode(match new {
+        NewFile::Private => 0o600,
+        NewFile::Shared => 0o666,
+    });
+    #[cfg(not(unix))]
+    let _ = new;
     #[cfg(unix)]
     builder.permissions(permissions);
     builder.tempfile_in(dir)

@@ -1,29 +1,32 @@
 //! `forge-search setup`: registers this program with coding agents and editors.
 //!
 //! Owns the change of a client's configuration: one entry, shown as a difference, written with
-//! `--write`, removed with `--undo`. [`table`] lists the clients, `edit` changes a text, `file`
-//! reads and replaces a file. [`rg`] makes the link that stands in for ripgrep. Other entries,
-//! comments and the layout of a file stay as they are.
+//! `--write`, removed with `--undo`. [`table`] lists the clients, [`change`] makes a change and takes
+//! it back, [`edit`] changes a text, [`file`] reads and replaces a file. [`rg`] makes the link that
+//! stands in for ripgrep, and [`report`] is for `doctor`. Other entries, comments and the layout of a
+//! file stay as they are.
 
+mod change;
 mod edit;
 mod file;
+mod report;
 mod rg;
 mod table;
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use clap::ValueEnum;
 
 use super::args::{SetupTarget, SetupTargetArgs};
 use super::left_out;
 use super::setup::Environment;
 use super::{FAILED, Failure};
 use crate::tool::error::ToolError;
-use crate::tool::render::escape_controls;
-use edit::{Entry, Field};
-use file::ClientFile;
-use table::{CLIENTS, Client};
+use change::Change;
+use edit::Entry;
+pub(super) use report::{ClientsReport, examine};
+use table::Client;
 
 /// The name of the entry in the configuration of each client.
 const NAME: &str = "forge-search";
@@ -31,33 +34,62 @@ const NAME: &str = "forge-search";
 /// The file with instructions for all agents of a project.
 const AGENTS_FILE: &str = "AGENTS.md";
 
-/// The number of unchanged lines around a shown change.
-const CONTEXT: usize = 2;
-
 /// Runs `forge-search setup`.
 pub(super) fn run(args: &SetupTargetArgs, environment: &Environment) -> Result<u8, Failure> {
     let mut out = io::stdout().lock();
+    check_flags(args)?;
     match args.target {
         SetupTarget::Rg => rg::run(args, environment, &mut out),
         SetupTarget::AgentsMd => {
-            let path = tree(args, environment)?.join(AGENTS_FILE);
             let change = Change {
                 title: "instructions for agents",
-                path,
-                entry: Entry::Paragraph(include_str!("agents.md")),
+                path: tree(args, environment)?.join(AGENTS_FILE),
+                entry: Entry::Paragraph(include_str!("agents.md").into()),
+                in_project: true,
             };
-            change.run(args, &mut out)
+            match args.undo {
+                true => change.undo(&mut out),
+                false => change.make(args.write, &mut out),
+            }
         }
         target => {
             let client = table::of(target)
                 .ok_or_else(|| ToolError::bad_args("this client is not in the table"))?;
+            if args.undo {
+                for change in registered(client, args, environment)? {
+                    change.undo(&mut out)?;
+                }
+                return Ok(0);
+            }
             if let Some(why) = left_out::reason("mcp") {
                 super::complain(&format!("`mcp` {why}; {} can't start it", client.title));
                 return Ok(FAILED);
             }
-            register(client, args, environment)?.run(args, &mut out)
+            register(client, args, environment)?.make(args.write, &mut out)
         }
     }
+}
+
+/// Refuses flags that would have no effect.
+fn check_flags(args: &SetupTargetArgs) -> Result<(), ToolError> {
+    let (is_link, is_text) = (
+        args.target == SetupTarget::Rg,
+        args.target == SetupTarget::AgentsMd,
+    );
+    for (flag, is_given, has_effect) in [
+        ("--dir", args.dir.is_some(), is_link),
+        ("--root", args.root.is_some(), !is_link),
+        ("--project", args.project, !is_link && !is_text),
+    ] {
+        if is_given && !has_effect {
+            let target = args.target.to_possible_value();
+            let target = target.as_ref().map_or("", |value| value.get_name());
+            return Err(ToolError::bad_args(format!(
+                "{flag} has no effect on `setup {target}`; leave it out"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the directory that project files belong to.
@@ -86,27 +118,16 @@ fn register(
     let at_home = !client.starts_in_tree && args.root.is_none();
     let in_project = args.project || (at_home && client.project.is_some());
     let path = if in_project {
-        let name = client.project.ok_or_else(|| {
-            ToolError::bad_args(format!(
-                "{} has no configuration for one project; leave out --project",
-                client.title
-            ))
-        })?;
-        Some(client.existing(tree(args, environment)?.join(name)))
+        project_file(client, &tree(args, environment)?)?
     } else {
-        if at_home && !args.undo {
+        if at_home {
             return Err(ToolError::bad_args(format!(
                 "{} starts servers outside of any tree; name the tree to search with --root DIR",
                 client.title
             )));
         }
-        client.user_file(environment)
+        user_file(client, environment)?
     };
-    let path = path.ok_or_else(|| {
-        ToolError::bad_args(
-            "the home directory is unknown; set HOME, or use --project for the file of this tree",
-        )
-    })?;
     let mut command = if in_project {
         vec![NAME.to_string()]
     } else {
@@ -114,8 +135,8 @@ fn register(
     };
     command.push("mcp".to_string());
     let root = match (&args.root, client.root_variable) {
-        (Some(_), _) if !in_project => Some(tree(args, environment)?.display().to_string()),
-        (_, Some(variable)) => Some(variable.to_string()),
+        (Some(_), _) if !in_project => Some(utf8(&tree(args, environment)?)?),
+        (_, Some(variable)) if in_project => Some(variable.to_string()),
         _ => None,
     };
     if let Some(root) = root {
@@ -124,23 +145,92 @@ fn register(
     Ok(Change {
         title: client.title,
         path,
-        entry: client.entry(command),
+        entry: client.entry(&command),
+        in_project,
     })
 }
 
-/// Returns the command that starts this program from any directory. A copy in the cache of `npx` or
-/// `uvx` may be removed at any time, so these two start it again.
+/// Returns the changes that `--undo` takes back: in the file that `--write` would change with the
+/// same flags. Without flags, a client with a choice of files gets both. The tree may be gone.
+fn registered(
+    client: &'static Client,
+    args: &SetupTargetArgs,
+    environment: &Environment,
+) -> Result<Vec<Change>, ToolError> {
+    let is_either = !client.starts_in_tree && args.root.is_none() && !args.project;
+    let mut files = Vec::new();
+    if args.project || (is_either && client.project.is_some()) {
+        let tree = match (tree(args, environment), &args.root) {
+            (Err(_), Some(root)) => Ok(root.clone()),
+            (tree, _) => tree,
+        };
+        match tree {
+            Ok(tree) => files.push((project_file(client, &tree)?, true)),
+            // The file of the user remains.
+            Err(_) if is_either => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if !args.project {
+        files.push((user_file(client, environment)?, false));
+    }
+    let files = files.into_iter();
+    let changes = files.map(|(path, in_project)| Change {
+        title: client.title,
+        path,
+        entry: client.entry(&[NAME.to_string()]),
+        in_project,
+    });
+    Ok(changes.collect())
+}
+
+fn project_file(client: &Client, tree: &Path) -> Result<PathBuf, ToolError> {
+    let name = client.project.ok_or_else(|| {
+        ToolError::bad_args(format!(
+            "{} has no configuration for one project; leave out --project",
+            client.title
+        ))
+    })?;
+    Ok(client.existing(tree.join(name)))
+}
+
+fn user_file(client: &Client, environment: &Environment) -> Result<PathBuf, ToolError> {
+    client.user_file(environment).ok_or_else(|| {
+        ToolError::bad_args(
+            "the home directory is unknown; set HOME, or use --project for the file of this tree",
+        )
+    })
+}
+
+/// Returns the command that starts this program from any directory.
 fn program(environment: &Environment) -> Result<Vec<String>, ToolError> {
     let own = own_program()?;
+    match cached_by(&own) {
+        Some(starter) => Ok(starter.iter().map(|word| word.to_string()).collect()),
+        None => Ok(vec![utf8(&installed(&own, environment))?]),
+    }
+}
+
+/// Returns the command that starts this program again, if `own` is a copy in the cache of `npx` or
+/// `uvx`, which may be removed at any time.
+fn cached_by(own: &Path) -> Option<&'static [&'static str]> {
     let is_below = |name: &str| own.components().any(|part| part.as_os_str() == name);
-    let words = |words: &[&str]| words.iter().map(|word| word.to_string()).collect();
-    if is_below("_npx") {
-        return Ok(words(&["npx", "-y", NAME]));
+    match () {
+        () if is_below("_npx") => Some(&["npx", "-y", NAME]),
+        () if is_below("uv") && is_below("archive-v0") => Some(&["uvx", NAME]),
+        () => None,
     }
-    if is_below("uv") && is_below("archive-v0") {
-        return Ok(words(&["uvx", NAME]));
-    }
-    Ok(vec![installed(&own, environment).display().to_string()])
+}
+
+/// Returns a path as text that goes into a file.
+fn utf8(path: &Path) -> Result<String, ToolError> {
+    let text = path.to_str().ok_or_else(|| {
+        ToolError::bad_args(format!(
+            "{}: the path is no UTF-8, which a configuration file needs; rename the directory",
+            path.display()
+        ))
+    })?;
+    Ok(text.to_string())
 }
 
 /// Returns the file of this program.
@@ -163,186 +253,5 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
     match (one.canonicalize(), other.canonicalize()) {
         (Ok(one), Ok(other)) => one == other,
         _ => false,
-    }
-}
-
-/// One entry that belongs into one file.
-struct Change {
-    /// The name of the client.
-    title: &'static str,
-    path: PathBuf,
-    entry: Entry,
-}
-
-impl Change {
-    /// Shows the change, makes it, or takes it back.
-    fn run(&self, args: &SetupTargetArgs, out: &mut dyn Write) -> Result<u8, Failure> {
-        let file = ClientFile::read(&self.path)?;
-        let shown = escape_controls(&file.path.display().to_string()).into_owned();
-        let failed = |why: String| {
-            ToolError::bad_args(format!(
-                "{}: {why}; nothing was changed. Correct the file, and run the command again",
-                file.path.display()
-            ))
-        };
-        let old = file.text.as_deref();
-        let set = |text: Option<&str>| self.entry.set(text.unwrap_or_default());
-        let title = self.title;
-        if args.undo {
-            let Some(old) = old else {
-                writeln!(out, "{title}: {shown} does not exist; nothing to undo")?;
-                return Ok(0);
-            };
-            let Some(removed) = self.entry.remove(old).map_err(failed)? else {
-                writeln!(out, "{title}: {shown} has no entry; nothing to undo")?;
-                return Ok(0);
-            };
-            let backup = file.backup_text();
-            // The layout may differ after set and remove. The file before the change is better.
-            let is_original = set(backup.as_deref()).is_ok_and(|text| text == old);
-            let new = match is_original {
-                true => backup.clone(),
-                false => Some(removed),
-            };
-            writeln!(out, "{title}: {shown}")?;
-            write_difference(old, new.as_deref().unwrap_or_default(), out)?;
-            file.replace(new.as_deref())?;
-            writeln!(out, "The entry was removed.")?;
-            if backup.is_some() {
-                if is_original {
-                    file.remove_backup()?;
-                } else {
-                    writeln!(
-                        out,
-                        "{shown}{} stays: the file was edited since",
-                        file::BACKUP
-                    )?;
-                }
-            }
-            return Ok(0);
-        }
-        let new = set(old).map_err(failed)?;
-        if old == Some(new.as_str()) {
-            writeln!(out, "{title}: {shown} has the entry; nothing to do")?;
-            return Ok(0);
-        }
-        let is_new = if old.is_none() { " (a new file)" } else { "" };
-        writeln!(out, "{title}: {shown}{is_new}")?;
-        write_difference(old.unwrap_or_default(), &new, out)?;
-        if args.write {
-            let backup = file.back_up()?;
-            file.replace(Some(&new))?;
-            writeln!(out, "The entry was written.")?;
-            if let Some(backup) = backup {
-                let backup = backup.display().to_string();
-                writeln!(out, "The file before it: {}", escape_controls(&backup))?;
-            }
-        } else {
-            writeln!(out, "Nothing was written. --write writes it.")?;
-        }
-        Ok(0)
-    }
-}
-
-/// Writes the lines that differ between two texts, with a few lines around them. An entry is in one
-/// place, so the change is one group of lines.
-fn write_difference(old: &str, new: &str, out: &mut dyn Write) -> io::Result<()> {
-    let old: Vec<&str> = old.lines().collect();
-    let new: Vec<&str> = new.lines().collect();
-    let same = |pair: &(&&str, &&str)| pair.0 == pair.1;
-    let before = old.iter().zip(&new).take_while(same).count();
-    let after = old[before..].iter().rev().zip(new[before..].iter().rev());
-    let after = after.take_while(same).count();
-    let mut write = |mark: char, lines: &[&str]| {
-        lines
-            .iter()
-            .try_for_each(|line| writeln!(out, "{mark} {}", escape_controls(line)))
-    };
-    write(' ', &old[before.saturating_sub(CONTEXT)..before])?;
-    write('-', &old[before..old.len() - after])?;
-    write('+', &new[before..new.len() - after])?;
-    let rest = &old[old.len() - after..];
-    write(' ', &rest[..rest.len().min(CONTEXT)])
-}
-
-/// What `doctor` reports about the clients of this user.
-#[derive(Debug, Serialize)]
-pub(super) struct ClientsReport {
-    /// The clients that have a configuration file.
-    found: Vec<ClientReport>,
-    /// The `rg` that programs find in `PATH`.
-    rg: Option<RgReport>,
-}
-
-/// A client with a configuration file.
-#[derive(Debug, Serialize)]
-struct ClientReport {
-    client: &'static str,
-    file: String,
-    /// Whether the file has an entry for this program; `None` if it can't be read.
-    registered: Option<bool>,
-}
-
-/// The first `rg` of `PATH`.
-#[derive(Debug, Serialize)]
-struct RgReport {
-    path: String,
-    /// Whether it is this program.
-    is_this_program: bool,
-}
-
-/// Finds the clients that are set up for this user or for a tree.
-pub(super) fn examine(root: &Path, environment: &Environment) -> ClientsReport {
-    let mut found = Vec::new();
-    for client in &CLIENTS {
-        let user = client.user_file(environment);
-        let project = client.project.map(|name| client.existing(root.join(name)));
-        for path in user.into_iter().chain(project).filter(|path| path.exists()) {
-            let text = ClientFile::read(&path).ok().and_then(|file| file.text);
-            let entry = client.entry(Vec::new());
-            found.push(ClientReport {
-                client: client.title,
-                file: path.display().to_string(),
-                registered: text.and_then(|text| entry.is_in(&text).ok()),
-            });
-        }
-    }
-    let rg = rg::in_path(&rg::file_name(), environment).next();
-    ClientsReport {
-        found,
-        rg: rg.map(|path| RgReport {
-            is_this_program: own_program().is_ok_and(|own| is_same_file(&path, &own)),
-            path: path.display().to_string(),
-        }),
-    }
-}
-
-impl ClientsReport {
-    /// Prints the report as text.
-    pub(super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "\nclients (forge-search setup)")?;
-        for client in &self.found {
-            let state = match client.registered {
-                Some(true) => "registered",
-                Some(false) => "not registered",
-                None => "unreadable",
-            };
-            let file = escape_controls(&client.file);
-            writeln!(out, "  {:<17} {state:<14}  {file}", client.client)?;
-        }
-        if self.found.is_empty() {
-            writeln!(out, "  none has a configuration file")?;
-        }
-        match &self.rg {
-            None => writeln!(out, "  rg                none in PATH"),
-            Some(rg) => {
-                let whose = match rg.is_this_program {
-                    true => "this program",
-                    false => "another program",
-                };
-                let path = escape_controls(&rg.path);
-                writeln!(out, "  rg in PATH        {whose:<14}  {path}")
-            }
-        }
     }
 }

@@ -1,12 +1,13 @@
 //! `forge-search setup rg`: a link named `rg` to this program.
 //!
-//! Guarantees that no other program is replaced: a file of that name that is not a link to this
-//! program is left alone.
+//! Guarantees that no other program is replaced or removed: a file of that name stays, unless it is
+//! a link to this program, or a link to a program `forge-search` that is gone.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::{Environment, Failure, NAME, SetupTargetArgs, installed, is_same_file, own_program};
+use super::{Environment, Failure, NAME, SetupTargetArgs};
+use super::{cached_by, installed, is_same_file, own_program};
 use crate::tool::error::ToolError;
 use crate::tool::render::escape_controls;
 
@@ -52,6 +53,36 @@ fn dirs(environment: &Environment) -> impl Iterator<Item = PathBuf> + '_ {
     dirs.filter(|dir| dir.is_absolute())
 }
 
+/// The file at the place of the link.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// There is no file.
+    Free,
+    /// A link to this program.
+    Ours,
+    /// A link to a program of this name that is gone.
+    Gone,
+    /// Any other file.
+    Other,
+}
+
+impl Place {
+    fn of(link: &Path, own: &Path) -> Place {
+        if link.symlink_metadata().is_err() {
+            return Place::Free;
+        }
+        let Ok(target) = link.read_link() else {
+            return Place::Other;
+        };
+        let is_named = target.file_stem().is_some_and(|name| name == NAME);
+        match link.canonicalize() {
+            Ok(_) if is_same_file(link, own) => Place::Ours,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && is_named => Place::Gone,
+            _ => Place::Other,
+        }
+    }
+}
+
 /// Shows, makes or removes the link.
 pub(super) fn run(
     args: &SetupTargetArgs,
@@ -62,33 +93,48 @@ pub(super) fn run(
     let dir = link_dir(args, environment)?;
     let link = dir.join(file_name());
     let shown = escape_controls(&link.display().to_string()).into_owned();
-    let is_ours = is_link_to(&link, &own);
+    let place = Place::of(&link, &own);
     let failed = |error: io::Error| ToolError::bad_args(format!("{}: {error}", link.display()));
+    if place == Place::Other {
+        let advice = match args.undo {
+            true => "name the directory of the link with --dir",
+            false => "name another directory with --dir, one that comes earlier in PATH",
+        };
+        let link = link.display();
+        let message = format!("{link} is another program, which stays; {advice}");
+        return Err(ToolError::bad_args(message).into());
+    }
     if args.undo {
-        if is_ours {
+        if place == Place::Free {
+            writeln!(out, "{shown} does not exist; nothing to undo")?;
+        } else {
             std::fs::remove_file(&link).map_err(failed)?;
             writeln!(out, "The link {shown} was removed.")?;
-        } else {
-            writeln!(out, "{shown} is no link to this program; nothing to undo")?;
         }
         return Ok(0);
     }
-    if !is_ours && link.symlink_metadata().is_ok() {
-        return Err(ToolError::bad_args(format!(
-            "{} is another program, which stays; name another directory with --dir, one that comes \
-             earlier in PATH",
-            link.display()
-        ))
-        .into());
-    }
-    let target = installed(&own, environment);
-    if is_ours {
+    if place == Place::Ours {
         writeln!(out, "{shown} leads to this program; nothing to do")?;
     } else {
-        let target = target.display().to_string();
-        writeln!(out, "+ {shown} -> {}", escape_controls(&target))?;
+        if let Some(starter) = cached_by(&own) {
+            let cache = starter.first().unwrap_or(&NAME);
+            return Err(ToolError::bad_args(format!(
+                "this copy of the program is in the cache of {cache}, which may be cleared at any \
+                 time; install it first, and run the installed program"
+            ))
+            .into());
+        }
+        let target = installed(&own, environment);
+        if place == Place::Gone {
+            let former = link.read_link().map_err(failed)?;
+            write_link('-', &link, &former, out)?;
+        }
+        write_link('+', &link, &target, out)?;
         if args.write {
             std::fs::create_dir_all(&dir).map_err(failed)?;
+            if place == Place::Gone {
+                std::fs::remove_file(&link).map_err(failed)?;
+            }
             make_link(&target, &link).map_err(failed)?;
             writeln!(out, "The link was made.")?;
         } else {
@@ -98,6 +144,11 @@ pub(super) fn run(
     write_order(&dir, environment, out)?;
     write!(out, "{}", USERS.replace("{link}", &shown))?;
     Ok(0)
+}
+
+fn write_link(mark: char, link: &Path, target: &Path, out: &mut dyn Write) -> io::Result<()> {
+    let line = format!("{} -> {}", link.display(), target.display());
+    writeln!(out, "{mark} {}", escape_controls(&line))
 }
 
 /// Says which directories come before that of the link.
@@ -144,21 +195,12 @@ fn link_dir(args: &SetupTargetArgs, environment: &Environment) -> Result<PathBuf
         .unwrap_or_else(|| first.clone()))
 }
 
-/// Returns true if a file is a link to this program, or to one that is gone by now.
-fn is_link_to(link: &Path, own: &Path) -> bool {
-    let Ok(target) = link.read_link() else {
-        return false;
-    };
-    let is_named = target.file_stem().is_some_and(|name| name == NAME);
-    is_same_file(link, own) || is_named
-}
-
 #[cfg(unix)]
-fn make_link(target: &str, link: &Path) -> io::Result<()> {
+fn make_link(target: &Path, link: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(target, link)
 }
 
 #[cfg(windows)]
-fn make_link(target: &str, link: &Path) -> io::Result<()> {
+fn make_link(target: &Path, link: &Path) -> io::Result<()> {
     std::os::windows::fs::symlink_file(target, link)
 }

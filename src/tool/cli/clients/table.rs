@@ -2,15 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Entry, Environment, Field, NAME, SetupTarget};
+use serde_json::json;
 
-/// The format of a configuration file.
-#[derive(Clone, Copy)]
-enum Format {
-    /// JSON; comments and trailing commas are kept.
-    Json,
-    Toml,
-}
+use super::edit::{Entry, Format};
+use super::{Environment, NAME, SetupTarget};
 
 /// The fields of an entry.
 #[derive(Clone, Copy)]
@@ -39,7 +34,7 @@ pub(super) struct Client {
     pub(super) project: Option<&'static str>,
     /// Whether a server that the user's file starts runs in the tree the user works in.
     pub(super) starts_in_tree: bool,
-    /// The client's variable for the tree, if a server runs elsewhere.
+    /// The client's variable for the tree in the file of a project, if a server may run elsewhere.
     pub(super) root_variable: Option<&'static str>,
     format: Format,
     /// The keys that lead to the entries of all servers.
@@ -79,7 +74,7 @@ pub(super) const CLIENTS: [Client; 8] = [
         user: ["~/.cursor/mcp.json"; 3],
         directory_variable: None,
         project: Some(".cursor/mcp.json"),
-        starts_in_tree: true,
+        starts_in_tree: false,
         root_variable: Some("${workspaceFolder}"),
         format: Format::Json,
         keys: &["mcpServers"],
@@ -196,29 +191,27 @@ impl Client {
     }
 
     /// Returns the entry that starts a command.
-    pub(super) fn entry(&self, command: Vec<String>) -> Entry {
-        let text = |text: &str| Field::Text(text.to_string());
+    pub(super) fn entry(&self, command: &[String]) -> Entry {
         let mut fields = Vec::new();
         match self.shape {
             Shape::Plain => {}
-            Shape::Stdio => fields.push(("type", text("stdio"))),
-            Shape::Custom => fields.push(("source", text("custom"))),
-            Shape::Local => fields.push(("type", text("local"))),
+            Shape::Stdio => fields.push(("type", json!("stdio"))),
+            Shape::Custom => fields.push(("source", json!("custom"))),
+            Shape::Local => fields.push(("type", json!("local"))),
         }
-        match (self.shape, command.split_first()) {
-            (Shape::Local, _) => {
-                fields.extend([("command", Field::List(command)), ("enabled", Field::Yes)])
-            }
-            (_, Some((program, args))) => fields.extend([
-                ("command", text(program)),
-                ("args", Field::List(args.to_vec())),
-            ]),
-            (_, None) => {}
+        let (program, args) = match command.split_first() {
+            Some((program, args)) => (program.as_str(), args),
+            None => ("", command),
+        };
+        match self.shape {
+            Shape::Local => fields.extend([("command", json!(command)), ("enabled", json!(true))]),
+            _ => fields.extend([("command", json!(program)), ("args", json!(args))]),
         }
-        let (keys, name) = (self.keys, NAME);
-        match self.format {
-            Format::Json => Entry::Json { keys, name, fields },
-            Format::Toml => Entry::Toml { keys, name, fields },
+        Entry::Server {
+            format: self.format,
+            keys: self.keys,
+            name: NAME,
+            fields,
         }
     }
 }
