@@ -533,9 +533,10 @@ const BELOW_WITHHELD: &str = "the directory is inside a directory that the defau
 /// Why an index is not used for a single file.
 const A_FILE: &str = "the path is a file, which is always searched, with or without an index";
 
-/// Why the index of a root does not serve requests with other traversal options.
+/// Why an index without a daemon does not list the files that are read as they are.
 const NO_DAEMON: &str = "only a daemon knows which files are read as they are";
 
+/// Why the index of a root does not serve requests with other traversal options.
 const OTHER_OPTIONS: &str = "the options hidden, follow and no_ignore differ from those of the \
      index, which are index_default_hidden, index_default_follow and index_default_no_ignore in \
      [tools.search]";

@@ -15,6 +15,7 @@ use super::question::{own_output, searched_path};
 use super::setup::{Environment, load_config};
 use super::signals::Signals;
 use crate::exec::collect::Found;
+use crate::exec::event::FileOutcome;
 use crate::exec::indexes::IndexState;
 use crate::exec::listed::ListedFiles;
 use crate::exec::query::{BinaryRule, Report};
@@ -126,6 +127,10 @@ impl CandidateSearch {
             match part {
                 Found::Listed(files) => found.lists.push(files),
                 Found::Error(error) => problem = Some(error.message),
+                Found::File(file) if file.outcome != FileOutcome::nothing() => {
+                    // A daemon of another build of this version may not know lists of files.
+                    problem = Some("the daemon searched instead of listing files".to_string());
+                }
                 Found::File(file) => {
                     let mut files = ListedFiles::of_target(file.target);
                     files.push(Path::new(""), &file.path);

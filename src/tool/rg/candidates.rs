@@ -121,7 +121,7 @@ pub(super) fn known(plan: &Plan) -> Result<Known, Failure> {
     if plan.args.mode == Mode::Files {
         return walks("ripgrep might find other files");
     }
-    let found = |dir: &PathBuf| dir.is_dir();
+    let found = |dir: &PathBuf| !is_stdin(dir) && dir.is_dir();
     wanted.dirs = plan
         .paths
         .list
@@ -199,6 +199,7 @@ fn wanted(plan: &Plan) -> Result<Wanted, &'static str> {
 fn is_small(plan: &Plan) -> bool {
     let mut left = SMALL_TREE;
     let mut dirs = plan.paths.list.clone();
+    dirs.retain(|dir| !is_stdin(dir));
     while let Some(dir) = dirs.pop() {
         // A path that is no directory is read in any case.
         let Ok(entries) = fs::read_dir(dir) else {
@@ -306,7 +307,7 @@ fn looked_for(plan: &Plan) -> Result<PatternSpec, &'static str> {
         return Err("binary files are searched");
     }
     // Without case, a class that excludes characters excludes more of them.
-    let has_class = |text: &String| text.contains('[') || text.contains(r"\P");
+    let has_class = |text: &String| ["[", r"\P", "!="].iter().any(|part| text.contains(part));
     if args.case == Case::Smart && !args.fixed_strings && plan.patterns.iter().any(has_class) {
         return Err("smart case decides about a class of characters");
     }
@@ -326,9 +327,17 @@ fn looked_for(plan: &Plan) -> Result<PatternSpec, &'static str> {
     })
 }
 
+/// Returns whether a path stands for standard input, also if a directory has this name.
+fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
 /// Checks that a typed path is a directory that no link and no `..` leads to. The ignore rules
 /// above it are then those of its own path.
 fn check_dir(path: &Path, working_dir: &Path) -> Result<(), &'static str> {
+    if is_stdin(path) {
+        return Err("standard input is searched");
+    }
     if path
         .as_os_str()
         .as_encoded_bytes()

@@ -65,6 +65,7 @@ impl World {
             .file("nested/.ignore", "!.shown\n")
             .file("nested/.shown", "foo needle\n")
             .link("many-link", "many")
+            .file("-/x.txt", "dash needle\n")
             .file("many/marked.txt", "\u{feff}hay\n")
             .file("many/nul.txt", format!("{}\0hay\n", "hay\n".repeat(30_000)));
         let excludes = place.dir().join("config/git/ignore");
@@ -382,6 +383,30 @@ fn debug_says_what_an_index_decided() {
     }
     // Without a daemon, nobody knows the bytes of a search without reading all files.
     assert!(!world.is_decided(Way::Index, &["--json", "needle"]));
+}
+
+#[test]
+fn a_directory_with_the_name_of_standard_input_does_not_replace_it() {
+    let world = World::new();
+    let input = world.place.dir().join("input");
+    fs::write(&input, "std needle\n").unwrap();
+    let calls = [
+        &["needle"][..],
+        &["needle", "-"],
+        &["-l", "needle", "-", "many"],
+        &["--files", "-"],
+        &["--hidden", "needle", "-", "many"],
+    ];
+    for way in [Way::Walk, Way::Index, Way::Daemon] {
+        for args in calls {
+            let mut command = world.rg(way, args);
+            let output = command.stdin(fs::File::open(&input).unwrap()).output();
+            let found = text(&output.unwrap().stdout).to_string();
+            let is_read = found.contains("std") || found.contains("<stdin>");
+            assert!(is_read, "{way:?} {args:?}: {found}");
+            assert!(!found.contains("dash"), "{way:?} {args:?}: {found}");
+        }
+    }
 }
 
 #[test]
