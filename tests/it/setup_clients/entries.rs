@@ -257,7 +257,7 @@ fn a_copy_in_a_cache_is_named_by_its_starter_and_gets_no_link() {
         fs::create_dir_all(home.path(dir)).unwrap();
         let program = home.path(dir).join("forge-search");
         if fs::hard_link(PROGRAM, &program).is_err() {
-            fs::copy(PROGRAM, &program).unwrap();
+            crate::support::copy_program(PROGRAM, &program);
         }
         let run = |args: &[&str]| {
             let mut command = command(program.to_str().unwrap(), &home.path("tree"));
