@@ -29,16 +29,19 @@ pub(super) enum Format {
 
 /// An entry of a file: where it belongs, and its content.
 pub(super) enum Entry {
-    /// A server: an object or a table with this name, below `keys`.
-    Server {
-        format: Format,
-        keys: &'static [&'static str],
-        name: &'static str,
-        /// The fields of this program. The user may have added others.
-        fields: Vec<Field>,
-    },
+    /// A server.
+    Server(Server),
     /// Lines of Markdown between two markers.
     Paragraph(Cow<'static, str>),
+}
+
+/// The entry of a server: an object or a table with a name, below `keys`.
+pub(super) struct Server {
+    pub(super) format: Format,
+    pub(super) keys: &'static [&'static str],
+    pub(super) name: &'static str,
+    /// The fields of this program. The user may have added others.
+    pub(super) fields: Vec<Field>,
 }
 
 impl Entry {
@@ -46,14 +49,9 @@ impl Entry {
     /// change, and others stay.
     pub(super) fn set(&self, text: &str) -> Result<String, String> {
         self.edit(text, |text| match self {
-            Entry::Server {
-                format,
-                keys,
-                name,
-                fields,
-            } => match format {
-                Format::Json => json::set(text, keys, name, fields),
-                Format::Toml => toml::set(text, keys, name, fields),
+            Entry::Server(server) => match server.format {
+                Format::Json => json::set(text, server),
+                Format::Toml => toml::set(text, server),
             },
             Entry::Paragraph(content) => paragraph::set(text, content),
         })
@@ -62,11 +60,9 @@ impl Entry {
     /// Returns the text without the entry, or `None` if it has no such entry.
     pub(super) fn remove(&self, text: &str) -> Result<Option<String>, String> {
         self.edit_if(text, |text| match self {
-            Entry::Server {
-                format, keys, name, ..
-            } => match format {
-                Format::Json => json::remove(text, keys, name),
-                Format::Toml => toml::remove(text, keys, name),
+            Entry::Server(server) => match server.format {
+                Format::Json => json::remove(text, server),
+                Format::Toml => toml::remove(text, server),
             },
             Entry::Paragraph(_) => paragraph::remove(text),
         })
@@ -77,14 +73,9 @@ impl Entry {
     pub(super) fn restore(&self, text: &str, former: &str) -> Result<Option<String>, String> {
         let (_, former) = Layout::of(self, former)?;
         self.edit_if(text, |text| match self {
-            Entry::Server {
-                format,
-                keys,
-                name,
-                fields,
-            } => match format {
-                Format::Json => json::restore(text, &former, keys, name, fields),
-                Format::Toml => toml::restore(text, &former, keys, name, fields),
+            Entry::Server(server) => match server.format {
+                Format::Json => json::restore(text, &former, server),
+                Format::Toml => toml::restore(text, &former, server),
             },
             Entry::Paragraph(_) => paragraph::restore(text, &former),
         })
@@ -94,31 +85,20 @@ impl Entry {
     /// entry.
     pub(super) fn with_fields_of(&self, text: &str) -> Result<Option<Entry>, String> {
         let (_, text) = Layout::of(self, text)?;
-        let Entry::Server {
-            format,
-            keys,
-            name,
-            fields,
-        } = self
-        else {
+        let Entry::Server(server) = self else {
             return paragraph::read(&text);
         };
-        let read = match format {
-            Format::Json => json::read(&text, keys, name, fields)?,
-            Format::Toml => toml::read(&text, keys, name, fields)?,
+        let read = match server.format {
+            Format::Json => json::read(&text, server)?,
+            Format::Toml => toml::read(&text, server)?,
         };
-        Ok(read.map(|fields| Entry::Server {
-            format: *format,
-            keys,
-            name,
-            fields,
-        }))
+        Ok(read.map(|fields| Entry::Server(Server { fields, ..*server })))
     }
 
     /// Returns the command that the entry starts, and its arguments. It is empty for a paragraph,
     /// and for an entry without a command.
     pub(super) fn command(&self) -> Vec<String> {
-        let Entry::Server { fields, .. } = self else {
+        let Entry::Server(server) = self else {
             return Vec::new();
         };
         let texts = |value: &Value| -> Vec<String> {
@@ -131,7 +111,7 @@ impl Entry {
         };
         let mut command = Vec::new();
         for wanted in ["command", "args"] {
-            let mut fields = fields.iter();
+            let mut fields = server.fields.iter();
             command.extend(
                 fields
                     .find(|(key, _)| *key == wanted)
@@ -181,11 +161,8 @@ impl Layout {
         let (lines, crlf) = (plain.matches('\n').count(), plain.matches("\r\n").count());
         let has_crlf = match entry {
             // The parser of JSON keeps line ends.
-            Entry::Server {
-                format: Format::Json,
-                ..
-            } => false,
-            Entry::Server { .. } if crlf != 0 && crlf != lines => {
+            Entry::Server(server) if matches!(server.format, Format::Json) => false,
+            Entry::Server(_) if crlf != 0 && crlf != lines => {
                 return Err("some lines end with CR LF and some with LF".to_string());
             }
             _ => crlf != 0 && crlf == lines,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::edit::{Entry, Format};
+use super::edit::{Entry, Format, Server};
 use super::{Environment, NAME, SetupTarget};
 
 /// The fields of an entry.
@@ -207,11 +207,11 @@ impl Client {
             Shape::Local => fields.extend([("command", json!(command)), ("enabled", json!(true))]),
             _ => fields.extend([("command", json!(program)), ("args", json!(args))]),
         }
-        Entry::Server {
+        Entry::Server(Server {
             format: self.format,
             keys: self.keys,
             name: NAME,
             fields,
-        }
+        })
     }
 }

@@ -4,18 +4,16 @@ use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode};
 use serde_json::Value;
 
-use super::{Field, no_command};
+use super::{Field, Server, no_command};
 
 /// Sets the fields of an entry; creates it if it is missing.
-pub(super) fn set(
-    text: &str,
-    keys: &[&str],
-    name: &str,
-    fields: &[Field],
-) -> Result<String, String> {
+pub(super) fn set(text: &str, server: &Server) -> Result<String, String> {
+    let Server {
+        keys, name, fields, ..
+    } = server;
     let root = parse(text)?;
     let mut object = root.object_value_or_create().ok_or_else(not_an_object)?;
-    for key in keys {
+    for key in *keys {
         // Refuses a second property of this name.
         property(&object, key)?;
         let below = object.object_value_or_create(key);
@@ -51,9 +49,9 @@ fn set_field(entry: &CstObject, key: &str, value: &Value) -> Result<(), String> 
 }
 
 /// Removes an entry.
-pub(super) fn remove(text: &str, keys: &[&str], name: &str) -> Result<Option<String>, String> {
+pub(super) fn remove(text: &str, server: &Server) -> Result<Option<String>, String> {
     let root = parse(text)?;
-    let Some(found) = entry(&root, keys, name)? else {
+    let Some(found) = entry(&root, server)? else {
         return Ok(None);
     };
     found.remove();
@@ -61,20 +59,14 @@ pub(super) fn remove(text: &str, keys: &[&str], name: &str) -> Result<Option<Str
 }
 
 /// Gives the fields of an entry the values that another text has.
-pub(super) fn restore(
-    text: &str,
-    former: &str,
-    keys: &[&str],
-    name: &str,
-    fields: &[Field],
-) -> Result<Option<String>, String> {
+pub(super) fn restore(text: &str, former: &str, server: &Server) -> Result<Option<String>, String> {
     let root = parse(text)?;
-    let former = entry(&parse(former)?, keys, name)?.and_then(|found| found.object_value());
-    let now = entry(&root, keys, name)?.and_then(|found| found.object_value());
+    let former = entry(&parse(former)?, server)?.and_then(|found| found.object_value());
+    let now = entry(&root, server)?.and_then(|found| found.object_value());
     let (Some(former), Some(now)) = (former, now) else {
         return Ok(None);
     };
-    for (key, _) in fields {
+    for (key, _) in &server.fields {
         match property(&former, key)?.and_then(|found| plain(&found)) {
             Some(value) => set_field(&now, key, &value)?,
             None => {
@@ -88,18 +80,13 @@ pub(super) fn restore(
 }
 
 /// Returns the values that a text has for some fields of an entry.
-pub(super) fn read(
-    text: &str,
-    keys: &[&str],
-    name: &str,
-    fields: &[Field],
-) -> Result<Option<Vec<Field>>, String> {
-    let Some(found) = entry(&parse(text)?, keys, name)? else {
+pub(super) fn read(text: &str, server: &Server) -> Result<Option<Vec<Field>>, String> {
+    let Some(found) = entry(&parse(text)?, server)? else {
         return Ok(None);
     };
     let mut read = Vec::new();
     if let Some(entry) = found.object_value() {
-        for (key, _) in fields {
+        for (key, _) in &server.fields {
             let value = property(&entry, key)?.and_then(|found| plain(&found));
             read.extend(value.map(|value| (*key, value)));
         }
@@ -128,19 +115,19 @@ fn not_an_object() -> String {
     "the file is no JSON object".to_string()
 }
 
-/// Returns the entry of a name below some keys.
-fn entry(root: &CstRootNode, keys: &[&str], name: &str) -> Result<Option<CstObjectProp>, String> {
+/// Returns the entry of a server.
+fn entry(root: &CstRootNode, server: &Server) -> Result<Option<CstObjectProp>, String> {
     let Some(mut object) = root.object_value() else {
         return Ok(None);
     };
-    for key in keys {
+    for key in server.keys {
         let below = property(&object, key)?.and_then(|found| found.object_value());
         let Some(below) = below else {
             return Ok(None);
         };
         object = below;
     }
-    property(&object, name)
+    property(&object, server.name)
 }
 
 /// Returns the property of a name.

@@ -3,18 +3,16 @@
 use serde_json::{Value, json};
 use toml_edit::{Array, DocumentMut, Item, Table, TableLike};
 
-use super::{Field, no_command};
+use super::{Field, Server, no_command};
 
 /// Sets the fields of an entry; creates it if it is missing.
-pub(super) fn set(
-    text: &str,
-    keys: &[&str],
-    name: &str,
-    fields: &[Field],
-) -> Result<String, String> {
+pub(super) fn set(text: &str, server: &Server) -> Result<String, String> {
+    let Server {
+        keys, name, fields, ..
+    } = server;
     let mut document = parse(text)?;
     let mut table: &mut dyn TableLike = document.as_table_mut();
-    for key in keys {
+    for key in *keys {
         let below = table.entry(key).or_insert_with(implicit_table);
         let below = below.as_table_like_mut();
         table = below.ok_or_else(|| format!("`{key}` is not a table"))?;
@@ -60,32 +58,24 @@ fn set_field(entry: &mut dyn TableLike, key: &str, mut item: Item) {
 }
 
 /// Removes an entry.
-pub(super) fn remove(text: &str, keys: &[&str], name: &str) -> Result<Option<String>, String> {
+pub(super) fn remove(text: &str, server: &Server) -> Result<Option<String>, String> {
     let mut document = parse(text)?;
-    let Some(table) = below(&mut document, keys) else {
+    let Some(table) = below(&mut document, server.keys) else {
         return Ok(None);
     };
-    let removed = table.remove(name);
+    let removed = table.remove(server.name);
     Ok(removed.map(|_| document.to_string()))
 }
 
 /// Gives the fields of an entry the values that another text has.
-pub(super) fn restore(
-    text: &str,
-    former: &str,
-    keys: &[&str],
-    name: &str,
-    fields: &[Field],
-) -> Result<Option<String>, String> {
+pub(super) fn restore(text: &str, former: &str, server: &Server) -> Result<Option<String>, String> {
     let mut document = parse(text)?;
     let mut former = parse(former)?;
-    let (Some(former), Some(now)) = (
-        entry(&mut former, keys, name),
-        entry(&mut document, keys, name),
-    ) else {
+    let (Some(former), Some(now)) = (entry(&mut former, server), entry(&mut document, server))
+    else {
         return Ok(None);
     };
-    for (key, _) in fields {
+    for (key, _) in &server.fields {
         match former.get(key) {
             Some(item) => set_field(now, key, item.clone()),
             None => {
@@ -97,14 +87,10 @@ pub(super) fn restore(
 }
 
 /// Returns the values that a text has for some fields of an entry.
-pub(super) fn read(
-    text: &str,
-    keys: &[&str],
-    name: &str,
-    fields: &[Field],
-) -> Result<Option<Vec<Field>>, String> {
+pub(super) fn read(text: &str, server: &Server) -> Result<Option<Vec<Field>>, String> {
     let mut document = parse(text)?;
-    let Some(found) = below(&mut document, keys).and_then(|table| table.get(name)) else {
+    let Some(found) = below(&mut document, server.keys).and_then(|table| table.get(server.name))
+    else {
         return Ok(None);
     };
     let value = |key: &'static str| {
@@ -112,7 +98,11 @@ pub(super) fn read(
         Some((key, plain(item)?))
     };
     Ok(Some(
-        fields.iter().filter_map(|(key, _)| value(key)).collect(),
+        server
+            .fields
+            .iter()
+            .filter_map(|(key, _)| value(key))
+            .collect(),
     ))
 }
 
@@ -147,13 +137,11 @@ fn below<'a>(document: &'a mut DocumentMut, keys: &[&str]) -> Option<&'a mut dyn
     Some(table)
 }
 
-/// Returns the entry of a name below some keys, if it is a table.
-fn entry<'a>(
-    document: &'a mut DocumentMut,
-    keys: &[&str],
-    name: &str,
-) -> Option<&'a mut dyn TableLike> {
-    below(document, keys)?.get_mut(name)?.as_table_like_mut()
+/// Returns the entry of a server, if it is a table.
+fn entry<'a>(document: &'a mut DocumentMut, server: &Server) -> Option<&'a mut dyn TableLike> {
+    below(document, server.keys)?
+        .get_mut(server.name)?
+        .as_table_like_mut()
 }
 
 /// Returns a table without a heading of its own.
