@@ -9,10 +9,10 @@ use std::ops::Range;
 use memchr::{memchr, memrchr};
 
 use super::definition::{Language, definition};
-use super::forms::{GERMAN_WORDS, each_form, each_german, is_german_word};
+use super::forms::{GERMAN_WORDS, each_german, is_german_word};
 use super::names::{Names, ascii_parts};
 use super::record::{
-    Entry, MAX_NAME_FORMS, Marks, STOP_INTERVAL, WordRecord, cleaned, define, each_of_file_name,
+    Entry, Marks, STOP_INTERVAL, WordRecord, cleaned, define, each_counted_form, each_of_file_name,
     is_data, lines, marks_of,
 };
 
@@ -81,13 +81,9 @@ impl AskedTerms {
                 words = words.saturating_add(ascii_parts(name));
                 continue;
             }
-            let mut forms = 0;
-            each_form(name, |form| {
-                forms += 1;
-                if forms <= MAX_NAME_FORMS {
-                    words = words.saturating_add(u32::from(form.kind.is_part()));
-                    found.add(form.key, 1, marks_of(form.kind));
-                }
+            each_counted_form(name, |key, kind| {
+                words = words.saturating_add(u32::from(kind.is_part()));
+                found.add(key, 1, marks_of(kind));
             });
         }
         if german.count_ones() >= GERMAN_WORDS {

@@ -30,7 +30,7 @@ const MAX_NAME: usize = 128;
 const MAX_REMEMBERED: usize = 1 << 14;
 
 /// Forms of one name, at most. The first ones count.
-pub(super) const MAX_NAME_FORMS: usize = 2000;
+const MAX_NAME_FORMS: usize = 2000;
 
 /// Names or lines between two looks at whether to stop.
 pub(super) const STOP_INTERVAL: usize = 4096;
@@ -369,15 +369,12 @@ impl Counter {
 
     /// Adds the terms of one place of a name that is not remembered.
     fn count_at_once(&mut self, name: &[u8]) {
-        let (terms, others, mut forms) = (&mut self.terms, &mut self.others, 0);
+        let (terms, others) = (&mut self.terms, &mut self.others);
         others.names += 1;
         others.german |= is_german_word(name).map_or(0, |word| 1 << word);
-        each_form(name, |form| {
-            forms += 1;
-            if forms <= MAX_NAME_FORMS {
-                others.words = others.words.saturating_add(u32::from(form.kind.is_part()));
-                terms.add(self.text, form.key, 1, marks_of(form.kind));
-            }
+        each_counted_form(name, |key, kind| {
+            others.words = others.words.saturating_add(u32::from(kind.is_part()));
+            terms.add(self.text, key, 1, marks_of(kind));
         });
     }
 
@@ -421,15 +418,25 @@ impl Counter {
     }
 }
 
-/// Notes the forms of a name. Of a name with very many forms, the first ones count.
+/// Calls `each` with the term and the kind of each form of a name. Of a name with very many forms,
+/// the first ones count.
+pub(super) fn each_counted_form(name: &[u8], mut each: impl FnMut(u32, FormKind)) {
+    let mut forms = 0;
+    each_form(name, |form| {
+        forms += 1;
+        if forms <= MAX_NAME_FORMS {
+            each(form.key, form.kind);
+        }
+    });
+}
+
+/// Notes the forms of a name.
 fn remember(forms: &mut Vec<(u32, Marks)>, hash: u128, name: &[u8]) -> Known {
     let start = forms.len();
     let mut parts = 0u16;
-    each_form(name, |form| {
-        if forms.len() - start < MAX_NAME_FORMS {
-            parts += u16::from(form.kind.is_part());
-            forms.push((form.key, marks_of(form.kind)));
-        }
+    each_counted_form(name, |key, kind| {
+        parts += u16::from(kind.is_part());
+        forms.push((key, marks_of(kind)));
     });
     let german = is_german_word(name).map_or(0, |word| word as u16 + 1);
     Known {
