@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::Failure;
 use super::args::{Args, Binary, Decoding, Mode, TypeRule};
-use super::plan::Plan;
+use super::plan::{Plan, is_stdin};
 use super::walk::{Haystack, sorts_while_walking};
 use crate::exec::query::{Case, CaseRule};
 use crate::exec::question::{
@@ -325,11 +325,6 @@ fn looked_for(plan: &Plan) -> Result<PatternSpec, &'static str> {
         case_rule: CaseRule::Unicode,
         fuzzy: None,
     })
-}
-
-/// Returns whether a path stands for standard input, also if a directory has this name.
-fn is_stdin(path: &Path) -> bool {
-    path == Path::new("-")
 }
 
 /// Checks that a typed path is a directory that no link and no `..` leads to. The ignore rules

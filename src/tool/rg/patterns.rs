@@ -9,7 +9,7 @@ use std::path::Path;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 
 use super::args::{Args, Boundary, Case, Engine, PatternSource};
-use super::plan::Plan;
+use super::plan::{Plan, is_stdin};
 
 /// The error of a build without PCRE2.
 pub(super) const NO_PCRE2: &str = "PCRE2 is not available in this build of ripgrep";
@@ -52,7 +52,7 @@ impl Patterns {
     }
 
     fn read(&mut self, path: &Path) -> Result<Vec<String>, String> {
-        if path != Path::new("-") {
+        if !is_stdin(path) {
             return grep_cli::patterns_from_path(path).map_err(|error| error.to_string());
         }
         if self.took_stdin {

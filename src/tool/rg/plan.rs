@@ -181,9 +181,8 @@ impl Plan {
 
 impl Paths {
     fn of(args: &Args, stdin_taken: bool) -> Result<Paths, String> {
-        let stdin = Path::new("-");
         let list: Vec<PathBuf> = args.positional.iter().map(PathBuf::from).collect();
-        if stdin_taken && list.iter().any(|path| path == stdin) {
+        if stdin_taken && list.iter().any(|path| is_stdin(path)) {
             return Err(
                 "error: attempted to read patterns from stdin while also searching stdin"
                     .to_string(),
@@ -191,7 +190,7 @@ impl Paths {
         }
         if let [first, rest @ ..] = list.as_slice() {
             // Anything but a directory is one file, for example a pipe of the shell.
-            let one_file = rest.is_empty() && (first == stdin || !first.is_dir());
+            let one_file = rest.is_empty() && (is_stdin(first) || !first.is_dir());
             return Ok(Paths {
                 list,
                 implicit: false,
@@ -212,8 +211,13 @@ impl Paths {
     }
 
     fn is_stdin(&self) -> bool {
-        self.list == [Path::new("-")]
+        matches!(&self.list[..], [path] if is_stdin(path))
     }
+}
+
+/// Returns whether a path stands for standard input, also if a directory has this name.
+pub(super) fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
 }
 
 impl Look {
