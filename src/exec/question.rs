@@ -96,6 +96,26 @@ pub struct Scope {
     pub own_output: Option<FileIdentity>,
 }
 
+impl Scope {
+    /// Creates the scope of all files below some paths, without filters or a limit of the depth.
+    pub(crate) fn of(paths: Vec<PathBuf>, traversal: TraversalOptions) -> Scope {
+        Scope {
+            paths,
+            traversal,
+            max_depth: None,
+            depth_cuts: false,
+            include: Vec::new(),
+            exclude: Vec::new(),
+            globs: Vec::new(),
+            types: Vec::new(),
+            globs_from: None,
+            no_git_dirs: false,
+            binary: BinaryRule::UntilNul,
+            own_output: None,
+        }
+    }
+}
+
 /// The parts of an answer that are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputSpec {
@@ -286,23 +306,16 @@ mod tests {
         let asked = |paths: &[&str], globs_from: Option<&str>| Question {
             looked_for: PatternSpec::default(),
             scope: Scope {
-                paths: paths.iter().map(PathBuf::from).collect(),
-                traversal: TraversalOptions {
-                    hidden: false,
-                    follow: Follow::Never,
-                    rules: IgnoreRules::All,
-                    recursive: true,
-                },
-                max_depth: None,
-                depth_cuts: false,
-                include: Vec::new(),
-                exclude: Vec::new(),
-                globs: Vec::new(),
-                types: Vec::new(),
                 globs_from: globs_from.map(PathBuf::from),
-                no_git_dirs: false,
-                binary: BinaryRule::UntilNul,
-                own_output: None,
+                ..Scope::of(
+                    paths.iter().map(PathBuf::from).collect(),
+                    TraversalOptions {
+                        hidden: false,
+                        follow: Follow::Never,
+                        rules: IgnoreRules::All,
+                        recursive: true,
+                    },
+                )
             },
             shown: OutputSpec::default(),
             limits: QuestionLimits::NONE,

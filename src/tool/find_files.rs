@@ -17,7 +17,6 @@ use std::time::UNIX_EPOCH;
 use serde_json::Value;
 
 use crate::exec::collect::Found;
-use crate::exec::query::BinaryRule;
 use crate::exec::query::Report;
 use crate::exec::question::{
     FallbackPlan, OutputSpec, PatternSpec, Question, QuestionLimits, Scope,
@@ -272,26 +271,23 @@ impl SearchTool {
         Question {
             looked_for: PatternSpec::default(),
             scope: Scope {
-                paths: request.path.iter().map(PathBuf::from).collect(),
-                traversal: TraversalOptions {
-                    hidden: request.hidden,
-                    follow: Follow::Never,
-                    rules: match request.no_ignore {
-                        true => IgnoreRules::None,
-                        false => IgnoreRules::All,
-                    },
-                    recursive: true,
-                },
                 max_depth: request.max_depth.map(to_usize),
                 depth_cuts: true,
-                include: Vec::new(),
-                exclude: Vec::new(),
                 globs: request.globs.clone(),
                 types: types.collect(),
-                globs_from: None,
                 no_git_dirs: true,
-                binary: BinaryRule::UntilNul,
-                own_output: None,
+                ..Scope::of(
+                    request.path.iter().map(PathBuf::from).collect(),
+                    TraversalOptions {
+                        hidden: request.hidden,
+                        follow: Follow::Never,
+                        rules: match request.no_ignore {
+                            true => IgnoreRules::None,
+                            false => IgnoreRules::All,
+                        },
+                        recursive: true,
+                    },
+                )
             },
             shown: OutputSpec {
                 report: Report::Presence,

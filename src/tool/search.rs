@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::exec::collect::Found;
 use crate::exec::engine::EngineError;
 use crate::exec::event::{Gaps, Line};
-use crate::exec::query::{BinaryRule, CaseRule, Fuzziness};
+use crate::exec::query::{CaseRule, Fuzziness};
 use crate::exec::question::{
     FallbackPlan, OutputSpec, PatternSpec, Question, QuestionLimits, Scope,
 };
@@ -324,18 +324,12 @@ impl SearchTool {
                 fuzzy: request.fuzzy.map(|level| Fuzziness::Edits(level as u8)),
             },
             scope: Scope {
-                paths: request.path.iter().map(PathBuf::from).collect(),
-                traversal: traversal(request),
-                max_depth: None,
-                depth_cuts: false,
                 include: request.includes().to_vec(),
                 exclude: request.excludes().to_vec(),
-                globs: Vec::new(),
-                types: Vec::new(),
-                globs_from: None,
-                no_git_dirs: false,
-                binary: BinaryRule::UntilNul,
-                own_output: None,
+                ..Scope::of(
+                    request.path.iter().map(PathBuf::from).collect(),
+                    traversal(request),
+                )
             },
             shown: OutputSpec {
                 before: context,

@@ -265,29 +265,27 @@ impl FilesTool {
                 ..PatternSpec::default()
             },
             scope: Scope {
-                paths: vec![PathBuf::from(&request.path)],
-                traversal: TraversalOptions {
-                    hidden,
-                    follow: if follow { Follow::Files } else { Follow::Never },
-                    rules: if ignores {
-                        IgnoreRules::Git
-                    } else {
-                        IgnoreRules::None
-                    },
-                    recursive: request.recursive,
-                },
                 // Without subdirectories no deeper file can be missing.
                 max_depth: request.recursive.then(|| to_usize(max_depth)),
                 depth_cuts: true,
                 include: request.include_globs.clone(),
                 exclude: request.exclude_globs.clone(),
-                globs: Vec::new(),
-                types: Vec::new(),
-                globs_from: None,
                 // `.git` is a hidden name, so a search without hidden files skips it anyway.
                 no_git_dirs: hidden,
                 binary: BinaryRule::SkipNonText,
-                own_output: None,
+                ..Scope::of(
+                    vec![PathBuf::from(&request.path)],
+                    TraversalOptions {
+                        hidden,
+                        follow: if follow { Follow::Files } else { Follow::Never },
+                        rules: if ignores {
+                            IgnoreRules::Git
+                        } else {
+                            IgnoreRules::None
+                        },
+                        recursive: request.recursive,
+                    },
+                )
             },
             shown: OutputSpec {
                 report: Report::Matches,

@@ -18,7 +18,7 @@ use crate::exec::collect::Found;
 use crate::exec::event::FileOutcome;
 use crate::exec::indexes::IndexState;
 use crate::exec::listed::ListedFiles;
-use crate::exec::query::{BinaryRule, Report};
+use crate::exec::query::Report;
 use crate::exec::question::{
     FallbackPlan, FileIdentity, IgnoreRules, IndexList, OutputSpec, PatternSpec, Question,
     QuestionLimits, Scope, TraversalOptions,
@@ -190,18 +190,8 @@ impl CandidateSearch {
         let question = Question {
             looked_for: wanted.looked_for,
             scope: Scope {
-                paths,
-                traversal: wanted.traversal,
-                max_depth: None,
-                depth_cuts: false,
-                include: Vec::new(),
-                exclude: Vec::new(),
-                globs: Vec::new(),
-                types: Vec::new(),
                 globs_from: Some(PathBuf::new()),
-                no_git_dirs: false,
-                binary: BinaryRule::UntilNul,
-                own_output: None,
+                ..Scope::of(paths, wanted.traversal)
             },
             shown: OutputSpec {
                 report: Report::Presence,

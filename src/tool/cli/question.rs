@@ -519,23 +519,16 @@ mod tests {
                 ..PatternSpec::default()
             },
             scope: Scope {
-                paths: Vec::new(),
-                traversal: TraversalOptions {
-                    hidden: false,
-                    follow: Follow::Never,
-                    rules: IgnoreRules::All,
-                    recursive: true,
-                },
-                max_depth: None,
-                depth_cuts: false,
-                include: Vec::new(),
-                exclude: Vec::new(),
-                globs: Vec::new(),
-                types: Vec::new(),
                 globs_from: Some(PathBuf::new()),
-                no_git_dirs: false,
-                binary: BinaryRule::UntilNul,
-                own_output: None,
+                ..Scope::of(
+                    Vec::new(),
+                    TraversalOptions {
+                        hidden: false,
+                        follow: Follow::Never,
+                        rules: IgnoreRules::All,
+                        recursive: true,
+                    },
+                )
             },
             shown: OutputSpec::default(),
             limits: QuestionLimits::NONE,

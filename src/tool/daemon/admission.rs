@@ -159,7 +159,9 @@ struct Lane {
 /// # Examples
 ///
 /// ```
-/// use forge_search::internal::tool::daemon::admission::{Admission, Arrival, Bounds, Client, Kind, Share};
+/// use forge_search::internal::tool::daemon::admission::{
+///     Admission, Arrival, Bounds, Client, Kind, Share,
+/// };
 ///
 /// let mut admission = Admission::new(Bounds::new(1, 1)); let me = Client::Named("me".to_string());
 /// let mut ask = |admission: &mut Admission| admission.arrive(&me, Share::Interactive,
