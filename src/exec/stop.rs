@@ -27,7 +27,7 @@ pub enum StopReason {
 /// # Examples
 ///
 /// ```
-/// let cancel = forge_search::internal::exec::stop::CancelHandle::new();
+/// let cancel = forge_search::CancelHandle::new();
 /// let for_the_tool = cancel.clone();
 /// cancel.cancel();
 /// assert!(for_the_tool.is_cancelled());

@@ -30,8 +30,8 @@ use crate::tool::tools::{Tool, ToolName};
 /// All tools over one tree, or over several.
 ///
 /// Cheap to clone: the clones share tools and indexes, and any number of threads may call them. The
-/// indexes end with the last clone. The calls block; the [crate page](crate#asynchronous-callers)
-/// shows how a task calls them.
+/// indexes end with the last clone and the last of its [`tools`](ForgeSearch::tools). The calls
+/// block; the [crate page](crate#asynchronous-callers) shows how a task calls them.
 ///
 /// # Examples
 ///
@@ -304,7 +304,11 @@ impl ForgeSearchBuilder {
     /// Adds a further directory that may be searched.
     ///
     /// Requests without a path still search the first root only. A path in another root is
-    /// absolute, in requests and in answers. Each root has an index of its own.
+    /// absolute, in requests and in answers. Each root has an index of its own. `find_code` answers
+    /// for the first root only.
+    ///
+    /// With further roots, the sandbox allows absolute paths and all roots, also if the
+    /// configuration narrows `allowed_roots` to a part of the first one.
     pub fn add_root(mut self, root: impl Into<PathBuf>) -> ForgeSearchBuilder {
         self.roots.push(root.into());
         self
@@ -326,7 +330,8 @@ impl ForgeSearchBuilder {
     }
 
     /// Stores indexes in a directory, so that the next process need not build them. The directory
-    /// must not be inside of a root. Without [`live`](ForgeSearchBuilder::live), an index is built
+    /// is absolute, private, and outside of all roots. Otherwise the indexes are kept in memory,
+    /// and a warning says so. Without [`live`](ForgeSearchBuilder::live), an index is built
     /// by [`ForgeSearch::build_index`] only, and each search compares it with the tree.
     pub fn index_dir(mut self, dir: impl Into<PathBuf>) -> ForgeSearchBuilder {
         self.index_dir = Some(dir.into());

@@ -26,7 +26,7 @@ pub use crate::tool::config::Case;
 /// # Examples
 ///
 /// ```
-/// use forge_search::internal::tool::request::SearchRequest;
+/// use forge_search::SearchRequest;
 ///
 /// let request = SearchRequest::from_json(r#"{"pattern": "fn main", "include_glob": ["*.rs"]}"#)?;
 /// assert_eq!(request.pattern, "fn main");
@@ -34,7 +34,7 @@ pub use crate::tool::config::Case;
 ///     .unwrap_err()
 ///     .to_string()
 ///     .contains("did you mean `context`"));
-/// # Ok::<(), forge_search::internal::tool::error::ToolError>(())
+/// # Ok::<(), forge_search::ToolError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

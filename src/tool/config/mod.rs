@@ -13,7 +13,7 @@
 //! command line gets wider limits and enabled tools.
 //!
 //! ```
-//! use forge_search::internal::tool::config::{Loader, Origin, Profile};
+//! use forge_search::{Loader, Origin, Profile};
 //!
 //! let config = Loader::new(Profile::Library)
 //!     .toml_str("[tools.search]\nenabled = true\nmax_files = 20_000\n", Origin::Set)
@@ -22,7 +22,7 @@
 //! assert_eq!(config.search.max_files, 20_000);
 //! assert_eq!(config.origin("tools.search.max_files"), &Origin::Set);
 //! assert_eq!(config.origin("tools.search.binary"), &Origin::Default);
-//! # Ok::<(), forge_search::internal::tool::config::ConfigError>(())
+//! # Ok::<(), forge_search::ConfigError>(())
 //! ```
 
 pub mod caps;

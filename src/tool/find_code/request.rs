@@ -25,12 +25,12 @@ pub(crate) const DEFAULT_RESULTS: u64 = 10;
 /// # Examples
 ///
 /// ```
-/// use forge_search::internal::tool::find_code::FindCodeRequest;
+/// use forge_search::FindCodeRequest;
 ///
 /// let request = FindCodeRequest::from_json(r#"{"question": "where are retries limited"}"#)?;
 /// assert_eq!(request.max_results, None);
 /// assert!(FindCodeRequest::from_json(r#"{"question": " "}"#).is_err());
-/// # Ok::<(), forge_search::internal::tool::error::ToolError>(())
+/// # Ok::<(), forge_search::ToolError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -39,12 +39,12 @@ pub enum Sort {
 /// # Examples
 ///
 /// ```
-/// use forge_search::internal::tool::find_files::FindRequest;
+/// use forge_search::FindRequest;
 ///
 /// let request = FindRequest::from_json(r#"{"globs": ["*.rs", "!tests/"], "path": "src"}"#)?;
 /// assert_eq!(request.globs.len(), 2);
 /// assert!(FindRequest::from_json(r#"{"sort": "score"}"#).is_err());
-/// # Ok::<(), forge_search::internal::tool::error::ToolError>(())
+/// # Ok::<(), forge_search::ToolError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -24,12 +24,12 @@ pub(super) const MAX_CONTEXT_LINES: u64 = 1_000;
 /// # Examples
 ///
 /// ```
-/// use forge_search::internal::tool::search_files::FilesRequest;
+/// use forge_search::FilesRequest;
 ///
 /// let request = FilesRequest::from_json(r#"{"path": "src", "query": "fn main"}"#)?;
 /// assert_eq!((request.path.as_str(), request.context_lines), ("src", 0));
 /// assert!(FilesRequest::from_json(r#"{"path": "src"}"#).is_err());
-/// # Ok::<(), forge_search::internal::tool::error::ToolError>(())
+/// # Ok::<(), forge_search::ToolError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
