@@ -29,7 +29,7 @@ pub(super) enum Format {
 
 /// An entry of a file: where it belongs, and its content.
 pub(super) enum Entry {
-    /// A server.
+    /// A server of the Model Context Protocol.
     Server(Server),
     /// Lines of Markdown between two markers.
     Paragraph(Cow<'static, str>),
