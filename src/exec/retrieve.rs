@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 
 use crate::exec::eligible::{EligibleFile, FileSource, Item, KnownWords};
-use crate::exec::rank::{Chunk, Corpus, Document, Hit, Snippet, Terms, chunks, hits};
+use crate::exec::rank::{Chunk, Comparison, Corpus, Document, Hit, Snippet, Terms, chunks, hits};
 use crate::exec::stop::Stop;
 use crate::format::sort_key::sort_key;
 use crate::index::stamp::Stamp;
@@ -381,6 +381,8 @@ pub struct Excerpts {
     pub more: bool,
     /// How well the best piece of the file answers.
     pub piece: f64,
+    /// How alike the meanings of the question and of the piece most like it are, from 0 to 1.
+    pub likeness: f64,
 }
 
 /// Reads a candidate again and extracts its best excerpts. Returns `None` if the file changed
@@ -391,6 +393,7 @@ pub fn excerpts(
     snippet: Snippet,
     most: usize,
     options: &Retrieval<'_>,
+    meaning: Option<&mut Comparison<'_>>,
 ) -> Option<Excerpts> {
     let read = read(&candidate.found, options.max_file_size).ok()??;
     let (is, was) = (read.stamp?, candidate.stamp?);
@@ -424,10 +427,12 @@ pub fn excerpts(
             chunk,
         }
     };
-    let chunks = chunks(text, &path, &hits, rarity, snippet, most.saturating_add(1));
+    let most_chunks = most.saturating_add(1);
+    let chunks = chunks(text, &path, &hits, rarity, snippet, most_chunks, meaning);
     Some(Excerpts {
         more: chunks.best.len() > most,
         piece: chunks.piece,
+        likeness: chunks.likeness,
         best: chunks.best.into_iter().take(most).map(excerpt).collect(),
     })
 }
@@ -517,6 +522,7 @@ mod tests {
                 Snippet::Short,
                 3,
                 &options,
+                None,
             )
         };
         assert_eq!(shown(0).unwrap().best[0].text, "needle");

@@ -34,6 +34,8 @@ mod worth {
     /// The text of the whole file, and of its best piece.
     pub(super) const TEXT: f64 = 0.55;
     pub(super) const PIECE: f64 = 0.75;
+    /// How alike the meanings of the question and of a piece are.
+    pub(super) const MEANING: f64 = 1.5;
     /// Share of the question in the names of functions that are defined.
     pub(super) const FUNCTIONS: f64 = 0.5;
     pub(super) const TYPES: f64 = 0.2;
@@ -215,6 +217,12 @@ impl Scorer {
                 - depth;
         let factor = self.factor(path);
         (parts(all * factor), parts(text * factor))
+    }
+
+    /// Returns what the meaning of a file adds to the first number of [`Scorer::score`]. `likeness`
+    /// is how alike the question and the piece most like it are.
+    pub fn meaning(&self, likeness: f64, path: &str) -> u64 {
+        parts(worth::MEANING * self.weights.content * likeness * self.factor(path))
     }
 
     /// Returns what the best piece of a file adds to both numbers of [`Scorer::score`]. `share` is

@@ -1,11 +1,14 @@
 //! Snippets: the lines of a file that an answer shows.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::document::Hit;
+use super::meaning::Comparison;
 use super::score::bm25;
 use crate::index::text::without_terminator;
 use crate::index::words::definition::{Kind, Language, definition};
+use crate::index::words::record::file_stem;
 
 /// How many lines are shown around the best line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,6 +71,26 @@ pub struct Chunks {
     pub best: Vec<Chunk>,
     /// The score of the best piece by BM25. It compares pieces of different files.
     pub piece: f64,
+    /// How alike the meanings of the question and of the piece most like it are, from 0 to 1. It is
+    /// 0 if no meaning is asked for.
+    pub likeness: f64,
+}
+
+/// A piece with hits.
+struct Place {
+    worth: f64,
+    /// Its best line.
+    line: Line,
+    /// Its lines, from 0.
+    piece: Range<usize>,
+}
+
+impl Place {
+    /// Compares places: the better one first, then the earlier one.
+    fn compare(&self, other: &Place) -> Ordering {
+        let by_worth = other.worth.total_cmp(&self.worth);
+        by_worth.then(self.line.number.cmp(&other.line.number))
+    }
 }
 
 /// A line with hits.
@@ -98,6 +121,14 @@ const NAME_PRECISION: f64 = 0.6;
 /// The weight of a definition of the name that the question asks for.
 const ASKED: f64 = 3.0;
 
+/// The weight of the likeness of the meanings of a piece and the question.
+const LIKENESS: f64 = 1.0;
+
+/// The best pieces of a file are compared with the meaning of the question: so many of them, and so
+/// many bytes of each.
+const COMPARED_PIECES: usize = 8;
+const COMPARED_BYTES: usize = 1000;
+
 /// Lines of the shortest piece, and of the longest.
 const LINES: std::ops::RangeInclusive<usize> = 6..=50;
 
@@ -107,8 +138,8 @@ const DEEPEST: usize = 8;
 /// Finds the best places of a text.
 ///
 /// A piece is a definition with the comments above it, such as a function. `hits` are in ascending
-/// order of their starts; `rarity` says how much each term counts; the path tells the language. One
-/// pass over the text, and sorting the pieces with hits.
+/// order of their starts; `rarity` says how much each term counts; the path tells the language;
+/// `meaning` compares pieces with the question, beside their terms. One pass over the text, and sorting the pieces with hits.
 pub fn chunks(
     text: &[u8],
     path: &str,
@@ -116,6 +147,7 @@ pub fn chunks(
     rarity: &[f64],
     snippet: Snippet,
     most: usize,
+    meaning: Option<&mut Comparison<'_>>,
 ) -> Chunks {
     let mut starts = vec![0];
     starts.extend(memchr::memchr_iter(b'\n', text).map(|feed| feed + 1));
@@ -123,7 +155,7 @@ pub fn chunks(
         starts.pop();
     }
     let pieces = pieces(text, &starts, Language::of(path));
-    let mut best: Vec<(f64, Line, Range<usize>)> = Vec::new();
+    let mut best: Vec<Place> = Vec::new();
     let mut best_piece = 0.0f64;
     let mut rest = hits;
     for (nth, piece) in pieces.iter().enumerate() {
@@ -135,13 +167,30 @@ pub fn chunks(
         if let Some(line) = best_line(inside, &starts, *piece) {
             let score = text_score(inside, rarity, end.saturating_sub(starts[*piece]));
             best_piece = best_piece.max(score);
-            best.push((worth_of(inside, rarity, score), line, *piece..next));
+            best.push(Place {
+                worth: worth_of(inside, rarity, score),
+                line,
+                piece: *piece..next,
+            });
         }
     }
-    best.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.number.cmp(&b.1.number)));
+    best.sort_by(Place::compare);
+    let mut likeness = 0.0f64;
+    if let Some(comparison) = meaning {
+        let name = file_stem(path).as_bytes();
+        for place in best.iter_mut().take(COMPARED_PIECES) {
+            let start = starts[place.piece.start];
+            let end = starts.get(place.piece.end).copied().unwrap_or(text.len());
+            let piece = &text[start..end.min(start + COMPARED_BYTES)];
+            let of_piece = comparison.likeness(&[piece, name]);
+            likeness = likeness.max(of_piece);
+            place.worth += LIKENESS * of_piece;
+        }
+        best.sort_by(Place::compare);
+    }
     let count = starts.len() as u64;
     let mut chosen: Vec<Chunk> = Vec::new();
-    for (worth, line, piece) in &best {
+    for Place { worth, line, piece } in &best {
         if chosen.len() >= most {
             break;
         }
@@ -186,6 +235,7 @@ pub fn chunks(
     Chunks {
         best: chosen,
         piece: best_piece,
+        likeness,
     }
 }
 
@@ -334,7 +384,7 @@ mod tests {
             (chunk.start_line, chunk.end_line, content)
         };
         let rarity = vec![1.0; terms.words().len()];
-        let chunks = chunks(text.as_bytes(), "a.rs", &hits, &rarity, snippet, most);
+        let chunks = chunks(text.as_bytes(), "a.rs", &hits, &rarity, snippet, most, None);
         chunks.best.into_iter().map(shown).collect()
     }
 

@@ -259,6 +259,13 @@ impl Terms {
         &self.asked
     }
 
+    /// Returns true if the question is a single name.
+    pub fn is_symbol(&self) -> bool {
+        self.keys()
+            .enumerate()
+            .any(|(nth, _)| matches!(self.role(nth), Some(Role::Symbol)))
+    }
+
     /// Returns the role of the key at a place of [`Terms::keys`].
     pub(super) fn role(&self, nth: usize) -> Option<Role> {
         self.keys.get(nth).map(|own| own.role)

@@ -39,6 +39,14 @@ choices! {
         Ugrep = "ugrep",
     }
 
+    /// How ranked questions compare the meanings of texts (`embed`).
+    Embed {
+        /// Not at all: only the words of the question count.
+        Off = "off",
+        /// By the word table of the program.
+        Words = "words",
+    }
+
     /// How `search_files` searches for a query (`mode`).
     #[derive(Default, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "lowercase")]

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 
 use super::caps::{self, Cap};
 use super::choice::{
-    Backend, DaemonUse, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode, RegexStrategy,
+    Backend, DaemonUse, Embed, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode,
+    RegexStrategy,
 };
 use super::value::{Field, Kind, Value};
 use super::{Config, Profile};
@@ -439,6 +440,10 @@ tables! {
         /// Maximum number of files that a question ranks. If more files match, the most promising
         /// ones are ranked: chiefly those with the most words of the question.
         max_candidates: u64 = caps::MAX_CANDIDATES.default; up_to(caps::MAX_CANDIDATES);
+        /// How questions compare the meanings of texts. `words` uses the word table of the program,
+        /// which knows that `delete` and `remove` are alike; `off` counts only the words of the
+        /// question.
+        embed: Embed = Embed::Words; Kind::choice(Embed::WORDS);
         /// Maximum size of all snippets of a response together, in bytes.
         max_total_snippet_bytes: u64 = caps::MAX_TOTAL_SNIPPET_BYTES.default; up_to(caps::MAX_TOTAL_SNIPPET_BYTES);
         /// Maximum size of one snippet, in bytes.

@@ -39,7 +39,8 @@ use std::path::PathBuf;
 
 pub use crate::exec::query::Case;
 pub use choice::{
-    Backend, DaemonUse, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode, RegexStrategy,
+    Backend, DaemonUse, Embed, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode,
+    RegexStrategy,
 };
 pub use error::{ConfigError, Problem};
 pub use executor::{ExecutorConfig, ScopeConfig, ScopeKind};

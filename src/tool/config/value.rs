@@ -8,7 +8,8 @@ use serde::{Serialize, Serializer};
 use toml::de::{DeInteger, DeValue};
 
 use super::choice::{
-    Backend, DaemonUse, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode, RegexStrategy,
+    Backend, DaemonUse, Embed, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode,
+    RegexStrategy,
 };
 use crate::exec::query::Case;
 use crate::index::deny::DenySet;
@@ -415,6 +416,7 @@ choice_fields!(
     FilesBackend,
     Mode,
     DaemonUse,
+    Embed,
     IndexMode,
     IndexStorage,
     IntegrityCheck,

@@ -23,11 +23,12 @@ use crate::exec::indexes::Snapshot;
 use crate::exec::query::{Case, Query, QueryOptions};
 use crate::exec::question::{IgnoreRules, IndexList};
 use crate::exec::rank::{
-    Bucket, Profile, Ranked, Scorer, Select, Snippet, Terms, Versions, select,
+    Bucket, Comparison, DIMENSIONS, Meaning, Profile, Ranked, Scorer, Select, Snippet, Terms,
+    Versions, WordTable, select,
 };
-use crate::exec::retrieve::{Candidate, Retrieval, Retrieved, excerpts, shown_path};
+use crate::exec::retrieve::{Candidate, Excerpts, Retrieval, Retrieved, excerpts, shown_path};
 use crate::exec::stop::{Deadline, Stop, StopReason};
-use crate::tool::config::DaemonConfig;
+use crate::tool::config::{DaemonConfig, Embed};
 use crate::tool::error::ToolError;
 use crate::tool::indexing::{Question, index_traversal};
 use crate::tool::notes::{Note, Reader};
@@ -45,6 +46,8 @@ const WORSE: f64 = 0.4;
 /// The caps in force.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Caps {
+    /// How the meanings of texts are compared.
+    pub(super) embed: Embed,
     /// Files that are ranked.
     pub(super) max_candidates: u64,
     /// Bytes of all snippets.
@@ -56,6 +59,7 @@ pub(super) struct Caps {
 impl From<&DaemonConfig> for Caps {
     fn from(config: &DaemonConfig) -> Caps {
         Caps {
+            embed: config.embed,
             max_candidates: config.max_candidates,
             max_total_snippet_bytes: config.max_total_snippet_bytes,
             max_snippet_bytes_per_result: config.max_snippet_bytes_per_result,
@@ -182,7 +186,7 @@ impl RankedSearch<'_> {
             deadline: self.deadline.clone(),
             cancel: &self.context.cancel,
         };
-        // A dense retriever would be added here.
+        let meaning = self.meaning(&query.query, &terms);
         let retrievers: [&dyn Retriever; 1] = [&lexical];
         let Hits {
             retrieved,
@@ -251,6 +255,7 @@ impl RankedSearch<'_> {
                 snippet,
                 to_usize(per_file),
                 &retrieval,
+                meaning.as_ref(),
                 &mut remarks,
             );
             let (all, quota) = (places.len() as u64, profile.quota());
@@ -298,6 +303,7 @@ impl RankedSearch<'_> {
                 retrieved: &retrieved,
                 mix: &mix,
                 retrievers: &retrievers,
+                meaning: meaning.is_some(),
                 index: &index,
             };
             let mut explain = asked.to_json();
@@ -344,7 +350,7 @@ impl RankedSearch<'_> {
             config_fingerprint: self.config_fingerprint.to_string(),
             ignore_fingerprint: (self.ignores)(snapshot.as_deref()),
             query_fingerprint,
-            embed_config_fingerprint: identity::embed_config_fingerprint(),
+            embed_config_fingerprint: identity::embed_config_fingerprint(self.caps.embed),
             degraded: snapshot_id.is_none(),
             snapshot_id,
             git: git.head_sha.is_some().then_some(git),
@@ -440,7 +446,16 @@ impl RankedSearch<'_> {
         })
     }
 
+    /// Returns the meaning of a question in words. A question that is one name asks for that name.
+    fn meaning(&self, question: &str, terms: &Terms) -> Option<Meaning> {
+        if self.caps.embed == Embed::Off || terms.is_symbol() || terms.expression().is_some() {
+            return None;
+        }
+        Meaning::of(WordTable::built_in()?, question)
+    }
+
     /// Reads the best files again, for their snippets.
+    #[allow(clippy::too_many_arguments)]
     fn places(
         &self,
         best: &[(&Candidate, u64, u64)],
@@ -448,19 +463,28 @@ impl RankedSearch<'_> {
         snippet: Snippet,
         per_file: usize,
         options: &Retrieval<'_>,
+        meaning: Option<&Meaning>,
         remarks: &mut Remarks,
     ) -> Vec<Ranked<ResultDraft>> {
         use rayon::prelude::*;
         let read: Vec<_> = best
             .par_iter()
-            .map(|(candidate, ..)| excerpts(candidate, scorer.rarity(), snippet, per_file, options))
+            .map_init(
+                || meaning.and_then(Comparison::with),
+                |comparison, (candidate, ..)| {
+                    let rarity = scorer.rarity();
+                    let comparison = comparison.as_mut();
+                    excerpts(candidate, rarity, snippet, per_file, options, comparison)
+                },
+            )
             .collect();
-        let scores = read.iter().map(|one| one.as_ref().map(|one| one.piece));
-        let shares = shares(best, scores);
+        let reranked = reranked(best, &read);
         let mut places = Vec::new();
-        for (((candidate, score, lexical), excerpts), share) in best.iter().zip(read).zip(shares) {
-            let piece = scorer.piece(share, &candidate.key);
-            let (score, lexical) = (score + piece, lexical + piece);
+        for (((candidate, score, lexical), excerpts), counts) in best.iter().zip(read).zip(reranked)
+        {
+            let piece = scorer.piece(counts.share, &candidate.key);
+            let meaning = scorer.meaning(counts.likeness, &candidate.key);
+            let (score, lexical) = (score + piece + meaning, lexical + piece);
             let real = candidate.found.absolute();
             let shown = real.strip_prefix(self.root).unwrap_or(&candidate.path);
             let (path, lossy) = shown_path(shown);
@@ -572,20 +596,35 @@ const FAR: Duration = Duration::from_secs(1 << 40);
 
 /// The number of files of each kind that are compared by their best pieces, too. It does not depend
 /// on the limit of the question, so that a larger limit only adds results.
-const RERANKED: usize = 20;
+const RERANKED: usize = 30;
 
-/// Returns for each file the score of its best piece, as a share of the highest one. Only the best
-/// files of each kind count; the others have 0.
-fn shares(best: &[(&Candidate, u64, u64)], read: impl Iterator<Item = Option<f64>>) -> Vec<f64> {
+/// What the best pieces of a file add to its score.
+#[derive(Clone, Copy, Default)]
+struct Reranked {
+    /// The score of the best piece, as a share of the highest one.
+    share: f64,
+    /// How alike the meanings of the question and of a piece are.
+    likeness: f64,
+}
+
+/// Returns what the pieces of each file add. Only the best files of each kind count.
+fn reranked(best: &[(&Candidate, u64, u64)], read: &[Option<Excerpts>]) -> Vec<Reranked> {
     let mut taken = [0; Bucket::ALL.len()];
-    let scores = best.iter().zip(read).map(|((candidate, ..), piece)| {
+    let counts = best.iter().zip(read).map(|((candidate, ..), excerpts)| {
         let taken = &mut taken[Bucket::of(&candidate.key) as usize];
         *taken += 1;
-        piece.filter(|_| *taken <= RERANKED).unwrap_or(0.0)
+        let excerpts = excerpts.as_ref().filter(|_| *taken <= RERANKED);
+        excerpts.map_or_else(Reranked::default, |excerpts| Reranked {
+            share: excerpts.piece,
+            likeness: excerpts.likeness,
+        })
     });
-    let scores: Vec<f64> = scores.collect();
-    let most = scores.iter().copied().fold(1e-9, f64::max);
-    scores.into_iter().map(|score| score / most).collect()
+    let mut counts: Vec<Reranked> = counts.collect();
+    let most = counts.iter().fold(1e-9, |most, one| one.share.max(most));
+    for one in &mut counts {
+        one.share /= most;
+    }
+    counts
 }
 
 /// Returns the best files: `limit` of each bucket, since a quota may need as many.
@@ -649,6 +688,7 @@ struct AnswerExplanation<'a> {
     retrieved: &'a Retrieved,
     mix: &'a [Bucket],
     retrievers: &'a [&'a dyn Retriever],
+    meaning: bool,
     index: &'a IndexUse,
 }
 
@@ -688,7 +728,7 @@ impl AnswerExplanation<'_> {
                 "ranked_by_kind": by_kind(&among),
                 "results_by_kind": by_kind(&shown),
             },
-            "retrievers": retrievers_to_json(self.retrievers),
+            "retrievers": self.retrievers_to_json(),
             "index": {
                 "state": self.index.index_state.state().as_str(),
                 "reason": self.index.index_state.reason(),
@@ -697,15 +737,25 @@ impl AnswerExplanation<'_> {
         });
         told.as_object().cloned().unwrap_or_default()
     }
-}
 
-/// Returns the method of each kind of retriever, or that it is not configured.
-fn retrievers_to_json(retrievers: &[&dyn Retriever]) -> Value {
-    let mut told = json!({ "lexical": "not configured", "dense": "not configured" });
-    for retriever in retrievers {
-        told[retriever.kind()] = retriever.method().into();
+    /// Returns the method of each kind of retriever. The meanings of texts rank the files that the
+    /// lexical one finds, and find no others.
+    fn retrievers_to_json(&self) -> Value {
+        let mut told = json!({ "lexical": "not configured" });
+        for retriever in self.retrievers {
+            told[retriever.kind()] = retriever.method().into();
+        }
+        told["dense"] = match self.meaning {
+            true => json!({
+                "method": "word_table",
+                "words": WordTable::built_in().map_or(0, WordTable::words),
+                "dimensions": DIMENSIONS,
+                "files_per_kind": RERANKED,
+            }),
+            false => "not used".into(),
+        };
+        told
     }
-    told
 }
 
 fn warn_changed(remarks: &mut Remarks, path: &str) {

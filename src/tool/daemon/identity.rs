@@ -10,10 +10,11 @@ use sha2::{Digest, Sha256};
 use ulid::Ulid;
 
 use super::request::{Mode, SearchQuery};
-use crate::exec::rank::{Profile, Snippet};
+use crate::exec::rank::{DIMENSIONS, Profile, Snippet, WordTable};
 use crate::index::inputs::Inputs;
+use crate::index::key::IMPLEMENTATION_VERSION;
 use crate::index::rules::{ControlFiles, read_regular_file};
-use crate::tool::config::Config;
+use crate::tool::config::{Config, Embed};
 
 /// How many bytes of a fingerprint name a socket.
 const SOCKET_BYTES: usize = 8;
@@ -72,10 +73,21 @@ pub fn config_fingerprint(config: &Config, global_excludes: Option<&Path>) -> St
     fingerprint("config", parts.chain([excludes.as_slice()]))
 }
 
-/// Returns the fingerprint of the embedding configuration. There are no embeddings, so it is
-/// constant.
-pub fn embed_config_fingerprint() -> String {
-    fingerprint("embedding", [&b"none"[..]])
+/// Returns the fingerprint of the embedding configuration: of the word table, and of the rules by
+/// which texts are split into words and pieces.
+pub fn embed_config_fingerprint(embed: Embed) -> String {
+    match embed {
+        Embed::Off => fingerprint("embedding", [&b"off"[..]]),
+        Embed::Words => embed_fingerprint(WordTable::SHA256, DIMENSIONS, IMPLEMENTATION_VERSION),
+    }
+}
+
+fn embed_fingerprint(table: &str, dimensions: usize, words: u32) -> String {
+    let (dimensions, words) = (dimensions.to_string(), words.to_string());
+    fingerprint(
+        "embedding",
+        [table.as_bytes(), dimensions.as_bytes(), words.as_bytes()],
+    )
 }
 
 /// Returns the fingerprint of a query: its text, its canonical path and its ranking, with defaults
@@ -187,6 +199,19 @@ mod tests {
         let expected = "028f0df5b8596fbcd10c9720b7a4784f8e7e04f629bd5a62bfbdf139678b6624";
         assert_eq!(fingerprint("x", none), expected);
         assert!(is_hex(&split));
+    }
+
+    #[test]
+    fn the_fingerprint_of_embeddings_changes_with_all_that_decides_them() {
+        let all = [
+            embed_config_fingerprint(Embed::Off),
+            embed_config_fingerprint(Embed::Words),
+            embed_fingerprint("another table", DIMENSIONS, IMPLEMENTATION_VERSION),
+            embed_fingerprint(WordTable::SHA256, 64, IMPLEMENTATION_VERSION),
+            embed_fingerprint(WordTable::SHA256, DIMENSIONS, 0),
+        ];
+        let different: std::collections::BTreeSet<&String> = all.iter().collect();
+        assert_eq!(different.len(), all.len(), "{all:?}");
     }
 
     #[test]

@@ -286,7 +286,8 @@ pub struct Success {
     pub ignore_fingerprint: String,
     /// The fingerprint of the question.
     pub query_fingerprint: String,
-    /// The fingerprint of the embedding configuration. It is constant: there are no embeddings.
+    /// The fingerprint of the embedding configuration: of the word table, and of the rules by which
+    /// texts are split.
     pub embed_config_fingerprint: String,
     /// The snapshot that was searched; `null` if the tree itself was searched.
     pub snapshot_id: Option<String>,

@@ -119,7 +119,8 @@ pub struct QueryStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
 pub struct Resources {
-    /// Embeddings. There are none: every number is 0.
+    /// Batches of embeddings. Texts are compared while a question is answered, so there are none,
+    /// and every number is 0.
     pub embed_global: EmbedUse,
     /// Use of disk space.
     pub disk: DiskUse,

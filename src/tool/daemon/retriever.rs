@@ -1,7 +1,7 @@
 //! Retrievers: from a query to candidates.
 //!
-//! Owns the interface for ways to find candidates, to which a dense one could be added. The later
-//! stages, ranking, quotas and writing, know candidates only.
+//! Owns the interface for ways to find candidates. The later stages, ranking, quotas and writing,
+//! know candidates only.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -60,7 +60,7 @@ pub(super) fn retrieve_all(
 
 /// A way to find candidates for a query.
 pub(super) trait Retriever {
-    /// Returns its kind: `lexical` or `dense`.
+    /// Returns its kind, such as `lexical`.
     fn kind(&self) -> &'static str;
 
     /// Returns the name of its method.

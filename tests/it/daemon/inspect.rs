@@ -172,6 +172,7 @@ fn health_makes_every_required_check_and_finds_nothing_in_a_sound_index() {
         "disk_store",
         "disk_cache",
         "disk_log",
+        "word_table",
         "embed_limiter",
         "open_handles",
         "watcher",

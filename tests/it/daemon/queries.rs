@@ -524,7 +524,9 @@ fn explain_gives_numbers_and_no_text() {
         &json!({"type": "search", "query": "open_socket it", "explain": true, "snippet": "none"}),
     );
     let explain = &answer["explain"];
-    assert_eq!(explain["retrievers"]["dense"], "not configured");
+    let dense = &explain["retrievers"]["dense"];
+    assert_eq!(dense["method"], "word_table", "{explain}");
+    assert_eq!(dense["words"], 30_000, "{explain}");
     assert_eq!(explain["snapshot_id"], answer["snapshot_id"]);
     assert_eq!(explain["terms"], json!(["opensocket", "open", "socket"]));
     // `it` says nothing about a file.

@@ -8,9 +8,12 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use sha2::{Digest, Sha256};
+
 use super::{InspectionContext, LiveIndexState, absent};
 use crate::exec::catalog::without_dead;
 use crate::exec::git::Untracked;
+use crate::exec::rank::WordTable;
 use crate::format::error::FormatError;
 use crate::format::publish::is_unfinished;
 use crate::index::live::Report;
@@ -75,9 +78,10 @@ impl InspectionContext<'_> {
             note_refusal(&mut budgets, in_use);
         }
         checks.extend(budgets);
+        checks.push(word_table());
         checks.push(ok(
             "embed_limiter",
-            "no embedding is configured, so there is nothing to limit",
+            "texts are compared while a question is answered; there are no batches to limit",
         ));
         if self.stale {
             checks.push(warn(
@@ -196,6 +200,20 @@ fn failed(in_use: &LiveIndexState<'_>) -> bool {
     let all = [works.build, works.merge].into_iter().flatten();
     all.max_by_key(|done| done.ended_ns)
         .is_some_and(|done| !done.succeeded)
+}
+
+/// Checks the bytes of the word table, which is part of the program.
+fn word_table() -> Check {
+    let digest = Sha256::digest(WordTable::bytes());
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    match digest == WordTable::SHA256 {
+        true => ok("word_table", format!("the word table is sound: {digest}")),
+        false => fail(
+            "word_table",
+            "the word table in the program is damaged, and questions count words alone; install \
+             the program again",
+        ),
+    }
 }
 
 fn manifest(in_use: &LiveIndexState<'_>) -> Check {
