@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::exec::indexes::IndexState;
-use crate::exec::stop::CancelHandle;
 use crate::tool::config::{Config, IndexMode, IndexStorage};
 #[cfg(feature = "daemon")]
 use crate::tool::daemon::find_code::FindCodeTool;
@@ -171,11 +170,13 @@ impl ForgeSearch {
         })
     }
 
-    /// Returns a context for one call, with a [`CancelHandle`] of its own. The host may add limits
-    /// in bytes, or replace the sandbox.
+    /// Returns a context for one call. Its [`CancelHandle`](crate::CancelHandle) is a child of the
+    /// handle of [`with_context`](ForgeSearch::with_context), if there is one: the host cancels
+    /// this call alone, or all of them. The host may add limits in bytes, or replace the sandbox.
     pub fn context(&self) -> ToolContext {
         ToolContext {
-            cancel: CancelHandle::new(),
+            cancel: self.context.cancel.child(),
+            received_at: None,
             ..self.context.clone()
         }
     }

@@ -139,6 +139,24 @@ fn a_cancelled_context_cancels_its_calls_only() {
 }
 
 #[test]
+fn a_context_of_a_cancelled_host_is_cancelled_and_counts_its_own_time() {
+    let dir = tree("a.txt", "needle\n");
+    let search = ForgeSearch::builder(dir.path()).build().unwrap();
+    let mut of_host = search.context();
+    of_host.received_at = Some(of_host.clock.now());
+    let turn = of_host.cancel.clone();
+    let search = search.with_context(of_host);
+    let one = search.context();
+    assert_eq!(one.received_at, None);
+    drop(one.cancel.cancel_on_drop());
+    assert!(!turn.is_cancelled() && !search.context().cancel.is_cancelled());
+    turn.cancel();
+    let request = SearchRequest::new("needle");
+    let search = search.with_context(search.context());
+    assert_eq!(search.search(&request), Err(ToolError::Cancelled));
+}
+
+#[test]
 fn a_wrong_setup_is_an_error_that_names_its_cause() {
     let dir = tree("a.txt", "needle\n");
     let missing = dir.path().join("missing");
