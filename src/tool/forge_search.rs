@@ -127,8 +127,8 @@ impl ForgeSearch {
         self.tools.search.find_files(request, &self.context)
     }
 
-    /// Finds the code that a question is about with the tool `find_code`. The first call starts the
-    /// threads that rank.
+    /// Finds the code that a question is about with the tool `find_code`, in the first root or in
+    /// the directory that the request names. The first call starts the threads that rank.
     ///
     /// # Errors
     ///
@@ -305,8 +305,7 @@ impl ForgeSearchBuilder {
     /// Adds a further directory that may be searched.
     ///
     /// Requests without a path still search the first root only. A path in another root is
-    /// absolute, in requests and in answers. Each root has an index of its own. `find_code` answers
-    /// for the first root only.
+    /// absolute, in requests and in answers. Each root has an index of its own.
     ///
     /// With further roots, the sandbox allows absolute paths and all roots, also if the
     /// configuration narrows `allowed_roots` to a part of the first one.

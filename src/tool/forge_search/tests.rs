@@ -81,6 +81,40 @@ fn several_roots_have_paths_and_indexes_of_their_own() {
     assert_eq!(found(None).unwrap(), "a.txt:1:1:needle one\n");
 }
 
+#[cfg(feature = "daemon")]
+#[test]
+fn find_code_answers_for_each_root_and_validates_its_request() {
+    let retry = "fn retry_limit() -> u32 {\n    3\n}\n";
+    let (one, two) = (tree("one.rs", retry), tree("two.rs", retry));
+    std::fs::create_dir(two.path().join("deep")).unwrap();
+    write(two.path(), "deep/three.rs", retry);
+    let search = ForgeSearch::builder(one.path()).add_root(two.path());
+    let search = search.build().unwrap();
+    let found = |path: Option<String>| {
+        let mut request = FindCodeRequest::new("retry limit");
+        request.path = path;
+        let places = search.find_code(&request).unwrap().places;
+        let mut paths: Vec<_> = places.into_iter().map(|place| place.path).collect();
+        paths.sort();
+        paths
+    };
+    assert_eq!(found(None), ["one.rs"]);
+    assert_eq!(found(Some(text_of(one.path()))), ["one.rs"]);
+    let in_other = text_of(two.path());
+    let of = |name: &str| format!("{in_other}/{name}");
+    assert_eq!(found(Some(in_other.clone())), [of("deep/three.rs"), of("two.rs")]);
+    assert_eq!(found(Some(of("deep"))), [of("deep/three.rs")]);
+    assert_eq!(found(Some(of("two.rs"))), [of("two.rs")]);
+
+    let mut request = FindCodeRequest::new("retry limit");
+    request.max_results = Some(0);
+    let error = search.find_code(&request).unwrap_err();
+    assert!(error.message().contains("`max_results`"), "{error}");
+    request = FindCodeRequest::new(" ");
+    let error = search.find_code(&request).unwrap_err();
+    assert!(error.message().contains("empty or blank"), "{error}");
+}
+
 #[test]
 fn a_single_root_refuses_absolute_paths_as_configured() {
     let dir = tree("a.txt", "needle\n");
