@@ -307,8 +307,8 @@ impl ForgeSearchBuilder {
     /// Requests without a path still search the first root only. A path in another root is
     /// absolute, in requests and in answers. Each root has an index of its own.
     ///
-    /// With further roots, the sandbox allows absolute paths and all roots, also if the
-    /// configuration narrows `allowed_roots` to a part of the first one.
+    /// If the configuration sets `allowed_roots`, the further roots are allowed in addition to
+    /// them. The first root is allowed only as far as `allowed_roots` contains it.
     pub fn add_root(mut self, root: impl Into<PathBuf>) -> ForgeSearchBuilder {
         self.roots.push(root.into());
         self
@@ -316,6 +316,9 @@ impl ForgeSearchBuilder {
 
     /// Replaces the configuration. The default is [`Config::library_default`] with the tools
     /// enabled.
+    ///
+    /// The builder ignores `allow_absolute`: an absolute path inside an allowed root is always
+    /// accepted, since it leads to the same files as a relative path.
     pub fn config(mut self, config: Config) -> ForgeSearchBuilder {
         self.config = config;
         self
@@ -351,11 +354,13 @@ impl ForgeSearchBuilder {
     /// - [`ToolError::BadArgs`]: a root is no directory, or a value of the configuration is not
     ///   allowed.
     /// - [`ToolError::ExecutionFailed`]: the system can't start the threads of a live index.
-    pub fn build(self) -> Result<ForgeSearch, ToolError> {
-        let is_live = self.is_live;
-        let (config, root, global_excludes) = self.resolved()?;
-        config.check()?;
-        let sandbox = Arc::new(Sandbox::new(&config.sandbox, &root)?);
+    pub fn build(mut self) -> Result<ForgeSearch, ToolError> {
+        let roots = self.canonical_roots()?;
+        self.config.check()?;
+        let sandbox = Arc::new(self.open_sandbox(&roots)?);
+        self.set_up_indexing();
+        let (config, is_live, global_excludes) =
+            (self.config, self.is_live, self.global_excludes);
         let of_files = FilesTool::search_config(&config);
         let (engines, places) = (Engines::embedded(), CachePlaces::default());
         let excludes = global_excludes.as_deref();
@@ -389,29 +394,48 @@ impl ForgeSearchBuilder {
         })
     }
 
-    /// Returns the configuration with the settings of the builder, the first root, and Git's global
-    /// excludes.
-    fn resolved(self) -> Result<(Config, PathBuf, Option<PathBuf>), ToolError> {
-        let mut config = self.config;
-        let canonical = |root: &PathBuf| {
-            root.canonicalize().map_err(|error| {
-                ToolError::bad_args(format!(
-                    "the root {}: {error}; name a directory that exists",
-                    root.display()
-                ))
-            })
-        };
-        let roots: Vec<PathBuf> = self.roots.iter().map(canonical).collect::<Result<_, _>>()?;
-        let first = roots.first().cloned().unwrap_or_default();
-        if roots.len() > 1 {
-            // Paths in other roots are absolute.
-            config.sandbox.allow_absolute = true;
-            config.sandbox.allowed_roots.extend(roots.iter().cloned());
-            if config.search.index_roots.is_empty() {
-                config.search.index_roots = roots;
-            }
+    /// Returns the canonical paths of the roots, each once, the first root first.
+    fn canonical_roots(&self) -> Result<Vec<PathBuf>, ToolError> {
+        let mut roots = Vec::new();
+        for root in &self.roots {
+            let why = match root.canonicalize() {
+                Ok(path) if !path.is_dir() => "it is not a directory".to_string(),
+                Ok(path) if roots.contains(&path) => continue,
+                Ok(path) => {
+                    roots.push(path);
+                    continue;
+                }
+                Err(error) => error.to_string(),
+            };
+            return Err(ToolError::bad_args(format!(
+                "the root {}: {why}; name a directory that exists",
+                root.display()
+            )));
         }
-        let (search, files) = (&mut config.search, &mut config.search_files);
+        Ok(roots)
+    }
+
+    /// Opens the sandbox, and chooses the directories to index if the configuration names none.
+    /// They are the roots, as far as they are allowed.
+    fn open_sandbox(&mut self, roots: &[PathBuf]) -> Result<Sandbox, ToolError> {
+        let (first, further) = roots.split_first().ok_or_else(|| {
+            ToolError::bad_args("there is no root; name a directory that exists")
+        })?;
+        self.config.sandbox.allow_absolute = true;
+        if !self.config.allow_by_default(roots) {
+            self.config.sandbox.allowed_roots.extend_from_slice(further);
+        }
+        let sandbox = Sandbox::new(&self.config.sandbox, first)?;
+        if self.config.search.index_roots.is_empty() {
+            let allowed = sandbox.reach().roots();
+            self.config.search.index_roots = allowed_parts(roots, &allowed);
+        }
+        Ok(sandbox)
+    }
+
+    /// Decides where indexes are stored, and whether there are any.
+    fn set_up_indexing(&mut self) {
+        let (search, files) = (&mut self.config.search, &mut self.config.search_files);
         if self.is_live || self.index_dir.is_some() {
             for mode in [&mut search.index_mode, &mut files.index_mode] {
                 if *mode == IndexMode::Off {
@@ -430,8 +454,19 @@ impl ForgeSearchBuilder {
                 *storage = IndexStorage::Memory;
             }
         }
-        Ok((config, first, self.global_excludes))
     }
+}
+
+/// Returns each root that is allowed as a whole, and the allowed directories in the others.
+fn allowed_parts(roots: &[PathBuf], allowed: &[&Path]) -> Vec<PathBuf> {
+    let parts = roots.iter().flat_map(|root| {
+        if allowed.iter().any(|allowed| root.starts_with(allowed)) {
+            return vec![root.clone()];
+        }
+        let inside = allowed.iter().filter(|allowed| allowed.starts_with(root));
+        inside.map(|allowed| allowed.to_path_buf()).collect()
+    });
+    parts.collect()
 }
 
 impl Tools {

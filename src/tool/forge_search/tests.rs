@@ -116,13 +116,53 @@ fn find_code_answers_for_each_root_and_validates_its_request() {
 }
 
 #[test]
-fn a_single_root_refuses_absolute_paths_as_configured() {
-    let dir = tree("a.txt", "needle\n");
+fn an_absolute_path_inside_the_root_is_accepted() {
+    let (dir, outside) = (tree("a.txt", "needle\n"), tree("b.txt", "needle\n"));
     let search = ForgeSearch::builder(dir.path()).build().unwrap();
     let mut request = SearchRequest::new("needle");
     request.path = Some(text_of(dir.path()));
+    assert_eq!(search.search(&request).unwrap().content, "a.txt:1:1:needle\n");
+    request.path = Some(text_of(outside.path()));
     let refused = search.search(&request).unwrap_err();
     assert_eq!(refused.code(), "path_outside_sandbox");
+}
+
+#[test]
+fn further_roots_do_not_widen_a_narrowed_sandbox() {
+    let (one, two) = (tree("secret.txt", "needle\n"), tree("b.txt", "needle\n"));
+    std::fs::create_dir(one.path().join("src")).unwrap();
+    write(one.path(), "src/a.txt", "needle\n");
+    let mut config = Config::library_default();
+    config.search.enabled = true;
+    config.search.emit_stats = true;
+    config.sandbox.allowed_roots = vec!["src".into()];
+    // The first root is named again, in another way.
+    let again = one.path().join("src").join("..");
+    let search = ForgeSearch::builder(one.path())
+        .config(config)
+        .add_root(again)
+        .add_root(two.path())
+        .live()
+        .build()
+        .unwrap();
+    assert!(search.wait_live(Duration::from_secs(60)));
+    let found = |path: Option<String>, pattern: &str| {
+        let mut request = SearchRequest::new(pattern);
+        request.path = path;
+        search.search(&request)
+    };
+    for path in [None, Some(text_of(one.path())), Some("secret.txt".into())] {
+        let refused = found(path.clone(), "needle").unwrap_err();
+        assert_eq!(refused.code(), "path_outside_sandbox", "{path:?}");
+    }
+    let (part, other) = (text_of(&one.path().join("src")), text_of(two.path()));
+    for path in ["src", &part, &other] {
+        let path = Some(path.to_string());
+        assert_eq!(found(path.clone(), "needle").unwrap().count, 1, "{path:?}");
+        // Each allowed directory has an index.
+        let stats = found(path, "absent").unwrap().stats.unwrap();
+        assert!(stats.index_exclusion_used);
+    }
 }
 
 #[test]
@@ -198,6 +238,13 @@ fn a_wrong_setup_is_an_error_that_names_its_cause() {
     assert!(error.message().contains("missing: "), "{error}");
     let error = ForgeSearch::builder(dir.path()).add_root(&missing).build();
     assert_eq!(error.unwrap_err().code(), "bad_args");
+    let file = dir.path().join("a.txt");
+    let of_first = ForgeSearch::builder(&file).build().unwrap_err();
+    let of_other = ForgeSearch::builder(dir.path()).add_root(&file).build();
+    for error in [of_first, of_other.unwrap_err()] {
+        let message = "a.txt: it is not a directory; name a directory";
+        assert!(error.message().contains(message), "{error}");
+    }
     let mut config = Config::library_default();
     config.search.max_files = 0;
     let error = ForgeSearch::builder(dir.path()).config(config).build();
