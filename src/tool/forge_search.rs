@@ -233,11 +233,13 @@ impl ForgeSearch {
     ///
     /// # Errors
     ///
-    /// [`ToolError::ExecutionFailed`] if an index can't be built, and [`ToolError::Cancelled`].
+    /// [`ToolError::ExecutionFailed`] if an index can't be built or stored, and
+    /// [`ToolError::Cancelled`].
     pub fn build_index(&self) -> Result<(), ToolError> {
         let cancel = &self.context.cancel;
         let host = Foreground::new(cancel.clone());
         for (indexes, root) in self.index_roots() {
+            check_indexes(indexes).map_err(failed)?;
             let built = indexes.ensure(root, self.context.sandbox.reach(), &host);
             if let Err(error) = built {
                 return Err(match cancel.is_cancelled() {
@@ -333,9 +335,11 @@ impl ForgeSearchBuilder {
     }
 
     /// Stores indexes in a directory, so that the next process need not build them. The directory
-    /// is absolute, private, and outside of all roots. Otherwise the indexes are kept in memory,
-    /// and a warning says so. Without [`live`](ForgeSearchBuilder::live), an index is built
-    /// by [`ForgeSearch::build_index`] only, and each search compares it with the tree.
+    /// is private and outside of all roots. [`build`](ForgeSearchBuilder::build) creates it if it
+    /// is missing. A relative path starts at the current directory.
+    ///
+    /// Without [`live`](ForgeSearchBuilder::live), an index is built by
+    /// [`ForgeSearch::build_index`] only, and each search compares it with the tree.
     pub fn index_dir(mut self, dir: impl Into<PathBuf>) -> ForgeSearchBuilder {
         self.index_dir = Some(dir.into());
         self
@@ -351,14 +355,15 @@ impl ForgeSearchBuilder {
     ///
     /// # Errors
     ///
-    /// - [`ToolError::BadArgs`]: a root is no directory, or a value of the configuration is not
-    ///   allowed.
+    /// - [`ToolError::BadArgs`]: a root is no directory, a value of the configuration is not
+    ///   allowed, a directory can't be indexed, or indexes can't be stored in the directory that
+    ///   was set for them.
     /// - [`ToolError::ExecutionFailed`]: the system can't start the threads of a live index.
     pub fn build(mut self) -> Result<ForgeSearch, ToolError> {
         let roots = self.canonical_roots()?;
         self.config.check()?;
         let sandbox = Arc::new(self.open_sandbox(&roots)?);
-        self.set_up_indexing();
+        self.set_up_indexing()?;
         let (config, is_live, global_excludes) =
             (self.config, self.is_live, self.global_excludes);
         let of_files = FilesTool::search_config(&config);
@@ -373,6 +378,9 @@ impl ForgeSearchBuilder {
             Some(_) => None,
             None => FilesTool::indexes_for(&config, &engines, &sandbox, &places).map(Arc::new),
         };
+        for indexes in of_search.iter().chain(&of_files_only) {
+            check_indexes(indexes).map_err(ToolError::bad_args)?;
+        }
         if is_live {
             let environment = LiveEnvironment::new(sandbox.reach().clone());
             let settings = [(&of_search, &config.search), (&of_files_only, &of_files)];
@@ -434,7 +442,8 @@ impl ForgeSearchBuilder {
     }
 
     /// Decides where indexes are stored, and whether there are any.
-    fn set_up_indexing(&mut self) {
+    fn set_up_indexing(&mut self) -> Result<(), ToolError> {
+        let dir = self.index_dir.as_deref().map(absolute).transpose()?;
         let (search, files) = (&mut self.config.search, &mut self.config.search_files);
         if self.is_live || self.index_dir.is_some() {
             for mode in [&mut search.index_mode, &mut files.index_mode] {
@@ -448,13 +457,45 @@ impl ForgeSearchBuilder {
             (&mut files.index_path, &mut files.index_storage),
         ];
         for (path, storage) in places {
-            if self.index_dir.is_some() {
-                path.clone_from(&self.index_dir);
+            if dir.is_some() && *storage == IndexStorage::Memory {
+                return Err(ToolError::bad_args(
+                    "`index_dir` is set, but `index_storage` is \"memory\"; set it to \"mmap\", or \
+                     leave out `index_dir`",
+                ));
+            }
+            if dir.is_some() {
+                path.clone_from(&dir);
             } else if path.is_none() {
                 *storage = IndexStorage::Memory;
             }
         }
+        Ok(())
     }
+}
+
+/// Makes the path of an index directory absolute.
+fn absolute(dir: &Path) -> Result<PathBuf, ToolError> {
+    std::path::absolute(dir).map_err(|error| {
+        ToolError::bad_args(format!(
+            "`index_dir` {}: {error}; name an absolute path",
+            dir.display()
+        ))
+    })
+}
+
+/// Checks that all directories can be indexed, and that the indexes are stored in the place that was
+/// set for them. Creates that place.
+fn check_indexes(indexes: &Indexes) -> Result<(), String> {
+    if !indexes.rejected().is_empty() {
+        return Err(indexes.rejected().join("; "));
+    }
+    indexes.make_place();
+    indexes.fallback().map_or(Ok(()), |fallback| {
+        let message = &fallback.message;
+        let setters = "`index_dir`, or index_path in [tools.search],";
+        let message = message.replace("index_path in [tools.search]", setters);
+        Err(format!("indexes can't be stored: {message}"))
+    })
 }
 
 /// Returns each root that is allowed as a whole, and the allowed directories in the others.

@@ -191,6 +191,56 @@ fn a_stored_index_is_used_by_the_next_program() {
 }
 
 #[test]
+fn an_index_directory_that_cannot_be_used_is_refused() {
+    let (dir, cache) = (tree("a.txt", "needle\n"), tempfile::tempdir().unwrap());
+    let refused = |index_dir: &Path| {
+        let builder = ForgeSearch::builder(dir.path()).index_dir(index_dir);
+        let error = builder.build().unwrap_err();
+        assert_eq!(error.code(), "bad_args");
+        error.message()
+    };
+    let inside = refused(&dir.path().join("cache"));
+    for part in ["/cache lies inside of the indexed tree", "set `index_dir`"] {
+        assert!(inside.contains(part), "{inside}");
+    }
+    write(cache.path(), "file", "");
+    let below_file = refused(&cache.path().join("file/index"));
+    for part in ["file/index", "directory (os error", "`index_dir`"] {
+        assert!(below_file.contains(part), "{below_file}");
+    }
+    assert!(refused(Path::new("")).contains("name an absolute path"));
+
+    let mut config = Config::library_default();
+    config.search.index_storage = IndexStorage::Memory;
+    let builder = ForgeSearch::builder(dir.path()).config(config);
+    let error = builder.index_dir(cache.path().join("index")).build();
+    let error = error.unwrap_err().message();
+    assert!(error.contains("`index_storage` is \"memory\""), "{error}");
+
+    let index_dir = cache.path().join("index");
+    let search = ForgeSearch::builder(dir.path()).index_dir(&index_dir);
+    let search = search.build().unwrap();
+    std::fs::remove_dir(&index_dir).unwrap();
+    write(cache.path(), "index", "");
+    let error = search.build_index().unwrap_err();
+    assert_eq!(error.code(), "execution_failed");
+    let message = error.message();
+    assert!(message.contains("indexes can't be stored") && message.contains("/index"), "{message}");
+}
+
+#[test]
+fn a_relative_index_directory_starts_at_the_current_directory() {
+    let here = Path::new("some/index");
+    let whole = super::absolute(here).unwrap();
+    assert!(whole.is_absolute() && whole.ends_with(here));
+    let dir = tree("a.txt", "needle\n");
+    let mut builder = ForgeSearch::builder(dir.path()).index_dir(here);
+    builder.set_up_indexing().unwrap();
+    assert_eq!(builder.config.search.index_path.as_ref(), Some(&whole));
+    assert_eq!(builder.config.search_files.index_path, Some(whole));
+}
+
+#[test]
 fn a_cancelled_context_cancels_its_calls_only() {
     let dir = tree("a.txt", "needle\n");
     let search = ForgeSearch::builder(dir.path()).build().unwrap();
