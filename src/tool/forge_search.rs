@@ -14,7 +14,7 @@ use crate::tool::daemon::find_code::FindCodeTool;
 #[cfg(feature = "daemon")]
 use crate::tool::daemon::service::{Parts, Service};
 use crate::tool::engines::Engines;
-use crate::tool::error::ToolError;
+use crate::tool::error::{DenialReason, ToolError};
 #[cfg(feature = "daemon")]
 use crate::tool::find_code::{FindCodeRequest, FindCodeResponse};
 use crate::tool::find_files::{FindFilesTool, FindRequest, FindResponse};
@@ -58,7 +58,7 @@ struct Tools {
     files: Arc<FilesTool>,
     #[cfg(feature = "daemon")]
     code: Arc<FindCodeTool>,
-    /// The tools in the order of [`ToolName::ALL`].
+    /// The enabled tools in the order of [`ToolName::ALL`].
     all: Vec<Arc<dyn Tool>>,
     /// The different indexes of the tools.
     indexes: Vec<Arc<Indexes>>,
@@ -152,7 +152,7 @@ impl ForgeSearch {
         self.tools.code.find_code(request, &self.context)
     }
 
-    /// Returns all tools, for a model that calls them.
+    /// Returns the enabled tools, for a model that calls them.
     pub fn tools(&self) -> &[Arc<dyn Tool>] {
         &self.tools.all
     }
@@ -161,13 +161,12 @@ impl ForgeSearch {
     ///
     /// # Errors
     ///
-    /// [`ToolError::UnknownTool`] for any other name.
+    /// [`ToolError::SandboxViolation`] if the tool is disabled, and [`ToolError::UnknownTool`] for
+    /// the name of no tool.
     pub fn tool(&self, name: &str) -> Result<&Arc<dyn Tool>, ToolError> {
         let id = ToolName::of(name)?;
         let tool = self.tools.all.iter().find(|tool| tool.id() == id);
-        tool.ok_or_else(|| ToolError::UnknownTool {
-            name: name.to_string(),
-        })
+        tool.ok_or_else(|| DenialReason::Disabled.into())
     }
 
     /// Returns a context for one call. Its [`CancelHandle`](crate::CancelHandle) is a child of the
@@ -212,7 +211,10 @@ impl ForgeSearch {
         self.context.sandbox.working_dir()
     }
 
-    /// Waits at most `timeout` for the live indexes. Returns true if all of them can be used.
+    /// Waits until the live indexes can be used, or until `timeout`. Returns true if there are some
+    /// and searches can use all of them now. Returns false at once if there are none, and as soon as
+    /// one can't become usable by itself, for example because a build exceeded its limit.
+    ///
     /// Searches need not wait: without an index they read the tree.
     pub fn wait_live(&self, timeout: Duration) -> bool {
         let clock = &self.context.clock;
@@ -222,10 +224,12 @@ impl ForgeSearch {
                 until.saturating_duration_since(clock.now())
             })
         };
-        self.index_roots().all(|(indexes, root)| {
-            let state = indexes.wait_live(root, left());
-            state.flatten() == Some(IndexState::Complete)
-        })
+        let mut roots = self.index_roots().peekable();
+        roots.peek().is_some()
+            && roots.all(|(indexes, root)| {
+                let state = indexes.wait_live(root, left());
+                state.flatten() == Some(IndexState::Complete)
+            })
     }
 
     /// Builds the indexes that are missing, damaged or stale, and waits for them. A program without
@@ -316,8 +320,32 @@ impl ForgeSearchBuilder {
         self
     }
 
-    /// Replaces the configuration. The default is [`Config::library_default`] with the tools
-    /// enabled.
+    /// Changes the configuration. The builder begins with [`Config::library_default`], and with all
+    /// tools enabled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use forge_search::{ForgeSearch, SearchRequest};
+    ///
+    /// # let dir = tempfile::tempdir()?;
+    /// # std::fs::write(dir.path().join("many.txt"), "needle\n".repeat(100))?;
+    /// # let root = dir.path();
+    /// let search = ForgeSearch::builder(root)
+    ///     .configure(|config| config.search.max_matches_per_file = 10)
+    ///     .build()?;
+    /// assert_eq!(search.search(&SearchRequest::new("needle"))?.count, 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> ForgeSearchBuilder {
+        change(&mut self.config);
+        self
+    }
+
+    /// Replaces the configuration, for example by that of a [`Loader`](crate::Loader).
+    ///
+    /// A tool that the configuration does not enable is not offered, and has no index. The defaults
+    /// of [`Config::library_default`] enable no tool.
     ///
     /// The builder ignores `allow_absolute`: an absolute path inside an allowed root is always
     /// accepted, since it leads to the same files as a relative path.
@@ -444,20 +472,23 @@ impl ForgeSearchBuilder {
     /// Decides where indexes are stored, and whether there are any.
     fn set_up_indexing(&mut self) -> Result<(), ToolError> {
         let dir = self.index_dir.as_deref().map(absolute).transpose()?;
+        let wants_index = self.is_live || dir.is_some();
         let (search, files) = (&mut self.config.search, &mut self.config.search_files);
-        if self.is_live || self.index_dir.is_some() {
-            for mode in [&mut search.index_mode, &mut files.index_mode] {
-                if *mode == IndexMode::Off {
-                    *mode = IndexMode::On;
-                }
+        for (is_enabled, mode) in [
+            (search.enabled, &mut search.index_mode),
+            (files.enabled, &mut files.index_mode),
+        ] {
+            if !is_enabled {
+                *mode = IndexMode::Off;
+            } else if wants_index && *mode == IndexMode::Off {
+                *mode = IndexMode::On;
             }
         }
-        let places = [
-            (&mut search.index_path, &mut search.index_storage),
-            (&mut files.index_path, &mut files.index_storage),
-        ];
-        for (path, storage) in places {
-            if dir.is_some() && *storage == IndexStorage::Memory {
+        for (is_enabled, path, storage) in [
+            (search.enabled, &mut search.index_path, &mut search.index_storage),
+            (files.enabled, &mut files.index_path, &mut files.index_storage),
+        ] {
+            if is_enabled && dir.is_some() && *storage == IndexStorage::Memory {
                 return Err(ToolError::bad_args(
                     "`index_dir` is set, but `index_storage` is \"memory\"; set it to \"mmap\", or \
                      leave out `index_dir`",
@@ -522,14 +553,20 @@ impl Tools {
         let (search, files) = (Arc::new(search), Arc::new(files));
         #[cfg(feature = "daemon")]
         let code = Arc::new(find_code(&search, &files, context, config));
+        let mut all: Vec<Arc<dyn Tool>> = vec![
+            search.clone(),
+            files.clone(),
+            Arc::new(FindFilesTool::new(search.clone())),
+            #[cfg(feature = "daemon")]
+            code.clone(),
+        ];
+        // The tools that find files and code search with the tool `Search`.
+        all.retain(|tool| match tool.id() {
+            ToolName::SearchFiles => files.config().enabled,
+            _ => search.config().enabled,
+        });
         Tools {
-            all: vec![
-                search.clone(),
-                files.clone(),
-                Arc::new(FindFilesTool::new(search.clone())),
-                #[cfg(feature = "daemon")]
-                code.clone(),
-            ],
+            all,
             search,
             files,
             #[cfg(feature = "daemon")]

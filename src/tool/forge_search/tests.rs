@@ -132,14 +132,13 @@ fn further_roots_do_not_widen_a_narrowed_sandbox() {
     let (one, two) = (tree("secret.txt", "needle\n"), tree("b.txt", "needle\n"));
     std::fs::create_dir(one.path().join("src")).unwrap();
     write(one.path(), "src/a.txt", "needle\n");
-    let mut config = Config::library_default();
-    config.search.enabled = true;
-    config.search.emit_stats = true;
-    config.sandbox.allowed_roots = vec!["src".into()];
     // The first root is named again, in another way.
     let again = one.path().join("src").join("..");
     let search = ForgeSearch::builder(one.path())
-        .config(config)
+        .configure(|config| {
+            config.search.emit_stats = true;
+            config.sandbox.allowed_roots = vec!["src".into()];
+        })
         .add_root(again)
         .add_root(two.path())
         .live()
@@ -169,12 +168,9 @@ fn further_roots_do_not_widen_a_narrowed_sandbox() {
 fn a_stored_index_is_used_by_the_next_program() {
     let (dir, cache) = (tree("a.txt", "needle\n"), tempfile::tempdir().unwrap());
     let index_dir = cache.path().join("index");
-    let mut config = Config::library_default();
-    config.search.enabled = true;
-    config.search.emit_stats = true;
     let open = || {
         ForgeSearch::builder(dir.path())
-            .config(config.clone())
+            .configure(|config| config.search.emit_stats = true)
             .index_dir(&index_dir)
             .build()
             .unwrap()
@@ -188,6 +184,36 @@ fn a_stored_index_is_used_by_the_next_program() {
     first.build_index().unwrap();
     drop(first);
     assert!(used(&open()));
+}
+
+#[test]
+fn a_disabled_tool_is_not_offered_and_has_no_index() {
+    let dir = tree("a.txt", "needle\n");
+    let builder = ForgeSearch::builder(dir.path());
+    let builder = builder.configure(|config| config.search_files.enabled = false);
+    let search = builder.live().build().unwrap();
+    let names: Vec<_> = search.tools().iter().map(|tool| tool.id()).collect();
+    assert!(names.contains(&ToolName::Search) && !names.contains(&ToolName::SearchFiles));
+    assert_eq!(search.index_roots().count(), 1);
+    assert!(search.wait_live(Duration::from_secs(60)));
+    assert_eq!(search.search(&SearchRequest::new("needle")).unwrap().count, 1);
+    let request = FilesRequest::new(".", "needle");
+    let by_type = search.search_files(&request).unwrap_err();
+    let by_name = search.tool("search_files").unwrap_err();
+    assert_eq!((by_type.code(), &by_type), ("disabled", &by_name));
+
+    let builder = ForgeSearch::builder(dir.path()).config(Config::library_default());
+    let search = builder.live().build().unwrap();
+    assert!(search.tools().is_empty() && search.index_roots().count() == 0);
+    assert!(!search.wait_live(Duration::ZERO));
+    assert_eq!(search.tool("rg").unwrap_err().code(), "disabled");
+    let error = search.find_files(&FindRequest::named("a")).unwrap_err();
+    assert_eq!(error.code(), "disabled");
+    #[cfg(feature = "daemon")]
+    {
+        let error = search.find_code(&FindCodeRequest::new("a")).unwrap_err();
+        assert_eq!(error.code(), "disabled");
+    }
 }
 
 #[test]
@@ -210,9 +236,8 @@ fn an_index_directory_that_cannot_be_used_is_refused() {
     }
     assert!(refused(Path::new("")).contains("name an absolute path"));
 
-    let mut config = Config::library_default();
-    config.search.index_storage = IndexStorage::Memory;
-    let builder = ForgeSearch::builder(dir.path()).config(config);
+    let builder = ForgeSearch::builder(dir.path());
+    let builder = builder.configure(|config| config.search.index_storage = IndexStorage::Memory);
     let error = builder.index_dir(cache.path().join("index")).build();
     let error = error.unwrap_err().message();
     assert!(error.contains("`index_storage` is \"memory\""), "{error}");
@@ -220,7 +245,7 @@ fn an_index_directory_that_cannot_be_used_is_refused() {
     let index_dir = cache.path().join("index");
     let search = ForgeSearch::builder(dir.path()).index_dir(&index_dir);
     let search = search.build().unwrap();
-    std::fs::remove_dir(&index_dir).unwrap();
+    std::fs::remove_dir_all(&index_dir).unwrap();
     write(cache.path(), "index", "");
     let error = search.build_index().unwrap_err();
     assert_eq!(error.code(), "execution_failed");
@@ -295,8 +320,8 @@ fn a_wrong_setup_is_an_error_that_names_its_cause() {
         let message = "a.txt: it is not a directory; name a directory";
         assert!(error.message().contains(message), "{error}");
     }
-    let mut config = Config::library_default();
-    config.search.max_files = 0;
-    let error = ForgeSearch::builder(dir.path()).config(config).build();
+    let error = ForgeSearch::builder(dir.path())
+        .configure(|config| config.search.max_files = 0)
+        .build();
     assert!(error.unwrap_err().message().contains("max_files"));
 }
