@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::exec::indexes::IndexState;
-use crate::tool::config::{Config, IndexMode, IndexStorage};
+use crate::tool::config::{Backend, Config, FilesBackend, IndexMode, IndexStorage};
 #[cfg(feature = "daemon")]
 use crate::tool::daemon::find_code::FindCodeTool;
 #[cfg(feature = "daemon")]
@@ -347,8 +347,10 @@ impl ForgeSearchBuilder {
     /// A tool that the configuration does not enable is not offered, and has no index. The defaults
     /// of [`Config::library_default`] enable no tool.
     ///
-    /// The builder ignores `allow_absolute`: an absolute path inside an allowed root is always
-    /// accepted, since it leads to the same files as a relative path.
+    /// The built-in engine answers, so another `backend` is an error of
+    /// [`build`](ForgeSearchBuilder::build). `allow_absolute` has no effect: an absolute
+    /// path inside an allowed root is always accepted, since it leads to the same files as a
+    /// relative path.
     pub fn config(mut self, config: Config) -> ForgeSearchBuilder {
         self.config = config;
         self
@@ -390,6 +392,7 @@ impl ForgeSearchBuilder {
     pub fn build(mut self) -> Result<ForgeSearch, ToolError> {
         let roots = self.canonical_roots()?;
         self.config.check()?;
+        check_engines(&self.config)?;
         let sandbox = Arc::new(self.open_sandbox(&roots)?);
         self.set_up_indexing()?;
         let (config, is_live, global_excludes) =
@@ -502,6 +505,22 @@ impl ForgeSearchBuilder {
         }
         Ok(())
     }
+}
+
+/// Refuses a configuration with an external program: the builder does not look for programs.
+fn check_engines(config: &Config) -> Result<(), ToolError> {
+    let (search, files) = (&config.search, &config.search_files);
+    let (table, configured, only) = if search.enabled && search.backend != Backend::Embedded {
+        ("search", search.backend.as_str(), Backend::Embedded.as_str())
+    } else if files.enabled && files.backend != FilesBackend::Native {
+        ("search_files", files.backend.as_str(), FilesBackend::Native.as_str())
+    } else {
+        return Ok(());
+    };
+    Err(ToolError::bad_args(format!(
+        "`backend` of [tools.{table}] is \"{configured}\", but the library searches with the \
+         built-in engine only; set it to \"{only}\""
+    )))
 }
 
 /// Makes the path of an index directory absolute.

@@ -324,4 +324,16 @@ fn a_wrong_setup_is_an_error_that_names_its_cause() {
         .configure(|config| config.search.max_files = 0)
         .build();
     assert!(error.unwrap_err().message().contains("max_files"));
+    let error = ForgeSearch::builder(dir.path())
+        .configure(|config| config.search.backend = Backend::Rg)
+        .build();
+    let message = "`backend` of [tools.search] is \"rg\"";
+    assert!(error.unwrap_err().message().contains(message));
+    let of_files = ForgeSearch::builder(dir.path()).configure(|config| {
+        config.search_files.backend = FilesBackend::Ugrep;
+    });
+    let error = of_files.clone().build().unwrap_err();
+    assert!(error.message().contains("set it to \"native\""), "{error}");
+    let disabled = of_files.configure(|config| config.search_files.enabled = false);
+    assert!(disabled.build().is_ok());
 }
