@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::exec::indexes::IndexState;
-use crate::tool::config::{Backend, Config, FilesBackend, IndexMode, IndexStorage};
+use crate::tool::config::{
+    Backend, Config, FilesBackend, IndexMode, IndexStorage, SearchConfig,
+};
 #[cfg(feature = "daemon")]
 use crate::tool::daemon::find_code::FindCodeTool;
 #[cfg(feature = "daemon")]
@@ -359,6 +361,14 @@ impl ForgeSearchBuilder {
     /// Makes the indexes live: they are built in the background and follow every change of the
     /// trees. They are kept in memory, unless the builder or the configuration has a directory for
     /// them.
+    ///
+    /// To check that all changes were reported, a live index creates empty files in a directory of
+    /// its own, and it writes its status there. The directory is in the directory of the indexes, or
+    /// else in the system's directory for temporary files, which `TMPDIR` names on Unix.
+    ///
+    /// [`build`](ForgeSearchBuilder::build) fails if the configuration rules a live index out:
+    /// with `index_frozen` the trees never change, and with `index_default_follow` changes behind
+    /// links are not detected.
     pub fn live(mut self) -> ForgeSearchBuilder {
         self.is_live = true;
         self
@@ -381,13 +391,14 @@ impl ForgeSearchBuilder {
         self
     }
 
-    /// Sets the tools up. Reads no environment variables and no configuration files.
+    /// Sets the tools up. Reads no configuration files, and no environment variables other than
+    /// `TMPDIR` for a [`live`](ForgeSearchBuilder::live) index.
     ///
     /// # Errors
     ///
     /// - [`ToolError::BadArgs`]: a root is no directory, a value of the configuration is not
-    ///   allowed, a directory can't be indexed, or indexes can't be stored in the directory that
-    ///   was set for them.
+    ///   allowed, a directory can't be indexed or not be followed by a live index, or indexes can't
+    ///   be stored in the directory that was set for them.
     /// - [`ToolError::ExecutionFailed`]: the system can't start the threads of a live index.
     pub fn build(mut self) -> Result<ForgeSearch, ToolError> {
         let roots = self.canonical_roots()?;
@@ -417,6 +428,7 @@ impl ForgeSearchBuilder {
             let settings = [(&of_search, &config.search), (&of_files_only, &of_files)];
             for (indexes, config) in settings {
                 let Some(indexes) = indexes else { continue };
+                check_live(config).map_err(ToolError::bad_args)?;
                 let live = indexes.live(config, &environment);
                 live.map_err(|error| failed(format!("a live index: {error}")))?;
             }
@@ -521,6 +533,19 @@ fn check_engines(config: &Config) -> Result<(), ToolError> {
         "`backend` of [tools.{table}] is \"{configured}\", but the library searches with the \
          built-in engine only; set it to \"{only}\""
     )))
+}
+
+/// Checks that the configuration permits a live index.
+fn check_live(config: &SearchConfig) -> Result<(), &'static str> {
+    if config.index_frozen {
+        return Err("`live` follows changes of the trees, but with `index_frozen` they never \
+                    change; set it to false, or call `build_index` and leave out `live`");
+    }
+    if config.index_default_follow {
+        return Err("`live` follows changes of the trees, but with `index_default_follow` changes \
+                    behind links are not detected; set it to false, or leave out `live`");
+    }
+    Ok(())
 }
 
 /// Makes the path of an index directory absolute.

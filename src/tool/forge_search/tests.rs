@@ -334,6 +334,15 @@ fn a_wrong_setup_is_an_error_that_names_its_cause() {
     });
     let error = of_files.clone().build().unwrap_err();
     assert!(error.message().contains("set it to \"native\""), "{error}");
+    let changes: [fn(&mut Config); 2] = [
+        |config| config.search.index_frozen = true,
+        |config| config.search.index_default_follow = true,
+    ];
+    for change in changes {
+        let builder = ForgeSearch::builder(dir.path()).configure(change);
+        let error = builder.live().build().unwrap_err();
+        assert!(error.message().contains("leave out `live`"), "{error}");
+    }
     let disabled = of_files.configure(|config| config.search_files.enabled = false);
     assert!(disabled.build().is_ok());
 }
