@@ -36,7 +36,7 @@ pub use crate::tool::config::Case;
 ///     .contains("did you mean `context`"));
 /// # Ok::<(), forge_search::ToolError>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(description = "Search file contents. Omitted fields have their defaults.")]
 #[non_exhaustive]
@@ -115,12 +115,39 @@ fn yes() -> bool {
     true
 }
 
+impl Default for SearchRequest {
+    /// Returns a request with an empty pattern. The other fields are as in a JSON request that omits
+    /// them.
+    fn default() -> SearchRequest {
+        SearchRequest {
+            pattern: String::new(),
+            path: None,
+            case: Case::default(),
+            fixed_strings: false,
+            word_regexp: false,
+            include_glob: None,
+            exclude_glob: None,
+            glob: None,
+            recursive: yes(),
+            hidden: false,
+            follow: false,
+            no_ignore: false,
+            context: 0,
+            max_results: None,
+            max_matches_per_file: None,
+            max_files: None,
+            max_file_size_bytes: None,
+            timeout_ms: None,
+            fuzzy: None,
+        }
+    }
+}
+
 impl SearchRequest {
     /// Creates a request for `pattern` with every other field at its default.
     pub fn new(pattern: impl Into<String>) -> SearchRequest {
         SearchRequest {
             pattern: pattern.into(),
-            recursive: true,
             ..SearchRequest::default()
         }
     }
@@ -303,6 +330,9 @@ mod tests {
     fn defaults_are_those_of_the_contract() {
         let request = SearchRequest::from_value(json!({"pattern": "x"})).unwrap();
         assert_eq!(request, SearchRequest::new("x"));
+        let mut by_default = SearchRequest::default();
+        by_default.pattern = "x".to_string();
+        assert_eq!(request, by_default);
         assert!(request.recursive && !request.hidden && !request.follow && !request.no_ignore);
         let request = SearchRequest::from_value(json!({"pattern": "x", "context": 2.0})).unwrap();
         assert_eq!(request.context, 2);
