@@ -24,7 +24,7 @@ use crate::tool::find_code::{
 use crate::tool::notes::Note;
 use crate::tool::render::escape_name;
 use crate::tool::search::ToolContext;
-use crate::tool::tools::{Tool, ToolAnswer, ToolName};
+use crate::tool::tools::{Sealed, Tool, ToolAnswer, ToolName};
 
 /// The tool `find_code`. A service of this process ranks the places.
 pub struct FindCodeTool(LazyService);
@@ -67,6 +67,8 @@ impl fmt::Debug for FindCodeTool {
         f.debug_struct("FindCodeTool").finish_non_exhaustive()
     }
 }
+
+impl Sealed for FindCodeTool {}
 
 #[doc(hidden)]
 impl Tool for FindCodeTool {

@@ -36,7 +36,10 @@ fn every_tool_answers_in_json_by_each_of_its_names() {
     ];
     for (name, request) in requests {
         let tool = search.tool(name).unwrap();
-        assert!(tool.answers_to(name) && tool.schema()["properties"].is_object());
+        assert!(tool.answers_to(name));
+        for (field, schema) in tool.schema()["properties"].as_object().unwrap() {
+            assert!(schema["description"].is_string(), "{name}: {field}");
+        }
         assert!(tool.summary_of(&request).contains("retry"), "{name}");
         let answer = tool.call_json(request, &search.context()).unwrap();
         assert!(answer.json.contains("retry.rs"), "{name}: {}", answer.json);
