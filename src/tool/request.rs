@@ -203,6 +203,7 @@ impl SearchRequest {
     }
 
     /// Returns the include globs in force: `include_glob`, or else its older name `glob`.
+    #[doc(hidden)]
     pub fn includes(&self) -> &[String] {
         self.include_glob
             .as_ref()
@@ -211,6 +212,7 @@ impl SearchRequest {
     }
 
     /// Returns the exclude globs.
+    #[doc(hidden)]
     pub fn excludes(&self) -> &[String] {
         self.exclude_glob.as_deref().unwrap_or_default()
     }
@@ -330,8 +332,10 @@ mod tests {
     fn defaults_are_those_of_the_contract() {
         let request = SearchRequest::from_value(json!({"pattern": "x"})).unwrap();
         assert_eq!(request, SearchRequest::new("x"));
-        let mut by_default = SearchRequest::default();
-        by_default.pattern = "x".to_string();
+        let by_default = SearchRequest {
+            pattern: "x".to_string(),
+            ..SearchRequest::default()
+        };
         assert_eq!(request, by_default);
         assert!(request.recursive && !request.hidden && !request.follow && !request.no_ignore);
         let request = SearchRequest::from_value(json!({"pattern": "x", "context": 2.0})).unwrap();

@@ -155,6 +155,7 @@ pub enum ToolName {
 
 impl ToolName {
     /// All tools, the preferred one first.
+    #[doc(hidden)]
     pub const ALL: &[ToolName] = &[
         ToolName::Search,
         ToolName::SearchFiles,

@@ -213,8 +213,11 @@ mod tests {
     fn defaults_are_those_of_an_empty_request() {
         let request = FilesRequest::from_value(json!({"path": "src", "query": "x"})).unwrap();
         assert_eq!(request, FilesRequest::new("src", "x"));
-        let mut by_default = FilesRequest::default();
-        (by_default.path, by_default.query) = ("src".to_string(), "x".to_string());
+        let by_default = FilesRequest {
+            path: "src".to_string(),
+            query: "x".to_string(),
+            ..FilesRequest::default()
+        };
         assert_eq!(request, by_default);
     }
 }
