@@ -87,11 +87,14 @@ impl AgentTool for Searching {
             let _guard = of_call.cancel.cancel_on_drop();
             // A search computes and reads files, so it must not block a thread of the runtime.
             let call = move || tool.call_json(arguments, &of_call);
-            match tokio::task::spawn_blocking(call).await {
-                Ok(answer) => Ok(serde_json::from_str(&answer?.json).unwrap_or_default()),
+            let answer = tokio::task::spawn_blocking(call).await;
+            let answer = answer.unwrap_or_else(|error| match error.try_into_panic() {
+                // A panic is a fault of the program, and no answer for the model.
+                Ok(panic) => std::panic::resume_unwind(panic),
                 // The runtime is being shut down, and the agent with it.
                 Err(_) => Err(ToolError::Cancelled),
-            }
+            })?;
+            Ok(serde_json::from_str(&answer.json).unwrap_or_default())
         })
     }
 }
