@@ -16,12 +16,14 @@ async fn search(search: &ForgeSearch, request: SearchRequest) -> Result<SearchRe
     let _guard = context.cancel.cancel_on_drop();
     let search = search.with_context(context);
     let answer = tokio::task::spawn_blocking(move || search.search(&request));
-    answer.await.unwrap_or_else(|error| match error.try_into_panic() {
-        // A panic is a fault: the caller sees it as if the search had run on its own thread.
-        Ok(panic) => std::panic::resume_unwind(panic),
-        // The runtime is being shut down.
-        Err(_) => Err(ToolError::Cancelled),
-    })
+    answer
+        .await
+        .unwrap_or_else(|error| match error.try_into_panic() {
+            // A panic is a fault: the caller sees it as if the search had run on its own thread.
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is being shut down.
+            Err(_) => Err(ToolError::Cancelled),
+        })
 }
 
 #[tokio::main]

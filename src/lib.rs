@@ -142,6 +142,16 @@
 // The lints about processes, clocks and hash maps apply to shipped code only.
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types))]
 
+// The Rust examples of the guide and the README are tests.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../docs/guide/library.md")]
+    struct Guide;
+
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+}
+
 mod exec;
 mod format;
 mod index;

@@ -86,7 +86,11 @@ impl CancelHandle {
     /// Returns true once [`CancelHandle::cancel`] was called, for this handle or for one that it is
     /// a [`child`](CancelHandle::child) of.
     pub fn is_cancelled(&self) -> bool {
-        let of_parent = || self.parent.as_ref().is_some_and(|parent| parent.is_cancelled());
+        let of_parent = || {
+            self.parent
+                .as_ref()
+                .is_some_and(|parent| parent.is_cancelled())
+        };
         self.flag.load(Ordering::Acquire) || of_parent()
     }
 }

@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{ForgeSearch, Tools, failed};
-use crate::tool::config::{
-    Backend, Config, FilesBackend, IndexMode, IndexStorage, SearchConfig,
-};
+use crate::tool::config::{Backend, Config, FilesBackend, IndexMode, IndexStorage, SearchConfig};
 use crate::tool::engines::Engines;
 use crate::tool::error::ToolError;
 use crate::tool::indexing::{CachePlaces, Indexes, LiveEnvironment};
@@ -204,9 +202,9 @@ impl ForgeSearchBuilder {
     /// Opens the sandbox, and chooses the directories to index if the configuration names none.
     /// They are the roots, as far as they are allowed.
     fn open_sandbox(&mut self, roots: &[PathBuf]) -> Result<Sandbox, ToolError> {
-        let (first, further) = roots.split_first().ok_or_else(|| {
-            ToolError::bad_args("there is no root; name a directory that exists")
-        })?;
+        let (first, further) = roots
+            .split_first()
+            .ok_or_else(|| ToolError::bad_args("there is no root; name a directory that exists"))?;
         self.config.sandbox.allow_absolute = true;
         if !self.config.allow_by_default(roots) {
             self.config.sandbox.allowed_roots.extend_from_slice(further);
@@ -294,9 +292,17 @@ impl ForgeSearchBuilder {
 fn check_engines(config: &Config) -> Result<(), ToolError> {
     let (search, files) = (&config.search, &config.search_files);
     let (table, configured, only) = if search.enabled && search.backend != Backend::Embedded {
-        ("search", search.backend.as_str(), Backend::Embedded.as_str())
+        (
+            "search",
+            search.backend.as_str(),
+            Backend::Embedded.as_str(),
+        )
     } else if files.enabled && files.backend != FilesBackend::Native {
-        ("search_files", files.backend.as_str(), FilesBackend::Native.as_str())
+        (
+            "search_files",
+            files.backend.as_str(),
+            FilesBackend::Native.as_str(),
+        )
     } else {
         return Ok(());
     };
@@ -309,12 +315,16 @@ fn check_engines(config: &Config) -> Result<(), ToolError> {
 /// Checks that the configuration permits a live index.
 fn check_live(config: &SearchConfig) -> Result<(), &'static str> {
     if config.index_frozen {
-        return Err("`live` follows changes of the trees, but with `index_frozen` they never \
-                    change; set it to false, or call `build_index` and leave out `live`");
+        return Err(
+            "`live` follows changes of the trees, but with `index_frozen` they never \
+                    change; set it to false, or call `build_index` and leave out `live`",
+        );
     }
     if config.index_default_follow {
-        return Err("`live` follows changes of the trees, but with `index_default_follow` changes \
-                    behind links are not detected; set it to false, or leave out `live`");
+        return Err(
+            "`live` follows changes of the trees, but with `index_default_follow` changes \
+                    behind links are not detected; set it to false, or leave out `live`",
+        );
     }
     Ok(())
 }

@@ -106,7 +106,10 @@ fn find_code_answers_for_each_root_and_validates_its_request() {
     assert_eq!(found(Some(text_of(one.path()))), ["one.rs"]);
     let in_other = text_of(two.path());
     let of = |name: &str| format!("{in_other}/{name}");
-    assert_eq!(found(Some(in_other.clone())), [of("deep/three.rs"), of("two.rs")]);
+    assert_eq!(
+        found(Some(in_other.clone())),
+        [of("deep/three.rs"), of("two.rs")]
+    );
     assert_eq!(found(Some(of("deep"))), [of("deep/three.rs")]);
     assert_eq!(found(Some(of("two.rs"))), [of("two.rs")]);
 
@@ -125,7 +128,10 @@ fn an_absolute_path_inside_the_root_is_accepted() {
     let search = ForgeSearch::builder(dir.path()).build().unwrap();
     let mut request = SearchRequest::new("needle");
     request.path = Some(text_of(dir.path()));
-    assert_eq!(search.search(&request).unwrap().content, "a.txt:1:1:needle\n");
+    assert_eq!(
+        search.search(&request).unwrap().content,
+        "a.txt:1:1:needle\n"
+    );
     request.path = Some(text_of(outside.path()));
     let refused = search.search(&request).unwrap_err();
     assert_eq!(refused.code(), "path_outside_sandbox");
@@ -200,7 +206,10 @@ fn a_disabled_tool_is_not_offered_and_has_no_index() {
     assert!(names.contains(&ToolName::Search) && !names.contains(&ToolName::SearchFiles));
     assert_eq!(search.index_roots().count(), 1);
     assert!(search.wait_live(Duration::from_secs(60)));
-    assert_eq!(search.search(&SearchRequest::new("needle")).unwrap().count, 1);
+    assert_eq!(
+        search.search(&SearchRequest::new("needle")).unwrap().count,
+        1
+    );
     let request = FilesRequest::new(".", "needle");
     let by_type = search.search_files(&request).unwrap_err();
     let by_name = search.tool("search_files").unwrap_err();
@@ -254,7 +263,10 @@ fn an_index_directory_that_cannot_be_used_is_refused() {
     let error = search.build_index().unwrap_err();
     assert_eq!(error.code(), "execution_failed");
     let message = error.message();
-    assert!(message.contains("indexes can't be stored") && message.contains("/index"), "{message}");
+    assert!(
+        message.contains("indexes can't be stored") && message.contains("/index"),
+        "{message}"
+    );
 }
 
 #[cfg(unix)]
