@@ -200,9 +200,9 @@ impl ForgeSearch {
         self.context.sandbox.working_dir()
     }
 
-    /// Waits until the live indexes can be used, or until `timeout`. Returns true if there are some
-    /// and searches can use all of them now. Returns false at once if there are none, and as soon as
-    /// one can't become usable by itself, for example because a build exceeded its limit.
+    /// Waits at most `timeout` for the live indexes. Returns true if searches can use all of them.
+    /// Returns false at once if there are no live indexes, and as soon as one can't become usable
+    /// by itself, for example because its build exceeded a limit.
     ///
     /// Searches need not wait: without an index they read the tree.
     pub fn wait_live(&self, timeout: Duration) -> bool {

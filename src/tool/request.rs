@@ -116,8 +116,8 @@ fn yes() -> bool {
 }
 
 impl Default for SearchRequest {
-    /// Returns a request with an empty pattern. The other fields are as in a JSON request that omits
-    /// them.
+    /// Returns a request with an empty pattern. The other fields are as in a JSON request that
+    /// omits them.
     fn default() -> SearchRequest {
         SearchRequest {
             pattern: String::new(),

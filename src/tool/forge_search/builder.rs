@@ -122,8 +122,8 @@ impl ForgeSearchBuilder {
     /// them.
     ///
     /// To check that all changes were reported, a live index creates empty files in a directory of
-    /// its own, and it writes its status there. The directory is in the directory of the indexes, or
-    /// else in the system's directory for temporary files, which `TMPDIR` names on Unix.
+    /// its own. Its status is in another one. Both are in the directory of the indexes, or else in
+    /// the system's directory for temporary files, which `TMPDIR` names on Unix.
     ///
     /// [`build`](ForgeSearchBuilder::build) fails if the configuration rules a live index out:
     /// with `index_frozen` the trees never change, and with `index_default_follow` changes behind
@@ -339,8 +339,8 @@ fn absolute(dir: &Path) -> Result<PathBuf, ToolError> {
     })
 }
 
-/// Checks that all directories can be indexed, and that the indexes are stored in the place that was
-/// set for them. Creates that place.
+/// Checks that all directories can be indexed, and that the indexes are stored in the place that
+/// was set for them. Creates that place.
 pub(super) fn check_indexes(indexes: &Indexes) -> Result<(), String> {
     if !indexes.rejected().is_empty() {
         return Err(indexes.rejected().join("; "));
