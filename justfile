@@ -108,7 +108,8 @@ tools:
 ci:
     bash .ci/run
 
-# Writes the public interface of this version to docs/interface; `.ci/prove` compares the code.
+# Writes the public interface of this version to docs/interface; `.ci/prove` compares the code. One
+# list has the items without features, the other those that the feature `daemon` adds.
 interface:
     #!/usr/bin/env bash
     set -euo pipefail
@@ -117,4 +118,7 @@ interface:
     version="$(cargo pkgid --locked)"
     version="${version##*[#@]}"
     mkdir -p docs/interface
-    cargo +nightly public-api --no-default-features -sss | LC_ALL=C sort -u >"docs/interface/${version%.*}.txt"
+    promised="docs/interface/${version%.*}"
+    items() { cargo +nightly public-api --no-default-features --features "$1" -sss | LC_ALL=C sort -u; }
+    items '' >"$promised.txt"
+    items daemon | LC_ALL=C comm -13 "$promised.txt" - >"$promised-daemon.txt"

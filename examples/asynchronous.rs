@@ -16,8 +16,14 @@ async fn search(search: &ForgeSearch, request: SearchRequest) -> Result<SearchRe
     let _guard = context.cancel.cancel_on_drop();
     let search = search.with_context(context);
     let answer = tokio::task::spawn_blocking(move || search.search(&request));
-    // The runtime is being shut down if the task has no result.
-    answer.await.unwrap_or(Err(ToolError::Cancelled))
+    answer
+        .await
+        .unwrap_or_else(|error| match error.try_into_panic() {
+            // A panic is a fault: the caller sees it as if the search had run on its own thread.
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is being shut down.
+            Err(_) => Err(ToolError::Cancelled),
+        })
 }
 
 #[tokio::main]
@@ -38,6 +44,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    use forge_search::Clock;
+
     use super::*;
 
     /// One long line of random letters.
@@ -61,6 +72,28 @@ mod tests {
         let mut request = SearchRequest::new("(?:[ab]{150}a){4}[cd]");
         request.timeout_ms = Some(600_000);
         request
+    }
+
+    /// A clock that panics, as a fault in a search would.
+    #[derive(Debug)]
+    struct Faulty;
+
+    impl Clock for Faulty {
+        fn now(&self) -> Instant {
+            panic!("no time")
+        }
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "no time")]
+    async fn a_panic_is_not_reported_as_a_cancelled_search() {
+        let dir = tempfile::tempdir().unwrap();
+        let tools = ForgeSearch::builder(dir.path()).build().unwrap();
+        let mut context = tools.context();
+        context.clock = Arc::new(Faulty);
+        let tools = tools.with_context(context);
+        let answer = search(&tools, SearchRequest::new("x")).await;
+        println!("{answer:?}");
     }
 
     // The runtime waits for its blocking threads when it ends, so the test ends only if the search

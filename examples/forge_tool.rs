@@ -78,7 +78,8 @@ impl AgentTool for Searching {
 
     fn call(&self, arguments: Value, context: CallContext) -> Answer<'_> {
         let mut of_call = self.search.context();
-        of_call.cancel = context.cancel;
+        // The guard below cancels the child alone: other calls may share the agent's handle.
+        of_call.cancel = context.cancel.child();
         of_call.max_output_bytes = Some(context.budget);
         let tool = self.tool.clone();
         Box::pin(async move {
@@ -86,11 +87,14 @@ impl AgentTool for Searching {
             let _guard = of_call.cancel.cancel_on_drop();
             // A search computes and reads files, so it must not block a thread of the runtime.
             let call = move || tool.call_json(arguments, &of_call);
-            match tokio::task::spawn_blocking(call).await {
-                Ok(answer) => Ok(serde_json::from_str(&answer?.json).unwrap_or_default()),
+            let answer = tokio::task::spawn_blocking(call).await;
+            let answer = answer.unwrap_or_else(|error| match error.try_into_panic() {
+                // A panic is a fault of the program, and no answer for the model.
+                Ok(panic) => std::panic::resume_unwind(panic),
                 // The runtime is being shut down, and the agent with it.
                 Err(_) => Err(ToolError::Cancelled),
-            }
+            })?;
+            Ok(serde_json::from_str(&answer.json).unwrap_or_default())
         })
     }
 }
@@ -195,6 +199,23 @@ mod tests {
         assert_eq!(error["error"]["code"], "path_outside_sandbox");
         let error = executor.call("Edit", json!({}), context(20_000)).await;
         assert_eq!(error["error"]["code"], "unknown_tool");
+    }
+
+    #[tokio::test]
+    async fn calls_can_share_the_handle_of_the_agent() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a.txt"), "needle\n").unwrap();
+        let executor = executor(dir.path());
+        let turn = CallContext {
+            cancel: CancelHandle::new(),
+            budget: 20_000,
+        };
+        for _ in 0..2 {
+            let request = json!({"pattern": "needle"});
+            let answer = executor.call("Search", request, turn.clone()).await;
+            assert_eq!(answer["count"], 1, "{answer}");
+        }
+        assert!(!turn.cancel.is_cancelled());
     }
 
     #[tokio::test]

@@ -24,7 +24,8 @@
 //!   and limits in bytes. [`ForgeSearch::context`] creates one.
 //! - **Errors**: a failed call returns a [`ToolError`]. Its [`code`](ToolError::code) is stable for
 //!   programs, and its [`message`](ToolError::message) tells the caller how to correct the call.
-//! - **Configuration**: [`Config`] has the defaults, and a [`Loader`] reads TOML.
+//! - **Configuration**: [`ForgeSearchBuilder::configure`] changes the [`Config`], and a [`Loader`]
+//!   reads TOML.
 //!
 //! | tool | finds | request | response |
 //! | --- | --- | --- | --- |
@@ -58,8 +59,11 @@
 //!     let _guard = context.cancel.cancel_on_drop();
 //!     let search = search.with_context(context);
 //!     let answer = tokio::task::spawn_blocking(move || search.search(&request));
-//!     // The runtime is being shut down if the task has no result.
-//!     answer.await.unwrap_or(Err(ToolError::Cancelled))
+//!     answer.await.unwrap_or_else(|error| match error.try_into_panic() {
+//!         Ok(panic) => std::panic::resume_unwind(panic),
+//!         // The runtime is being shut down.
+//!         Err(_) => Err(ToolError::Cancelled),
+//!     })
 //! }
 //! # let dir = tempfile::tempdir()?;
 //! # std::fs::write(dir.path().join("greeting.txt"), "hello\nworld\n")?;
@@ -117,6 +121,7 @@
 //!
 //! | feature | adds |
 //! | --- | --- |
+//! | `allocator` (default) | the allocator of the programs; compiles jemalloc on Linux |
 //! | `cli` (default) | the programs `forge-search` and `ggrep`, and all features below except `sqlite` |
 //! | `daemon` | the tool `find_code`; the query daemon and its clients |
 //! | `executor` | tasks with signed leases; compiles SQLite |
@@ -136,6 +141,16 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 // The lints about processes, clocks and hash maps apply to shipped code only.
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types))]
+
+// The Rust examples of the guide and the README are tests.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../docs/guide/library.md")]
+    struct Guide;
+
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+}
 
 mod exec;
 mod format;

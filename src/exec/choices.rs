@@ -15,9 +15,11 @@ macro_rules! choices {
 
         impl $name {
             /// All values, in the order of their documentation.
+            #[doc(hidden)]
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
             /// The words of all values, in the order of `ALL`.
+            #[doc(hidden)]
             pub const WORDS: &'static [&'static str] = &[$($word),+];
 
             /// Returns the word for the value in a configuration.
@@ -28,6 +30,7 @@ macro_rules! choices {
             }
 
             /// Returns the value for a word.
+            #[doc(hidden)]
             pub fn from_word(word: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|value| value.as_str() == word)
             }

@@ -33,7 +33,11 @@ pub enum StopReason {
 /// assert!(for_the_tool.is_cancelled());
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct CancelHandle(Arc<AtomicBool>);
+pub struct CancelHandle {
+    flag: Arc<AtomicBool>,
+    /// The handle whose cancellation also cancels this one.
+    parent: Option<Arc<CancelHandle>>,
+}
 
 impl CancelHandle {
     /// Creates a handle that is not cancelled.
@@ -43,23 +47,51 @@ impl CancelHandle {
 
     /// Creates a handle for a flag that other code raises, such as a signal handler.
     pub fn from_flag(flag: Arc<AtomicBool>) -> CancelHandle {
-        CancelHandle(flag)
+        CancelHandle { flag, parent: None }
+    }
+
+    /// Creates a handle for a part of the work, such as one of several searches. Cancelling this
+    /// handle cancels the child, but cancelling the child does not cancel this handle.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let turn = forge_search::CancelHandle::new();
+    /// let (one, other) = (turn.child(), turn.child());
+    /// one.cancel();
+    /// assert!(!turn.is_cancelled() && !other.is_cancelled());
+    /// turn.cancel();
+    /// assert!(other.is_cancelled());
+    /// ```
+    #[must_use]
+    pub fn child(&self) -> CancelHandle {
+        CancelHandle {
+            flag: Arc::default(),
+            parent: Some(Arc::new(self.clone())),
+        }
     }
 
     /// Cancels the search, which returns within 50 ms.
     pub fn cancel(&self) {
-        self.0.store(true, Ordering::Release);
+        self.flag.store(true, Ordering::Release);
     }
 
     /// Returns a guard that cancels the search when it is dropped. A task that awaits a search
-    /// keeps the guard: if the task is dropped, the search ends.
+    /// keeps the guard: if the task is dropped, the search ends. The guard also cancels after the
+    /// search has ended, so it needs a handle of its own: see [`CancelHandle::child`].
     pub fn cancel_on_drop(&self) -> CancelGuard {
         CancelGuard(self.clone())
     }
 
-    /// Returns true once [`CancelHandle::cancel`] was called.
+    /// Returns true once [`CancelHandle::cancel`] was called, for this handle or for one that it is
+    /// a [`child`](CancelHandle::child) of.
     pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        let of_parent = || {
+            self.parent
+                .as_ref()
+                .is_some_and(|parent| parent.is_cancelled())
+        };
+        self.flag.load(Ordering::Acquire) || of_parent()
     }
 }
 
@@ -195,6 +227,18 @@ mod tests {
         drop(cancel.cancel_on_drop());
         assert!(stop.is_raised());
         assert_eq!(stop.reason(), Some(StopReason::Cancelled));
+    }
+
+    #[test]
+    fn a_child_is_cancelled_with_its_parent_only() {
+        let parent = CancelHandle::new();
+        let (child, other) = (parent.child(), parent.child());
+        drop(child.cancel_on_drop());
+        assert!(child.is_cancelled() && !parent.is_cancelled() && !other.is_cancelled());
+        let grandchild = other.child();
+        parent.cancel();
+        assert!(other.is_cancelled() && grandchild.is_cancelled());
+        assert!(parent.child().is_cancelled());
     }
 
     #[test]

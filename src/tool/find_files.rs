@@ -31,7 +31,7 @@ use crate::tool::search::{SearchTool, ShownPaths, ToolContext};
 use crate::tool::searcher::to_usize;
 #[cfg(feature = "daemon")]
 use crate::tool::text_answer::TextAnswer;
-use crate::tool::tools::{Tool, ToolAnswer, ToolName};
+use crate::tool::tools::{Sealed, Tool, ToolAnswer, ToolName};
 
 pub use request::{FIND_NAME, FindRequest, Sort, find_response_schema, find_schema};
 pub use response::{FindResponse, FoundPath};
@@ -61,6 +61,8 @@ impl FindFilesTool {
         FindFilesTool(search)
     }
 }
+
+impl Sealed for FindFilesTool {}
 
 #[doc(hidden)]
 impl Tool for FindFilesTool {

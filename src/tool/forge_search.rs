@@ -8,21 +8,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::exec::indexes::IndexState;
-use crate::exec::stop::CancelHandle;
-use crate::tool::config::{Config, IndexMode, IndexStorage};
+use crate::tool::config::Config;
 #[cfg(feature = "daemon")]
 use crate::tool::daemon::find_code::FindCodeTool;
 #[cfg(feature = "daemon")]
 use crate::tool::daemon::service::{Parts, Service};
-use crate::tool::engines::Engines;
-use crate::tool::error::ToolError;
+use crate::tool::error::{DenialReason, ToolError};
 #[cfg(feature = "daemon")]
 use crate::tool::find_code::{FindCodeRequest, FindCodeResponse};
 use crate::tool::find_files::{FindFilesTool, FindRequest, FindResponse};
-use crate::tool::indexing::{CachePlaces, Foreground, Indexes, LiveEnvironment};
+use crate::tool::indexing::{Foreground, Indexes};
 use crate::tool::request::SearchRequest;
 use crate::tool::response::SearchResponse;
-use crate::tool::sandbox::Sandbox;
 use crate::tool::search::{SearchTool, ToolContext};
 use crate::tool::search_files::{FilesRequest, FilesResponse, FilesTool};
 use crate::tool::tools::{Tool, ToolName};
@@ -59,7 +56,7 @@ struct Tools {
     files: Arc<FilesTool>,
     #[cfg(feature = "daemon")]
     code: Arc<FindCodeTool>,
-    /// The tools in the order of [`ToolName::ALL`].
+    /// The enabled tools in the order of [`ToolName::ALL`].
     all: Vec<Arc<dyn Tool>>,
     /// The different indexes of the tools.
     indexes: Vec<Arc<Indexes>>,
@@ -68,16 +65,7 @@ struct Tools {
 impl ForgeSearch {
     /// Starts the setup of the tools over a directory.
     pub fn builder(root: impl Into<PathBuf>) -> ForgeSearchBuilder {
-        let mut config = Config::library_default();
-        config.search.enabled = true;
-        config.search_files.enabled = true;
-        ForgeSearchBuilder {
-            roots: vec![root.into()],
-            config,
-            is_live: false,
-            index_dir: None,
-            global_excludes: None,
-        }
+        ForgeSearchBuilder::new(root.into())
     }
 
     /// Searches with the tool `Search`.
@@ -128,8 +116,8 @@ impl ForgeSearch {
         self.tools.search.find_files(request, &self.context)
     }
 
-    /// Finds the code that a question is about with the tool `find_code`. The first call starts the
-    /// threads that rank.
+    /// Finds the code that a question is about with the tool `find_code`, in the first root or in
+    /// the directory that the request names. The first call starts the threads that rank.
     ///
     /// # Errors
     ///
@@ -153,7 +141,7 @@ impl ForgeSearch {
         self.tools.code.find_code(request, &self.context)
     }
 
-    /// Returns all tools, for a model that calls them.
+    /// Returns the enabled tools, for a model that calls them.
     pub fn tools(&self) -> &[Arc<dyn Tool>] {
         &self.tools.all
     }
@@ -162,20 +150,21 @@ impl ForgeSearch {
     ///
     /// # Errors
     ///
-    /// [`ToolError::UnknownTool`] for any other name.
+    /// [`ToolError::SandboxViolation`] if the tool is disabled, and [`ToolError::UnknownTool`] for
+    /// the name of no tool.
     pub fn tool(&self, name: &str) -> Result<&Arc<dyn Tool>, ToolError> {
         let id = ToolName::of(name)?;
         let tool = self.tools.all.iter().find(|tool| tool.id() == id);
-        tool.ok_or_else(|| ToolError::UnknownTool {
-            name: name.to_string(),
-        })
+        tool.ok_or_else(|| DenialReason::Disabled.into())
     }
 
-    /// Returns a context for one call, with a [`CancelHandle`] of its own. The host may add limits
-    /// in bytes, or replace the sandbox.
+    /// Returns a context for one call. Its [`CancelHandle`](crate::CancelHandle) is a child of the
+    /// handle of [`with_context`](ForgeSearch::with_context), if there is one: the host cancels
+    /// this call alone, or all of them. The host may add limits in bytes, or replace the sandbox.
     pub fn context(&self) -> ToolContext {
         ToolContext {
-            cancel: CancelHandle::new(),
+            cancel: self.context.cancel.child(),
+            received_at: None,
             ..self.context.clone()
         }
     }
@@ -211,7 +200,10 @@ impl ForgeSearch {
         self.context.sandbox.working_dir()
     }
 
-    /// Waits at most `timeout` for the live indexes. Returns true if all of them can be used.
+    /// Waits at most `timeout` for the live indexes. Returns true if searches can use all of them.
+    /// Returns false at once if there are no live indexes, and as soon as one can't become usable
+    /// by itself, for example because its build exceeded a limit.
+    ///
     /// Searches need not wait: without an index they read the tree.
     pub fn wait_live(&self, timeout: Duration) -> bool {
         let clock = &self.context.clock;
@@ -221,10 +213,12 @@ impl ForgeSearch {
                 until.saturating_duration_since(clock.now())
             })
         };
-        self.index_roots().all(|(indexes, root)| {
-            let state = indexes.wait_live(root, left());
-            state.flatten() == Some(IndexState::Complete)
-        })
+        let mut roots = self.index_roots().peekable();
+        roots.peek().is_some()
+            && roots.all(|(indexes, root)| {
+                let state = indexes.wait_live(root, left());
+                state.flatten() == Some(IndexState::Complete)
+            })
     }
 
     /// Builds the indexes that are missing, damaged or stale, and waits for them. A program without
@@ -232,11 +226,13 @@ impl ForgeSearch {
     ///
     /// # Errors
     ///
-    /// [`ToolError::ExecutionFailed`] if an index can't be built, and [`ToolError::Cancelled`].
+    /// [`ToolError::ExecutionFailed`] if an index can't be built or stored, and
+    /// [`ToolError::Cancelled`].
     pub fn build_index(&self) -> Result<(), ToolError> {
         let cancel = &self.context.cancel;
         let host = Foreground::new(cancel.clone());
         for (indexes, root) in self.index_roots() {
+            check_indexes(indexes).map_err(failed)?;
             let built = indexes.ensure(root, self.context.sandbox.reach(), &host);
             if let Err(error) = built {
                 return Err(match cancel.is_cancelled() {
@@ -261,179 +257,6 @@ impl ForgeSearch {
     }
 }
 
-/// Sets up a [`ForgeSearch`].
-///
-/// # Examples
-///
-/// A live index in memory, over two trees:
-///
-/// ```
-/// use std::time::Duration;
-///
-/// use forge_search::{ForgeSearch, SearchRequest};
-///
-/// # let (one, two) = (tempfile::tempdir()?, tempfile::tempdir()?);
-/// # std::fs::write(one.path().join("a.txt"), "needle\n")?;
-/// # std::fs::write(two.path().join("b.txt"), "needle\n")?;
-/// # let (project, library) = (one.path(), two.path());
-/// let search = ForgeSearch::builder(project).add_root(library).live().build()?;
-/// // Only a test needs to wait: until the index is there, searches read the tree.
-/// assert!(search.wait_live(Duration::from_secs(60)));
-///
-/// // Relative paths, and requests without a path, mean the first tree.
-/// let request = SearchRequest::new("needle");
-/// assert_eq!(search.search(&request)?.content, "a.txt:1:1:needle\n");
-/// // Absolute paths lead to the other one.
-/// let mut request = SearchRequest::new("needle");
-/// request.path = Some(library.to_string_lossy().into_owned());
-/// assert_eq!(search.search(&request)?.count, 1);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Debug)]
-#[must_use = "`build` sets the tools up"]
-pub struct ForgeSearchBuilder {
-    /// The roots; relative paths start at the first.
-    roots: Vec<PathBuf>,
-    config: Config,
-    is_live: bool,
-    index_dir: Option<PathBuf>,
-    global_excludes: Option<PathBuf>,
-}
-
-impl ForgeSearchBuilder {
-    /// Adds a further directory that may be searched.
-    ///
-    /// Requests without a path still search the first root only. A path in another root is
-    /// absolute, in requests and in answers. Each root has an index of its own. `find_code` answers
-    /// for the first root only.
-    ///
-    /// With further roots, the sandbox allows absolute paths and all roots, also if the
-    /// configuration narrows `allowed_roots` to a part of the first one.
-    pub fn add_root(mut self, root: impl Into<PathBuf>) -> ForgeSearchBuilder {
-        self.roots.push(root.into());
-        self
-    }
-
-    /// Replaces the configuration. The default is [`Config::library_default`] with the tools
-    /// enabled.
-    pub fn config(mut self, config: Config) -> ForgeSearchBuilder {
-        self.config = config;
-        self
-    }
-
-    /// Makes the indexes live: they are built in the background and follow every change of the
-    /// trees. They are kept in memory, unless the builder or the configuration has a directory for
-    /// them.
-    pub fn live(mut self) -> ForgeSearchBuilder {
-        self.is_live = true;
-        self
-    }
-
-    /// Stores indexes in a directory, so that the next process need not build them. The directory
-    /// is absolute, private, and outside of all roots. Otherwise the indexes are kept in memory,
-    /// and a warning says so. Without [`live`](ForgeSearchBuilder::live), an index is built
-    /// by [`ForgeSearch::build_index`] only, and each search compares it with the tree.
-    pub fn index_dir(mut self, dir: impl Into<PathBuf>) -> ForgeSearchBuilder {
-        self.index_dir = Some(dir.into());
-        self
-    }
-
-    /// Sets the path of Git's `core.excludesFile`, which counts as an ignore file.
-    pub fn global_excludes(mut self, file: impl Into<PathBuf>) -> ForgeSearchBuilder {
-        self.global_excludes = Some(file.into());
-        self
-    }
-
-    /// Sets the tools up. Reads no environment variables and no configuration files.
-    ///
-    /// # Errors
-    ///
-    /// - [`ToolError::BadArgs`]: a root is no directory, or a value of the configuration is not
-    ///   allowed.
-    /// - [`ToolError::ExecutionFailed`]: the system can't start the threads of a live index.
-    pub fn build(self) -> Result<ForgeSearch, ToolError> {
-        let is_live = self.is_live;
-        let (config, root, global_excludes) = self.resolved()?;
-        config.check()?;
-        let sandbox = Arc::new(Sandbox::new(&config.sandbox, &root)?);
-        let of_files = FilesTool::search_config(&config);
-        let (engines, places) = (Engines::embedded(), CachePlaces::default());
-        let excludes = global_excludes.as_deref();
-        let both = Indexes::of_both_tools(&config, [&engines; 2], &sandbox, excludes, &places);
-        let shared = both.map(Arc::new);
-        let of_search = shared.clone().or_else(|| {
-            Indexes::new(&config.search, &engines, &sandbox, excludes, &places).map(Arc::new)
-        });
-        let of_files_only = match shared {
-            Some(_) => None,
-            None => FilesTool::indexes_for(&config, &engines, &sandbox, &places).map(Arc::new),
-        };
-        if is_live {
-            let environment = LiveEnvironment::new(sandbox.reach().clone());
-            let settings = [(&of_search, &config.search), (&of_files_only, &of_files)];
-            for (indexes, config) in settings {
-                let Some(indexes) = indexes else { continue };
-                let live = indexes.live(config, &environment);
-                live.map_err(|error| failed(format!("a live index: {error}")))?;
-            }
-        }
-        let indexes = of_search.iter().chain(&of_files_only).cloned().collect();
-        let files = FilesTool::new(&config, engines.clone());
-        let files = files.with_indexes(shared.or(of_files_only));
-        let search = SearchTool::new(config.search.clone(), engines).with_indexes(of_search);
-        let mut context = ToolContext::new(sandbox);
-        context.global_excludes = global_excludes;
-        Ok(ForgeSearch {
-            tools: Arc::new(Tools::new(search, files, indexes, &context, config)),
-            context,
-        })
-    }
-
-    /// Returns the configuration with the settings of the builder, the first root, and Git's global
-    /// excludes.
-    fn resolved(self) -> Result<(Config, PathBuf, Option<PathBuf>), ToolError> {
-        let mut config = self.config;
-        let canonical = |root: &PathBuf| {
-            root.canonicalize().map_err(|error| {
-                ToolError::bad_args(format!(
-                    "the root {}: {error}; name a directory that exists",
-                    root.display()
-                ))
-            })
-        };
-        let roots: Vec<PathBuf> = self.roots.iter().map(canonical).collect::<Result<_, _>>()?;
-        let first = roots.first().cloned().unwrap_or_default();
-        if roots.len() > 1 {
-            // Paths in other roots are absolute.
-            config.sandbox.allow_absolute = true;
-            config.sandbox.allowed_roots.extend(roots.iter().cloned());
-            if config.search.index_roots.is_empty() {
-                config.search.index_roots = roots;
-            }
-        }
-        let (search, files) = (&mut config.search, &mut config.search_files);
-        if self.is_live || self.index_dir.is_some() {
-            for mode in [&mut search.index_mode, &mut files.index_mode] {
-                if *mode == IndexMode::Off {
-                    *mode = IndexMode::On;
-                }
-            }
-        }
-        let places = [
-            (&mut search.index_path, &mut search.index_storage),
-            (&mut files.index_path, &mut files.index_storage),
-        ];
-        for (path, storage) in places {
-            if self.index_dir.is_some() {
-                path.clone_from(&self.index_dir);
-            } else if path.is_none() {
-                *storage = IndexStorage::Memory;
-            }
-        }
-        Ok((config, first, self.global_excludes))
-    }
-}
-
 impl Tools {
     #[cfg_attr(not(feature = "daemon"), expect(unused_variables))]
     fn new(
@@ -446,14 +269,20 @@ impl Tools {
         let (search, files) = (Arc::new(search), Arc::new(files));
         #[cfg(feature = "daemon")]
         let code = Arc::new(find_code(&search, &files, context, config));
+        let mut all: Vec<Arc<dyn Tool>> = vec![
+            search.clone(),
+            files.clone(),
+            Arc::new(FindFilesTool::new(search.clone())),
+            #[cfg(feature = "daemon")]
+            code.clone(),
+        ];
+        // The tools that find files and code search with the tool `Search`.
+        all.retain(|tool| match tool.id() {
+            ToolName::SearchFiles => files.config().enabled,
+            _ => search.config().enabled,
+        });
         Tools {
-            all: vec![
-                search.clone(),
-                files.clone(),
-                Arc::new(FindFilesTool::new(search.clone())),
-                #[cfg(feature = "daemon")]
-                code.clone(),
-            ],
+            all,
             search,
             files,
             #[cfg(feature = "daemon")]
@@ -497,6 +326,12 @@ fn failed(message: String) -> ToolError {
         message,
     }
 }
+
+mod builder;
+
+pub use builder::ForgeSearchBuilder;
+
+use builder::check_indexes;
 
 #[cfg(test)]
 mod tests;

@@ -36,7 +36,7 @@ pub use crate::tool::config::Case;
 ///     .contains("did you mean `context`"));
 /// # Ok::<(), forge_search::ToolError>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(description = "Search file contents. Omitted fields have their defaults.")]
 #[non_exhaustive]
@@ -115,12 +115,39 @@ fn yes() -> bool {
     true
 }
 
+impl Default for SearchRequest {
+    /// Returns a request with an empty pattern. The other fields are as in a JSON request that
+    /// omits them.
+    fn default() -> SearchRequest {
+        SearchRequest {
+            pattern: String::new(),
+            path: None,
+            case: Case::default(),
+            fixed_strings: false,
+            word_regexp: false,
+            include_glob: None,
+            exclude_glob: None,
+            glob: None,
+            recursive: yes(),
+            hidden: false,
+            follow: false,
+            no_ignore: false,
+            context: 0,
+            max_results: None,
+            max_matches_per_file: None,
+            max_files: None,
+            max_file_size_bytes: None,
+            timeout_ms: None,
+            fuzzy: None,
+        }
+    }
+}
+
 impl SearchRequest {
     /// Creates a request for `pattern` with every other field at its default.
     pub fn new(pattern: impl Into<String>) -> SearchRequest {
         SearchRequest {
             pattern: pattern.into(),
-            recursive: true,
             ..SearchRequest::default()
         }
     }
@@ -176,6 +203,7 @@ impl SearchRequest {
     }
 
     /// Returns the include globs in force: `include_glob`, or else its older name `glob`.
+    #[doc(hidden)]
     pub fn includes(&self) -> &[String] {
         self.include_glob
             .as_ref()
@@ -184,6 +212,7 @@ impl SearchRequest {
     }
 
     /// Returns the exclude globs.
+    #[doc(hidden)]
     pub fn excludes(&self) -> &[String] {
         self.exclude_glob.as_deref().unwrap_or_default()
     }
@@ -303,6 +332,11 @@ mod tests {
     fn defaults_are_those_of_the_contract() {
         let request = SearchRequest::from_value(json!({"pattern": "x"})).unwrap();
         assert_eq!(request, SearchRequest::new("x"));
+        let by_default = SearchRequest {
+            pattern: "x".to_string(),
+            ..SearchRequest::default()
+        };
+        assert_eq!(request, by_default);
         assert!(request.recursive && !request.hidden && !request.follow && !request.no_ignore);
         let request = SearchRequest::from_value(json!({"pattern": "x", "context": 2.0})).unwrap();
         assert_eq!(request.context, 2);

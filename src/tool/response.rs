@@ -178,6 +178,7 @@ pub struct Stats {
 /// The progress of a live index's build at the time of a search. All fields are
 /// best effort: no search waits for a build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct BuildStats {
     /// The phase: `ENUMERATE`, `TOKENIZE`, `PERSIST` or `ACTIVATE`.
     pub build_phase: String,

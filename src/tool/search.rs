@@ -29,11 +29,11 @@ use crate::tool::engines::Engines;
 use crate::tool::error::{DenialReason, ToolError};
 use crate::tool::indexing::Indexes;
 use crate::tool::notes::Note;
-use crate::tool::request::{SEARCH_NAME, SearchRequest, search_schema};
+use crate::tool::request::{SEARCH_NAME, SearchRequest};
 use crate::tool::response::{ErrorEntry, SearchResponse, Stats};
 use crate::tool::sandbox::Sandbox;
 use crate::tool::searcher::{Searcher, fallback_plan, slashed, summarized, to_usize};
-use crate::tool::tools::{Tool, ToolAnswer, ToolName};
+use crate::tool::tools::{Sealed, Tool, ToolAnswer, ToolName};
 
 /// Evidence that a call read a file, for hosts that require a read before an edit. The type has no
 /// values, since a search never counts as such a read.
@@ -411,14 +411,12 @@ impl SearchTool {
     }
 }
 
+impl Sealed for SearchTool {}
+
 #[doc(hidden)]
 impl Tool for SearchTool {
     fn id(&self) -> ToolName {
         ToolName::Search
-    }
-
-    fn schema(&self) -> Value {
-        search_schema()
     }
 
     fn summary_of(&self, arguments: &Value) -> String {

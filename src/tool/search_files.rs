@@ -35,7 +35,7 @@ use crate::tool::response::ErrorEntry;
 use crate::tool::sandbox::{Resolved, Sandbox};
 use crate::tool::search::{ReadEvidence, ToolContext, set};
 use crate::tool::searcher::{Searcher, missing, slashed, summarized, to_usize};
-use crate::tool::tools::{Tool, ToolAnswer, ToolName};
+use crate::tool::tools::{Sealed, Tool, ToolAnswer, ToolName};
 
 pub use request::{FILES_NAME, FilesRequest, files_schema};
 pub use response::{
@@ -404,6 +404,8 @@ impl FilesTool {
         draft.fit(budget.map_or(LARGEST, |budget| budget.min(LARGEST)))
     }
 }
+
+impl Sealed for FilesTool {}
 
 #[doc(hidden)]
 impl Tool for FilesTool {

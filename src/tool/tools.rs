@@ -23,6 +23,9 @@ const LONGEST_NAME: usize = 80;
 
 /// A tool that a model can call with JSON.
 ///
+/// The trait is sealed: only this crate implements it, so that any version can add methods. A host
+/// puts the tools behind a trait of its own, as the example `forge_tool` does.
+///
 /// All tools only read. A host passes [`name`](Tool::name), [`description`](Tool::description) and
 /// [`schema`](Tool::schema) to its model, and each call of the model to
 /// [`call_json`](Tool::call_json).
@@ -45,7 +48,7 @@ const LONGEST_NAME: usize = 80;
 /// assert!(answer.json.contains(r#""line_text":"world""#));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub trait Tool: Debug + Send + Sync {
+pub trait Tool: Sealed + Debug + Send + Sync {
     /// Returns which of the tools this is.
     fn id(&self) -> ToolName;
 
@@ -107,6 +110,10 @@ pub trait Tool: Debug + Send + Sync {
     }
 }
 
+/// Marks the tools of this crate, so that no other type is a [`Tool`].
+#[doc(hidden)]
+pub trait Sealed {}
+
 /// The answer of a tool to a call in JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -148,6 +155,7 @@ pub enum ToolName {
 
 impl ToolName {
     /// All tools, the preferred one first.
+    #[doc(hidden)]
     pub const ALL: &[ToolName] = &[
         ToolName::Search,
         ToolName::SearchFiles,

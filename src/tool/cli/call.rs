@@ -30,7 +30,7 @@ use crate::tool::find_files::FindFilesTool;
 #[cfg(unix)]
 use crate::tool::search::ToolContext;
 #[cfg(unix)]
-use crate::tool::tools::ToolAnswer;
+use crate::tool::tools::{Sealed, ToolAnswer};
 use crate::tool::tools::{Tool, ToolName};
 
 /// Maximum bytes of a request. Longer ones are rejected before they are parsed.
@@ -320,6 +320,9 @@ impl std::fmt::Debug for Ranked {
         f.debug_tuple("Ranked").field(&self.tool).finish()
     }
 }
+
+#[cfg(unix)]
+impl Sealed for Ranked {}
 
 #[cfg(unix)]
 impl Tool for Ranked {

@@ -327,13 +327,10 @@ pub(super) fn prepare(
         })?;
     let mut named_roots = config.search.index_roots.clone();
     named_roots.extend(args.root.is_some().then(|| root.clone()));
-    if !extra_roots.is_empty() && config.sandbox.allowed_roots.is_empty() {
-        let roots = [std::slice::from_ref(&root), extra_roots].concat();
-        config.sandbox.allowed_roots = roots.clone();
-        // A search from outside can then use an index that was built inside the tree.
-        if config.search.index_roots.is_empty() {
-            config.search.index_roots = roots;
-        }
+    if !extra_roots.is_empty() {
+        // A search from outside can then use an index that was built inside the tree. Arguments
+        // don't widen a sandbox that the configuration narrows.
+        config.allow_by_default(&[std::slice::from_ref(&root), extra_roots].concat());
     }
     let (sandbox, people) = sandboxes(&config, &root)?;
     let mut context = ToolContext::new(sandbox);

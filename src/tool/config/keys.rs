@@ -505,7 +505,7 @@ impl DaemonConfig {
 impl FilesConfig {
     /// Returns the configuration of engines and indexes for `search_files`. The fields of `self`
     /// override those of `search`.
-    pub fn as_search(&self, search: &SearchConfig) -> SearchConfig {
+    pub(crate) fn as_search(&self, search: &SearchConfig) -> SearchConfig {
         SearchConfig {
             enabled: self.enabled,
             backend: match self.backend {

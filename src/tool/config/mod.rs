@@ -135,6 +135,19 @@ impl Config {
         }
     }
 
+    /// Allows and indexes `roots`, unless the configuration allows directories of its own. Returns
+    /// true if the roots are allowed now.
+    pub(crate) fn allow_by_default(&mut self, roots: &[PathBuf]) -> bool {
+        if !self.sandbox.allowed_roots.is_empty() {
+            return false;
+        }
+        self.sandbox.allowed_roots = roots.to_vec();
+        if self.search.index_roots.is_empty() {
+            self.search.index_roots = roots.to_vec();
+        }
+        true
+    }
+
     /// Returns the source of a key's value, for a full key such as `tools.search.max_files`.
     pub fn origin(&self, full_key: &str) -> &Origin {
         self.origins.get(full_key).unwrap_or(&Origin::Default)

@@ -26,6 +26,7 @@ use crate::exec::rank::{
     Bucket, Comparison, DIMENSIONS, Meaning, Profile, Ranked, Scorer, Select, Snippet, Terms,
     Versions, WordTable, select,
 };
+use crate::exec::reach::Resolved;
 use crate::exec::retrieve::{Candidate, Excerpts, Retrieval, Retrieved, excerpts, shown_path};
 use crate::exec::stop::{Deadline, Stop, StopReason};
 use crate::tool::config::{DaemonConfig, Embed};
@@ -68,13 +69,16 @@ impl From<&DaemonConfig> for Caps {
 }
 
 /// The context of a ranked search.
+#[derive(Clone)]
 pub(super) struct RankedSearch<'a> {
     /// The tool whose engines and indexes are used.
     pub tool: &'a SearchTool,
     /// The sandbox and the clock.
     pub context: &'a ToolContext,
-    /// The canonical root.
+    /// The canonical root. Paths of the answer are relative to it.
     pub root: &'a Path,
+    /// The directory or file below the root that is searched. Falls back to the path of the query.
+    pub target: Option<Resolved>,
     /// The id of the store.
     pub store_id: &'a str,
     /// The fingerprint of the configuration in force.
@@ -180,8 +184,6 @@ impl RankedSearch<'_> {
         };
         let lexical = Lexical {
             searcher: self.tool.searcher(),
-            root: self.root,
-            sandbox: &self.context.sandbox,
             pool: self.pool,
             deadline: self.deadline.clone(),
             cancel: &self.context.cancel,
@@ -391,22 +393,10 @@ impl RankedSearch<'_> {
     /// Builds the question: the files and words to search for.
     fn question(&self, query: &SearchQuery, terms: &Terms) -> Result<Question, Failure> {
         let config = self.tool.config();
-        let sandbox = &self.context.sandbox;
-        let relative = match &query.path {
-            None => None,
-            Some(path) => Some(inside(Path::new(path), self.root)?),
+        let target = match &self.target {
+            Some(target) => target.clone(),
+            None => self.target_of(query)?,
         };
-        let target = sandbox
-            .resolve(relative.as_deref().or(Some(".")))
-            .map_err(|error| match relative {
-                Some(_) => invalid(format!("path: {}", error.message())),
-                // The path is the root itself, which the client did not name.
-                None => internal(error.message()),
-            })?;
-        if !target.canonical.starts_with(self.root) {
-            // A link may lead to an allowed place outside of this tree.
-            return Err(invalid("path: it leads out of the daemon's root"));
-        }
         let options = QueryOptions {
             case: Case::Insensitive,
             max_results: 1,
@@ -433,7 +423,7 @@ impl RankedSearch<'_> {
             max_depth: None,
             target,
             globs: Globs::none(),
-            reach: sandbox.reach().clone(),
+            reach: self.context.sandbox.reach().clone(),
             global_excludes: self.context.global_excludes.clone(),
             maintenance: self
                 .deadline
@@ -452,6 +442,27 @@ impl RankedSearch<'_> {
             return None;
         }
         Meaning::of(WordTable::built_in()?, question)
+    }
+
+    /// Resolves the path of a query, which is absolute and below the root.
+    fn target_of(&self, query: &SearchQuery) -> Result<Resolved, Failure> {
+        let relative = match &query.path {
+            None => None,
+            Some(path) => Some(inside(Path::new(path), self.root)?),
+        };
+        let sandbox = &self.context.sandbox;
+        let target = sandbox
+            .resolve(relative.as_deref().or(Some(".")))
+            .map_err(|error| match relative {
+                Some(_) => invalid(format!("path: {}", error.message())),
+                // The path is the root itself, which the client did not name.
+                None => internal(error.message()),
+            })?;
+        if !target.canonical.starts_with(self.root) {
+            // A link may lead to an allowed place outside of this tree.
+            return Err(invalid("path: it leads out of the daemon's root"));
+        }
+        Ok(target)
     }
 
     /// Reads the best files again, for their snippets.
@@ -663,7 +674,7 @@ fn scope(canonical: &Path, root: &Path) -> std::path::PathBuf {
 }
 
 /// Converts an absolute path to one relative to the root.
-pub(super) fn inside(path: &Path, root: &Path) -> Result<String, Failure> {
+fn inside(path: &Path, root: &Path) -> Result<String, Failure> {
     let refused = || {
         invalid(format!(
             "path must be absolute, without `..`, and inside {}",

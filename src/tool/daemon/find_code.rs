@@ -15,6 +15,7 @@ use super::limits::{LimitHit, Warning};
 use super::reply::{ErrorCode, Failure, Found, Success};
 use super::request::{SearchQuery, SnippetMode};
 use super::service::Service;
+use crate::exec::reach::Resolved;
 use crate::tool::error::{DenialReason, ToolError};
 use crate::tool::find_code::{
     CodePlace, DEFAULT_RESULTS, FIND_CODE_NAME, FindCodeDraft, FindCodeRequest, FindCodeResponse,
@@ -23,7 +24,7 @@ use crate::tool::find_code::{
 use crate::tool::notes::Note;
 use crate::tool::render::escape_name;
 use crate::tool::search::ToolContext;
-use crate::tool::tools::{Tool, ToolAnswer, ToolName};
+use crate::tool::tools::{Sealed, Tool, ToolAnswer, ToolName};
 
 /// The tool `find_code`. A service of this process ranks the places.
 pub struct FindCodeTool(LazyService);
@@ -47,8 +48,8 @@ impl FindCodeTool {
     ///
     /// # Errors
     ///
-    /// The errors of the service, and [`ToolError::BadArgs`] if the question has no word, or the
-    /// path is outside of the root. A timeout is no error: the response has `timed_out` set.
+    /// The errors of the service, and [`ToolError::BadArgs`] if the request is not valid. A timeout
+    /// is no error: the response has `timed_out` set.
     pub fn find_code(
         &self,
         request: &FindCodeRequest,
@@ -67,6 +68,8 @@ impl fmt::Debug for FindCodeTool {
     }
 }
 
+impl Sealed for FindCodeTool {}
+
 #[doc(hidden)]
 impl Tool for FindCodeTool {
     fn id(&self) -> ToolName {
@@ -81,13 +84,14 @@ impl Tool for FindCodeTool {
 }
 
 impl RankedSearch<'_> {
-    /// Finds the places of a request.
+    /// Finds the places of a request. Its path may be in any allowed root.
     ///
     /// # Errors
     ///
-    /// [`ToolError::BadArgs`] if the question has no word, or the path is outside of the root.
-    /// [`ToolError::Cancelled`], and [`ToolError::ExecutionFailed`] if the tree can't be read. A
-    /// timeout is no error: the response has `timed_out` set.
+    /// [`ToolError::BadArgs`] if the request is not valid or the path does not exist.
+    /// [`ToolError::SandboxViolation`] if the path must not be read. [`ToolError::Cancelled`], and
+    /// [`ToolError::ExecutionFailed`] if the tree can't be read. A timeout is no error: the
+    /// response has `timed_out` set.
     pub(super) fn find_code(
         &self,
         request: &FindCodeRequest,
@@ -97,21 +101,31 @@ impl RankedSearch<'_> {
         if !self.tool.config().enabled {
             return Err(DenialReason::Disabled.into());
         }
+        request.validate()?;
+        let target = self.resolve(request.path.as_deref())?;
         let sandbox = &self.context.sandbox;
-        let path = request.path.as_deref();
-        let path = path.map(|path| self.place_of(path)).transpose()?;
+        let allowed = sandbox.reach().containing(&target.canonical);
+        let root = match allowed {
+            // The path is in another root.
+            Some((allowed, _)) if !target.canonical.starts_with(self.root) => allowed.path(),
+            _ => self.root,
+        };
+        let search = RankedSearch {
+            root,
+            target: Some(target),
+            ..self.clone()
+        };
         let query = SearchQuery {
             limit: Some(request.max_results.unwrap_or(DEFAULT_RESULTS)),
             mode: request.mode,
-            path,
             snippet: Some(SnippetMode::Definition),
             // The text for a model escapes control characters itself.
             raw: true,
             ..SearchQuery::new(&request.question)
         };
         let working_dir = sandbox.working_dir();
-        let draft = match self.answer(&query, String::new()) {
-            Ok((success, _)) => draft(success, self.root, working_dir),
+        let draft = match search.answer(&query, String::new()) {
+            Ok((success, _)) => draft(success, root, working_dir),
             Err(failure) if failure.error.code == ErrorCode::Timeout => {
                 let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
                 timed_out(ms)
@@ -122,22 +136,15 @@ impl RankedSearch<'_> {
         draft.fit(self.context.budget(self.tool.config().max_output_bytes))
     }
 
-    /// Returns the canonical path that a request names.
-    fn place_of(&self, path: &str) -> Result<String, ToolError> {
-        let resolved = self
-            .context
-            .sandbox
-            .resolve(Some(path))
-            .map_err(|error| ToolName::FindCode.explain(error))?;
-        let canonical = resolved.canonical;
-        if !canonical.exists() {
-            let message = format!("the path `{path}` does not exist");
+    /// Resolves the path of a request, which must exist.
+    fn resolve(&self, path: Option<&str>) -> Result<Resolved, ToolError> {
+        let resolved = self.context.sandbox.resolve(path);
+        let resolved = resolved.map_err(|error| ToolName::FindCode.explain(error))?;
+        if !resolved.canonical.exists() {
+            let message = format!("the path `{}` does not exist", path.unwrap_or("."));
             return Err(ToolName::FindCode.wrong_field("path", message));
         }
-        canonical.into_os_string().into_string().map_err(|_| {
-            let message = format!("the path `{path}` leads to a name that is not UTF-8");
-            ToolName::FindCode.wrong_field("path", message)
-        })
+        Ok(resolved)
     }
 }
 

@@ -211,6 +211,7 @@ pub enum Mode {
     Debug,
 }
 
+#[doc(hidden)]
 impl From<Mode> for Profile {
     fn from(mode: Mode) -> Profile {
         match mode {

@@ -3,26 +3,24 @@
 //! Owns the interface for ways to find candidates. The later stages, ranking, quotas and writing,
 //! know candidates only.
 
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rayon::ThreadPool;
 
-use super::answer::{inside, internal, invalid};
+use super::answer::{internal, invalid};
 use super::reply::Failure;
 use crate::exec::collect::Limits;
 use crate::exec::eligible::{EligibleFile, FileSource, Globs, ListSource};
 use crate::exec::indexes::Snapshot;
 use crate::exec::query::Report;
 use crate::exec::question::TraversalOptions;
-use crate::exec::reach::EntryKind;
+use crate::exec::reach::{EntryKind, Resolved};
 use crate::exec::retrieve::{Retrieval, Retrieved, retrieve};
 use crate::exec::schedule::RunError;
 use crate::exec::stop::{CancelHandle, Deadline, StopReason};
 use crate::tool::indexing::Question;
 use crate::tool::response::IndexUse;
-use crate::tool::sandbox::Sandbox;
 use crate::tool::searcher::{Searcher, Work};
 
 /// The result of a retriever.
@@ -77,9 +75,6 @@ pub(super) trait Retriever {
 /// The lexical retriever: it searches for words.
 pub(super) struct Lexical<'a> {
     pub(super) searcher: &'a Searcher,
-    /// The canonical root.
-    pub(super) root: &'a Path,
-    pub(super) sandbox: &'a Sandbox,
     /// The threads that read and count.
     pub(super) pool: &'a ThreadPool,
     pub(super) deadline: Deadline,
@@ -142,7 +137,7 @@ impl Retriever for Lexical<'_> {
             // A file is searched as its directory, restricted to this file. An ignored file is
             // searched if it is named.
             EntryKind::File => {
-                let of_dir = of_file(question, self.root, self.sandbox)?;
+                let of_dir = of_file(question)?;
                 let mut found = self.searcher.over_dir(&of_dir, &run, &work);
                 let named = || ListSource(vec![EligibleFile::named(target)]);
                 let none = |found: &Retrieved| found.corpus.files == 0 && !options.stop.is_raised();
@@ -183,19 +178,20 @@ impl Retriever for Lexical<'_> {
 }
 
 /// Builds a question for one file: its directory, restricted to the file.
-fn of_file(question: &Question, root: &Path, sandbox: &Sandbox) -> Result<Question, Failure> {
-    let unnamed = || invalid(format!("path is not a file below {}", root.display()));
-    let canonical = &question.target.canonical;
-    let (dir, name) = canonical
+fn of_file(question: &Question) -> Result<Question, Failure> {
+    let unnamed = || invalid("path is not a file below an allowed root");
+    let target = &question.target;
+    let (dir, name) = target
+        .canonical
         .parent()
-        .zip(canonical.file_name())
+        .zip(target.canonical.file_name())
         .ok_or_else(unnamed)?;
-    let relative = inside(dir, root)?;
-    let target = sandbox
-        .resolve(Some(&relative))
-        .map_err(|error| invalid(error.message()))?;
     Ok(Question {
-        target,
+        target: Resolved {
+            canonical: dir.to_path_buf(),
+            root: target.root.clone(),
+            relative: target.relative.parent().ok_or_else(unnamed)?.to_path_buf(),
+        },
         globs: Globs::only(name),
         traversal: TraversalOptions {
             recursive: false,

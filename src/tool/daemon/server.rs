@@ -79,6 +79,7 @@ impl Default for Settings {
     }
 }
 
+#[doc(hidden)]
 impl From<&Config> for Settings {
     fn from(config: &Config) -> Settings {
         let (daemon, shutdown) = (&config.daemon, config.search.index_shutdown_timeout_ms);

@@ -485,6 +485,7 @@ impl Service {
             tool: &self.search,
             context,
             root: &self.root,
+            target: None,
             store_id: &self.store.store_id,
             config_fingerprint: &self.store.config_fingerprint,
             name_of: &|snapshot: &Snapshot| self.name_of(snapshot),

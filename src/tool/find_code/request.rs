@@ -84,22 +84,32 @@ impl FindCodeRequest {
     /// Those of [`FindCodeRequest::from_json`].
     pub fn from_value(value: Value) -> Result<FindCodeRequest, ToolError> {
         let request: FindCodeRequest = arguments::parse(TOOL, value)?;
+        request.validate()?;
+        Ok(request)
+    }
+
+    /// Checks constraints that the types do not express.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError::BadArgs`], which names the field, its value and the allowed values.
+    pub fn validate(&self) -> Result<(), ToolError> {
         let positive = [
-            ("max_results", request.max_results),
-            ("timeout_ms", request.timeout_ms),
+            ("max_results", self.max_results),
+            ("timeout_ms", self.timeout_ms),
         ];
         arguments::check_positive(TOOL, &positive)?;
-        if request.question.trim().is_empty() {
+        if self.question.trim().is_empty() {
             let message = "`question` is empty or blank; ask in words, or give a name";
             return Err(TOOL.wrong(message, &[]));
         }
-        match request.max_results {
+        match self.max_results {
             Some(asked) if asked > MAX_RESULTS.most => {
                 let most = MAX_RESULTS.most;
                 let message = format!("`max_results` is {asked}; 1 to {most} are allowed");
                 Err(TOOL.wrong_field("max_results", message))
             }
-            _ => Ok(request),
+            _ => Ok(()),
         }
     }
 }

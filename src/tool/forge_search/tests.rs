@@ -4,6 +4,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::*;
+use crate::tool::config::{Backend, FilesBackend, IndexStorage};
 
 fn write(dir: &Path, name: &str, text: &str) {
     std::fs::write(dir.join(name), text).unwrap();
@@ -35,7 +36,10 @@ fn every_tool_answers_in_json_by_each_of_its_names() {
     ];
     for (name, request) in requests {
         let tool = search.tool(name).unwrap();
-        assert!(tool.answers_to(name) && tool.schema()["properties"].is_object());
+        assert!(tool.answers_to(name));
+        for (field, schema) in tool.schema()["properties"].as_object().unwrap() {
+            assert!(schema["description"].is_string(), "{name}: {field}");
+        }
         assert!(tool.summary_of(&request).contains("retry"), "{name}");
         let answer = tool.call_json(request, &search.context()).unwrap();
         assert!(answer.json.contains("retry.rs"), "{name}: {}", answer.json);
@@ -81,26 +85,102 @@ fn several_roots_have_paths_and_indexes_of_their_own() {
     assert_eq!(found(None).unwrap(), "a.txt:1:1:needle one\n");
 }
 
+#[cfg(feature = "daemon")]
 #[test]
-fn a_single_root_refuses_absolute_paths_as_configured() {
-    let dir = tree("a.txt", "needle\n");
+fn find_code_answers_for_each_root_and_validates_its_request() {
+    let retry = "fn retry_limit() -> u32 {\n    3\n}\n";
+    let (one, two) = (tree("one.rs", retry), tree("two.rs", retry));
+    std::fs::create_dir(two.path().join("deep")).unwrap();
+    write(two.path(), "deep/three.rs", retry);
+    let search = ForgeSearch::builder(one.path()).add_root(two.path());
+    let search = search.build().unwrap();
+    let found = |path: Option<String>| {
+        let mut request = FindCodeRequest::new("retry limit");
+        request.path = path;
+        let places = search.find_code(&request).unwrap().places;
+        let mut paths: Vec<_> = places.into_iter().map(|place| place.path).collect();
+        paths.sort();
+        paths
+    };
+    assert_eq!(found(None), ["one.rs"]);
+    assert_eq!(found(Some(text_of(one.path()))), ["one.rs"]);
+    let in_other = text_of(two.path());
+    let of = |name: &str| format!("{in_other}/{name}");
+    assert_eq!(
+        found(Some(in_other.clone())),
+        [of("deep/three.rs"), of("two.rs")]
+    );
+    assert_eq!(found(Some(of("deep"))), [of("deep/three.rs")]);
+    assert_eq!(found(Some(of("two.rs"))), [of("two.rs")]);
+
+    let mut request = FindCodeRequest::new("retry limit");
+    request.max_results = Some(0);
+    let error = search.find_code(&request).unwrap_err();
+    assert!(error.message().contains("`max_results`"), "{error}");
+    request = FindCodeRequest::new(" ");
+    let error = search.find_code(&request).unwrap_err();
+    assert!(error.message().contains("empty or blank"), "{error}");
+}
+
+#[test]
+fn an_absolute_path_inside_the_root_is_accepted() {
+    let (dir, outside) = (tree("a.txt", "needle\n"), tree("b.txt", "needle\n"));
     let search = ForgeSearch::builder(dir.path()).build().unwrap();
     let mut request = SearchRequest::new("needle");
     request.path = Some(text_of(dir.path()));
+    assert_eq!(
+        search.search(&request).unwrap().content,
+        "a.txt:1:1:needle\n"
+    );
+    request.path = Some(text_of(outside.path()));
     let refused = search.search(&request).unwrap_err();
     assert_eq!(refused.code(), "path_outside_sandbox");
+}
+
+#[test]
+fn further_roots_do_not_widen_a_narrowed_sandbox() {
+    let (one, two) = (tree("secret.txt", "needle\n"), tree("b.txt", "needle\n"));
+    std::fs::create_dir(one.path().join("src")).unwrap();
+    write(one.path(), "src/a.txt", "needle\n");
+    // The first root is named again, in another way.
+    let again = one.path().join("src").join("..");
+    let search = ForgeSearch::builder(one.path())
+        .configure(|config| {
+            config.search.emit_stats = true;
+            config.sandbox.allowed_roots = vec!["src".into()];
+        })
+        .add_root(again)
+        .add_root(two.path())
+        .live()
+        .build()
+        .unwrap();
+    assert!(search.wait_live(Duration::from_secs(60)));
+    let found = |path: Option<String>, pattern: &str| {
+        let mut request = SearchRequest::new(pattern);
+        request.path = path;
+        search.search(&request)
+    };
+    for path in [None, Some(text_of(one.path())), Some("secret.txt".into())] {
+        let refused = found(path.clone(), "needle").unwrap_err();
+        assert_eq!(refused.code(), "path_outside_sandbox", "{path:?}");
+    }
+    let (part, other) = (text_of(&one.path().join("src")), text_of(two.path()));
+    for path in ["src", &part, &other] {
+        let path = Some(path.to_string());
+        assert_eq!(found(path.clone(), "needle").unwrap().count, 1, "{path:?}");
+        // Each allowed directory has an index.
+        let stats = found(path, "absent").unwrap().stats.unwrap();
+        assert!(stats.index_exclusion_used);
+    }
 }
 
 #[test]
 fn a_stored_index_is_used_by_the_next_program() {
     let (dir, cache) = (tree("a.txt", "needle\n"), tempfile::tempdir().unwrap());
     let index_dir = cache.path().join("index");
-    let mut config = Config::library_default();
-    config.search.enabled = true;
-    config.search.emit_stats = true;
     let open = || {
         ForgeSearch::builder(dir.path())
-            .config(config.clone())
+            .configure(|config| config.search.emit_stats = true)
             .index_dir(&index_dir)
             .build()
             .unwrap()
@@ -114,6 +194,92 @@ fn a_stored_index_is_used_by_the_next_program() {
     first.build_index().unwrap();
     drop(first);
     assert!(used(&open()));
+}
+
+#[test]
+fn a_disabled_tool_is_not_offered_and_has_no_index() {
+    let dir = tree("a.txt", "needle\n");
+    let builder = ForgeSearch::builder(dir.path());
+    let builder = builder.configure(|config| config.search_files.enabled = false);
+    let search = builder.live().build().unwrap();
+    let names: Vec<_> = search.tools().iter().map(|tool| tool.id()).collect();
+    assert!(names.contains(&ToolName::Search) && !names.contains(&ToolName::SearchFiles));
+    assert_eq!(search.index_roots().count(), 1);
+    assert!(search.wait_live(Duration::from_secs(60)));
+    assert_eq!(
+        search.search(&SearchRequest::new("needle")).unwrap().count,
+        1
+    );
+    let request = FilesRequest::new(".", "needle");
+    let by_type = search.search_files(&request).unwrap_err();
+    let by_name = search.tool("search_files").unwrap_err();
+    assert_eq!((by_type.code(), &by_type), ("disabled", &by_name));
+
+    let builder = ForgeSearch::builder(dir.path()).config(Config::library_default());
+    let search = builder.live().build().unwrap();
+    assert!(search.tools().is_empty() && search.index_roots().count() == 0);
+    assert!(!search.wait_live(Duration::ZERO));
+    assert_eq!(search.tool("rg").unwrap_err().code(), "disabled");
+    let error = search.find_files(&FindRequest::named("a")).unwrap_err();
+    assert_eq!(error.code(), "disabled");
+    #[cfg(feature = "daemon")]
+    {
+        let error = search.find_code(&FindCodeRequest::new("a")).unwrap_err();
+        assert_eq!(error.code(), "disabled");
+    }
+}
+
+#[test]
+fn an_index_directory_that_cannot_be_used_is_refused() {
+    let (dir, cache) = (tree("a.txt", "needle\n"), tempfile::tempdir().unwrap());
+    let refused = |index_dir: &Path| {
+        let builder = ForgeSearch::builder(dir.path()).index_dir(index_dir);
+        let error = builder.build().unwrap_err();
+        assert_eq!(error.code(), "bad_args");
+        error.message()
+    };
+    let inside = refused(&dir.path().join("cache"));
+    for part in ["/cache lies inside of the indexed tree", "set `index_dir`"] {
+        assert!(inside.contains(part), "{inside}");
+    }
+    write(cache.path(), "file", "");
+    let below_file = refused(&cache.path().join("file/index"));
+    for part in ["file/index", "directory (os error", "`index_dir`"] {
+        assert!(below_file.contains(part), "{below_file}");
+    }
+    assert!(refused(Path::new("")).contains("name an absolute path"));
+
+    let builder = ForgeSearch::builder(dir.path());
+    let builder = builder.configure(|config| config.search.index_storage = IndexStorage::Memory);
+    let error = builder.index_dir(cache.path().join("index")).build();
+    let error = error.unwrap_err().message();
+    assert!(error.contains("`index_storage` is \"memory\""), "{error}");
+
+    let index_dir = cache.path().join("index");
+    let search = ForgeSearch::builder(dir.path()).index_dir(&index_dir);
+    let search = search.build().unwrap();
+    std::fs::remove_dir_all(&index_dir).unwrap();
+    write(cache.path(), "index", "");
+    let error = search.build_index().unwrap_err();
+    assert_eq!(error.code(), "execution_failed");
+    let message = error.message();
+    assert!(
+        message.contains("indexes can't be stored") && message.contains("/index"),
+        "{message}"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_relative_index_directory_starts_at_the_current_directory() {
+    let (dir, cache) = (tree("a.txt", "needle\n"), tempfile::tempdir().unwrap());
+    let index_dir = cache.path().canonicalize().unwrap().join("index");
+    let here = std::env::current_dir().unwrap();
+    let up: PathBuf = here.components().skip(1).map(|_| "..").collect();
+    let relative = up.join(index_dir.strip_prefix("/").unwrap());
+    let builder = ForgeSearch::builder(dir.path()).index_dir(relative);
+    builder.build().unwrap().build_index().unwrap();
+    assert!(index_dir.is_dir());
 }
 
 #[test]
@@ -139,6 +305,24 @@ fn a_cancelled_context_cancels_its_calls_only() {
 }
 
 #[test]
+fn a_context_of_a_cancelled_host_is_cancelled_and_counts_its_own_time() {
+    let dir = tree("a.txt", "needle\n");
+    let search = ForgeSearch::builder(dir.path()).build().unwrap();
+    let mut of_host = search.context();
+    of_host.received_at = Some(of_host.clock.now());
+    let turn = of_host.cancel.clone();
+    let search = search.with_context(of_host);
+    let one = search.context();
+    assert_eq!(one.received_at, None);
+    drop(one.cancel.cancel_on_drop());
+    assert!(!turn.is_cancelled() && !search.context().cancel.is_cancelled());
+    turn.cancel();
+    let request = SearchRequest::new("needle");
+    let search = search.with_context(search.context());
+    assert_eq!(search.search(&request), Err(ToolError::Cancelled));
+}
+
+#[test]
 fn a_wrong_setup_is_an_error_that_names_its_cause() {
     let dir = tree("a.txt", "needle\n");
     let missing = dir.path().join("missing");
@@ -146,8 +330,36 @@ fn a_wrong_setup_is_an_error_that_names_its_cause() {
     assert!(error.message().contains("missing: "), "{error}");
     let error = ForgeSearch::builder(dir.path()).add_root(&missing).build();
     assert_eq!(error.unwrap_err().code(), "bad_args");
-    let mut config = Config::library_default();
-    config.search.max_files = 0;
-    let error = ForgeSearch::builder(dir.path()).config(config).build();
+    let file = dir.path().join("a.txt");
+    let of_first = ForgeSearch::builder(&file).build().unwrap_err();
+    let of_other = ForgeSearch::builder(dir.path()).add_root(&file).build();
+    for error in [of_first, of_other.unwrap_err()] {
+        let message = "a.txt: it is not a directory; name a directory";
+        assert!(error.message().contains(message), "{error}");
+    }
+    let error = ForgeSearch::builder(dir.path())
+        .configure(|config| config.search.max_files = 0)
+        .build();
     assert!(error.unwrap_err().message().contains("max_files"));
+    let error = ForgeSearch::builder(dir.path())
+        .configure(|config| config.search.backend = Backend::Rg)
+        .build();
+    let message = "`backend` of [tools.search] is \"rg\"";
+    assert!(error.unwrap_err().message().contains(message));
+    let of_files = ForgeSearch::builder(dir.path()).configure(|config| {
+        config.search_files.backend = FilesBackend::Ugrep;
+    });
+    let error = of_files.clone().build().unwrap_err();
+    assert!(error.message().contains("set it to \"native\""), "{error}");
+    let changes: [fn(&mut Config); 2] = [
+        |config| config.search.index_frozen = true,
+        |config| config.search.index_default_follow = true,
+    ];
+    for change in changes {
+        let builder = ForgeSearch::builder(dir.path()).configure(change);
+        let error = builder.live().build().unwrap_err();
+        assert!(error.message().contains("leave out `live`"), "{error}");
+    }
+    let disabled = of_files.configure(|config| config.search_files.enabled = false);
+    assert!(disabled.build().is_ok());
 }

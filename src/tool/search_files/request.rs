@@ -31,7 +31,7 @@ pub(super) const MAX_CONTEXT_LINES: u64 = 1_000;
 /// assert!(FilesRequest::from_json(r#"{"path": "src"}"#).is_err());
 /// # Ok::<(), forge_search::ToolError>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(description = "Search file contents below a directory.")]
 #[non_exhaustive]
@@ -100,13 +100,37 @@ fn yes() -> bool {
     true
 }
 
+impl Default for FilesRequest {
+    /// Returns a request with an empty path and query. The other fields are as in a JSON request
+    /// that omits them.
+    fn default() -> FilesRequest {
+        FilesRequest {
+            path: String::new(),
+            query: String::new(),
+            mode: None,
+            case: None,
+            recursive: yes(),
+            max_depth: None,
+            max_results: None,
+            max_matches_per_file: None,
+            max_file_size_bytes: None,
+            max_files: None,
+            context_lines: 0,
+            include_hidden: None,
+            follow_symlinks: None,
+            respect_gitignore: None,
+            include_globs: Vec::new(),
+            exclude_globs: Vec::new(),
+        }
+    }
+}
+
 impl FilesRequest {
     /// Creates a request for `query` below `path` with every other field at its default.
     pub fn new(path: impl Into<String>, query: impl Into<String>) -> FilesRequest {
         FilesRequest {
             path: path.into(),
             query: query.into(),
-            recursive: true,
             ..FilesRequest::default()
         }
     }
@@ -177,4 +201,23 @@ impl FilesRequest {
 /// Returns the JSON schema of the request (draft 2020-12), generated from the type.
 pub fn files_schema() -> Value {
     arguments::schema_of::<FilesRequest>(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn defaults_are_those_of_an_empty_request() {
+        let request = FilesRequest::from_value(json!({"path": "src", "query": "x"})).unwrap();
+        assert_eq!(request, FilesRequest::new("src", "x"));
+        let by_default = FilesRequest {
+            path: "src".to_string(),
+            query: "x".to_string(),
+            ..FilesRequest::default()
+        };
+        assert_eq!(request, by_default);
+    }
 }

@@ -13,7 +13,7 @@ use forge_search::internal::index::builder::Phase;
 use forge_search::internal::index::watch::FsEvent;
 use forge_search::internal::tool::config::{IndexMode, IndexStorage};
 use forge_search::internal::tool::indexing::{CachePlaces, Indexes, LiveEnvironment};
-use forge_search::internal::tool::response::{BuildStats, Stats};
+use forge_search::internal::tool::response::Stats;
 use serde_json::json;
 
 use super::storages::How;
@@ -236,13 +236,16 @@ fn stats_show_the_progress_of_a_running_build() {
     let searching = world.live_beside_a_search();
     world.until_held();
     world.hands.put_forward(1_500);
-    let build = |request| world.ask(&request).0.build.unwrap();
-    let expected = |phase: &str, total, elapsed_ms| BuildStats {
-        build_phase: phase.to_string(),
-        build_files_total: total,
-        build_files_done: 0,
-        build_elapsed_ms: elapsed_ms,
+    let build = |request| {
+        let build = world.ask(&request).0.build.unwrap();
+        (
+            build.build_phase,
+            build.build_files_total,
+            build.build_files_done,
+            build.build_elapsed_ms,
+        )
     };
+    let expected = |phase: &str, total, elapsed_ms| (phase.to_string(), total, 0, elapsed_ms);
     let needle = json!({"pattern": "needle"});
     assert_eq!(build(needle.clone()), expected("ENUMERATE", 0, 1_500));
     world.hands.put_forward(1_000);
