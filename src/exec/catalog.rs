@@ -94,8 +94,6 @@ pub struct CatalogSource {
     hits: WordHits,
     /// Eligible files that the catalog lacks, in the order of their places.
     extra_files: Vec<ExtraFile>,
-    /// The files that a search reads as they are, if only these are wanted.
-    texts: Option<Arc<RankSet>>,
     look: ChangeCheck,
     /// Whether an eligible file lies deeper than `max_depth`.
     is_cut: bool,
@@ -182,12 +180,6 @@ impl CatalogSource {
             let large = snapshot.set(&name, || larger(segment, scope.max_file_size))?;
             candidates.include(&large);
         }
-        let texts = match scope.by_index {
-            IndexList::RuledOutTexts => Some(snapshot.set("texts", || {
-                ruled_out::texts(segment, &scope.root, &scope.base)
-            })?),
-            _ => None,
-        };
         let (extra_files, deep_extras) = extra_files(&snapshot, &scope, &globs, plan, look)?;
         Ok(Some(CatalogSource {
             snapshot,
@@ -197,7 +189,6 @@ impl CatalogSource {
             candidates,
             hits,
             extra_files,
-            texts,
             look,
             is_cut: deep_files || deep_extras,
             unit_sizes: (FIRST_UNIT, LARGEST_UNIT),
