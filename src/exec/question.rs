@@ -20,6 +20,7 @@ pub use crate::index::walk::{Follow, IgnoreRules, TraversalOptions};
 
 /// A question about the files below one or more paths.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Question {
     /// The patterns, and how they match.
     pub looked_for: PatternSpec,
@@ -35,6 +36,7 @@ pub struct Question {
 
 /// Approximate searches that follow an exact one without a match.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct FallbackPlan {
     /// The searches, in order. The first one that finds a match ends the series.
     pub attempts: Vec<Fuzziness>,
@@ -44,6 +46,7 @@ pub struct FallbackPlan {
 
 /// The patterns of a question, and how they match.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PatternSpec {
     /// The patterns: a line matches if it matches one of them. `None` lists files.
     pub patterns: Option<Vec<String>>,
@@ -63,6 +66,7 @@ pub struct PatternSpec {
 
 /// The files that a question is about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Scope {
     /// The searched paths, in order, for the sandbox to resolve. Empty for the working directory.
     #[serde(with = "as_text::paths")]
@@ -118,6 +122,7 @@ impl Scope {
 
 /// The parts of an answer that are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct OutputSpec {
     /// The kind of results that are reported for a file.
     pub report: Report,
@@ -127,7 +132,6 @@ pub struct OutputSpec {
     pub places: bool,
     /// Whether the lines of a large file may come in several parts, so that an answer of any length
     /// takes little memory.
-    #[serde(default)]
     pub in_parts: bool,
     /// Context lines before each match.
     pub before: usize,
@@ -137,7 +141,6 @@ pub struct OutputSpec {
     pub matching_context: bool,
     /// The list of files that an index gives in place of results. No file is searched. Where no
     /// index decides, the answer says so and lists no files.
-    #[serde(default)]
     pub by_index: IndexList,
 }
 
@@ -165,6 +168,7 @@ impl IndexList {
 
 /// The limits of an answer. `u64::MAX` means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct QuestionLimits {
     /// The most results of the answer, in the unit of [`Report`].
     pub max_results: u64,

@@ -32,6 +32,7 @@ use self::order::{Keyed, WalkItem, in_order, key_of};
 
 /// The options that decide which entries of a tree are visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TraversalOptions {
     /// Visit entries whose names start with a dot.
     pub hidden: bool,

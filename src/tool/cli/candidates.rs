@@ -128,7 +128,6 @@ impl CandidateSearch {
                 Found::Listed(files) => found.lists.push(files),
                 Found::Error(error) => problem = Some(error.message),
                 Found::File(file) if file.outcome != FileOutcome::nothing() => {
-                    // A daemon of another build of this version may not know lists of files.
                     problem = Some("the daemon searched instead of listing files".to_string());
                 }
                 Found::File(file) => {
