@@ -94,6 +94,8 @@ pub struct CatalogSource {
     hits: WordHits,
     /// Eligible files that the catalog lacks, in the order of their places.
     extra_files: Vec<ExtraFile>,
+    /// Files that are listed in addition, relative to the requested directory.
+    listed: ListedFiles,
     look: ChangeCheck,
     /// Whether an eligible file lies deeper than `max_depth`.
     is_cut: bool,
@@ -189,6 +191,7 @@ impl CatalogSource {
             candidates,
             hits,
             extra_files,
+            listed: ListedFiles::default(),
             look,
             is_cut: deep_files || deep_extras,
             unit_sizes: (FIRST_UNIT, LARGEST_UNIT),
@@ -224,6 +227,14 @@ impl CatalogSource {
         let comparison = Comparison::new(snapshot, scope, globs, plan, allowance, catch_up)?;
         source.comparison = Some(comparison);
         Ok(Some(source))
+    }
+
+    /// Lists some files in addition, given by their paths relative to the index root.
+    pub(crate) fn listing(mut self, files: &[PathBuf]) -> CatalogSource {
+        for path in files {
+            self.listed.push(Path::new(""), self.scope.logical(path));
+        }
+        self
     }
 
     /// Sets the sizes of the first unit and of the largest.
@@ -584,6 +595,9 @@ impl FileSource for CatalogSource {
                 true => Item::Passed(self.count(unit)),
                 false => Item::Unit(unit),
             });
+        }
+        if !self.listed.is_empty() {
+            items.push(Item::Listed(self.listed.clone()));
         }
         items
     }

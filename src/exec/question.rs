@@ -152,6 +152,9 @@ pub enum IndexList {
     None,
     /// The files that the index can't rule out, by ripgrep's ignore rules.
     Candidates,
+    /// The candidates, and the hidden files by ripgrep's ignore rules, which are not in the index.
+    /// An entry named `.git` stands for the files below it. Only a watched index has this list.
+    CandidatesAndHidden,
     /// The files that the index rules out, under its own ignore rules and options.
     RuledOut,
     /// The files that the index rules out and that a search reads as they are, with their sizes:
@@ -160,6 +163,11 @@ pub enum IndexList {
 }
 
 impl IndexList {
+    /// Returns true if the list has the files that the index can't rule out.
+    pub fn is_of_candidates(self) -> bool {
+        matches!(self, IndexList::Candidates | IndexList::CandidatesAndHidden)
+    }
+
     /// Returns true if the list has the files that the index rules out.
     pub fn is_ruled_out(self) -> bool {
         matches!(self, IndexList::RuledOut | IndexList::RuledOutTexts)

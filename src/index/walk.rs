@@ -288,6 +288,12 @@ impl Walk {
         self.options
     }
 
+    /// Returns the same walk, which also visits entries whose names start with a dot.
+    pub(crate) fn with_hidden(mut self) -> Walk {
+        self.options.hidden = true;
+        self
+    }
+
     /// Returns the absolute path of the top directory.
     pub fn top(&self) -> &Path {
         &self.top

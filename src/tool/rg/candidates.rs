@@ -113,6 +113,13 @@ pub(super) fn known(plan: &Plan) -> Result<Known, Failure> {
     match finds_all(plan, &mut wanted, &search) {
         Ok(()) => match search.find(wanted.clone()) {
             Candidates::OtherFiles => log::debug!("ripgrep might find other files"),
+            Candidates::Known(found) => match haystacks(plan, &found) {
+                Some(files) => return Ok(Known::Files(files)),
+                None => log::debug!("files of a repository are searched"),
+            },
+            Candidates::Unknown(why) if wanted.list == IndexList::CandidatesAndHidden => {
+                log::debug!("no index lists hidden files: {why}");
+            }
             answer => return taken(plan, answer, search, wanted),
         },
         Err(why) if plan.args.mode == Mode::Files => return walks(why),
@@ -139,7 +146,7 @@ pub(super) fn known(plan: &Plan) -> Result<Known, Failure> {
     taken(plan, search.find(wanted.clone()), search, wanted)
 }
 
-/// Converts the answer to the question `wanted`.
+/// Converts the answer to the question which files need not be read.
 fn taken(
     plan: &Plan,
     answer: Candidates,
@@ -147,23 +154,13 @@ fn taken(
     wanted: Wanted,
 ) -> Result<Known, Failure> {
     let why = match answer {
-        Candidates::Known(found) if wanted.list.is_ruled_out() => {
+        Candidates::Known(found) => {
             let ruled_out = RuledOut::new(plan, &found, &wanted.dirs);
             log::debug!(
                 "an index decided: the tree is walked, and {} files are not read",
                 ruled_out.sizes.len()
             );
             return Ok(Known::RuledOut(ruled_out));
-        }
-        Candidates::Known(found) => {
-            let files = haystacks(plan, &found);
-            log::debug!(
-                "an index decided: {} of {} files are skipped, {} are read",
-                found.skipped,
-                found.files,
-                files.len()
-            );
-            return Ok(Known::Files(files));
         }
         Candidates::Signal(status) => return Err(Failure::Signal(status)),
         Candidates::Unknown(why) => why,
@@ -234,7 +231,12 @@ fn finds_all(
     check_files(plan)?;
     wanted.traversal.rules = rules(&plan.args)?;
     if !search.has_index_of(wanted.traversal) {
-        return Err("indexes have other options");
+        // A daemon lists the hidden files in addition.
+        let with_hidden = std::mem::take(&mut wanted.traversal.hidden);
+        if !with_hidden || !search.has_index_of(wanted.traversal) {
+            return Err("indexes have other options");
+        }
+        wanted.list = IndexList::CandidatesAndHidden;
     }
     for path in &plan.paths.list {
         check_dir(path, &plan.working_dir)?;
@@ -348,8 +350,9 @@ fn check_dir(path: &Path, working_dir: &Path) -> Result<(), &'static str> {
     }
 }
 
-/// Returns the candidates as files to search. Leaves out those that the arguments exclude.
-fn haystacks(plan: &Plan, found: &CandidateList) -> Vec<Haystack> {
+/// Returns the candidates as files to search. Leaves out those that the arguments exclude. Returns
+/// `None` if files of a repository itself are searched, which an index does not list.
+fn haystacks(plan: &Plan, found: &CandidateList) -> Option<Vec<Haystack>> {
     let output = output_file().filter(|_| plan.args.mode.is_search());
     let mut by_dir: Vec<Vec<Haystack>> = Vec::new();
     by_dir.resize_with(plan.paths.list.len(), Vec::new);
@@ -360,6 +363,12 @@ fn haystacks(plan: &Plan, found: &CandidateList) -> Vec<Haystack> {
         };
         for below in files.iter() {
             let path = dir.join(&below);
+            if is_repository(&path) {
+                match leaves_out_below(plan, dir, &below, &path) {
+                    true => continue,
+                    false => return None,
+                }
+            }
             if is_kept(plan, dir, &below, &path, output) {
                 kept.push(Haystack::found(path, plan));
             }
@@ -370,7 +379,52 @@ fn haystacks(plan: &Plan, found: &CandidateList) -> Vec<Haystack> {
             files.sort_by(|a, b| a.path().cmp(b.path()));
         }
     }
-    by_dir.into_iter().flatten().collect()
+    let files: Vec<Haystack> = by_dir.into_iter().flatten().collect();
+    log::debug!(
+        "an index decided: {} of {} files are skipped, {} are read",
+        found.skipped,
+        found.files,
+        files.len()
+    );
+    Some(files)
+}
+
+/// Returns whether a listed path is the directory of a repository, which stands for its files.
+fn is_repository(path: &Path) -> bool {
+    path.ends_with(".git") && fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir())
+}
+
+/// Returns whether the arguments exclude all files below a directory.
+fn leaves_out_below(plan: &Plan, dir: &Path, below: &Path, path: &Path) -> bool {
+    let depth = below.components().count();
+    if plan.args.max_depth.is_some_and(|most| depth >= most) || !globs_keep(plan, dir, below, true)
+    {
+        return true;
+    }
+    let Ok(mut entries) = fs::read_dir(path) else {
+        return false;
+    };
+    entries.all(|entry| {
+        let is_left_out = |entry: fs::DirEntry| {
+            let is_dir = entry.file_type().ok()?.is_dir();
+            Some(!globs_keep(plan, dir, &below.join(entry.file_name()), is_dir))
+        };
+        entry.ok().and_then(is_left_out).unwrap_or(false)
+    })
+}
+
+/// Returns whether the globs keep a path below a searched directory, and the directories above it.
+fn globs_keep(plan: &Plan, dir: &Path, below: &Path, is_dir: bool) -> bool {
+    if plan.globs.is_empty() {
+        return true;
+    }
+    let depth = below.components().count();
+    let mut so_far: PathBuf = dir.to_path_buf();
+    (1..).zip(below.components()).all(|(nth, name)| {
+        so_far.push(name);
+        let shown = so_far.strip_prefix("./").unwrap_or(&so_far);
+        !plan.globs.matched(shown, nth < depth || is_dir).is_ignore()
+    })
 }
 
 /// Returns whether the arguments keep a file, given its path below a searched directory.
@@ -383,18 +437,8 @@ fn is_kept(
 ) -> bool {
     let args = &plan.args;
     let depth = below.components().count();
-    if args.max_depth.is_some_and(|most| depth > most) {
+    if args.max_depth.is_some_and(|most| depth > most) || !globs_keep(plan, dir, below, false) {
         return false;
-    }
-    if !plan.globs.is_empty() {
-        let mut so_far: PathBuf = dir.to_path_buf();
-        for (nth, name) in (1..).zip(below.components()) {
-            so_far.push(name);
-            let shown = so_far.strip_prefix("./").unwrap_or(&so_far);
-            if plan.globs.matched(shown, nth < depth).is_ignore() {
-                return false;
-            }
-        }
     }
     if plan.types.matched(path, false).is_ignore() {
         return false;

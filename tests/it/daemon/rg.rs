@@ -153,6 +153,25 @@ const EDITS: &[Edit] = &[
         fs::write(root.join("sub/.b.rs"), "fn foo() {}\n").unwrap();
         fs::write(root.join("new.log"), "needle\n").unwrap();
     }),
+    ("hidden files that change", |root| {
+        fs::write(root.join(".hidden/file.txt"), "foo needle\n").unwrap();
+        fs::rename(root.join("sub/.b.rs"), root.join("sub/.c.rs")).unwrap();
+        fs::write(root.join("sub/.dotted."), "needle\n").unwrap();
+        fs::create_dir_all(root.join(".new/rules")).unwrap();
+        fs::write(root.join("many/.needle"), "needle\n").unwrap();
+    }),
+    ("hidden rules", |root| {
+        fs::write(root.join(".new/.ignore"), "a.txt\n").unwrap();
+        fs::write(root.join("many/.ignore"), ".needle\n").unwrap();
+    }),
+    ("hidden kinds", |root| {
+        fs::remove_dir_all(root.join(".new")).unwrap();
+        fs::write(root.join(".new"), "needle foo\n").unwrap();
+        fs::remove_file(root.join("sub/.c.rs")).unwrap();
+        fs::create_dir(root.join("sub/.c.rs")).unwrap();
+        fs::write(root.join("sub/.c.rs/needle"), "needle foo\n").unwrap();
+        fs::remove_file(root.join("many/.ignore")).unwrap();
+    }),
     ("binary and marked files", |root| {
         fs::write(root.join("many/6.txt"), "hay\0hay\n").unwrap();
         fs::write(root.join("many/7.txt"), "\u{feff}hay 7\n").unwrap();
@@ -253,12 +272,18 @@ fn plain(rng: &mut Seeded) -> Call {
         "--files",
         "--color=always",
         "--hidden",
+        "--hidden",
+        "--hidden",
         "--no-ignore",
         "-uu",
         "--json",
         "--stats",
         "-g=*.txt",
         "-g=!.git",
+        "-g=!.git",
+        "-g=!**/.git/**",
+        "-g=!.git/*",
+        "-g=!.*",
         "-g=**/*.{rs,txt}",
         "-g=/many/**",
         "--iglob=*.TXT",
@@ -353,6 +378,16 @@ fn debug_says_what_an_index_decided() {
     ] {
         let taken = world.taken(Way::Daemon, args);
         assert!(taken.contains(walked), "{args:?}: {taken}");
+    }
+    for args in [
+        &["--hidden", "-g", "!.git", "needle"][..],
+        &["--hidden", "-g", "!**/.git/**", "-l", "needle"],
+        &["--files", "--hidden", "-g", "!**/.git"],
+        &["--hidden", "needle", "many"],
+        &["--hidden", "-d1", "--sort", "path", "needle"],
+    ] {
+        let taken = world.taken(Way::Daemon, args);
+        assert!(taken.contains(listed), "{args:?}: {taken}");
     }
     for args in [
         &["-v", "needle"][..],
