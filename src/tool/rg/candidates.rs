@@ -302,7 +302,9 @@ fn looked_for(plan: &Plan) -> Result<PatternSpec, &'static str> {
     if changes_text || !matches!(args.decoding, Decoding::Auto) {
         return Err("the text of files is not what an index has");
     }
-    if args.multiline || args.null_data || args.crlf {
+    // With `--crlf`, only `$`, `.` and excluding classes mean something else, of which a plan makes
+    // no use.
+    if args.multiline || args.null_data {
         return Err("lines end in another way");
     }
     if args.binary != Binary::Auto {

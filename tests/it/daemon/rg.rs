@@ -67,7 +67,7 @@ impl World {
             .link("many-link", "many")
             .file("-/x.txt", "dash needle\n")
             .file("many/marked.txt", "\u{feff}hay\n")
-            .file("many/nul.txt", format!("{}\0hay\n", "hay\n".repeat(30_000)));
+            .file("many/nul.data", format!("{}\0hay\n", "hay\n".repeat(30_000)));
         let excludes = place.dir().join("config/git/ignore");
         fs::create_dir_all(excludes.parent().unwrap()).unwrap();
         fs::write(excludes, "*.swp\n").unwrap();
@@ -156,7 +156,6 @@ const EDITS: &[Edit] = &[
     ("hidden files that change", |root| {
         fs::write(root.join(".hidden/file.txt"), "foo needle\n").unwrap();
         fs::rename(root.join("sub/.b.rs"), root.join("sub/.c.rs")).unwrap();
-        fs::write(root.join("sub/.dotted."), "needle\n").unwrap();
         fs::create_dir_all(root.join(".new/rules")).unwrap();
         fs::write(root.join("many/.needle"), "needle\n").unwrap();
     }),
@@ -239,6 +238,9 @@ fn plain(rng: &mut Seeded) -> Call {
         "foo bar$",
         "foo|needle",
         "bar\r",
+        "foo$",
+        "foo.$",
+        r"foo\s",
         "kelvin",
         "[Ff]oo",
         r"foo.*needle",
@@ -284,6 +286,7 @@ fn plain(rng: &mut Seeded) -> Call {
         "-g=!**/.git/**",
         "-g=!.git/*",
         "-g=!.*",
+        "--crlf",
         "-g=**/*.{rs,txt}",
         "-g=/many/**",
         "--iglob=*.TXT",
@@ -350,6 +353,7 @@ fn debug_says_what_an_index_decided() {
         &["--sort", "path", "needle"],
         &["--files"],
         &["-S", "needle"],
+        &["--crlf", "-F", "needle"],
     ] {
         let taken = world.taken(Way::Index, args);
         assert!(taken.contains(listed), "{args:?}: {taken}");
@@ -396,7 +400,6 @@ fn debug_says_what_an_index_decided() {
         &["--passthru", "needle"],
         &["-U", "needle"],
         &["--null-data", "needle"],
-        &["--crlf", "needle"],
         &["-z", "needle"],
         &["--pre", "cat", "needle"],
         &["-E", "latin1", "needle"],
