@@ -341,7 +341,7 @@ impl CatalogSource {
             }
             cutter.file(rank);
         };
-        let lists = self.scope.lists || self.scope.by_index.is_ruled_out();
+        let lists = self.scope.lists || self.scope.by_index.looks_at_all();
         match lists || self.look == ChangeCheck::All {
             true => self.all(self.ranks.clone()).for_each(&mut cut),
             false => self.wanted(self.ranks.clone()).for_each(&mut cut),
@@ -360,8 +360,8 @@ impl CatalogSource {
                 return self.listed(unit);
             }
             let changed = self.changed(self.passed_over(unit.clone())?, stop)?;
-            return match self.scope.by_index.is_ruled_out() {
-                true => self.ruled_out(unit, &changed, stop),
+            return match self.scope.by_index.looks_at_all() {
+                true => self.by_index(unit, &changed, stop),
                 false => self.items(unit, changed),
             };
         };
@@ -588,7 +588,7 @@ impl FileSource for CatalogSource {
             // A unit without files to look at is only counted.
             let only_passed = self.look == ChangeCheck::None
                 && !self.scope.lists
-                && !self.scope.by_index.is_ruled_out()
+                && !self.scope.by_index.looks_at_all()
                 && self.extra_files(&unit).is_empty()
                 && self.wanted(unit.clone()).next().is_none();
             items.push(match only_passed {

@@ -151,21 +151,44 @@ pub enum IndexList {
     #[default]
     None,
     /// The files that the index can't rule out, by ripgrep's ignore rules.
-    Candidates,
-    /// The candidates, and the hidden files by ripgrep's ignore rules, which are not in the index.
-    /// An entry named `.git` stands for the files below it. Only a watched index has this list.
-    CandidatesAndHidden,
+    Candidates {
+        /// Also the hidden files by ripgrep's ignore rules, which are not in the index. An entry
+        /// named `.git` stands for the files below it. Only a watched index has this list.
+        hidden: bool,
+        /// Also the other files, except texts: those that a search reads as they are, without a
+        /// byte-order mark and without a NUL byte. The number of texts is that of the skipped
+        /// files. The sum of their sizes is in lists of one file without a path. A text with a
+        /// hidden name in its path is listed.
+        counted: bool,
+    },
     /// The files that the index rules out, under its own ignore rules and options.
     RuledOut,
-    /// The files that the index rules out and that a search reads as they are, with their sizes:
-    /// without a byte-order mark and without a NUL byte.
+    /// The texts that the index rules out, with their sizes.
     RuledOutTexts,
 }
 
 impl IndexList {
     /// Returns true if the list has the files that the index can't rule out.
     pub fn is_of_candidates(self) -> bool {
-        matches!(self, IndexList::Candidates | IndexList::CandidatesAndHidden)
+        matches!(self, IndexList::Candidates { .. })
+    }
+
+    /// Returns true if the list has hidden files that are not in the index.
+    pub(crate) fn has_hidden(self) -> bool {
+        matches!(self, IndexList::Candidates { hidden: true, .. })
+    }
+
+    /// Returns true if the list depends on the content of files that the index rules out.
+    pub(crate) fn needs_texts(self) -> bool {
+        matches!(
+            self,
+            IndexList::Candidates { counted: true, .. } | IndexList::RuledOutTexts
+        )
+    }
+
+    /// Returns true if files that the index rules out are listed or counted one by one.
+    pub(crate) fn looks_at_all(self) -> bool {
+        self.is_ruled_out() || self.needs_texts()
     }
 
     /// Returns true if the list has the files that the index rules out.

@@ -1,8 +1,9 @@
-//! The files that an index rules out, as a list.
+//! Lists that depend on the files that an index rules out.
 //!
-//! Owns which of the skipped files are listed, and which of them a search reads as they are.
+//! Owns which of these files are listed or counted, and which of them a search reads as they are.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io::{ErrorKind, Read};
 use std::ops::Range;
 use std::path::Path;
@@ -23,9 +24,9 @@ use crate::index::text::is_marked;
 const BLOCK: usize = 64 << 10;
 
 impl CatalogSource {
-    /// Returns the skipped files of a unit as a list, without those that `changed`. A list of texts
-    /// has sizes, and no files that the catalog lacks. The first such list reads the files.
-    pub(super) fn ruled_out(
+    /// Returns the files of a unit that the request wants as a list, given the files that `changed`.
+    /// The first list that depends on texts reads the files.
+    pub(super) fn by_index(
         &self,
         unit: Range<u32>,
         changed: &[u32],
@@ -37,7 +38,7 @@ impl CatalogSource {
         }
         let changed: BTreeSet<u32> = changed.iter().copied().collect();
         let segment = self.snapshot.segment();
-        let only_texts = self.scope.by_index == IndexList::RuledOutTexts;
+        let list = self.scope.by_index;
         let mut texts = Texts {
             source: self,
             stop,
@@ -45,34 +46,55 @@ impl CatalogSource {
             block: Vec::new(),
         };
         let mut files = ListedFiles::default();
-        let mut last = (u32::MAX, Path::new(""));
+        let (mut counted, mut bytes) = (0, 0);
+        let mut last = (u32::MAX, Path::new(""), false);
         for rank in self.all(unit.clone()) {
-            if self.candidates.files().contains(rank) || changed.contains(&rank) {
+            let is_read = self.candidates.files().contains(rank) || changed.contains(&rank);
+            if is_read && list.is_ruled_out() {
                 continue;
             }
-            if only_texts {
-                match texts.contain(rank)? {
-                    None => return Ok(Vec::new()),
-                    Some(false) => continue,
-                    Some(true) => {}
-                }
-            }
+            let is_text = match list.needs_texts() && !is_read {
+                true => texts.contain(rank)?,
+                false => Some(false),
+            };
+            let Some(is_text) = is_text else {
+                return Ok(Vec::new());
+            };
             let file = segment.file(rank)?;
             if file.dir != last.0 {
-                last = (file.dir, self.scope.logical(segment.dir_path(file.dir)?));
+                let dir = self.scope.logical(segment.dir_path(file.dir)?);
+                last = (file.dir, dir, dir.iter().any(is_hidden));
             }
-            let name = Path::new(segment.name(file.name)?);
-            match only_texts {
-                true => files.push_sized(last.1, name, file.stamp.len),
-                false => files.push(last.1, name),
+            let name = segment.name(file.name)?;
+            match list {
+                IndexList::RuledOutTexts if is_text => {
+                    files.push_sized(last.1, Path::new(name), file.stamp.len);
+                }
+                IndexList::RuledOutTexts => {}
+                _ if is_text && !last.2 && !is_hidden(name) => {
+                    counted += 1;
+                    bytes += file.stamp.len;
+                }
+                _ => files.push(last.1, Path::new(name)),
             }
         }
-        if !only_texts {
-            let extras = self.extra_files(&unit).iter().filter(|own| !own.wanted);
+        if list != IndexList::RuledOutTexts {
+            let extras = self.extra_files(&unit).iter();
+            let extras = extras.filter(|own| !(own.wanted && list.is_ruled_out()));
             extras.for_each(|own| files.push(Path::new(""), self.scope.logical(&own.path)));
         }
-        Ok(vec![Item::Listed(files)])
+        let mut items = vec![Item::Listed(files)];
+        if counted > 0 {
+            let mut sum = ListedFiles::default();
+            sum.push_sized(Path::new(""), Path::new(""), bytes);
+            items.extend([Item::Passed(counted), Item::Listed(sum)]);
+        }
+        Ok(items)
     }
+}
+
+fn is_hidden(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".")
 }
 
 /// The files that a search reads as they are: without a byte-order mark and without a NUL byte. A

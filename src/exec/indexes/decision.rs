@@ -20,7 +20,6 @@ use crate::exec::catalog::{CatalogSource, ChangeCheck, Scope};
 use crate::exec::eligible::Globs;
 use crate::exec::indexes::IndexUse;
 use crate::exec::query::Fold;
-use crate::exec::question::IndexList;
 use crate::exec::reach::Reach;
 use crate::exec::stop::{Deadline, SystemClock};
 use crate::format::error::FormatError;
@@ -246,11 +245,11 @@ impl Indexes {
         };
         let waits = Waits::until(budget);
         let living = self.living_at(&root.path);
-        let with_hidden = question.by_index == IndexList::CandidatesAndHidden;
+        let with_hidden = question.by_index.has_hidden();
         if living.is_none() && with_hidden {
             return Err(Condition::unchecked_condition(UNWATCHED));
         }
-        if living.is_none() && question.by_index == IndexList::RuledOutTexts {
+        if living.is_none() && question.by_index.needs_texts() {
             return Err(self.unchecked_condition(root, asked, waits, NO_DAEMON));
         }
         let opened = match living {

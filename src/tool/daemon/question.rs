@@ -350,7 +350,7 @@ mod tests {
                     },
                     "shown": {
                         "report": "lines", "spans": "every", "places": false, "before": 0, "after": 0,
-                        "matching_context": true, "in_parts": false, "by_index": "Candidates",
+                        "matching_context": true, "in_parts": false, "by_index": "RuledOut",
                     },
                     "limits": {
                         "max_results": u64::MAX, "max_matches_per_file": 1, "max_files": 1, "max_file_size": 1,

@@ -7,7 +7,9 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+
+use grep_printer::Stats;
 
 use super::Failure;
 use super::args::{Args, Binary, Decoding, Mode, TypeRule};
@@ -27,7 +29,11 @@ const SMALL_TREE: usize = 24;
 /// The answer to the question which files have to be read.
 pub(super) enum Known {
     /// These files, in the order of the typed paths.
-    Files(Vec<Haystack>),
+    Files {
+        files: Vec<Haystack>,
+        /// The statistics of the files that are not read.
+        others: Stats,
+    },
     /// The walk finds the files, and these need not be read.
     RuledOut(RuledOut),
     /// No index decided. The walk finds the files.
@@ -114,10 +120,13 @@ pub(super) fn known(plan: &Plan) -> Result<Known, Failure> {
         Ok(()) => match search.find(wanted.clone()) {
             Candidates::OtherFiles => log::debug!("ripgrep might find other files"),
             Candidates::Known(found) => match haystacks(plan, &found) {
-                Some(files) => return Ok(Known::Files(files)),
+                Some(files) => {
+                    let others = others(plan, &found);
+                    return Ok(Known::Files { files, others });
+                }
                 None => log::debug!("files of a repository are searched"),
             },
-            Candidates::Unknown(why) if wanted.list == IndexList::CandidatesAndHidden => {
+            Candidates::Unknown(why) if wanted.list.has_hidden() => {
                 log::debug!("no index lists hidden files: {why}");
             }
             answer => return taken(plan, answer, search, wanted),
@@ -188,7 +197,10 @@ fn wanted(plan: &Plan) -> Result<Wanted, &'static str> {
             recursive: true,
         },
         dirs: plan.paths.list.clone(),
-        list: IndexList::Candidates,
+        list: IndexList::Candidates {
+            hidden: false,
+            counted: plan.look.has_stats,
+        },
     })
 }
 
@@ -225,7 +237,7 @@ fn finds_all(
     wanted: &mut Wanted,
     search: &CandidateSearch,
 ) -> Result<(), &'static str> {
-    if plan.look.has_stats {
+    if plan.look.has_stats && !keeps_visible(plan) {
         return Err("the files without a match are counted");
     }
     check_files(plan)?;
@@ -236,12 +248,42 @@ fn finds_all(
         if !with_hidden || !search.has_index_of(wanted.traversal) {
             return Err("indexes have other options");
         }
-        wanted.list = IndexList::CandidatesAndHidden;
+        wanted.list = IndexList::Candidates {
+            hidden: true,
+            counted: plan.look.has_stats,
+        };
     }
     for path in &plan.paths.list {
         check_dir(path, &plan.working_dir)?;
     }
     Ok(())
+}
+
+/// Returns whether the arguments keep all files of an index without a hidden name in their paths. For
+/// example, `-g '!**/.git/**'` excludes only files with such a name.
+fn keeps_visible(plan: &Plan) -> bool {
+    let args = &plan.args;
+    let is_hidden_name = |glob: &String| {
+        let name = glob.strip_prefix('!').unwrap_or_default();
+        let name = name.strip_prefix("**/").unwrap_or(name);
+        let ends = ["/**", "/*", "/"];
+        let name = ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        name.starts_with('.') && name.bytes().all(is_plain)
+    };
+    let is_hidden = |dir: &PathBuf| {
+        let mut names = dir.components();
+        names.any(|name| {
+            matches!(name, Component::Normal(name) if name.as_encoded_bytes().starts_with(b"."))
+        })
+    };
+    args.globs.iter().all(is_hidden_name)
+        && args.iglobs.is_empty()
+        && plan.types.is_empty()
+        && args.max_depth.is_none()
+        && args.max_filesize.is_none()
+        && output_file().is_none()
+        && !plan.paths.list.iter().any(is_hidden)
 }
 
 /// Checks that an index finds all files that the walk finds.
@@ -358,7 +400,7 @@ fn haystacks(plan: &Plan, found: &CandidateList) -> Option<Vec<Haystack>> {
     let output = output_file().filter(|_| plan.args.mode.is_search());
     let mut by_dir: Vec<Vec<Haystack>> = Vec::new();
     by_dir.resize_with(plan.paths.list.len(), Vec::new);
-    for files in &found.lists {
+    for files in found.lists.iter().filter(|files| files.sizes().is_empty()) {
         let dir = plan.paths.list.get(files.target);
         let (Some(dir), Some(kept)) = (dir, by_dir.get_mut(files.target)) else {
             continue;
@@ -389,6 +431,17 @@ fn haystacks(plan: &Plan, found: &CandidateList) -> Option<Vec<Haystack>> {
         files.len()
     );
     Some(files)
+}
+
+/// Returns the statistics of the texts without a match, which are counted but not listed.
+fn others(plan: &Plan, found: &CandidateList) -> Stats {
+    let mut stats = Stats::new();
+    if plan.look.has_stats {
+        stats.add_searches(found.skipped);
+        let sizes = found.lists.iter().flat_map(|files| files.sizes());
+        sizes.for_each(|size| stats.add_bytes_searched(*size));
+    }
+    stats
 }
 
 /// Returns whether a listed path is the directory of a repository, which stands for its files.

@@ -376,8 +376,8 @@ fn debug_says_what_an_index_decided() {
         &["needle", "many-link"],
         &["needle", "sub/.."],
         &["needle", "a.txt", "many"],
-        &["--stats", "needle"],
-        &["--json", "needle"],
+        &["--stats", "-g", "!*.rs", "needle"],
+        &["--json", "-d", "3", "needle"],
         &["--json", "--hidden", "-g", "*.rs", "needle"],
     ] {
         let taken = world.taken(Way::Daemon, args);
@@ -388,6 +388,9 @@ fn debug_says_what_an_index_decided() {
         &["--hidden", "-g", "!**/.git/**", "-l", "needle"],
         &["--files", "--hidden", "-g", "!**/.git"],
         &["--hidden", "needle", "many"],
+        &["--stats", "needle"],
+        &["--json", "needle"],
+        &["--json", "--hidden", "-g", "!**/.git/**", "needle", "."],
         &["--hidden", "-d1", "--sort", "path", "needle"],
     ] {
         let taken = world.taken(Way::Daemon, args);
