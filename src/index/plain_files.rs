@@ -88,7 +88,9 @@ fn lock<'a>(
     loop {
         match group.try_lock() {
             Ok(known) => return Some(known),
-            Err(TryLockError::Poisoned(poisoned)) => return Some(PoisonError::into_inner(poisoned)),
+            Err(TryLockError::Poisoned(poisoned)) => {
+                return Some(PoisonError::into_inner(poisoned));
+            }
             Err(TryLockError::WouldBlock) if is_stopped() => return None,
             Err(TryLockError::WouldBlock) => std::thread::sleep(NAP),
         }

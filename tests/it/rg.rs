@@ -316,5 +316,8 @@ fn rules_below_the_depth_limit_are_read() {
     let tree = Tree::of([("a", "foo\n"), ("deep/.ignore", "[z-a]\n")]);
     let (status, out, err) = run(tree.root(), &["-d1", "foo"]);
     assert_eq!((status, out.as_str()), (0, "a:foo\n"));
-    assert!(err.contains("deep/.ignore: line 1: error parsing glob"), "{err}");
+    assert!(
+        err.contains("deep/.ignore: line 1: error parsing glob"),
+        "{err}"
+    );
 }

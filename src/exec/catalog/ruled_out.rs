@@ -3,7 +3,6 @@
 //! Owns which of these files are listed or counted, and which of them a search reads as they are.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::io::{ErrorKind, Read};
 use std::ops::Range;
 use std::path::Path;
@@ -16,6 +15,7 @@ use crate::exec::listed::ListedFiles;
 use crate::exec::question::IndexList;
 use crate::exec::stop::Stop;
 use crate::format::error::FormatError;
+use crate::index::names::is_hidden;
 use crate::index::plain_files::PlainGroup;
 use crate::index::stamp::Stamp;
 use crate::index::text::is_marked;
@@ -93,10 +93,6 @@ impl CatalogSource {
     }
 }
 
-fn is_hidden(name: &OsStr) -> bool {
-    name.as_encoded_bytes().starts_with(b".")
-}
-
 /// The files that a search reads as they are: without a byte-order mark and without a NUL byte. A
 /// file that differs from its record is not among them.
 struct Texts<'a> {
@@ -118,11 +114,12 @@ impl Texts<'_> {
         let (source, stop) = (self.source, self.stop);
         let segment = source.snapshot.segment();
         let is_stopped = || stop.is_raised();
-        self.group = segment
-            .plain_files
-            .group(rank, segment.file_count(), &is_stopped, |rank| {
-                self.examine(rank)
-            })?;
+        self.group =
+            segment
+                .plain_files
+                .group(rank, segment.file_count(), &is_stopped, |rank| {
+                    self.examine(rank)
+                })?;
         Ok(self.group.and_then(|group| group.contains(rank)))
     }
 

@@ -314,7 +314,8 @@ impl Indexes {
                             let go_on = || !budget.remaining().is_zero();
                             let hidden =
                                 living.index.hidden_files(&snapshot, path, sets, &go_on)?;
-                            let hidden = hidden.ok_or_else(|| Condition::unchecked_condition(HIDDEN));
+                            let hidden =
+                                hidden.ok_or_else(|| Condition::unchecked_condition(HIDDEN));
                             Ok(hidden.map(|files| source.listing(&files)))
                         }
                         source => Ok(source),

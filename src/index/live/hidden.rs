@@ -5,7 +5,7 @@
 //! are not watched, so each call walks them.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +14,7 @@ use rayon::prelude::*;
 use super::LiveIndex;
 use crate::format::error::FormatError;
 use crate::format::manifest::RuleSets;
+use crate::index::names::is_hidden;
 use crate::index::refresh::EnteredDirs;
 use crate::index::rules::ControlFiles;
 use crate::index::snapshot::Snapshot;
@@ -68,7 +69,8 @@ impl HiddenEntries {
             return self.clear();
         };
         if is_hidden(name) {
-            self.dirs.remove(key(path.parent().unwrap_or(Path::new(""))));
+            self.dirs
+                .remove(key(path.parent().unwrap_or(Path::new(""))));
         }
         // The path may be a directory, or have been one.
         self.dirs.remove(bytes);
@@ -115,10 +117,6 @@ impl HiddenEntries {
 
 fn key(dir: &Path) -> &[u8] {
     dir.as_os_str().as_encoded_bytes()
-}
-
-fn is_hidden(name: &OsStr) -> bool {
-    name.as_encoded_bytes().starts_with(b".")
 }
 
 impl LiveIndex {
@@ -267,6 +265,9 @@ fn walked(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::dirty::Extent;
+    use crate::index::live::status::Status;
+    use crate::index::state::{IndexState, Trigger};
 
     /// Returns the directories of which the entries are known.
     fn known(hidden: &HiddenEntries) -> Vec<String> {
@@ -300,6 +301,20 @@ mod tests {
             hidden.forget(Path::new(path));
             assert_eq!(known(&hidden), left, "{path}");
         }
+    }
+
+    #[test]
+    fn marks_and_lost_events_reach_the_hidden_entries() {
+        let mut status = Status {
+            index_state: IndexState::Complete,
+            hidden: listed(&["a", "b"]),
+            ..Status::default()
+        };
+        status.mark(Path::new("a/.x"), Extent::File, 0);
+        assert_eq!(known(&status.hidden), ["b"]);
+        status.fire(&[Trigger::WatcherOverflow]);
+        assert!(known(&status.hidden).is_empty());
+        assert!(!status.index_state.allows_exclusion());
     }
 
     #[test]

@@ -179,10 +179,10 @@ impl Status {
     /// Advances the state machine, and records the resulting actions.
     pub(super) fn fire(&mut self, triggers: &[Trigger]) {
         let step = step(self.index_state, triggers);
-        self.index_state = step.next;
-        if !step.next.allows_exclusion() {
+        if step.next != self.index_state || !step.next.allows_exclusion() {
             self.hidden.clear();
         }
+        self.index_state = step.next;
         if step.next == IndexState::Complete {
             self.why = None;
         }

@@ -19,6 +19,7 @@ use crate::exec::query::{Case, CaseRule};
 use crate::exec::question::{
     FileIdentity, Follow, IgnoreRules, IndexList, PatternSpec, TraversalOptions,
 };
+use crate::index::names::is_hidden;
 use crate::tool::cli::candidates::{
     CandidateList, CandidateSearch, Candidates, Wanted, is_file, output_file,
 };
@@ -215,8 +216,7 @@ fn is_small(plan: &Plan) -> bool {
             continue;
         };
         for entry in entries.flatten() {
-            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-            if is_hidden && !plan.args.hidden {
+            if is_hidden(&entry.file_name()) && !plan.args.hidden {
                 continue;
             }
             if left == 0 {
@@ -267,15 +267,16 @@ fn keeps_visible(plan: &Plan) -> bool {
         let name = glob.strip_prefix('!').unwrap_or_default();
         let name = name.strip_prefix("**/").unwrap_or(name);
         let ends = ["/**", "/*", "/"];
-        let name = ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+        let name = ends
+            .iter()
+            .find_map(|end| name.strip_suffix(end))
+            .unwrap_or(name);
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         name.starts_with('.') && name.bytes().all(is_plain)
     };
-    let is_hidden = |dir: &PathBuf| {
+    let has_hidden_name = |dir: &PathBuf| {
         let mut names = dir.components();
-        names.any(|name| {
-            matches!(name, Component::Normal(name) if name.as_encoded_bytes().starts_with(b"."))
-        })
+        names.any(|name| matches!(name, Component::Normal(name) if is_hidden(name)))
     };
     args.globs.iter().all(is_hidden_name)
         && args.iglobs.is_empty()
@@ -283,7 +284,7 @@ fn keeps_visible(plan: &Plan) -> bool {
         && args.max_depth.is_none()
         && args.max_filesize.is_none()
         && output_file().is_none()
-        && !plan.paths.list.iter().any(is_hidden)
+        && !plan.paths.list.iter().any(has_hidden_name)
 }
 
 /// Checks that an index finds all files that the walk finds.
@@ -462,7 +463,12 @@ fn leaves_out_below(plan: &Plan, dir: &Path, below: &Path, path: &Path) -> bool 
     entries.all(|entry| {
         let is_left_out = |entry: fs::DirEntry| {
             let is_dir = entry.file_type().ok()?.is_dir();
-            Some(!globs_keep(plan, dir, &below.join(entry.file_name()), is_dir))
+            Some(!globs_keep(
+                plan,
+                dir,
+                &below.join(entry.file_name()),
+                is_dir,
+            ))
         };
         entry.ok().and_then(is_left_out).unwrap_or(false)
     })

@@ -67,7 +67,10 @@ impl World {
             .link("many-link", "many")
             .file("-/x.txt", "dash needle\n")
             .file("many/marked.txt", "\u{feff}hay\n")
-            .file("many/nul.data", format!("{}\0hay\n", "hay\n".repeat(30_000)));
+            .file(
+                "many/nul.data",
+                format!("{}\0hay\n", "hay\n".repeat(30_000)),
+            );
         let excludes = place.dir().join("config/git/ignore");
         fs::create_dir_all(excludes.parent().unwrap()).unwrap();
         fs::write(excludes, "*.swp\n").unwrap();
