@@ -94,8 +94,8 @@ pub struct CatalogSource {
     hits: WordHits,
     /// Eligible files that the catalog lacks, in the order of their places.
     extra_files: Vec<ExtraFile>,
-    /// The files that a search reads as they are, if only these are wanted.
-    texts: Option<Arc<RankSet>>,
+    /// Files that are listed in addition, relative to the requested directory.
+    listed: ListedFiles,
     look: ChangeCheck,
     /// Whether an eligible file lies deeper than `max_depth`.
     is_cut: bool,
@@ -182,12 +182,6 @@ impl CatalogSource {
             let large = snapshot.set(&name, || larger(segment, scope.max_file_size))?;
             candidates.include(&large);
         }
-        let texts = match scope.by_index {
-            IndexList::RuledOutTexts => Some(snapshot.set("texts", || {
-                ruled_out::texts(segment, &scope.root, &scope.base)
-            })?),
-            _ => None,
-        };
         let (extra_files, deep_extras) = extra_files(&snapshot, &scope, &globs, plan, look)?;
         Ok(Some(CatalogSource {
             snapshot,
@@ -197,7 +191,7 @@ impl CatalogSource {
             candidates,
             hits,
             extra_files,
-            texts,
+            listed: ListedFiles::default(),
             look,
             is_cut: deep_files || deep_extras,
             unit_sizes: (FIRST_UNIT, LARGEST_UNIT),
@@ -233,6 +227,14 @@ impl CatalogSource {
         let comparison = Comparison::new(snapshot, scope, globs, plan, allowance, catch_up)?;
         source.comparison = Some(comparison);
         Ok(Some(source))
+    }
+
+    /// Lists some files in addition, given by their paths relative to the index root.
+    pub(crate) fn listing(mut self, files: &[PathBuf]) -> CatalogSource {
+        for path in files {
+            self.listed.push(Path::new(""), self.scope.logical(path));
+        }
+        self
     }
 
     /// Sets the sizes of the first unit and of the largest.
@@ -339,7 +341,7 @@ impl CatalogSource {
             }
             cutter.file(rank);
         };
-        let lists = self.scope.lists || self.scope.by_index.is_ruled_out();
+        let lists = self.scope.lists || self.scope.by_index.looks_at_all();
         match lists || self.look == ChangeCheck::All {
             true => self.all(self.ranks.clone()).for_each(&mut cut),
             false => self.wanted(self.ranks.clone()).for_each(&mut cut),
@@ -358,8 +360,8 @@ impl CatalogSource {
                 return self.listed(unit);
             }
             let changed = self.changed(self.passed_over(unit.clone())?, stop)?;
-            return match self.scope.by_index.is_ruled_out() {
-                true => self.ruled_out(unit, &changed, stop),
+            return match self.scope.by_index.looks_at_all() {
+                true => self.by_index(unit, &changed, stop),
                 false => self.items(unit, changed),
             };
         };
@@ -586,13 +588,16 @@ impl FileSource for CatalogSource {
             // A unit without files to look at is only counted.
             let only_passed = self.look == ChangeCheck::None
                 && !self.scope.lists
-                && !self.scope.by_index.is_ruled_out()
+                && !self.scope.by_index.looks_at_all()
                 && self.extra_files(&unit).is_empty()
                 && self.wanted(unit.clone()).next().is_none();
             items.push(match only_passed {
                 true => Item::Passed(self.count(unit)),
                 false => Item::Unit(unit),
             });
+        }
+        if !self.listed.is_empty() {
+            items.push(Item::Listed(self.listed.clone()));
         }
         items
     }

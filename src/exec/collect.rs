@@ -26,6 +26,7 @@ pub struct Limits {
 
 /// The limits that truncated an answer. Each one left out something that would otherwise be there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Cuts {
     /// Whether at least one more result than `max_results` exists, or could not be ruled out in
     /// time.
@@ -121,6 +122,7 @@ impl Iterator for Ready {
 
 /// The counts of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Totals {
     /// Results, in the unit of [`Limits::report`].
     pub results: usize,

@@ -151,6 +151,7 @@ impl Gaps {
 
 /// The result of searching one file. Depends only on the file's bytes and the query.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct FileOutcome {
     /// The lines, in ascending order.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -240,6 +241,7 @@ impl FileOutcome {
 
 /// One file of an answer, in emission order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct FileAnswer {
     /// The index of the searched path that contains the file, from 0.
     #[serde(default, skip_serializing_if = "is_default")]

@@ -30,6 +30,7 @@ const END: &[u8] = b"//";
 /// assert_eq!(paths, [Path::new("src/lib.rs"), Path::new("README.md")]);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ListedFiles {
     /// The index of the searched path that contains the files, from 0.
     pub target: usize,

@@ -20,6 +20,7 @@ pub use crate::index::walk::{Follow, IgnoreRules, TraversalOptions};
 
 /// A question about the files below one or more paths.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Question {
     /// The patterns, and how they match.
     pub looked_for: PatternSpec,
@@ -35,6 +36,7 @@ pub struct Question {
 
 /// Approximate searches that follow an exact one without a match.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct FallbackPlan {
     /// The searches, in order. The first one that finds a match ends the series.
     pub attempts: Vec<Fuzziness>,
@@ -44,6 +46,7 @@ pub struct FallbackPlan {
 
 /// The patterns of a question, and how they match.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PatternSpec {
     /// The patterns: a line matches if it matches one of them. `None` lists files.
     pub patterns: Option<Vec<String>>,
@@ -63,6 +66,7 @@ pub struct PatternSpec {
 
 /// The files that a question is about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Scope {
     /// The searched paths, in order, for the sandbox to resolve. Empty for the working directory.
     #[serde(with = "as_text::paths")]
@@ -118,6 +122,7 @@ impl Scope {
 
 /// The parts of an answer that are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct OutputSpec {
     /// The kind of results that are reported for a file.
     pub report: Report,
@@ -127,7 +132,6 @@ pub struct OutputSpec {
     pub places: bool,
     /// Whether the lines of a large file may come in several parts, so that an answer of any length
     /// takes little memory.
-    #[serde(default)]
     pub in_parts: bool,
     /// Context lines before each match.
     pub before: usize,
@@ -137,7 +141,6 @@ pub struct OutputSpec {
     pub matching_context: bool,
     /// The list of files that an index gives in place of results. No file is searched. Where no
     /// index decides, the answer says so and lists no files.
-    #[serde(default)]
     pub by_index: IndexList,
 }
 
@@ -148,15 +151,46 @@ pub enum IndexList {
     #[default]
     None,
     /// The files that the index can't rule out, by ripgrep's ignore rules.
-    Candidates,
+    Candidates {
+        /// Also the hidden files by ripgrep's ignore rules, which are not in the index. An entry
+        /// named `.git` stands for the files below it. Only a watched index has this list.
+        hidden: bool,
+        /// Also the other files, except texts: those that a search reads as they are, without a
+        /// byte-order mark and without a NUL byte. The number of texts is that of the skipped
+        /// files. The sum of their sizes is in lists of one file without a path. A text with a
+        /// hidden name in its path is listed.
+        counted: bool,
+    },
     /// The files that the index rules out, under its own ignore rules and options.
     RuledOut,
-    /// The files that the index rules out and that a search reads as they are, with their sizes:
-    /// without a byte-order mark and without a NUL byte.
+    /// The texts that the index rules out, with their sizes.
     RuledOutTexts,
 }
 
 impl IndexList {
+    /// Returns true if the list has the files that the index can't rule out.
+    pub fn is_of_candidates(self) -> bool {
+        matches!(self, IndexList::Candidates { .. })
+    }
+
+    /// Returns true if the list has hidden files that are not in the index.
+    pub(crate) fn has_hidden(self) -> bool {
+        matches!(self, IndexList::Candidates { hidden: true, .. })
+    }
+
+    /// Returns true if the list depends on the content of files that the index rules out.
+    pub(crate) fn needs_texts(self) -> bool {
+        matches!(
+            self,
+            IndexList::Candidates { counted: true, .. } | IndexList::RuledOutTexts
+        )
+    }
+
+    /// Returns true if files that the index rules out are listed or counted one by one.
+    pub(crate) fn looks_at_all(self) -> bool {
+        self.is_ruled_out() || self.needs_texts()
+    }
+
     /// Returns true if the list has the files that the index rules out.
     pub fn is_ruled_out(self) -> bool {
         matches!(self, IndexList::RuledOut | IndexList::RuledOutTexts)
@@ -165,6 +199,7 @@ impl IndexList {
 
 /// The limits of an answer. `u64::MAX` means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct QuestionLimits {
     /// The most results of the answer, in the unit of [`Report`].
     pub max_results: u64,

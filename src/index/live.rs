@@ -42,6 +42,7 @@
 mod apply;
 mod building;
 mod event_handler;
+mod hidden;
 mod orphans;
 mod pin;
 mod reconcile;

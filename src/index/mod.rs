@@ -27,6 +27,7 @@ pub mod live;
 pub(crate) mod names;
 pub mod overlay;
 pub mod pace;
+pub(crate) mod plain_files;
 pub mod plan;
 pub mod ranks;
 pub mod refresh;

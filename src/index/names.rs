@@ -10,6 +10,11 @@ pub(crate) fn name_bytes(name: &OsStr) -> &[u8] {
     name.as_encoded_bytes()
 }
 
+/// Returns true if a name begins with a dot.
+pub(crate) fn is_hidden(name: &OsStr) -> bool {
+    name_bytes(name).starts_with(b".")
+}
+
 /// Returns true if the stored bytes convert back to the name.
 pub(super) fn can_be_kept(name: &OsStr) -> bool {
     cfg!(unix) || name.to_str().is_some()

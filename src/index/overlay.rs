@@ -219,6 +219,33 @@ impl Overlay {
         Ok(sets.is_some_and(|sets| sets.hold(asked)))
     }
 
+    /// Calls `each` with the directories that enumeration enters by the sets of ignore rules `asked`.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] if the segment is damaged.
+    pub(crate) fn each_dir(
+        &self,
+        segment: &Segment,
+        asked: RuleSets,
+        each: &mut dyn FnMut(&Path),
+    ) -> Result<(), FormatError> {
+        for number in 0..segment.dir_count() {
+            let path = segment.dir_path(number)?;
+            if !self.dirs.contains_key(path) && segment.dir(number)?.sets.hold(asked) {
+                each(path);
+            }
+        }
+        for (path, state) in &*self.dirs {
+            if let DirState::Entered(sets) = state
+                && sets.hold(asked)
+            {
+                each(path);
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the extra file at a path.
     pub fn extra(&self, path: &Path) -> Option<&Arc<Extra>> {
         let at = self.extra_at(path).ok()?;

@@ -139,7 +139,11 @@ impl EnteredDirs {
     /// # Errors
     ///
     /// The reason, as text, if it can't be determined whether a walk reaches it.
-    fn get(&mut self, walk: &Walk, path: &Path) -> Result<Option<Arc<EnteredDir>>, String> {
+    pub(crate) fn get(
+        &mut self,
+        walk: &Walk,
+        path: &Path,
+    ) -> Result<Option<Arc<EnteredDir>>, String> {
         let mut components: Vec<&std::ffi::OsStr> = path.iter().collect();
         let mut missing = Vec::new();
         let mut at = path.to_path_buf();

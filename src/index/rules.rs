@@ -102,7 +102,8 @@ impl ControlFiles {
         }
     }
 
-    fn any(self) -> bool {
+    /// Returns true if there is one of these files.
+    pub(crate) fn any(self) -> bool {
         self.rgignore || self.ignore || self.gitignore || self.git || self.jj
     }
 

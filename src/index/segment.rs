@@ -32,6 +32,7 @@ use crate::index::bloom::BloomParams;
 use crate::index::casefold::Casefold;
 use crate::index::gram::{NGRAM_CHARS, SECOND_SEED};
 use crate::index::names::{name_bytes, name_from_bytes};
+use crate::index::plain_files::PlainFiles;
 use crate::index::plan::BLOCK_FILES;
 use crate::index::ranks::RankSet;
 use crate::index::root_dir::is_component;
@@ -64,6 +65,8 @@ pub struct Segment {
     by_dir: OnceLock<ByDir>,
     /// Inode, device and rank of each file, sorted.
     by_identity: OnceLock<Vec<(u64, u64, u32)>>,
+    /// The files that a search reads as they are, as far as they were examined.
+    pub(crate) plain_files: PlainFiles,
 }
 
 /// A group of blocks.
@@ -176,6 +179,7 @@ impl Segment {
             paths: OnceLock::new(),
             by_dir: OnceLock::new(),
             by_identity: OnceLock::new(),
+            plain_files: PlainFiles::default(),
         })
     }
 

@@ -32,6 +32,7 @@ use self::order::{Keyed, WalkItem, in_order, key_of};
 
 /// The options that decide which entries of a tree are visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TraversalOptions {
     /// Visit entries whose names start with a dot.
     pub hidden: bool,
@@ -285,6 +286,12 @@ impl Walk {
     /// Returns the options of the walk.
     pub fn options(&self) -> TraversalOptions {
         self.options
+    }
+
+    /// Returns the same walk, which also visits entries whose names start with a dot.
+    pub(crate) fn with_hidden(mut self) -> Walk {
+        self.options.hidden = true;
+        self
     }
 
     /// Returns the absolute path of the top directory.

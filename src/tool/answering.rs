@@ -664,7 +664,7 @@ impl AnswerRun<'_> {
             return Ok(None);
         };
         self.maintenance.spend(choice.index.spent);
-        if by_index == IndexList::Candidates
+        if by_index.is_of_candidates()
             && choice
                 .source
                 .take_if(|source| !self.is_as_in_ripgrep(source))

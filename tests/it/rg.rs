@@ -277,3 +277,47 @@ fn debug_messages_go_to_standard_error() {
     assert_eq!((status, out.as_str()), (0, "a:foo\n"));
     assert!(err.contains("rg: DEBUG|forge_search::tool::rg"), "{err}");
 }
+
+#[test]
+fn the_crates_of_ripgrep_have_the_versions_of_ripgrep_15_2() {
+    let lock = include_str!("../../Cargo.lock");
+    for (name, version) in [
+        ("globset", "0.4.19"),
+        ("grep-cli", "0.1.12"),
+        ("grep-matcher", "0.1.9"),
+        ("grep-printer", "0.3.1"),
+        ("grep-regex", "0.1.14"),
+        ("grep-searcher", "0.1.17"),
+        ("ignore", "0.4.29"),
+    ] {
+        let package = format!("name = \"{name}\"\nversion = \"{version}\"\n");
+        assert!(lock.contains(&package), "{name}");
+        assert_eq!(lock.matches(&format!("name = \"{name}\"\n")).count(), 1);
+    }
+}
+
+#[test]
+fn without_a_required_repository_a_linked_worktree_has_no_excludes() {
+    let tree = Tree::of([
+        ("main/.git/info/exclude", "excluded\n"),
+        ("main/.git/worktrees/linked/commondir", "../..\n"),
+        ("linked/excluded", "foo\n"),
+    ]);
+    let git = tree.path("main/.git/worktrees/linked");
+    tree.file("linked/.git", format!("gitdir: {}\n", git.display()));
+    let linked = tree.path("linked");
+    assert_eq!(run(&linked, &["foo"]).0, 2);
+    let args = ["--no-require-git", "foo"];
+    assert_eq!(found(&linked, &args), "excluded:foo\n");
+}
+
+#[test]
+fn rules_below_the_depth_limit_are_read() {
+    let tree = Tree::of([("a", "foo\n"), ("deep/.ignore", "[z-a]\n")]);
+    let (status, out, err) = run(tree.root(), &["-d1", "foo"]);
+    assert_eq!((status, out.as_str()), (0, "a:foo\n"));
+    assert!(
+        err.contains("deep/.ignore: line 1: error parsing glob"),
+        "{err}"
+    );
+}

@@ -1,23 +1,22 @@
-//! The files that an index rules out, as a list.
+//! Lists that depend on the files that an index rules out.
 //!
-//! Owns which of the skipped files are listed, and which of them a search reads as they are.
+//! Owns which of these files are listed or counted, and which of them a search reads as they are.
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use memchr::memchr;
-use rayon::prelude::*;
 
 use super::CatalogSource;
 use crate::exec::eligible::Item;
 use crate::exec::listed::ListedFiles;
+use crate::exec::question::IndexList;
 use crate::exec::stop::Stop;
 use crate::format::error::FormatError;
-use crate::index::ranks::RankSet;
-use crate::index::root_dir::RootDir;
-use crate::index::segment::Segment;
+use crate::index::names::is_hidden;
+use crate::index::plain_files::PlainGroup;
 use crate::index::stamp::Stamp;
 use crate::index::text::is_marked;
 
@@ -25,9 +24,9 @@ use crate::index::text::is_marked;
 const BLOCK: usize = 64 << 10;
 
 impl CatalogSource {
-    /// Returns the skipped files of a unit as a list, without those that `changed`. A list of texts
-    /// has sizes, and no files that the catalog lacks.
-    pub(super) fn ruled_out(
+    /// Returns the files of a unit that the request wants as a list, given the files that `changed`.
+    /// The first list that depends on texts reads the files.
+    pub(super) fn by_index(
         &self,
         unit: Range<u32>,
         changed: &[u32],
@@ -39,87 +38,131 @@ impl CatalogSource {
         }
         let changed: BTreeSet<u32> = changed.iter().copied().collect();
         let segment = self.snapshot.segment();
+        let list = self.scope.by_index;
+        let mut texts = Texts {
+            source: self,
+            stop,
+            group: None,
+            block: Vec::new(),
+        };
         let mut files = ListedFiles::default();
-        let mut last = (u32::MAX, Path::new(""));
+        let (mut counted, mut bytes) = (0, 0);
+        let mut last = (u32::MAX, Path::new(""), false);
         for rank in self.all(unit.clone()) {
             let is_read = self.candidates.files().contains(rank) || changed.contains(&rank);
-            if is_read
-                || self
-                    .texts
-                    .as_ref()
-                    .is_some_and(|texts| !texts.contains(rank))
-            {
+            if is_read && list.is_ruled_out() {
                 continue;
             }
+            let is_text = match list.needs_texts() && !is_read {
+                true => texts.contain(rank)?,
+                false => Some(false),
+            };
+            let Some(is_text) = is_text else {
+                return Ok(Vec::new());
+            };
             let file = segment.file(rank)?;
             if file.dir != last.0 {
-                last = (file.dir, self.scope.logical(segment.dir_path(file.dir)?));
+                let dir = self.scope.logical(segment.dir_path(file.dir)?);
+                last = (file.dir, dir, dir.iter().any(is_hidden));
             }
-            let name = Path::new(segment.name(file.name)?);
-            match self.texts.is_some() {
-                true => files.push_sized(last.1, name, file.stamp.len),
-                false => files.push(last.1, name),
+            let name = segment.name(file.name)?;
+            match list {
+                IndexList::RuledOutTexts if is_text => {
+                    files.push_sized(last.1, Path::new(name), file.stamp.len);
+                }
+                IndexList::RuledOutTexts => {}
+                _ if is_text && !last.2 && !is_hidden(name) => {
+                    counted += 1;
+                    bytes += file.stamp.len;
+                }
+                _ => files.push(last.1, Path::new(name)),
             }
         }
-        if self.texts.is_none() {
-            let extras = self.extra_files(&unit).iter().filter(|own| !own.wanted);
+        if list != IndexList::RuledOutTexts {
+            let extras = self.extra_files(&unit).iter();
+            let extras = extras.filter(|own| !(own.wanted && list.is_ruled_out()));
             extras.for_each(|own| files.push(Path::new(""), self.scope.logical(&own.path)));
         }
-        Ok(vec![Item::Listed(files)])
-    }
-}
-
-/// Returns the files of a segment that a search reads as they are: without a byte-order mark and
-/// without a NUL byte. Reads all files, on the threads of the current pool. A file that differs
-/// from its record is left out.
-pub(super) fn texts(
-    segment: &Segment,
-    root: &RootDir,
-    base: &Path,
-) -> Result<RankSet, FormatError> {
-    let found: Vec<u32> = (0..segment.file_count())
-        .into_par_iter()
-        .map_init(
-            || vec![0; BLOCK],
-            |block, rank| {
-                let file = segment.file(rank)?;
-                if !file.excludable {
-                    return Ok(None);
-                }
-                let dir: PathBuf = base.join(segment.dir_path(file.dir)?);
-                let path = dir.join(segment.name(file.name)?);
-                let stamp = Stamp::from_record(file.stamp);
-                Ok(is_text(root, &path, stamp, block).then_some(rank))
-            },
-        )
-        .filter_map(Result::transpose)
-        .collect::<Result<_, FormatError>>()?;
-    let mut set = RankSet::empty(segment.file_count());
-    found.into_iter().for_each(|rank| {
-        set.insert(rank);
-    });
-    Ok(set)
-}
-
-/// Returns whether a file has the state `expected`, no byte-order mark and no NUL byte.
-fn is_text(root: &RootDir, path: &Path, expected: Stamp, block: &mut [u8]) -> bool {
-    let Ok((mut file, meta)) = root.open_file_with_meta(path) else {
-        return false;
-    };
-    if Stamp::of(&meta) != Some(expected) {
-        return false;
-    }
-    let mut size = 0;
-    loop {
-        let read = match file.read(block) {
-            Ok(0) => return size == expected.len(),
-            Ok(read) => &block[..read],
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(_) => return false,
-        };
-        if memchr(0, read).is_some() || size == 0 && is_marked(read) {
-            return false;
+        let mut items = vec![Item::Listed(files)];
+        if counted > 0 {
+            let mut sum = ListedFiles::default();
+            sum.push_sized(Path::new(""), Path::new(""), bytes);
+            items.extend([Item::Passed(counted), Item::Listed(sum)]);
         }
-        size += read.len() as u64;
+        Ok(items)
+    }
+}
+
+/// The files that a search reads as they are: without a byte-order mark and without a NUL byte. A
+/// file that differs from its record is not among them.
+struct Texts<'a> {
+    source: &'a CatalogSource,
+    stop: &'a Stop,
+    /// The group of the last file.
+    group: Option<PlainGroup>,
+    /// The memory of [`Texts::examine`].
+    block: Vec<u8>,
+}
+
+impl Texts<'_> {
+    /// Returns whether a file is one of them. Reads its group, unless that was done before for this
+    /// segment. Returns `None` after a stop.
+    fn contain(&mut self, rank: u32) -> Result<Option<bool>, FormatError> {
+        if let Some(is_text) = self.group.and_then(|group| group.contains(rank)) {
+            return Ok(Some(is_text));
+        }
+        let (source, stop) = (self.source, self.stop);
+        let segment = source.snapshot.segment();
+        let is_stopped = || stop.is_raised();
+        self.group =
+            segment
+                .plain_files
+                .group(rank, segment.file_count(), &is_stopped, |rank| {
+                    self.examine(rank)
+                })?;
+        Ok(self.group.and_then(|group| group.contains(rank)))
+    }
+
+    /// Reads a file of the segment. Returns `None` after a stop.
+    fn examine(&mut self, rank: u32) -> Result<Option<bool>, FormatError> {
+        let segment = self.source.snapshot.segment();
+        let file = segment.file(rank)?;
+        if !file.excludable {
+            return Ok(Some(false));
+        }
+        let dir = self.source.scope.base.join(segment.dir_path(file.dir)?);
+        let path = dir.join(segment.name(file.name)?);
+        Ok(self.is_text(&path, Stamp::from_record(file.stamp)))
+    }
+
+    /// Returns whether a file has the state `expected`, no byte-order mark and no NUL byte. Returns
+    /// `None` after a stop.
+    fn is_text(&mut self, path: &Path, expected: Stamp) -> Option<bool> {
+        if self.stop.is_raised() {
+            return None;
+        }
+        let Ok((mut file, meta)) = self.source.scope.root.open_file_with_meta(path) else {
+            return Some(false);
+        };
+        if Stamp::of(&meta) != Some(expected) {
+            return Some(false);
+        }
+        self.block.resize(BLOCK, 0);
+        let mut size = 0;
+        loop {
+            let read = match file.read(&mut self.block) {
+                Ok(0) => return Some(size == expected.len()),
+                Ok(read) => &self.block[..read],
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(_) => return Some(false),
+            };
+            if memchr(0, read).is_some() || size == 0 && is_marked(read) {
+                return Some(false);
+            }
+            size += read.len() as u64;
+            if self.stop.is_raised() {
+                return None;
+            }
+        }
     }
 }

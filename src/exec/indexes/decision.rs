@@ -20,7 +20,6 @@ use crate::exec::catalog::{CatalogSource, ChangeCheck, Scope};
 use crate::exec::eligible::Globs;
 use crate::exec::indexes::IndexUse;
 use crate::exec::query::Fold;
-use crate::exec::question::IndexList;
 use crate::exec::reach::Reach;
 use crate::exec::stop::{Deadline, SystemClock};
 use crate::format::error::FormatError;
@@ -246,7 +245,11 @@ impl Indexes {
         };
         let waits = Waits::until(budget);
         let living = self.living_at(&root.path);
-        if living.is_none() && question.by_index == IndexList::RuledOutTexts {
+        let with_hidden = question.by_index.has_hidden();
+        if living.is_none() && with_hidden {
+            return Err(Condition::unchecked_condition(UNWATCHED));
+        }
+        if living.is_none() && question.by_index.needs_texts() {
             return Err(self.unchecked_condition(root, asked, waits, NO_DAEMON));
         }
         let opened = match living {
@@ -304,8 +307,26 @@ impl Indexes {
                     what: Pinned::Exact(snapshot),
                     ..
                 } => snapshot.segment().order(plan).and_then(|_| {
-                    self.source(&snapshot, plan, scope, &question.globs, ChangeCheck::Linked)
+                    let source =
+                        self.source(&snapshot, plan, scope, &question.globs, ChangeCheck::Linked)?;
+                    match source {
+                        Ok(source) if with_hidden => {
+                            let go_on = || !budget.remaining().is_zero();
+                            let hidden =
+                                living.index.hidden_files(&snapshot, path, sets, &go_on)?;
+                            let hidden =
+                                hidden.ok_or_else(|| Condition::unchecked_condition(HIDDEN));
+                            Ok(hidden.map(|files| source.listing(&files)))
+                        }
+                        source => Ok(source),
+                    }
                 }),
+                Pin {
+                    what: Pinned::Unwatched(_),
+                    ..
+                } if with_hidden => {
+                    return Err(Condition::unchecked_condition(UNWATCHED));
+                }
                 Pin {
                     what: Pinned::Unwatched(unwatched),
                     ..
@@ -535,6 +556,13 @@ const A_FILE: &str = "the path is a file, which is always searched, with or with
 
 /// Why an index without a daemon does not list the files that are read as they are.
 const NO_DAEMON: &str = "only a daemon knows which files are read as they are";
+
+/// Why an index of a tree that is not watched does not list hidden files.
+const UNWATCHED: &str = "only a daemon that watches the tree knows its hidden files";
+
+/// Why the hidden files of a tree are not listed.
+const HIDDEN: &str = "the hidden files could not be listed: they are too many, a hidden directory \
+     has its own ignore rules or can't be read, or the time was over";
 
 /// Why the index of a root does not serve requests with other traversal options.
 const OTHER_OPTIONS: &str = "the options hidden, follow and no_ignore differ from those of the \

@@ -124,7 +124,9 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
     }
     let begun_ms = shared.index_host.now_ms();
     let (moment, losses, index_state) = {
-        let status = shared.status();
+        let mut status = shared.status();
+        // Hidden entries are not compared, so they are listed again.
+        status.hidden.clear();
         (status.dirty.now(), status.losses, status.index_state)
     };
     shared.fire(&[Trigger::ReconcileStarted]);

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::hidden::HiddenEntries;
 use super::orphans::{Orphans, Version};
 use super::status_file::PublishedStatus;
 use crate::index::dirty::{DirtySet, Extent, Moment, Work};
@@ -26,6 +27,8 @@ pub(super) struct Status {
     pub(super) findings: u64,
     /// Names that were written to and don't exist.
     pub(super) orphans: Orphans,
+    /// The hidden entries of the watched directories.
+    pub(super) hidden: HiddenEntries,
     /// Counts lost coverage. A reconcile that began before a loss proves nothing.
     pub(super) losses: u64,
     /// Counts confirmations that the index covers the whole tree.
@@ -92,6 +95,7 @@ impl Default for Status {
             swaps: 0,
             findings: 0,
             orphans: Orphans::default(),
+            hidden: HiddenEntries::default(),
             losses: 0,
             epoch: 0,
             build_wanted: false,
@@ -175,6 +179,9 @@ impl Status {
     /// Advances the state machine, and records the resulting actions.
     pub(super) fn fire(&mut self, triggers: &[Trigger]) {
         let step = step(self.index_state, triggers);
+        if step.next != self.index_state || !step.next.allows_exclusion() {
+            self.hidden.clear();
+        }
         self.index_state = step.next;
         if step.next == IndexState::Complete {
             self.why = None;
@@ -257,6 +264,7 @@ impl Status {
         if extent == Extent::Subtree {
             self.orphans.forget_below(path);
         }
+        self.hidden.forget(path);
         self.dirty.mark(path, extent, now_ms);
         if let Some(since) = &mut self.since_build {
             since.mark(path, extent, now_ms);

@@ -10,9 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::format::manifest::{IgnoreRules, RuleSets};
+use crate::index::names;
 use crate::index::rules::{ControlFiles, Rules, RulesReadError, Verdict};
-
-use super::order::bytes;
 
 /// The largest number of chains.
 const MOST: usize = 2;
@@ -105,7 +104,7 @@ impl Chains {
         absolute: &Path,
         is_dir: bool,
     ) -> RuleSets {
-        let is_hidden = !hidden && bytes(name).first() == Some(&b'.');
+        let is_hidden = !hidden && names::is_hidden(name);
         let mut kept = RuleSets::NONE;
         for chain in self.chains.iter().flatten() {
             let is_left_out = match chain.rules.decide(absolute, is_dir) {

@@ -131,6 +131,6 @@ pub(super) fn key_of(name: &OsStr) -> Option<Box<str>> {
     (key.as_bytes() != bytes(name)).then(|| key.into_owned().into_boxed_str())
 }
 
-pub(super) fn bytes(text: &OsStr) -> &[u8] {
+fn bytes(text: &OsStr) -> &[u8] {
     text.as_encoded_bytes()
 }

@@ -113,7 +113,7 @@ impl CandidateSearch {
         }
         let here = self.environment.working_dir.clone();
         let here = here.map_err(|error| error.to_string())?;
-        if wanted.list == IndexList::Candidates
+        if wanted.list.is_of_candidates()
             && wanted.traversal.rules != IgnoreRules::None
             && !self.environment.has_ripgreps_excludes(&here)
         {
@@ -128,7 +128,6 @@ impl CandidateSearch {
                 Found::Listed(files) => found.lists.push(files),
                 Found::Error(error) => problem = Some(error.message),
                 Found::File(file) if file.outcome != FileOutcome::nothing() => {
-                    // A daemon of another build of this version may not know lists of files.
                     problem = Some("the daemon searched instead of listing files".to_string());
                 }
                 Found::File(file) => {
@@ -158,7 +157,7 @@ impl CandidateSearch {
         let is_cut = run.cuts.any() || summary.timed_out() || run.failure.is_some();
         if is_cut || !index.exclusion_used {
             let state = index.index_state.state().as_str();
-            let asks_candidates = question.shown.by_index == IndexList::Candidates;
+            let asks_candidates = question.shown.by_index.is_of_candidates();
             if asks_candidates && index.index_state == IndexState::Complete {
                 return Ok(Candidates::OtherFiles);
             }

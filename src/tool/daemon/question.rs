@@ -4,7 +4,8 @@
 //! [`Question`]. The daemon answers with several messages: [`Message::Parts`] and others while it
 //! searches, then [`Message::End`]. So the program prints the same bytes as by its own search, and
 //! begins before the search has ended. The format is private: a program asks only daemons of its
-//! own version.
+//! own version. A daemon or a client of another build of this version refuses a message with a
+//! field that it does not know, or without one that it needs. The program then searches itself.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -27,8 +28,9 @@ use crate::tool::error::{DenialReason, ToolError};
 use crate::tool::response::IndexUse;
 use crate::tool::search::{SearchTool, ToolContext};
 
-/// The tool name of such a call.
-pub(crate) const NAME: &str = "question";
+/// The tool name of such a call. The number rises when a field gets another meaning, so that no
+/// other build answers.
+pub(crate) const NAME: &str = "question-2";
 
 /// The bytes of parts that are sent together. The first part is sent at once.
 const TOGETHER: usize = 64 << 10;
@@ -38,6 +40,7 @@ const LIST_TOGETHER: usize = 256 << 10;
 
 /// A question and its time limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct QuestionCall {
     /// The question itself.
     pub(crate) question: Question,
@@ -59,6 +62,7 @@ pub(crate) enum Message {
 
 /// The end of an answer, after its last part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct AnswerEnd {
     /// The counts of results.
     pub(crate) totals: Totals,
@@ -346,7 +350,7 @@ mod tests {
                     },
                     "shown": {
                         "report": "lines", "spans": "every", "places": false, "before": 0, "after": 0,
-                        "matching_context": true,
+                        "matching_context": true, "in_parts": false, "by_index": "RuledOut",
                     },
                     "limits": {
                         "max_results": u64::MAX, "max_matches_per_file": 1, "max_files": 1, "max_file_size": 1,
@@ -367,6 +371,77 @@ mod tests {
         ] {
             let shown = wrong.to_string();
             assert_eq!(read(wrong).unwrap_err().code(), "bad_args", "{shown}");
+        }
+    }
+
+    /// Calls `check` with `message` in which a field is missing or new, for each object in it.
+    fn changed(message: &Value, check: &mut dyn FnMut(Value)) {
+        let Value::Object(fields) = message else {
+            return;
+        };
+        let mut more = fields.clone();
+        more.insert("of_another_build".to_string(), Value::Bool(true));
+        check(Value::Object(more));
+        for (name, value) in fields {
+            let mut fewer = fields.clone();
+            fewer.remove(name);
+            if !value.is_null() {
+                check(Value::Object(fewer));
+            }
+            changed(value, &mut |value| {
+                let mut other = fields.clone();
+                other.insert(name.clone(), value);
+                check(Value::Object(other));
+            });
+        }
+    }
+
+    #[test]
+    fn a_message_of_another_build_is_refused() {
+        let traversal = crate::exec::question::TraversalOptions {
+            hidden: false,
+            follow: Default::default(),
+            rules: crate::exec::question::IgnoreRules::All,
+            recursive: true,
+        };
+        let call = QuestionCall {
+            question: Question {
+                looked_for: Default::default(),
+                scope: crate::exec::question::Scope::of(Vec::new(), traversal),
+                shown: Default::default(),
+                limits: crate::exec::question::QuestionLimits::NONE,
+                fallback: Default::default(),
+            },
+            timeout_ms: Some(1),
+        };
+        let whole = Value::Object(call.to_call().request);
+        assert_eq!(QuestionCall::read(whole.clone()), Ok(call));
+        let mut refused = 0;
+        changed(&whole, &mut |other| {
+            let mut optional = other.clone();
+            optional["timeout_ms"] = json!(1);
+            if optional != whole {
+                let shown = other.to_string();
+                assert!(QuestionCall::read(other).is_err(), "{shown}");
+                refused += 1;
+            }
+        });
+        assert!(refused > 30, "{refused}");
+
+        let end = Message::End(Box::new(Summary::of_nothing().into()));
+        let mut files = ListedFiles::default();
+        files.push_sized("a".as_ref(), "b".as_ref(), 1);
+        for message in [end, Message::Parts(vec![Found::Listed(files)])] {
+            let whole = serde_json::to_value(&message).unwrap();
+            let read = serde_json::from_value::<Message>;
+            assert_eq!(read(whole.clone()).unwrap(), message);
+            let mut other = whole;
+            let answer = match other.get("end").is_some() {
+                true => other.pointer_mut("/end"),
+                false => other.pointer_mut("/parts/0/Listed"),
+            };
+            answer.unwrap()["of_another_build"] = json!(1);
+            assert!(read(other.clone()).is_err(), "{other}");
         }
     }
 }

@@ -7,7 +7,9 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+
+use grep_printer::Stats;
 
 use super::Failure;
 use super::args::{Args, Binary, Decoding, Mode, TypeRule};
@@ -17,6 +19,7 @@ use crate::exec::query::{Case, CaseRule};
 use crate::exec::question::{
     FileIdentity, Follow, IgnoreRules, IndexList, PatternSpec, TraversalOptions,
 };
+use crate::index::names::is_hidden;
 use crate::tool::cli::candidates::{
     CandidateList, CandidateSearch, Candidates, Wanted, is_file, output_file,
 };
@@ -27,7 +30,11 @@ const SMALL_TREE: usize = 24;
 /// The answer to the question which files have to be read.
 pub(super) enum Known {
     /// These files, in the order of the typed paths.
-    Files(Vec<Haystack>),
+    Files {
+        files: Vec<Haystack>,
+        /// The statistics of the files that are not read.
+        others: Stats,
+    },
     /// The walk finds the files, and these need not be read.
     RuledOut(RuledOut),
     /// No index decided. The walk finds the files.
@@ -113,6 +120,16 @@ pub(super) fn known(plan: &Plan) -> Result<Known, Failure> {
     match finds_all(plan, &mut wanted, &search) {
         Ok(()) => match search.find(wanted.clone()) {
             Candidates::OtherFiles => log::debug!("ripgrep might find other files"),
+            Candidates::Known(found) => match haystacks(plan, &found) {
+                Some(files) => {
+                    let others = others(plan, &found);
+                    return Ok(Known::Files { files, others });
+                }
+                None => log::debug!("files of a repository are searched"),
+            },
+            Candidates::Unknown(why) if wanted.list.has_hidden() => {
+                log::debug!("no index lists hidden files: {why}");
+            }
             answer => return taken(plan, answer, search, wanted),
         },
         Err(why) if plan.args.mode == Mode::Files => return walks(why),
@@ -139,7 +156,7 @@ pub(super) fn known(plan: &Plan) -> Result<Known, Failure> {
     taken(plan, search.find(wanted.clone()), search, wanted)
 }
 
-/// Converts the answer to the question `wanted`.
+/// Converts the answer to the question which files need not be read.
 fn taken(
     plan: &Plan,
     answer: Candidates,
@@ -147,23 +164,13 @@ fn taken(
     wanted: Wanted,
 ) -> Result<Known, Failure> {
     let why = match answer {
-        Candidates::Known(found) if wanted.list.is_ruled_out() => {
+        Candidates::Known(found) => {
             let ruled_out = RuledOut::new(plan, &found, &wanted.dirs);
             log::debug!(
                 "an index decided: the tree is walked, and {} files are not read",
                 ruled_out.sizes.len()
             );
             return Ok(Known::RuledOut(ruled_out));
-        }
-        Candidates::Known(found) => {
-            let files = haystacks(plan, &found);
-            log::debug!(
-                "an index decided: {} of {} files are skipped, {} are read",
-                found.skipped,
-                found.files,
-                files.len()
-            );
-            return Ok(Known::Files(files));
         }
         Candidates::Signal(status) => return Err(Failure::Signal(status)),
         Candidates::Unknown(why) => why,
@@ -191,7 +198,10 @@ fn wanted(plan: &Plan) -> Result<Wanted, &'static str> {
             recursive: true,
         },
         dirs: plan.paths.list.clone(),
-        list: IndexList::Candidates,
+        list: IndexList::Candidates {
+            hidden: false,
+            counted: plan.look.has_stats,
+        },
     })
 }
 
@@ -206,8 +216,7 @@ fn is_small(plan: &Plan) -> bool {
             continue;
         };
         for entry in entries.flatten() {
-            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-            if is_hidden && !plan.args.hidden {
+            if is_hidden(&entry.file_name()) && !plan.args.hidden {
                 continue;
             }
             if left == 0 {
@@ -228,18 +237,54 @@ fn finds_all(
     wanted: &mut Wanted,
     search: &CandidateSearch,
 ) -> Result<(), &'static str> {
-    if plan.look.has_stats {
+    if plan.look.has_stats && !keeps_visible(plan) {
         return Err("the files without a match are counted");
     }
     check_files(plan)?;
     wanted.traversal.rules = rules(&plan.args)?;
     if !search.has_index_of(wanted.traversal) {
-        return Err("indexes have other options");
+        // A daemon lists the hidden files in addition.
+        let with_hidden = std::mem::take(&mut wanted.traversal.hidden);
+        if !with_hidden || !search.has_index_of(wanted.traversal) {
+            return Err("indexes have other options");
+        }
+        wanted.list = IndexList::Candidates {
+            hidden: true,
+            counted: plan.look.has_stats,
+        };
     }
     for path in &plan.paths.list {
         check_dir(path, &plan.working_dir)?;
     }
     Ok(())
+}
+
+/// Returns whether the arguments keep all files of an index without a hidden name in their paths. For
+/// example, `-g '!**/.git/**'` excludes only files with such a name.
+fn keeps_visible(plan: &Plan) -> bool {
+    let args = &plan.args;
+    let is_hidden_name = |glob: &String| {
+        let name = glob.strip_prefix('!').unwrap_or_default();
+        let name = name.strip_prefix("**/").unwrap_or(name);
+        let ends = ["/**", "/*", "/"];
+        let name = ends
+            .iter()
+            .find_map(|end| name.strip_suffix(end))
+            .unwrap_or(name);
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        name.starts_with('.') && name.bytes().all(is_plain)
+    };
+    let has_hidden_name = |dir: &PathBuf| {
+        let mut names = dir.components();
+        names.any(|name| matches!(name, Component::Normal(name) if is_hidden(name)))
+    };
+    args.globs.iter().all(is_hidden_name)
+        && args.iglobs.is_empty()
+        && plan.types.is_empty()
+        && args.max_depth.is_none()
+        && args.max_filesize.is_none()
+        && output_file().is_none()
+        && !plan.paths.list.iter().any(has_hidden_name)
 }
 
 /// Checks that an index finds all files that the walk finds.
@@ -300,7 +345,9 @@ fn looked_for(plan: &Plan) -> Result<PatternSpec, &'static str> {
     if changes_text || !matches!(args.decoding, Decoding::Auto) {
         return Err("the text of files is not what an index has");
     }
-    if args.multiline || args.null_data || args.crlf {
+    // With `--crlf`, only `$`, `.` and excluding classes mean something else, of which a plan makes
+    // no use.
+    if args.multiline || args.null_data {
         return Err("lines end in another way");
     }
     if args.binary != Binary::Auto {
@@ -348,18 +395,25 @@ fn check_dir(path: &Path, working_dir: &Path) -> Result<(), &'static str> {
     }
 }
 
-/// Returns the candidates as files to search. Leaves out those that the arguments exclude.
-fn haystacks(plan: &Plan, found: &CandidateList) -> Vec<Haystack> {
+/// Returns the candidates as files to search. Leaves out those that the arguments exclude. Returns
+/// `None` if files of a repository itself are searched, which an index does not list.
+fn haystacks(plan: &Plan, found: &CandidateList) -> Option<Vec<Haystack>> {
     let output = output_file().filter(|_| plan.args.mode.is_search());
     let mut by_dir: Vec<Vec<Haystack>> = Vec::new();
     by_dir.resize_with(plan.paths.list.len(), Vec::new);
-    for files in &found.lists {
+    for files in found.lists.iter().filter(|files| files.sizes().is_empty()) {
         let dir = plan.paths.list.get(files.target);
         let (Some(dir), Some(kept)) = (dir, by_dir.get_mut(files.target)) else {
             continue;
         };
         for below in files.iter() {
             let path = dir.join(&below);
+            if is_repository(&path) {
+                match leaves_out_below(plan, dir, &below, &path) {
+                    true => continue,
+                    false => return None,
+                }
+            }
             if is_kept(plan, dir, &below, &path, output) {
                 kept.push(Haystack::found(path, plan));
             }
@@ -370,7 +424,68 @@ fn haystacks(plan: &Plan, found: &CandidateList) -> Vec<Haystack> {
             files.sort_by(|a, b| a.path().cmp(b.path()));
         }
     }
-    by_dir.into_iter().flatten().collect()
+    let files: Vec<Haystack> = by_dir.into_iter().flatten().collect();
+    log::debug!(
+        "an index decided: {} of {} files are skipped, {} are read",
+        found.skipped,
+        found.files,
+        files.len()
+    );
+    Some(files)
+}
+
+/// Returns the statistics of the texts without a match, which are counted but not listed.
+fn others(plan: &Plan, found: &CandidateList) -> Stats {
+    let mut stats = Stats::new();
+    if plan.look.has_stats {
+        stats.add_searches(found.skipped);
+        let sizes = found.lists.iter().flat_map(|files| files.sizes());
+        sizes.for_each(|size| stats.add_bytes_searched(*size));
+    }
+    stats
+}
+
+/// Returns whether a listed path is the directory of a repository, which stands for its files.
+fn is_repository(path: &Path) -> bool {
+    path.ends_with(".git") && fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir())
+}
+
+/// Returns whether the arguments exclude all files below a directory.
+fn leaves_out_below(plan: &Plan, dir: &Path, below: &Path, path: &Path) -> bool {
+    let depth = below.components().count();
+    if plan.args.max_depth.is_some_and(|most| depth >= most) || !globs_keep(plan, dir, below, true)
+    {
+        return true;
+    }
+    let Ok(mut entries) = fs::read_dir(path) else {
+        return false;
+    };
+    entries.all(|entry| {
+        let is_left_out = |entry: fs::DirEntry| {
+            let is_dir = entry.file_type().ok()?.is_dir();
+            Some(!globs_keep(
+                plan,
+                dir,
+                &below.join(entry.file_name()),
+                is_dir,
+            ))
+        };
+        entry.ok().and_then(is_left_out).unwrap_or(false)
+    })
+}
+
+/// Returns whether the globs keep a path below a searched directory, and the directories above it.
+fn globs_keep(plan: &Plan, dir: &Path, below: &Path, is_dir: bool) -> bool {
+    if plan.globs.is_empty() {
+        return true;
+    }
+    let depth = below.components().count();
+    let mut so_far: PathBuf = dir.to_path_buf();
+    (1..).zip(below.components()).all(|(nth, name)| {
+        so_far.push(name);
+        let shown = so_far.strip_prefix("./").unwrap_or(&so_far);
+        !plan.globs.matched(shown, nth < depth || is_dir).is_ignore()
+    })
 }
 
 /// Returns whether the arguments keep a file, given its path below a searched directory.
@@ -383,18 +498,8 @@ fn is_kept(
 ) -> bool {
     let args = &plan.args;
     let depth = below.components().count();
-    if args.max_depth.is_some_and(|most| depth > most) {
+    if args.max_depth.is_some_and(|most| depth > most) || !globs_keep(plan, dir, below, false) {
         return false;
-    }
-    if !plan.globs.is_empty() {
-        let mut so_far: PathBuf = dir.to_path_buf();
-        for (nth, name) in (1..).zip(below.components()) {
-            so_far.push(name);
-            let shown = so_far.strip_prefix("./").unwrap_or(&so_far);
-            if plan.globs.matched(shown, nth < depth).is_ignore() {
-                return false;
-            }
-        }
     }
     if plan.types.matched(path, false).is_ignore() {
         return false;

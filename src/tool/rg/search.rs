@@ -249,8 +249,8 @@ fn complain(reporter: &Reporter, haystack: &Haystack, error: &io::Error) {
 /// A message if a pattern can't be compiled, and a signal.
 pub(super) fn run(plan: &Plan, reporter: &Reporter, started: Instant) -> Result<bool, Failure> {
     let seen = match candidates::known(plan)? {
-        Known::Files(files) => {
-            let seen = over_known(plan, files, reporter, started)?;
+        Known::Files { files, others } => {
+            let seen = over_known(plan, files, others, reporter, started)?;
             // The walk would find a file that is not read.
             let searched = seen.searched > 0
                 || plan.paths.implicit && walk::sequence(plan, reporter).next().is_some();
@@ -302,18 +302,18 @@ fn by_walk(
         patterns::matcher(plan)?,
         print::stdout(plan),
     );
-    one_by_one(haystacks, worker, reporter, started)
+    one_by_one(haystacks, worker, Stats::new(), reporter, started)
 }
 
-/// Searches files on this thread, in the given order.
+/// Searches files on this thread, in the given order. Adds to the statistics of other files.
 fn one_by_one(
     haystacks: impl Iterator<Item = Haystack>,
     mut worker: Worker<'_, grep_cli::StandardStream>,
+    mut stats: Stats,
     reporter: &Reporter,
     started: Instant,
 ) -> Result<Seen, String> {
     let plan = worker.plan;
-    let mut stats = Stats::new();
     let mut seen = Seen {
         searched: 0,
         matched: false,
@@ -352,12 +352,12 @@ struct Parallel<'p> {
 }
 
 impl<'p> Parallel<'p> {
-    fn new(plan: &'p Plan, reporter: &'p Reporter) -> Parallel<'p> {
+    fn new(plan: &'p Plan, stats: Stats, reporter: &'p Reporter) -> Parallel<'p> {
         Parallel {
             plan,
             reporter,
             buffers: print::buffers(plan),
-            stats: Mutex::new(Stats::new()),
+            stats: Mutex::new(stats),
             searched: AtomicU64::new(0),
             matched: AtomicBool::new(false),
         }
@@ -412,7 +412,7 @@ fn in_parallel(
     reporter: &Reporter,
     started: Instant,
 ) -> Result<Seen, String> {
-    let all = &Parallel::new(plan, reporter);
+    let all = &Parallel::new(plan, Stats::new(), reporter);
     let first = Worker::new(
         plan,
         ruled_out,
@@ -429,10 +429,12 @@ fn in_parallel(
     Ok(all.end(started))
 }
 
-/// Searches the files that an index left, with as many threads as there is work for.
+/// Searches the files that an index left, with as many threads as there is work for. Adds to the
+/// statistics of the `others`.
 fn over_known(
     plan: &Plan,
     files: Vec<Haystack>,
+    others: Stats,
     reporter: &Reporter,
     started: Instant,
 ) -> Result<Seen, String> {
@@ -442,9 +444,9 @@ fn over_known(
     if threads <= 1 {
         let files = walk::in_order(files, plan);
         let worker = Worker::new(plan, ruled_out, matcher, print::stdout(plan));
-        return one_by_one(files, worker, reporter, started);
+        return one_by_one(files, worker, others, reporter, started);
     }
-    let all = &Parallel::new(plan, reporter);
+    let all = &Parallel::new(plan, others, reporter);
     let first = Worker::new(plan, ruled_out, matcher, all.buffers.buffer());
     let (next, files) = (&AtomicUsize::new(0), &files);
     thread::scope(|scope| {
@@ -466,7 +468,7 @@ fn over_known(
 /// Prints the paths of all files of the plan. Returns whether there are any.
 pub(super) fn list(plan: &Plan, reporter: &Reporter) -> Result<bool, Failure> {
     match candidates::known(plan)? {
-        Known::Files(files) => print_paths(plan, walk::in_order(files, plan)),
+        Known::Files { files, .. } => print_paths(plan, walk::in_order(files, plan)),
         Known::RuledOut(_) | Known::Nothing(_) if plan.threads == 1 => {
             print_paths(plan, walk::sequence(plan, reporter))
         }

@@ -67,7 +67,10 @@ impl World {
             .link("many-link", "many")
             .file("-/x.txt", "dash needle\n")
             .file("many/marked.txt", "\u{feff}hay\n")
-            .file("many/nul.txt", format!("{}\0hay\n", "hay\n".repeat(30_000)));
+            .file(
+                "many/nul.data",
+                format!("{}\0hay\n", "hay\n".repeat(30_000)),
+            );
         let excludes = place.dir().join("config/git/ignore");
         fs::create_dir_all(excludes.parent().unwrap()).unwrap();
         fs::write(excludes, "*.swp\n").unwrap();
@@ -153,6 +156,24 @@ const EDITS: &[Edit] = &[
         fs::write(root.join("sub/.b.rs"), "fn foo() {}\n").unwrap();
         fs::write(root.join("new.log"), "needle\n").unwrap();
     }),
+    ("hidden files that change", |root| {
+        fs::write(root.join(".hidden/file.txt"), "foo needle\n").unwrap();
+        fs::rename(root.join("sub/.b.rs"), root.join("sub/.c.rs")).unwrap();
+        fs::create_dir_all(root.join(".new/rules")).unwrap();
+        fs::write(root.join("many/.needle"), "needle\n").unwrap();
+    }),
+    ("hidden rules", |root| {
+        fs::write(root.join(".new/.ignore"), "a.txt\n").unwrap();
+        fs::write(root.join("many/.ignore"), ".needle\n").unwrap();
+    }),
+    ("hidden kinds", |root| {
+        fs::remove_dir_all(root.join(".new")).unwrap();
+        fs::write(root.join(".new"), "needle foo\n").unwrap();
+        fs::remove_file(root.join("sub/.c.rs")).unwrap();
+        fs::create_dir(root.join("sub/.c.rs")).unwrap();
+        fs::write(root.join("sub/.c.rs/needle"), "needle foo\n").unwrap();
+        fs::remove_file(root.join("many/.ignore")).unwrap();
+    }),
     ("binary and marked files", |root| {
         fs::write(root.join("many/6.txt"), "hay\0hay\n").unwrap();
         fs::write(root.join("many/7.txt"), "\u{feff}hay 7\n").unwrap();
@@ -220,6 +241,9 @@ fn plain(rng: &mut Seeded) -> Call {
         "foo bar$",
         "foo|needle",
         "bar\r",
+        "foo$",
+        "foo.$",
+        r"foo\s",
         "kelvin",
         "[Ff]oo",
         r"foo.*needle",
@@ -253,12 +277,19 @@ fn plain(rng: &mut Seeded) -> Call {
         "--files",
         "--color=always",
         "--hidden",
+        "--hidden",
+        "--hidden",
         "--no-ignore",
         "-uu",
         "--json",
         "--stats",
         "-g=*.txt",
         "-g=!.git",
+        "-g=!.git",
+        "-g=!**/.git/**",
+        "-g=!.git/*",
+        "-g=!.*",
+        "--crlf",
         "-g=**/*.{rs,txt}",
         "-g=/many/**",
         "--iglob=*.TXT",
@@ -325,6 +356,7 @@ fn debug_says_what_an_index_decided() {
         &["--sort", "path", "needle"],
         &["--files"],
         &["-S", "needle"],
+        &["--crlf", "-F", "needle"],
     ] {
         let taken = world.taken(Way::Index, args);
         assert!(taken.contains(listed), "{args:?}: {taken}");
@@ -347,12 +379,25 @@ fn debug_says_what_an_index_decided() {
         &["needle", "many-link"],
         &["needle", "sub/.."],
         &["needle", "a.txt", "many"],
-        &["--stats", "needle"],
-        &["--json", "needle"],
+        &["--stats", "-g", "!*.rs", "needle"],
+        &["--json", "-d", "3", "needle"],
         &["--json", "--hidden", "-g", "*.rs", "needle"],
     ] {
         let taken = world.taken(Way::Daemon, args);
         assert!(taken.contains(walked), "{args:?}: {taken}");
+    }
+    for args in [
+        &["--hidden", "-g", "!.git", "needle"][..],
+        &["--hidden", "-g", "!**/.git/**", "-l", "needle"],
+        &["--files", "--hidden", "-g", "!**/.git"],
+        &["--hidden", "needle", "many"],
+        &["--stats", "needle"],
+        &["--json", "needle"],
+        &["--json", "--hidden", "-g", "!**/.git/**", "needle", "."],
+        &["--hidden", "-d1", "--sort", "path", "needle"],
+    ] {
+        let taken = world.taken(Way::Daemon, args);
+        assert!(taken.contains(listed), "{args:?}: {taken}");
     }
     for args in [
         &["-v", "needle"][..],
@@ -361,7 +406,6 @@ fn debug_says_what_an_index_decided() {
         &["--passthru", "needle"],
         &["-U", "needle"],
         &["--null-data", "needle"],
-        &["--crlf", "needle"],
         &["-z", "needle"],
         &["--pre", "cat", "needle"],
         &["-E", "latin1", "needle"],
