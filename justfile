@@ -84,9 +84,10 @@ fuzz TARGET SECONDS="60":
 miri:
     cargo +nightly miri test --locked --lib -- format::error format::manifest format::section format::segment format::storage format::wire
 
-# Type-checks for Windows and macOS.
+# Type-checks for Windows and macOS, and runs the Windows program and its unit tests under Wine.
 cross:
     .ci/cross
+    .ci/wine
 
 # Checks licences, bans and sources of the dependencies (`just tools` installs cargo-deny).
 deny:

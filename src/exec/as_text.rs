@@ -1,7 +1,8 @@
 //! Serializes bytes and paths: as text if they are UTF-8, otherwise as a list of numbers.
 //!
 //! Owns the functions that `#[serde(with = "…")]` names. For example, the path `src/ü` is sent as
-//! `"src/ü"`, and a path with the single byte 0xff as `[255]`.
+//! `"src/ü"`, and a path with the single byte 0xff as `[255]`. Paths in answers are
+//! shown instead: always as text.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
+
+use crate::index::names::without_verbatim_prefix;
 
 /// Bytes to be serialized.
 struct Sent<'a>(Cow<'a, [u8]>);
@@ -48,6 +51,15 @@ pub(crate) fn path_from(bytes: &[u8]) -> Cow<'_, Path> {
     }
     #[cfg(not(unix))]
     Cow::Owned(PathBuf::from(String::from_utf8_lossy(bytes).into_owned()))
+}
+
+/// Returns a path as it is shown, with forward slashes, and with U+FFFD for invalid UTF-8.
+pub(crate) fn shown(path: &Path) -> Cow<'_, str> {
+    let text = path.to_string_lossy();
+    match cfg!(windows) {
+        true => without_verbatim_prefix(&text).into(),
+        false => text,
+    }
 }
 
 /// Bytes that were deserialized.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
+use crate::exec::as_text::shown;
 use crate::exec::eligible::{EligibleFile, FileSource, Item, KnownWords};
 use crate::exec::rank::{Chunk, Comparison, Corpus, Document, Hit, Snippet, Terms, chunks, hits};
 use crate::exec::stop::Stop;
@@ -439,13 +440,7 @@ pub fn excerpts(
 
 /// Returns a path as it is shown, and whether part of it is not UTF-8.
 pub fn shown_path(path: &Path) -> (String, bool) {
-    let text = path.to_string_lossy();
-    let lossy = matches!(text, Cow::Owned(_));
-    let text = match std::path::MAIN_SEPARATOR {
-        '/' => text.into_owned(),
-        separator => text.replace(separator, "/"),
-    };
-    (text, lossy)
+    (shown(path).into_owned(), path.to_str().is_none())
 }
 
 #[cfg(all(test, not(miri)))]

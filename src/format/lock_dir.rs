@@ -35,10 +35,11 @@ pub struct Purpose {
 /// A directory of this process, removed on drop.
 #[derive(Debug)]
 pub struct LockDir {
-    path: PathBuf,
     purpose: Purpose,
     /// Tells other processes that the directory is in use.
     lock: DirLock,
+    /// Dropped after the lock.
+    dir: RemovedIfEmpty,
 }
 
 impl LockDir {
@@ -79,19 +80,17 @@ impl LockDir {
             Err(error) => {
                 // Locking failed, so no other process owns the directory.
                 clear(&path, purpose, true);
+                drop(RemovedIfEmpty(path));
                 return Err(error);
             }
         };
-        Ok(Some(LockDir {
-            path,
-            purpose,
-            lock,
-        }))
+        let dir = RemovedIfEmpty(path);
+        Ok(Some(LockDir { purpose, lock, dir }))
     }
 
     /// Returns the directory.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.dir.0
     }
 
     /// Returns the lock on the directory.
@@ -103,8 +102,20 @@ impl LockDir {
 impl Drop for LockDir {
     fn drop(&mut self) {
         let never = &mut |_: Duration| {};
-        let alone = DirLock::exclusive(&self.path, LockFile::Readers, Duration::ZERO, never);
-        clear(&self.path, self.purpose, alone.is_ok());
+        let alone = DirLock::exclusive(self.path(), LockFile::Readers, Duration::ZERO, never);
+        clear(self.path(), self.purpose, alone.is_ok());
+    }
+}
+
+/// A directory that is removed on drop if it is empty. Drop the locks on it first: on some systems
+/// a removed lock file keeps its name until it is closed.
+#[derive(Debug)]
+struct RemovedIfEmpty(PathBuf);
+
+impl Drop for RemovedIfEmpty {
+    fn drop(&mut self) {
+        // Another process that has just created the directory notices, and creates another.
+        let _swept_another_time = fs::remove_dir(&self.0);
     }
 }
 
@@ -152,22 +163,20 @@ fn sweep(parent: &Path, purpose: Purpose) {
             continue;
         }
         let alone = DirLock::exclusive(&dir, LockFile::Readers, Duration::ZERO, never);
-        let Ok(_alone) = alone else {
+        let Ok(alone) = alone else {
             continue;
         };
-        // A process that has created the directory and not yet locked it notices, and creates
-        // another.
-        match DirLock::shared(&dir, LockFile::Writers, Duration::ZERO, never) {
-            Ok(_unused) => clear(&dir, purpose, true),
-            Err(_) => {
-                let _not_mine = fs::remove_file(dir.join(LockFile::Readers.name()));
-            }
-        }
+        let Ok(unused) = DirLock::shared(&dir, LockFile::Writers, Duration::ZERO, never) else {
+            let _not_mine = fs::remove_file(dir.join(LockFile::Readers.name()));
+            continue;
+        };
+        clear(&dir, purpose, true);
+        drop((unused, alone));
+        drop(RemovedIfEmpty(dir));
     }
 }
 
-/// Removes a directory that is the caller's own or has no owner. A directory with foreign files
-/// stays.
+/// Empties a directory that is the caller's own or has no owner. Foreign files stay.
 ///
 /// `is_alone` says that the caller holds the readers' lock exclusively. Only then is that lock file
 /// removed. Otherwise two sweepers could lock two files of that name, and one could remove the
@@ -184,7 +193,6 @@ fn clear(path: &Path, purpose: Purpose, is_alone: bool) {
     let _swept_another_time = fs::remove_file(path.join(LockFile::Writers.name()));
     if is_alone {
         let _swept_another_time = fs::remove_file(path.join(LockFile::Readers.name()));
-        let _swept_another_time = fs::remove_dir(path);
     }
 }
 

@@ -33,6 +33,17 @@ pub(crate) fn name_from_bytes(bytes: &[u8]) -> Option<&OsStr> {
     }
 }
 
+/// Converts a path of Windows to forward slashes. Removes the prefix `\\?\` of a resolved path.
+pub(crate) fn without_verbatim_prefix(path: &str) -> String {
+    let slashed = path.replace('\\', "/");
+    if let Some(share) = slashed.strip_prefix("//?/UNC/") {
+        return format!("//{share}");
+    }
+    slashed
+        .strip_prefix("//?/")
+        .map_or_else(|| slashed.clone(), str::to_owned)
+}
+
 /// Returns true for a name that the catalog can't hold. External programs receive paths as lines,
 /// and some of them treat a carriage return as part of the line end.
 pub(super) fn has_line_break(name: &OsStr) -> bool {
@@ -49,6 +60,16 @@ mod tests {
         for (name, expected) in [("a\nb", true), ("\r", true), ("é", false), ("", false)] {
             assert_eq!(has_line_break(OsStr::new(name)), expected, "{name:?}");
         }
+    }
+
+    #[test]
+    fn windows_paths_lose_their_verbatim_prefix() {
+        assert_eq!(without_verbatim_prefix(r"\\?\C:\a\b"), "C:/a/b");
+        assert_eq!(
+            without_verbatim_prefix(r"\\?\UNC\server\share\x"),
+            "//server/share/x"
+        );
+        assert_eq!(without_verbatim_prefix(r"C:\a"), "C:/a");
     }
 
     #[test]

@@ -388,8 +388,8 @@ impl Store {
         }
         let timeout = self.settings.lock_timeout;
         let disk = &*self.settings.disk;
-        let lock = DirLock::exclusive_on(disk, dir, LockFile::Writers, timeout, pause)?;
-        empty(disk, &lock)
+        let writers = DirLock::exclusive_on(disk, dir, LockFile::Writers, timeout, pause)?;
+        empty(disk, writers, None)
     }
 
     /// Returns true for the directory of an index: its name is a hash, it has a lock file, and it
@@ -442,8 +442,8 @@ impl Store {
 }
 
 /// Removes an index whose directory is locked for writing, and the directory.
-fn empty(disk: &dyn Disk, lock: &DirLock) -> Result<(), FormatError> {
-    let dir = lock.dir();
+fn empty(disk: &dyn Disk, writers: DirLock, readers: Option<DirLock>) -> Result<(), FormatError> {
+    let dir = &writers.dir().to_path_buf();
     let fail = |error| FormatError::io("remove the index", error).in_file(dir);
     let remove = |name: &OsStr| {
         let path = dir.join(name);
@@ -463,7 +463,7 @@ fn empty(disk: &dyn Disk, lock: &DirLock) -> Result<(), FormatError> {
     synced.map_err(|error| {
         FormatError::io("sync the directory of the removed index", error).in_file(dir)
     })?;
-    remove_leftovers(disk, lock)?;
+    remove_leftovers(disk, &writers)?;
     for name in disk.names(dir).map_err(fail)? {
         if is_of_an_index(&name.to_string_lossy()) {
             remove(&name)?;
@@ -474,9 +474,12 @@ fn empty(disk: &dyn Disk, lock: &DirLock) -> Result<(), FormatError> {
     for which in [LockFile::Readers, LockFile::Writers] {
         remove(which.name().as_ref())?;
     }
+    // On some systems, removed lock files keep their names until they are closed.
+    drop((readers, writers));
     // The directory stays if it has foreign files, or if the next writer has created it again.
+    let stays = [io::ErrorKind::DirectoryNotEmpty, io::ErrorKind::NotFound];
     match disk.remove_dir(dir) {
-        Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => Err(fail(error)),
+        Err(error) if !stays.contains(&error.kind()) => Err(fail(error)),
         _ => Ok(()),
     }
 }

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::exec::as_text::shown;
 use crate::exec::collect::Limits;
 use crate::exec::engine::Prepared;
 use crate::exec::indexes::{ComparisonMode, RunningSearch};
@@ -238,12 +239,7 @@ impl Searcher {
 
 /// Formats a path with forward slashes and U+FFFD for invalid UTF-8.
 pub(super) fn slashed(path: &Path) -> String {
-    let text = path.to_string_lossy();
-    if std::path::MAIN_SEPARATOR == '/' {
-        text.into_owned()
-    } else {
-        text.replace(std::path::MAIN_SEPARATOR, "/")
-    }
+    shown(path).into_owned()
 }
 
 /// Truncates a summary to 200 characters.

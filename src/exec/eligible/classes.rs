@@ -112,7 +112,9 @@ mod tests {
 
     #[test]
     fn bracket_expressions_of_globs_match_everything_but_a_slash() {
-        let ascii = (1..128u8).map(char::from).filter(|char| *char != '/');
+        // On Windows, a backslash separates the parts of a path.
+        let ascii = (1..128u8).map(char::from);
+        let ascii = ascii.filter(|char| !std::path::is_separator(*char));
         let ascii: Vec<char> = ascii.collect();
         for class in [
             "[a]",

@@ -158,13 +158,13 @@ impl Store {
     /// Removes an index, unless it is in use or was used since `seen` was read.
     fn evict(&self, seen: &StoredIndex) -> Result<(), FormatError> {
         let disk = &*self.settings.disk;
-        let _readers = lock_now(disk, &seen.dir, LockFile::Readers)?;
+        let readers = lock_now(disk, &seen.dir, LockFile::Readers)?;
         let writers = lock_now(disk, &seen.dir, LockFile::Writers)?;
         if self.look_at(&seen.dir).accessed_ms != seen.accessed_ms {
             let waited = Duration::ZERO;
             return Err(FormatError::new(FormatErrorKind::Locked { waited }));
         }
-        empty(disk, &writers)
+        empty(disk, writers, Some(readers))
     }
 
     /// Removes directories without an index: leftovers of a first build that was killed, or of a
@@ -187,11 +187,11 @@ impl Store {
                 continue;
             }
             // A lock holder is building, or is about to find no index.
-            let _unless_impossible = lock_now(disk, &dir, LockFile::Readers).and_then(|_readers| {
+            let _unless_impossible = lock_now(disk, &dir, LockFile::Readers).and_then(|readers| {
                 let writers = lock_now(disk, &dir, LockFile::Writers)?;
                 match has_index(&dir) {
                     true => Ok(()),
-                    false => empty(disk, &writers),
+                    false => empty(disk, writers, Some(readers)),
                 }
             });
         }

@@ -62,9 +62,9 @@ impl Store {
 
     fn purge(&self, other: &OtherPolicyIndex) -> Result<(), FormatError> {
         let disk = &*self.settings.disk;
-        let _readers = lock_now(disk, &other.dir, LockFile::Readers)?;
+        let readers = lock_now(disk, &other.dir, LockFile::Readers)?;
         let writers = lock_now(disk, &other.dir, LockFile::Writers)?;
-        empty(disk, &writers)
+        empty(disk, writers, Some(readers))
     }
 
     /// Finds the indexes of the tree of `key` with other deny patterns.

@@ -323,7 +323,12 @@ mod tests {
             }
             command.get_subcommands().for_each(check);
         }
-        for mut program in [Cli::command(), super::super::daemon::ggrep::command()] {
+        let programs = [
+            Cli::command(),
+            #[cfg(unix)]
+            super::super::daemon::ggrep::command(),
+        ];
+        for mut program in programs {
             program.build();
             assert!(program.get_arguments().count() > 5);
             check(&program);

@@ -17,6 +17,7 @@ use anstyle::{AnsiColor, Style as Ansi};
 
 use super::links::HyperlinkFormat;
 use super::question::SearchedPath;
+use crate::exec::as_text::shown;
 use crate::exec::event::FileAnswer;
 use crate::exec::schedule::Run;
 use crate::tool::render::escape_controls;
@@ -216,9 +217,9 @@ pub(super) fn shown_bytes(path: &Path) -> Cow<'_, [u8]> {
     if bytes.is_empty() {
         return Cow::Borrowed(b"<stdin>");
     }
-    match std::path::MAIN_SEPARATOR {
-        '/' => Cow::Borrowed(bytes),
-        _ => Cow::Owned(path.to_string_lossy().replace('\\', "/").into_bytes()),
+    match cfg!(windows) {
+        true => Cow::Owned(shown(path).into_owned().into_bytes()),
+        false => Cow::Borrowed(bytes),
     }
 }
 

