@@ -27,7 +27,7 @@ import scipy.sparse as sparse
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 
-WORDS = 30_000  # of the table
+WORDS = 20_000  # of the table
 DIMENSIONS = 128  # of a vector
 EPOCHS = 4  # looks at each pair
 BATCH = 1_024  # pairs that are told apart at once

@@ -526,7 +526,7 @@ fn explain_gives_numbers_and_no_text() {
     let explain = &answer["explain"];
     let dense = &explain["retrievers"]["dense"];
     assert_eq!(dense["method"], "word_table", "{explain}");
-    assert_eq!(dense["words"], 30_000, "{explain}");
+    assert_eq!(dense["words"], 20_000, "{explain}");
     assert_eq!(explain["snapshot_id"], answer["snapshot_id"]);
     assert_eq!(explain["terms"], json!(["opensocket", "open", "socket"]));
     // `it` says nothing about a file.
