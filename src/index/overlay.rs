@@ -219,7 +219,7 @@ impl Overlay {
         Ok(sets.is_some_and(|sets| sets.hold(asked)))
     }
 
-    /// Calls `each` with the directories that enumeration enters by the sets of ignore rules `asked`.
+    /// Calls `each` with the directories that enumeration enters by the sets of rules `asked`.
     ///
     /// # Errors
     ///

@@ -24,7 +24,7 @@ use crate::index::text::is_marked;
 const BLOCK: usize = 64 << 10;
 
 impl CatalogSource {
-    /// Returns the files of a unit that the request wants as a list, given the files that `changed`.
+    /// Returns the files of a unit that the request wants as a list, given the `changed` files.
     /// The first list that depends on texts reads the files.
     pub(super) fn by_index(
         &self,

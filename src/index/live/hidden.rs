@@ -31,7 +31,7 @@ const GIT: &str = ".git";
 pub(super) enum HiddenEntry {
     /// A file, by its path.
     File(PathBuf),
-    /// A directory.
+    /// A directory, which each call walks.
     Dir(DirNode),
 }
 

@@ -5,7 +5,7 @@
 //! types and limits that only exclude files are applied here, by ripgrep's own matchers. If the
 //! walk may find other files, it takes place, and files that the index rules out are not read.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
@@ -19,7 +19,6 @@ use crate::exec::query::{Case, CaseRule};
 use crate::exec::question::{
     FileIdentity, Follow, IgnoreRules, IndexList, PatternSpec, TraversalOptions,
 };
-use crate::index::names::is_hidden;
 use crate::tool::cli::candidates::{
     CandidateList, CandidateSearch, Candidates, Wanted, is_file, output_file,
 };
@@ -259,8 +258,12 @@ fn finds_all(
     Ok(())
 }
 
-/// Returns whether the arguments keep all files of an index without a hidden name in their paths. For
-/// example, `-g '!**/.git/**'` excludes only files with such a name.
+fn is_hidden(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".")
+}
+
+/// Returns whether the arguments keep all files of an index that have no hidden name in their
+/// paths. For example, `-g '!**/.git/**'` excludes only files with such a name.
 fn keeps_visible(plan: &Plan) -> bool {
     let args = &plan.args;
     let is_hidden_name = |glob: &String| {
