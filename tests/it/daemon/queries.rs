@@ -517,6 +517,30 @@ fn too_large_files_are_counted_with_and_without_an_index() {
 }
 
 #[test]
+fn meanings_rank_files_unless_they_are_turned_off() {
+    let tree = || {
+        let right = "fn erase(path: &Path) {\n    fs::remove_file(path); // from disk\n}\n";
+        let wrong = "fn color(disk: &Disk) {\n    paint(disk.shape(), disk.blue);\n}\n";
+        Tree::of([("src/a.rs", wrong), ("src/b.rs", right)])
+    };
+    let first = |embed: Embed| {
+        let world = World::with(tree(), Settings::default(), |config| {
+            config.daemon.embed = embed;
+        });
+        let query = json!({"type": "search", "query": "delete from disk", "explain": true});
+        let answer = with_snapshot(&world, &query);
+        let method = answer["explain"]["retrievers"]["dense"]["method"].clone();
+        let fingerprint = answer["embed_config_fingerprint"].clone();
+        (answer["results"][0]["path"].clone(), method, fingerprint)
+    };
+    let (with, method, one) = first(Embed::Words);
+    assert_eq!((with, method), (json!("src/b.rs"), json!("word_table")));
+    let (without, method, other) = first(Embed::Off);
+    assert_eq!((without, method), (json!("src/a.rs"), Value::Null));
+    assert_ne!(one, other);
+}
+
+#[test]
 fn explain_gives_numbers_and_no_text() {
     let world = World::over(small(), Settings::default());
     let answer = with_snapshot(
