@@ -234,7 +234,8 @@ fn index_report(
             place: root.clone(),
             message,
         }));
-        if let Some(message) = &unwatchable {
+        // Only Linux can watch a tree exactly. Elsewhere there is nothing to fix.
+        if let Some(message) = unwatchable.as_ref().filter(|_| cfg!(target_os = "linux")) {
             problems.push(Problem {
                 place: root.clone(),
                 message: message.clone(),

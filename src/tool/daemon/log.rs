@@ -318,6 +318,7 @@ mod tests {
         }
     }
 
+    #[cfg(target_os = "linux")]
     #[test]
     fn a_log_must_be_a_regular_file() {
         let dir = tempfile::tempdir().unwrap();
