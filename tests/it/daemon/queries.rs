@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use forge_search::internal::tool::config::{IndexMode, IndexStorage};
+use forge_search::internal::tool::config::{Embed, IndexMode, IndexStorage};
 use forge_search::internal::tool::daemon::server::Settings;
 use serde_json::{Value, json};
 
@@ -519,8 +519,8 @@ fn too_large_files_are_counted_with_and_without_an_index() {
 #[test]
 fn meanings_rank_files_unless_they_are_turned_off() {
     let tree = || {
-        let right = "fn erase(path: &Path) {\n    fs::remove_file(path); // from disk\n}\n";
-        let wrong = "fn color(disk: &Disk) {\n    paint(disk.shape(), disk.blue);\n}\n";
+        let right = "fn erase(disk: &Disk) {\n    remove(disk);\n}\n";
+        let wrong = "fn color(disk: &Disk) {\n    paint(disk);\n}\n";
         Tree::of([("src/a.rs", wrong), ("src/b.rs", right)])
     };
     let first = |embed: Embed| {
