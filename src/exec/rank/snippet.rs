@@ -139,7 +139,8 @@ const DEEPEST: usize = 8;
 ///
 /// A piece is a definition with the comments above it, such as a function. `hits` are in ascending
 /// order of their starts; `rarity` says how much each term counts; the path tells the language;
-/// `meaning` compares pieces with the question, beside their terms. One pass over the text, and sorting the pieces with hits.
+/// `meaning` compares pieces with the question, beside their terms. One pass over the text, and
+/// sorting the pieces with hits.
 pub fn chunks(
     text: &[u8],
     path: &str,
