@@ -51,14 +51,15 @@ def fetch(work):
             continue
         directory = os.path.join(work, kind)
         command = {
-            "pypi": [sys.executable, "-m", "pip", "download", "-q", "--no-deps", f"{name}=={version}"],
+            "pypi": [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", f"{name}=={version}"],
             "npm": ["npm", "pack", "--silent", f"{name}@{version}"],
             "deb": ["apt-get", "download", "-q", f"{name}={version}"],
         }[kind]
         subprocess.run(command, cwd=directory, check=True, stdout=subprocess.DEVNULL)
     hashes = {row["sha256"]: row for row in sources() if row["sha256"]}
     found = set()
-    for path in sorted(glob.glob(os.path.join(work, "*", "*.*"))):
+    paths = [path for kind in ("pypi", "npm", "deb") for path in sorted(glob.glob(os.path.join(work, kind, "*")))]
+    for path in paths:
         with open(path, "rb") as file:
             digest = hashlib.sha256(file.read()).hexdigest()
         row = hashes.get(digest)
@@ -77,9 +78,9 @@ def fetch(work):
     if missing:
         sys.exit(f"not downloaded: {missing}")
     fetch_crates(work)
-    shutil.copytree(os.path.dirname(os.__file__), os.path.join(work, "src", "python-std"), ignore=shutil.ignore_patterns("site-packages", "test"))
+    shutil.copytree(os.path.dirname(os.__file__), os.path.join(work, "src", "python-std"), ignore=shutil.ignore_patterns("site-packages", "test"), dirs_exist_ok=True)
     rust = subprocess.run(["rustc", "--print", "sysroot"], check=True, capture_output=True, text=True).stdout.strip()
-    shutil.copytree(os.path.join(rust, "lib/rustlib/src/rust/library"), os.path.join(work, "src", "rust-std"))
+    shutil.copytree(os.path.join(rust, "lib/rustlib/src/rust/library"), os.path.join(work, "src", "rust-std"), dirs_exist_ok=True)
 
 
 def fetch_crates(work):
@@ -96,7 +97,7 @@ def fetch_crates(work):
     subprocess.run(["cargo", "vendor", "--versioned-dirs", vendor], cwd=project, check=True, stdout=subprocess.DEVNULL)
     for row in crates:
         name = f"{row['name']}-{row['version']}"
-        shutil.copytree(os.path.join(vendor, name), os.path.join(work, "src", f"crate-{name}"))
+        shutil.copytree(os.path.join(vendor, name), os.path.join(work, "src", f"crate-{name}"), dirs_exist_ok=True)
 
 
 def write_pairs(work):

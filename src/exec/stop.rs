@@ -35,8 +35,8 @@ pub enum StopReason {
 #[derive(Clone, Debug, Default)]
 pub struct CancelHandle {
     flag: Arc<AtomicBool>,
-    /// The handle whose cancellation also cancels this one.
-    parent: Option<Arc<CancelHandle>>,
+    /// The flags of the handles whose cancellation also cancels this one.
+    parents: Vec<Arc<AtomicBool>>,
 }
 
 impl CancelHandle {
@@ -47,11 +47,15 @@ impl CancelHandle {
 
     /// Creates a handle for a flag that other code raises, such as a signal handler.
     pub fn from_flag(flag: Arc<AtomicBool>) -> CancelHandle {
-        CancelHandle { flag, parent: None }
+        CancelHandle {
+            flag,
+            parents: Vec::new(),
+        }
     }
 
     /// Creates a handle for a part of the work, such as one of several searches. Cancelling this
-    /// handle cancels the child, but cancelling the child does not cancel this handle.
+    /// handle cancels the child, but cancelling the child does not cancel this handle. Each level
+    /// of children adds a flag to look at.
     ///
     /// # Examples
     ///
@@ -65,9 +69,11 @@ impl CancelHandle {
     /// ```
     #[must_use]
     pub fn child(&self) -> CancelHandle {
+        let mut parents = self.parents.clone();
+        parents.push(self.flag.clone());
         CancelHandle {
             flag: Arc::default(),
-            parent: Some(Arc::new(self.clone())),
+            parents,
         }
     }
 
@@ -86,12 +92,8 @@ impl CancelHandle {
     /// Returns true once [`CancelHandle::cancel`] was called, for this handle or for one that it is
     /// a [`child`](CancelHandle::child) of.
     pub fn is_cancelled(&self) -> bool {
-        let of_parent = || {
-            self.parent
-                .as_ref()
-                .is_some_and(|parent| parent.is_cancelled())
-        };
-        self.flag.load(Ordering::Acquire) || of_parent()
+        let mut flags = std::iter::once(&self.flag).chain(&self.parents);
+        flags.any(|flag| flag.load(Ordering::Acquire))
     }
 }
 

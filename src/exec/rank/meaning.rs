@@ -16,8 +16,6 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use xxhash_rust::xxh3::xxh3_64;
-
 use crate::index::words::forms::each_form;
 use crate::index::words::names::Names;
 
@@ -36,6 +34,10 @@ const COUNTS: [f32; 8] = [
     2.079_442,
     2.197_225,
 ];
+
+/// The version of the rules by which texts are compared. A change of the
+/// pieces, the counts or the weights raises it.
+pub const MEANING_VERSION: u32 = 1;
 
 /// Names that a comparison remembers, at most.
 const MAX_REMEMBERED: usize = 1 << 16;
@@ -162,9 +164,9 @@ impl Meaning {
 pub struct Comparison<'q> {
     table: &'static WordTable,
     question: &'q Meaning,
-    /// The words of each name, by the hash of the name: a range of `words`.
+    /// The words of each name: a range of `words`.
     #[allow(clippy::disallowed_types)]
-    known: HashMap<u64, Range<usize>>,
+    known: HashMap<Box<[u8]>, Range<usize>>,
     words: Vec<u32>,
 }
 
@@ -196,8 +198,7 @@ impl<'q> Comparison<'q> {
 
     /// Returns the words of a name, as a range of `self.words`.
     fn words_of(&mut self, name: &[u8]) -> Range<usize> {
-        let hash = xxh3_64(name);
-        if let Some(words) = self.known.get(&hash) {
+        if let Some(words) = self.known.get(name) {
             return words.clone();
         }
         if self.known.len() >= MAX_REMEMBERED {
@@ -207,7 +208,7 @@ impl<'q> Comparison<'q> {
         let from = self.words.len();
         self.table.find(name, &mut self.words);
         let words = from..self.words.len();
-        self.known.insert(hash, words.clone());
+        self.known.insert(name.into(), words.clone());
         words
     }
 }

@@ -17,7 +17,7 @@ mod terms;
 mod versions;
 
 pub use document::{Document, Hit, TermSet, hits};
-pub use meaning::{Comparison, DIMENSIONS, Meaning, WordTable};
+pub use meaning::{Comparison, DIMENSIONS, MEANING_VERSION, Meaning, WordTable};
 pub use order::{Ranked, Select, select};
 pub use profile::{Bucket, Profile, Quota};
 pub use score::{Corpus, Scorer, Weights};

@@ -23,7 +23,7 @@ const OTHER_ACCENTS: f64 = 0.7;
 /// of them.
 const LEAST_RARITY: f64 = 0.3;
 
-/// How much a file counts if a newer version of its directory lies beside it.
+/// How much a file counts if it is a copy, or a newer version of its directory lies beside it.
 const OLD_VERSION: f64 = 0.5;
 
 /// Scores are whole numbers of these parts, so that ties are ties on every machine.

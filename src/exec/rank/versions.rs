@@ -1,22 +1,33 @@
-//! Old versions of code that lie beside newer ones, such as `v3/` beside `v4/`.
+//! Old versions of code that lie beside newer ones, such as `v3/` beside `v4/`, and copies of
+//! files, such as `tools/include/list.h` of `include/list.h`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::terms::Terms;
 
-/// The directories of versions in a tree.
+/// The directories of versions in a tree, and the copies of files.
 #[derive(Clone, Debug, Default)]
 pub struct Versions {
     /// The highest version in each directory that has versions.
     newest: BTreeMap<String, u32>,
+    /// Paths that end with the whole path of another file.
+    copies: BTreeSet<String>,
 }
 
 impl Versions {
-    /// Collects the versions that some paths have. Empty if the question asks for a version.
+    /// Collects the versions that some paths have, and the copies among them. There are no versions
+    /// if the question asks for one.
     pub fn of<'p>(terms: &Terms, paths: impl Iterator<Item = &'p str>) -> Versions {
         let mut newest = BTreeMap::new();
         let asked = terms.words().iter().any(|word| version(word).is_some());
-        for path in paths.filter(|_| !asked) {
+        let all: BTreeSet<&str> = paths.collect();
+        let is_copy = |path: &str| {
+            let mut ends = path.match_indices('/').map(|(at, _)| &path[at + 1..]);
+            ends.any(|end| end.contains('/') && all.contains(end))
+        };
+        let copies = all.iter().copied().filter(|path| is_copy(path));
+        let copies = copies.map(str::to_string).collect();
+        for path in all.into_iter().filter(|_| !asked) {
             each_version(path, |parent, version| match newest.get_mut(parent) {
                 Some(most) => *most = version.max(*most),
                 None => {
@@ -24,12 +35,13 @@ impl Versions {
                 }
             });
         }
-        Versions { newest }
+        Versions { newest, copies }
     }
 
-    /// Returns true if a path lies in a version for which there is a newer one beside it.
+    /// Returns true if a path is a copy, or lies in a version for which there is a newer one beside
+    /// it.
     pub fn is_old(&self, path: &str) -> bool {
-        let mut is_old = false;
+        let mut is_old = self.copies.contains(path);
         each_version(path, |parent, version| {
             is_old |= self.newest.get(parent).is_some_and(|most| version < *most);
         });
@@ -70,5 +82,19 @@ mod tests {
         assert_eq!(old("types of v3"), [false; 4]);
         assert!(of("types").is_old("src/v3/x") && !of("types").is_old("src/v5/x"));
         assert!(!of("types").is_old("src/v/x") && !of("types").is_old(""));
+    }
+
+    #[test]
+    fn a_file_with_the_path_of_another_one_at_its_end_is_a_copy() {
+        let paths = [
+            "include/linux/list.h",
+            "tools/include/linux/list.h",
+            "list.h",
+            "scripts/list.h",
+        ];
+        let versions = Versions::of(&Terms::new("list").unwrap(), paths.into_iter());
+        let copies = paths.map(|path| versions.is_old(path));
+        // A name alone says too little.
+        assert_eq!(copies, [false, true, false, false]);
     }
 }

@@ -180,6 +180,8 @@ impl Shared {
             return;
         };
         let watched = watching.watcher.watch(dir);
+        // A listing that began before the watch may have missed a change.
+        self.status().hidden.forget(dir);
         let root = self.index_host.root();
         if let Reliability::Unreliable(kind) = reliability(&join(root, dir)) {
             let mut status = self.status();

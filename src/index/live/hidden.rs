@@ -18,9 +18,10 @@ use crate::index::names::is_hidden;
 use crate::index::refresh::EnteredDirs;
 use crate::index::rules::ControlFiles;
 use crate::index::snapshot::Snapshot;
-use crate::index::walk::{DirNode, Entry, LookupResult, Walk, join};
+use crate::index::walk::{Entry, LookupResult, Walk, join};
 
-/// The most hidden files of an answer. A walk of more takes as long as reading them.
+/// The most hidden entries of an answer, directories included. A walk of more takes as long as
+/// reading them.
 const MOST_FILES: usize = 10_000;
 
 /// The name of a repository's own directory, which is not walked.
@@ -31,8 +32,8 @@ const GIT: &str = ".git";
 pub(super) enum HiddenEntry {
     /// A file, by its path.
     File(PathBuf),
-    /// A directory, which each call walks.
-    Dir(DirNode),
+    /// A directory, by its path. Each call walks it.
+    Dir(PathBuf),
 }
 
 /// The listing of a directory.
@@ -125,7 +126,7 @@ impl LiveIndex {
     /// root. An entry named `.git` is returned itself, in place of the files below it.
     ///
     /// Returns `None` if a directory can't be read, if a hidden directory has rules of its own, if
-    /// there are too many hidden files, or if `go_on` returns false.
+    /// there are too many hidden entries, or if `go_on` returns false.
     ///
     /// # Errors
     ///
@@ -137,30 +138,33 @@ impl LiveIndex {
         asked: RuleSets,
         go_on: &(dyn Fn() -> bool + Sync),
     ) -> Result<Option<Vec<PathBuf>>, FormatError> {
-        let (mut found, mut unknown) = (Vec::new(), Vec::new());
+        let (mut dirs, mut found, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
+        let overlay = snapshot.overlay();
+        overlay.each_dir(snapshot.segment(), asked, &mut |dir| {
+            if dir.starts_with(scope) {
+                dirs.push(dir.to_path_buf());
+            }
+        })?;
+        // The watcher's thread waits for the status, so nothing else is done meanwhile.
         let mut status = self.shared.status();
-        snapshot
-            .overlay()
-            .each_dir(snapshot.segment(), asked, &mut |dir| {
-                if dir.starts_with(scope) {
-                    match status.hidden.known(dir) {
-                        Ok(entries) => found.extend_from_slice(entries),
-                        Err(number) => unknown.push((dir.to_path_buf(), number)),
-                    }
-                }
-            })?;
-        drop(status);
-        let is_dir = |entry: &HiddenEntry| matches!(entry, HiddenEntry::Dir(_));
-        if unknown.is_empty() && !found.iter().any(is_dir) {
-            return Ok(Some(files_of(found)));
+        for dir in dirs {
+            match status.hidden.known(&dir) {
+                Ok(entries) if found.len() <= MOST_FILES => found.extend_from_slice(entries),
+                Ok(_) => break,
+                Err(number) => unknown.push((dir, number)),
+            }
         }
-        let (Ok(plain), Ok(walk)) = (self.shared.index_host.walk(), self.shared.index_host.walk())
-        else {
+        drop(status);
+        if found.len() > MOST_FILES {
+            return Ok(None);
+        }
+        let Ok(walk) = self.shared.index_host.walk() else {
             return Ok(None);
         };
         let walk = walk.with_hidden();
+        let mut entered = EnteredDirs::default();
         let dirs: Vec<&Path> = unknown.iter().map(|(dir, _)| &**dir).collect();
-        let Some(listed) = list(&plain, &walk, &dirs, asked, go_on) else {
+        let Some(listed) = list(&walk, &mut entered, &dirs, asked, go_on) else {
             return Ok(None);
         };
         let mut status = self.shared.status();
@@ -169,23 +173,43 @@ impl LiveIndex {
             status.hidden.keep(dir, *number, entries);
         }
         drop(status);
-        Ok(walked(found, &walk, asked, go_on))
+        not_indexed(found, snapshot, asked)
+            .map(|found| walked(found, &walk, &mut entered, asked, go_on))
     }
 }
 
-fn files_of(entries: Vec<HiddenEntry>) -> Vec<PathBuf> {
-    let files = entries.into_iter().filter_map(|entry| match entry {
-        HiddenEntry::File(path) => Some(path),
-        HiddenEntry::Dir(_) => None,
-    });
-    files.collect()
+/// Returns the entries that a snapshot does not have. A snapshot has the hidden entries that a rule
+/// brings back. The rules may have changed since, so the snapshot decides.
+fn not_indexed(
+    entries: Vec<HiddenEntry>,
+    snapshot: &Snapshot,
+    asked: RuleSets,
+) -> Result<Vec<HiddenEntry>, FormatError> {
+    let (segment, overlay) = (snapshot.segment(), snapshot.overlay());
+    let mut others = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let is_indexed = match &entry {
+            HiddenEntry::File(path) => match overlay.extra(path) {
+                Some(extra) => extra.sets.hold(asked),
+                None => match segment.find_file(path)? {
+                    Some(rank) if overlay.dead().is_some_and(|dead| dead.contains(rank)) => false,
+                    Some(rank) => segment.file(rank)?.sets.hold(asked),
+                    None => false,
+                },
+            },
+            HiddenEntry::Dir(path) => overlay.enters(segment, path, asked)?,
+        };
+        if !is_indexed {
+            others.push(entry);
+        }
+    }
+    Ok(others)
 }
 
-/// Lists the hidden entries of directories. `walk` finds hidden entries, and `plain` finds only
-/// those that a rule brings back, which are in the index.
+/// Lists the hidden entries of directories. Returns `None` if there are too many.
 fn list(
-    plain: &Walk,
     walk: &Walk,
+    entered: &mut EnteredDirs,
     dirs: &[&Path],
     asked: RuleSets,
     go_on: &(dyn Fn() -> bool + Sync),
@@ -198,27 +222,27 @@ fn list(
         Some(names.filter(|name| is_hidden(name)).collect())
     };
     let named: Option<Vec<Vec<OsString>>> = dirs.par_iter().map(|dir| names(dir)).collect();
-    let mut entered = EnteredDirs::default();
-    let mut all = Vec::with_capacity(dirs.len());
+    let (mut all, mut count) = (Vec::with_capacity(dirs.len()), 0);
     for (dir, names) in dirs.iter().zip(named?) {
+        count += names.len();
+        if count > MOST_FILES {
+            return None;
+        }
         let mut entries = Vec::new();
         if !names.is_empty() {
             let at = go_on().then(|| entered.get(walk, dir))?.ok()??;
             let each = || names.iter().map(|name| &**name);
-            let pairs = walk.look(&at, each()).into_iter();
-            for ((name, found), shown) in each().zip(pairs).zip(plain.look(&at, each())) {
-                let path = || dir.join(name);
-                match (found, shown) {
-                    (_, LookupResult::File(_, _, sets)) if sets.hold(asked) => {}
-                    (_, LookupResult::Dir(node)) if node.sets().hold(asked) => {}
-                    (LookupResult::Error(_), _) | (_, LookupResult::Error(_)) => return None,
-                    (LookupResult::File(_, _, sets), _) if sets.hold(asked) => {
-                        entries.push(HiddenEntry::File(path()));
+            for (name, found) in each().zip(walk.look(&at, each())) {
+                let path = dir.join(name);
+                match found {
+                    LookupResult::Error(_) => return None,
+                    LookupResult::File(_, _, sets) if sets.hold(asked) => {
+                        entries.push(HiddenEntry::File(path));
                     }
-                    (LookupResult::Dir(node), _) if node.sets().hold(asked) => {
+                    LookupResult::Dir(node) if node.sets().hold(asked) => {
                         entries.push(match name == GIT {
-                            true => HiddenEntry::File(path()),
-                            false => HiddenEntry::Dir(node),
+                            true => HiddenEntry::File(path),
+                            false => HiddenEntry::Dir(path),
                         });
                     }
                     _ => {}
@@ -234,6 +258,7 @@ fn list(
 fn walked(
     entries: Vec<HiddenEntry>,
     walk: &Walk,
+    entered: &mut EnteredDirs,
     asked: RuleSets,
     go_on: &(dyn Fn() -> bool + Sync),
 ) -> Option<Vec<PathBuf>> {
@@ -241,13 +266,26 @@ fn walked(
     for entry in entries {
         match entry {
             HiddenEntry::File(path) => files.push(path),
-            HiddenEntry::Dir(node) => dirs.push(node),
+            HiddenEntry::Dir(path) => {
+                let (parent, name) = path.parent().zip(path.file_name())?;
+                // A directory that is gone has no files.
+                let Some(at) = entered.get(walk, parent).ok()? else {
+                    continue;
+                };
+                match walk.look(&at, std::iter::once(name)).pop() {
+                    Some(LookupResult::Dir(node)) if node.sets().hold(asked) => dirs.push(node),
+                    Some(LookupResult::Error(_)) => return None,
+                    _ => {}
+                }
+            }
         }
     }
+    let mut count = files.len();
     while let Some(node) = dirs.pop() {
         let mut has_rules = false;
         let mut note = |_: &Path, own: ControlFiles| has_rules |= own.any();
         for entry in walk.list_noting(&node, &|_, _| true, &mut note) {
+            count += 1;
             match entry {
                 Entry::File(found, sets) if sets.hold(asked) => files.push(found.logical()),
                 Entry::Dir(node) => dirs.push(node),
@@ -255,7 +293,7 @@ fn walked(
                 Entry::Error(..) => return None,
             }
         }
-        if has_rules || files.len() > MOST_FILES || !go_on() {
+        if has_rules || count > MOST_FILES || !go_on() {
             return None;
         }
     }

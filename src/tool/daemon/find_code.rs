@@ -15,6 +15,7 @@ use super::limits::{LimitHit, Warning};
 use super::reply::{ErrorCode, Failure, Found, Success};
 use super::request::{SearchQuery, SnippetMode};
 use super::service::Service;
+use crate::exec::as_text;
 use crate::exec::reach::Resolved;
 use crate::tool::error::{DenialReason, ToolError};
 use crate::tool::find_code::{
@@ -148,20 +149,25 @@ impl RankedSearch<'_> {
     }
 }
 
-fn draft(success: Success, root: &Path, working_dir: &Path) -> FindCodeDraft {
+/// Turns the answer for the directory `root` into a response. Its paths are relative to the working
+/// directory, or absolute if that is another one.
+fn draft(mut success: Success, root: &Path, working_dir: &Path) -> FindCodeDraft {
+    if root != working_dir {
+        let of_results = success.results.iter_mut().map(|found| &mut found.path);
+        let of_limits = success.limits_hit.iter_mut().map(|hit| &mut hit.path_key);
+        let of_warnings = success.warnings.iter_mut().map(|one| &mut one.path_key);
+        let of_notes = of_limits.chain(of_warnings).flatten();
+        for path in of_results.chain(of_notes) {
+            *path = as_text::shown(&root.join(&*path)).into_owned();
+        }
+    }
     let notes: Vec<Note> = success
         .limits_hit
         .iter()
         .filter_map(of_limit)
         .chain(success.warnings.iter().map(of_warning))
         .collect();
-    let places = success.results.into_iter().map(|found| CodePlace {
-        path: match root == working_dir {
-            true => found.path.clone(),
-            false => root.join(&found.path).to_string_lossy().into_owned(),
-        },
-        ..place(found)
-    });
+    let places = success.results.into_iter().map(place);
     let places: Vec<CodePlace> = places.collect();
     FindCodeDraft {
         response: FindCodeResponse {

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use ulid::Ulid;
 
 use super::request::{Mode, SearchQuery};
-use crate::exec::rank::{DIMENSIONS, Profile, Snippet, WordTable};
+use crate::exec::rank::{DIMENSIONS, MEANING_VERSION, Profile, Snippet, WordTable};
 use crate::index::inputs::Inputs;
 use crate::index::key::IMPLEMENTATION_VERSION;
 use crate::index::rules::{ControlFiles, read_regular_file};
@@ -74,20 +74,21 @@ pub fn config_fingerprint(config: &Config, global_excludes: Option<&Path>) -> St
 }
 
 /// Returns the fingerprint of the embedding configuration: of the word table, and of the rules by
-/// which texts are split into words and pieces.
+/// which texts are split into words and compared.
 pub fn embed_config_fingerprint(embed: Embed) -> String {
     match embed {
         Embed::Off => fingerprint("embedding", [&b"off"[..]]),
-        Embed::Words => embed_fingerprint(WordTable::SHA256, DIMENSIONS, IMPLEMENTATION_VERSION),
+        Embed::Words => embed_fingerprint(
+            WordTable::SHA256,
+            DIMENSIONS,
+            [IMPLEMENTATION_VERSION, MEANING_VERSION],
+        ),
     }
 }
 
-fn embed_fingerprint(table: &str, dimensions: usize, words: u32) -> String {
-    let (dimensions, words) = (dimensions.to_string(), words.to_string());
-    fingerprint(
-        "embedding",
-        [table.as_bytes(), dimensions.as_bytes(), words.as_bytes()],
-    )
+fn embed_fingerprint(table: &str, dimensions: usize, versions: [u32; 2]) -> String {
+    let rules = format!("{dimensions} {versions:?}");
+    fingerprint("embedding", [table.as_bytes(), rules.as_bytes()])
 }
 
 /// Returns the fingerprint of a query: its text, its canonical path and its ranking, with defaults
@@ -203,12 +204,14 @@ mod tests {
 
     #[test]
     fn the_fingerprint_of_embeddings_changes_with_all_that_decides_them() {
+        let versions = [IMPLEMENTATION_VERSION, MEANING_VERSION];
         let all = [
             embed_config_fingerprint(Embed::Off),
             embed_config_fingerprint(Embed::Words),
-            embed_fingerprint("another table", DIMENSIONS, IMPLEMENTATION_VERSION),
-            embed_fingerprint(WordTable::SHA256, 64, IMPLEMENTATION_VERSION),
-            embed_fingerprint(WordTable::SHA256, DIMENSIONS, 0),
+            embed_fingerprint("another table", DIMENSIONS, versions),
+            embed_fingerprint(WordTable::SHA256, 64, versions),
+            embed_fingerprint(WordTable::SHA256, DIMENSIONS, [0, MEANING_VERSION]),
+            embed_fingerprint(WordTable::SHA256, DIMENSIONS, [IMPLEMENTATION_VERSION, 0]),
         ];
         let different: std::collections::BTreeSet<&String> = all.iter().collect();
         assert_eq!(different.len(), all.len(), "{all:?}");

@@ -134,8 +134,8 @@ impl ForgeSearchBuilder {
     }
 
     /// Stores indexes in a directory, so that the next process need not build them. The directory
-    /// is private and outside of all roots. [`build`](ForgeSearchBuilder::build) creates it if it
-    /// is missing. A relative path starts at the current directory.
+    /// is private and outside of the indexed directories. [`build`](ForgeSearchBuilder::build)
+    /// creates it if it is missing. A relative path starts at the current directory.
     ///
     /// Without [`live`](ForgeSearchBuilder::live), an index is built by
     /// [`ForgeSearch::build_index`] only, and each search compares it with the tree.

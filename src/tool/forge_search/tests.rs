@@ -107,13 +107,23 @@ fn find_code_answers_for_each_root_and_validates_its_request() {
     assert_eq!(found(None), ["one.rs"]);
     assert_eq!(found(Some(text_of(one.path()))), ["one.rs"]);
     let in_other = text_of(two.path());
-    let of = |name: &str| format!("{in_other}/{name}");
+    let of = |name: &str| format!("{}/{name}", text_of(two.path()));
     assert_eq!(
         found(Some(in_other.clone())),
         [of("deep/three.rs"), of("two.rs")]
     );
     assert_eq!(found(Some(of("deep"))), [of("deep/three.rs")]);
     assert_eq!(found(Some(of("two.rs"))), [of("two.rs")]);
+
+    // Notes name files as places do.
+    std::fs::write(two.path().join("odd.rs"), b"fn odd_words() {} // \xff\n").unwrap();
+    let mut request = FindCodeRequest::new("odd words");
+    request.path = Some(in_other);
+    let notes = search.find_code(&request).unwrap().notes;
+    assert!(
+        notes.iter().any(|note| note.contains(&of("odd.rs"))),
+        "{notes:?}"
+    );
 
     let mut request = FindCodeRequest::new("retry limit");
     request.max_results = Some(0);
