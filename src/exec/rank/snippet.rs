@@ -112,6 +112,9 @@ impl Line {
 /// The length of an ordinary piece, in bytes.
 const PIECE_BYTES: f64 = 1000.0;
 
+/// How much a test counts in a file that also has other code.
+const OF_TESTS: f64 = 0.6;
+
 /// The weight of defined names in a piece. The weight of its text is 1.
 const DEFINES: f64 = 0.8;
 
@@ -166,10 +169,12 @@ pub fn chunks(
         let (inside, after) = rest.split_at(count);
         rest = after;
         if let Some(line) = best_line(inside, &starts, *piece) {
-            let score = text_score(inside, rarity, end.saturating_sub(starts[*piece]));
+            let part = &text[starts[*piece]..end.min(text.len())];
+            let factor = if is_test(part) { OF_TESTS } else { 1.0 };
+            let score = factor * text_score(inside, rarity, end.saturating_sub(starts[*piece]));
             best_piece = best_piece.max(score);
             best.push(Place {
-                worth: worth_of(inside, rarity, score),
+                worth: factor * worth_of(inside, rarity, score),
                 line,
                 piece: *piece..next,
             });
@@ -287,6 +292,13 @@ fn pieces(text: &[u8], starts: &[usize], language: Language) -> Vec<usize> {
     }
     cut_at(starts.len());
     pieces
+}
+
+/// Whether a piece is a test of Rust, which may stand in the file that it tests.
+fn is_test(piece: &[u8]) -> bool {
+    let lines = piece.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let mut above = lines.take_while(|line| line.is_empty() || belongs_below(line));
+    above.any(|line| line == b"#[test]" || line == b"#[tokio::test]")
 }
 
 /// Whether a line is a comment or an attribute of the definition below it.
@@ -419,6 +431,17 @@ mod tests {
         starts.pop();
         let pieces = pieces(text.as_bytes(), &starts, Language::Other);
         assert_eq!(pieces, [0, 10, 60]);
+    }
+
+    #[test]
+    fn a_test_in_the_file_is_behind_the_code_that_it_tests() {
+        let text = "#[test]\nfn needle_is_needle() {\n    needle();\n    needle();\n    1;\n    2;\n}\n\
+                    fn needle() {\n    1;\n    2;\n    3;\n    4;\n    5;\n}\n";
+        let lines: Vec<(u64, u64)> = found(text, Snippet::None, 2)
+            .into_iter()
+            .map(|(first, last, _)| (first, last))
+            .collect();
+        assert_eq!(lines, [(8, 8), (2, 2)]);
     }
 
     #[test]

@@ -778,11 +778,23 @@ impl<'l> Reader<'l> {
             _ => return None,
         };
         let kind = match self.line[name.clone()].contains(&b'.') {
+            true if is_name(value) => Kind::Reopened,
             true => Kind::Function,
             false => kind_of_value(value),
         };
         Some(Definition { kind, name })
     }
+}
+
+/// Returns true for the name of something that is defined elsewhere: `res` in
+/// `exports.response = res;`.
+fn is_name(value: &[u8]) -> bool {
+    let value = value.trim_ascii_end();
+    let value = value.strip_suffix(b";").unwrap_or(value);
+    let begins = value
+        .first()
+        .is_some_and(|byte| is_word(*byte) && !byte.is_ascii_digit());
+    begins && qualified_len(value) == value.len()
 }
 
 /// A function that is assigned is a function; and in Zig, a type is a type.

@@ -61,6 +61,13 @@ fn definitions_of_many_languages_are_recognized() {
         ("a.ts", "export default class Needle {", Type, "Needle"),
         ("a.ts", "  needle(x: number): string {", Function, "needle"),
         ("a.js", "const needle = (x) => x;", Function, "needle"),
+        ("a.js", "exports.needle = hay;", Reopened, "exports.needle"),
+        (
+            "a.js",
+            "exports.needle = hay();",
+            Function,
+            "exports.needle",
+        ),
         (
             "a.js",
             "exports.needle = function () {",
