@@ -15,6 +15,7 @@ use crate::exec::query::{
 };
 use crate::exec::types::{TypeError, TypeRule, file_types};
 
+pub(crate) use crate::index::names::is_hidden;
 pub use crate::index::root_dir::FileIdentity;
 pub use crate::index::walk::{Follow, IgnoreRules, TraversalOptions};
 

@@ -77,17 +77,19 @@ pub struct Chunks {
 }
 
 /// A piece with hits.
-struct Place {
+struct Place<'t> {
     worth: f64,
+    /// The text of the piece.
+    text: &'t [u8],
     /// Its best line.
     line: Line,
     /// Its lines, from 0.
     piece: Range<usize>,
 }
 
-impl Place {
+impl Place<'_> {
     /// Compares places: the better one first, then the earlier one.
-    fn compare(&self, other: &Place) -> Ordering {
+    fn compare(&self, other: &Self) -> Ordering {
         let by_worth = other.worth.total_cmp(&self.worth);
         by_worth.then(self.line.number.cmp(&other.line.number))
     }
@@ -175,6 +177,7 @@ pub fn chunks(
             best_piece = best_piece.max(score);
             best.push(Place {
                 worth: factor * worth_of(inside, rarity, score),
+                text: part,
                 line,
                 piece: *piece..next,
             });
@@ -185,9 +188,7 @@ pub fn chunks(
     if let Some(comparison) = meaning {
         let name = file_stem(path).as_bytes();
         for place in best.iter_mut().take(COMPARED_PIECES) {
-            let start = starts[place.piece.start];
-            let end = starts.get(place.piece.end).copied().unwrap_or(text.len());
-            let piece = &text[start..end.min(start + COMPARED_BYTES)];
+            let piece = &place.text[..place.text.len().min(COMPARED_BYTES)];
             let of_piece = comparison.likeness(&[piece, name]);
             likeness = likeness.max(of_piece);
             place.worth += LIKENESS * of_piece;
@@ -196,7 +197,10 @@ pub fn chunks(
     }
     let count = starts.len() as u64;
     let mut chosen: Vec<Chunk> = Vec::new();
-    for Place { worth, line, piece } in &best {
+    for Place {
+        worth, line, piece, ..
+    } in &best
+    {
         if chosen.len() >= most {
             break;
         }

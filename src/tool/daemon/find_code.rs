@@ -167,8 +167,7 @@ fn draft(mut success: Success, root: &Path, working_dir: &Path) -> FindCodeDraft
         .filter_map(of_limit)
         .chain(success.warnings.iter().map(of_warning))
         .collect();
-    let places = success.results.into_iter().map(place);
-    let places: Vec<CodePlace> = places.collect();
+    let places: Vec<CodePlace> = success.results.into_iter().map(place).collect();
     FindCodeDraft {
         response: FindCodeResponse {
             returned: places.len() as u64,

@@ -35,7 +35,8 @@ fn digest<'a>(what: &str, parts: impl IntoIterator<Item = &'a [u8]>) -> [u8; 32]
     hash.finalize().into()
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Returns bytes as hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut out, byte| {
         let _ = write!(out, "{byte:02x}");
         out

@@ -5,7 +5,7 @@
 //! types and limits that only exclude files are applied here, by ripgrep's own matchers. If the
 //! walk may find other files, it takes place, and files that the index rules out are not read.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
@@ -17,7 +17,7 @@ use super::plan::{Plan, is_stdin};
 use super::walk::{Haystack, sorts_while_walking};
 use crate::exec::query::{Case, CaseRule};
 use crate::exec::question::{
-    FileIdentity, Follow, IgnoreRules, IndexList, PatternSpec, TraversalOptions,
+    FileIdentity, Follow, IgnoreRules, IndexList, PatternSpec, TraversalOptions, is_hidden,
 };
 use crate::tool::cli::candidates::{
     CandidateList, CandidateSearch, Candidates, Wanted, is_file, output_file,
@@ -256,10 +256,6 @@ fn finds_all(
         check_dir(path, &plan.working_dir)?;
     }
     Ok(())
-}
-
-fn is_hidden(name: &OsStr) -> bool {
-    name.as_encoded_bytes().starts_with(b".")
 }
 
 /// Returns whether the arguments keep all files of an index that have no hidden name in their

@@ -21,6 +21,7 @@ use crate::index::snapshot::Snapshot;
 use crate::index::state::IndexState;
 use crate::index::walk::{Entry, IgnoreRules, Walk};
 use crate::tool::daemon::git::git_dir;
+use crate::tool::daemon::identity::hex;
 use crate::tool::daemon::report::{Check, Severity};
 use crate::tool::indexing::index_traversal;
 
@@ -204,8 +205,7 @@ fn failed(in_use: &LiveIndexState<'_>) -> bool {
 
 /// Checks the bytes of the word table, which is part of the program.
 fn word_table() -> Check {
-    let digest = Sha256::digest(WordTable::bytes());
-    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = hex(&Sha256::digest(WordTable::bytes()));
     match digest == WordTable::SHA256 {
         true => ok("word_table", format!("the word table is sound: {digest}")),
         false => fail(
