@@ -9,6 +9,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, fstat};
@@ -25,6 +27,10 @@ const AT_ONCE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 0,
 };
+
+/// How often the files of a shell are looked at while it holds the pipe, and the time between.
+const LOOKS: u32 = 25;
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 /// Programs that make pipes between the commands they start.
 const SHELLS: [&str; 14] = [
@@ -158,16 +164,24 @@ fn origin() -> Origin {
     let mut shares = false;
     while let Some(pid) = process.filter(|pid| *pid > 1) {
         let files = PathBuf::from(format!("/proc/{pid}/fd"));
-        let Ok(entries) = fs::read_dir(&files) else {
+        if fs::read_dir(&files).is_err() {
             break;
-        };
+        }
         if is_same(&files.join("0")) {
             shares = true;
             process = parent_of(pid);
             continue;
         }
-        let mut paths = entries.flatten().map(|entry| entry.path());
-        return match (paths.any(|path| is_same(&path)), shares) {
+        let holds = || {
+            let entries = fs::read_dir(&files).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path()).any(|path| is_same(&path))
+        };
+        let is_of_shell = !shares && parent == Some(pid) && is_shell(pid);
+        let is_held = match is_of_shell {
+            true => keeps(holds, || thread::sleep(LOOK_AGAIN)),
+            false => holds(),
+        };
+        return match (is_held, shares) {
             (true, true) => Origin::Agent,
             (true, false) => Origin::Program,
             (false, true) => Origin::Inherited,
@@ -179,6 +193,18 @@ fn origin() -> Origin {
         true => Origin::Agent,
         false => Origin::Program,
     }
+}
+
+/// Returns whether a shell keeps an end of a pipe. A shell that has just started the commands of a
+/// pipeline holds the pipe until it goes on.
+fn keeps(holds: impl Fn() -> bool, pause: impl Fn()) -> bool {
+    (0..LOOKS).all(|_| {
+        let is_held = holds();
+        if is_held {
+            pause();
+        }
+        is_held
+    })
 }
 
 /// Returns whether a process runs a shell.
@@ -196,7 +222,21 @@ fn parent_of(pid: i32) -> Option<i32> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    #[test]
+    fn a_shell_that_lets_go_of_a_pipe_does_not_keep_it() {
+        let looks = Cell::new(0);
+        let lets_go_after = |most: u32| {
+            looks.set(0);
+            keeps(|| looks.get() < most, || looks.set(looks.get() + 1))
+        };
+        assert!(!lets_go_after(0) && looks.get() == 0);
+        assert!(!lets_go_after(3) && looks.get() == 3);
+        assert!(lets_go_after(u32::MAX) && looks.get() == LOOKS);
+    }
 
     #[test]
     fn a_silent_pipe_is_waited_for_only_where_a_shell_or_a_writer_made_it() {
