@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use self::comparing::{CatchUp, Comparison, Refusal};
+use self::comparing::{Comparison, Refusal, TreeDifferences};
 use self::eligible::{CatalogPart, ExtraFile, extra_files, larger};
 use self::units::Cutter;
 use crate::exec::allowance::Allowance;
@@ -201,8 +201,8 @@ impl CatalogSource {
     }
 
     /// Creates a source that checks each file before it is skipped, and compares each directory
-    /// with the tree before its files are handed out. Where a directory differs, `catch_up` updates
-    /// the snapshot.
+    /// with the tree before its files are handed out. Where a directory differs, `tree` updates the
+    /// snapshot.
     ///
     /// [`may_wait`](comparing::may_wait) must hold. `scope` must have no `max_depth`, because files
     /// that lie too deep are counted before. While `allowance` lasts, directories are also read for
@@ -217,14 +217,14 @@ impl CatalogSource {
         globs: Globs,
         plan: &SupersetSafe,
         allowance: Arc<Allowance>,
-        catch_up: CatchUp,
+        tree: Box<dyn TreeDifferences>,
     ) -> Result<Option<CatalogSource>, FormatError> {
         let made = CatalogSource::new(snapshot, scope, globs.clone(), plan, ChangeCheck::All)?;
         let Some(mut source) = made else {
             return Ok(None);
         };
         let (snapshot, scope, plan) = (&source.snapshot, &source.scope, plan.clone());
-        let comparison = Comparison::new(snapshot, scope, globs, plan, allowance, catch_up)?;
+        let comparison = Comparison::new(snapshot, scope, globs, plan, allowance, tree)?;
         source.comparison = Some(comparison);
         Ok(Some(source))
     }

@@ -400,5 +400,6 @@ impl Refresh<'_> {
 pub mod catch_up;
 #[cfg(all(test, unix))]
 pub(crate) mod changing;
+pub(crate) mod names;
 #[cfg(all(test, unix))]
 mod tests;

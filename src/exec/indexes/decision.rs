@@ -7,7 +7,7 @@
 //! over, the request is answered without the index.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::choice::IndexDecision;
 use super::index_storage::walk;
@@ -15,7 +15,7 @@ use super::roots::{IndexRoot, Waits};
 use super::status::{self, Condition};
 use super::{Indexes, Question};
 use crate::exec::allowance::Allowance;
-use crate::exec::catalog::comparing::{CatchUp, Refusal, may_wait};
+use crate::exec::catalog::comparing::{GoOn, Refusal, TreeDifferences, may_wait};
 use crate::exec::catalog::{CatalogSource, ChangeCheck, Scope};
 use crate::exec::eligible::Globs;
 use crate::exec::indexes::IndexUse;
@@ -26,6 +26,7 @@ use crate::format::error::FormatError;
 use crate::index::live::{Pin, Pinned};
 use crate::index::plan::SupersetSafe;
 use crate::index::refresh::catch_up::{CaughtUp, catch_up};
+use crate::index::refresh::names::NameComparison;
 use crate::index::snapshot::{Snapshot, Stale};
 use crate::index::state::{IndexState, UncertainReason};
 use crate::index::walk::{Follow, RuleSets, TraversalOptions};
@@ -408,7 +409,7 @@ impl Indexes {
     #[allow(clippy::too_many_arguments)]
     fn compared(
         &self,
-        root: &IndexRoot,
+        root: &Arc<IndexRoot>,
         question: &Question,
         snapshot: &Arc<Snapshot>,
         plan: &SupersetSafe,
@@ -417,8 +418,14 @@ impl Indexes {
         outdated: &mut bool,
     ) -> Result<Result<CatalogSource, Condition>, FormatError> {
         let is_in_time = || !budget.remaining().is_zero();
-        let reach = &question.reach;
-        let caught_up = self.catch_up(root, reach, snapshot, &scope, &is_in_time)?;
+        let caught_up = match (snapshot.incomplete(), self.frozen) {
+            (Some(stale), _) => CaughtUp::Unknown(stale),
+            (None, true) => CaughtUp::Same,
+            (None, false) => {
+                let tree = SearchedTree::new(root, &question.reach, snapshot, &scope);
+                tree.catch_up(&is_in_time)?
+            }
+        };
         let snapshot = match caught_up {
             CaughtUp::Same => snapshot.clone(),
             CaughtUp::Later(later) => {
@@ -459,32 +466,10 @@ impl Indexes {
         {
             return Ok(None);
         }
-        let (root, reach) = (root.clone(), question.reach.clone());
-        let (compared, within) = (snapshot.clone(), scope.clone());
-        let catch_up: CatchUp =
-            Box::new(move |is_in_time| caught_up(&root, &reach, &compared, &within, is_in_time));
+        let tree = SearchedTree::new(root, &question.reach, snapshot, scope);
         let (snapshot, scope) = (snapshot.clone(), scope.clone());
         let (globs, allowance) = (question.globs.clone(), allowance.clone());
-        CatalogSource::comparing_along(snapshot, scope, globs, plan, allowance, catch_up)
-    }
-
-    /// Compares a snapshot with the tree as far as a request depends on it, and returns the
-    /// differences.
-    fn catch_up(
-        &self,
-        root: &IndexRoot,
-        reach: &Arc<Reach>,
-        snapshot: &Snapshot,
-        scope: &Scope,
-        is_in_time: &(dyn Fn() -> bool + Sync),
-    ) -> Result<CaughtUp, FormatError> {
-        if let Some(stale) = snapshot.incomplete() {
-            return Ok(CaughtUp::Unknown(stale));
-        }
-        match self.frozen {
-            true => Ok(CaughtUp::Same),
-            false => caught_up(root, reach, snapshot, scope, is_in_time),
-        }
+        CatalogSource::comparing_along(snapshot, scope, globs, plan, allowance, Box::new(tree))
     }
 
     /// Builds the source of a request whose plan excludes files.
@@ -501,28 +486,63 @@ impl Indexes {
     }
 }
 
-/// Compares a snapshot with the tree as far as a request depends on it, and updates the snapshot to
-/// match the tree.
-fn caught_up(
-    root: &IndexRoot,
-    reach: &Arc<Reach>,
-    snapshot: &Snapshot,
-    scope: &Scope,
-    is_in_time: &(dyn Fn() -> bool + Sync),
-) -> Result<CaughtUp, FormatError> {
-    if let Some(stale) = snapshot.unprovable()? {
-        return Ok(CaughtUp::Unknown(stale));
+/// The tree that a search covers, as far as the search depends on it.
+struct SearchedTree {
+    root: Arc<IndexRoot>,
+    reach: Arc<Reach>,
+    snapshot: Arc<Snapshot>,
+    scope: Scope,
+    /// Set by the first comparison of names. `None` if the root can't be opened.
+    names: OnceLock<Option<NameComparison>>,
+}
+
+impl SearchedTree {
+    fn new(
+        root: &Arc<IndexRoot>,
+        reach: &Arc<Reach>,
+        snapshot: &Arc<Snapshot>,
+        scope: &Scope,
+    ) -> SearchedTree {
+        SearchedTree {
+            root: root.clone(),
+            reach: reach.clone(),
+            snapshot: snapshot.clone(),
+            scope: scope.clone(),
+            names: OnceLock::new(),
+        }
     }
-    let found = snapshot.differences(is_in_time, &scope.root, &scope.base, &scope.path)?;
-    let Some(differences) = found else {
-        return Ok(CaughtUp::Unknown(Stale::Unfinished));
-    };
-    if differences.is_empty() {
-        return Ok(CaughtUp::Same);
+
+    fn names(&self) -> Option<&NameComparison> {
+        let names = self.names.get_or_init(|| {
+            let walk = walk(&self.root, &self.reach)?;
+            Some(NameComparison::new(self.snapshot.clone(), walk))
+        });
+        names.as_ref()
     }
-    match walk(root, reach) {
-        Some(walk) => catch_up(snapshot, &differences, &walk, &scope.path, is_in_time),
-        None => Ok(CaughtUp::Unknown(Stale::Unfinished)),
+}
+
+impl TreeDifferences for SearchedTree {
+    fn has_same_names(&self, dir: u32) -> Result<bool, FormatError> {
+        self.names().map_or(Ok(false), |names| names.are_same(dir))
+    }
+
+    fn catch_up(&self, go_on: GoOn<'_>) -> Result<CaughtUp, FormatError> {
+        let (snapshot, scope) = (&self.snapshot, &self.scope);
+        if let Some(stale) = snapshot.unprovable()? {
+            return Ok(CaughtUp::Unknown(stale));
+        }
+        let found = snapshot.differences(go_on, &scope.root, &scope.base, &scope.path)?;
+        let Some(mut differences) = found else {
+            return Ok(CaughtUp::Unknown(Stale::Unfinished));
+        };
+        if differences.is_empty() {
+            return Ok(CaughtUp::Same);
+        }
+        let Some(names) = self.names() else {
+            return Ok(CaughtUp::Unknown(Stale::Unfinished));
+        };
+        names.remove_same(&mut differences)?;
+        catch_up(snapshot, &differences, names.walk(), &scope.path, go_on)
     }
 }
 
