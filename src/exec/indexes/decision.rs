@@ -7,26 +7,24 @@
 //! over, the request is answered without the index.
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use super::choice::IndexDecision;
-use super::index_storage::walk;
 use super::roots::{IndexRoot, Waits};
+use super::searched_tree::SearchedTree;
 use super::status::{self, Condition};
 use super::{Indexes, Question};
 use crate::exec::allowance::Allowance;
-use crate::exec::catalog::comparing::{GoOn, Refusal, TreeDifferences, may_wait};
+use crate::exec::catalog::comparing::{Refusal, TreeDifferences, may_wait};
 use crate::exec::catalog::{CatalogSource, ChangeCheck, Scope};
 use crate::exec::eligible::Globs;
 use crate::exec::indexes::IndexUse;
 use crate::exec::query::Fold;
-use crate::exec::reach::Reach;
-use crate::exec::stop::{Deadline, SystemClock};
+use crate::exec::stop::{CancelHandle, Deadline, SystemClock};
 use crate::format::error::FormatError;
 use crate::index::live::{Pin, Pinned};
 use crate::index::plan::SupersetSafe;
-use crate::index::refresh::catch_up::{CaughtUp, catch_up};
-use crate::index::refresh::names::NameComparison;
+use crate::index::refresh::catch_up::CaughtUp;
 use crate::index::snapshot::{Snapshot, Stale};
 use crate::index::state::{IndexState, UncertainReason};
 use crate::index::walk::{Follow, RuleSets, TraversalOptions};
@@ -53,6 +51,22 @@ pub(crate) enum ComparisonMode {
     Along(Arc<Allowance>),
 }
 
+/// The time that a decision may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DecisionTime<'a> {
+    /// The maintenance budget.
+    pub(crate) budget: &'a Deadline,
+    /// Cancels the call that waits for the decision.
+    pub(crate) cancel: &'a CancelHandle,
+}
+
+impl DecisionTime<'_> {
+    /// Returns true while the budget lasts and the call is not cancelled.
+    fn is_left(self) -> bool {
+        !self.budget.remaining().is_zero() && !self.cancel.is_cancelled()
+    }
+}
+
 impl Indexes {
     /// Decides whether an index serves a request that searches a directory. Opens the index on the
     /// first call.
@@ -62,21 +76,25 @@ impl Indexes {
     /// comparing take no longer than [`Question::maintenance`].
     pub fn choose(&self, question: &Question) -> IndexDecision {
         let budget = Deadline::after(question.maintenance, Arc::new(SystemClock));
-        self.choose_within(question, &ComparisonMode::First, &budget)
+        let time = DecisionTime {
+            budget: &budget,
+            cancel: &CancelHandle::new(),
+        };
+        self.choose_within(question, &ComparisonMode::First, time)
     }
 
-    /// Decides like [`Indexes::choose`], with an explicit deadline.
+    /// Decides like [`Indexes::choose`], within an explicit time.
     pub(crate) fn choose_within(
         &self,
         question: &Question,
         comparing: &ComparisonMode,
-        budget: &Deadline,
+        time: DecisionTime<'_>,
     ) -> IndexDecision {
         let root = self.containing(&question.target.canonical);
         let mut plan = None;
         let decided = match &root {
             None => Err(self.no_root()),
-            Some(root) => self.decide(root, question, comparing, budget, &mut plan),
+            Some(root) => self.decide(root, question, comparing, time, &mut plan),
         };
         self.choice(root.as_deref(), plan, decided)
     }
@@ -228,7 +246,7 @@ impl Indexes {
         root: &Arc<IndexRoot>,
         question: &Question,
         comparing: &ComparisonMode,
-        budget: &Deadline,
+        time: DecisionTime<'_>,
         kept_plan: &mut Option<SupersetSafe>,
     ) -> Result<CatalogSource, Condition> {
         let reach = &question.reach;
@@ -244,7 +262,7 @@ impl Indexes {
                 (own, RuleSets::NONE)
             }
         };
-        let waits = Waits::until(budget);
+        let waits = Waits::until(time.budget);
         let living = self.living_at(&root.path);
         let with_hidden = question.by_index.has_hidden();
         if living.is_none() && with_hidden {
@@ -303,7 +321,7 @@ impl Indexes {
             living.index.want_words();
         }
         let source = match (living, opened) {
-            (Some(living), _) => match living.index.pin(budget.remaining()) {
+            (Some(living), _) => match living.index.pin(time.budget.remaining()) {
                 Pin {
                     what: Pinned::Exact(snapshot),
                     ..
@@ -312,7 +330,7 @@ impl Indexes {
                         self.source(&snapshot, plan, scope, &question.globs, ChangeCheck::Linked)?;
                     match source {
                         Ok(source) if with_hidden => {
-                            let go_on = || !budget.remaining().is_zero();
+                            let go_on = || time.is_left();
                             let hidden =
                                 living.index.hidden_files(&snapshot, path, sets, &go_on)?;
                             let hidden =
@@ -336,15 +354,7 @@ impl Indexes {
                     let mut outdated = false;
                     let ordered = snapshot.segment().order(plan);
                     let compared = ordered.and_then(|_| {
-                        self.compared(
-                            root,
-                            question,
-                            &snapshot,
-                            plan,
-                            scope,
-                            budget,
-                            &mut outdated,
-                        )
+                        self.compared(root, question, &snapshot, plan, scope, time, &mut outdated)
                     });
                     living.index.report_comparison(&snapshot, outdated);
                     let unwatched = unwatched.filter(|_| outdated);
@@ -370,9 +380,7 @@ impl Indexes {
                 };
                 match along.transpose() {
                     Some(source) => source.map(Ok),
-                    None => {
-                        self.compared(root, question, &snapshot, plan, scope, budget, &mut false)
-                    }
+                    None => self.compared(root, question, &snapshot, plan, scope, time, &mut false),
                 }
             }
             (None, None) => return Err(Condition::Absent),
@@ -414,16 +422,15 @@ impl Indexes {
         snapshot: &Arc<Snapshot>,
         plan: &SupersetSafe,
         scope: Scope,
-        budget: &Deadline,
+        time: DecisionTime<'_>,
         outdated: &mut bool,
     ) -> Result<Result<CatalogSource, Condition>, FormatError> {
-        let is_in_time = || !budget.remaining().is_zero();
         let caught_up = match (snapshot.incomplete(), self.frozen) {
             (Some(stale), _) => CaughtUp::Unknown(stale),
             (None, true) => CaughtUp::Same,
             (None, false) => {
                 let tree = SearchedTree::new(root, &question.reach, snapshot, &scope);
-                tree.catch_up(&is_in_time)?
+                tree.catch_up(&|| time.is_left())?
             }
         };
         let snapshot = match caught_up {
@@ -486,66 +493,6 @@ impl Indexes {
     }
 }
 
-/// The tree that a search covers, as far as the search depends on it.
-struct SearchedTree {
-    root: Arc<IndexRoot>,
-    reach: Arc<Reach>,
-    snapshot: Arc<Snapshot>,
-    scope: Scope,
-    /// Set by the first comparison of names. `None` if the root can't be opened.
-    names: OnceLock<Option<NameComparison>>,
-}
-
-impl SearchedTree {
-    fn new(
-        root: &Arc<IndexRoot>,
-        reach: &Arc<Reach>,
-        snapshot: &Arc<Snapshot>,
-        scope: &Scope,
-    ) -> SearchedTree {
-        SearchedTree {
-            root: root.clone(),
-            reach: reach.clone(),
-            snapshot: snapshot.clone(),
-            scope: scope.clone(),
-            names: OnceLock::new(),
-        }
-    }
-
-    fn names(&self) -> Option<&NameComparison> {
-        let names = self.names.get_or_init(|| {
-            let walk = walk(&self.root, &self.reach)?;
-            Some(NameComparison::new(self.snapshot.clone(), walk))
-        });
-        names.as_ref()
-    }
-}
-
-impl TreeDifferences for SearchedTree {
-    fn has_same_names(&self, dir: u32) -> Result<bool, FormatError> {
-        self.names().map_or(Ok(false), |names| names.are_same(dir))
-    }
-
-    fn catch_up(&self, go_on: GoOn<'_>) -> Result<CaughtUp, FormatError> {
-        let (snapshot, scope) = (&self.snapshot, &self.scope);
-        if let Some(stale) = snapshot.unprovable()? {
-            return Ok(CaughtUp::Unknown(stale));
-        }
-        let found = snapshot.differences(go_on, &scope.root, &scope.base, &scope.path)?;
-        let Some(mut differences) = found else {
-            return Ok(CaughtUp::Unknown(Stale::Unfinished));
-        };
-        if differences.is_empty() {
-            return Ok(CaughtUp::Same);
-        }
-        let Some(names) = self.names() else {
-            return Ok(CaughtUp::Unknown(Stale::Unfinished));
-        };
-        names.remove_same(&mut differences)?;
-        catch_up(snapshot, &differences, names.walk(), &scope.path, go_on)
-    }
-}
-
 /// Returns true if searching files in order finds enough results sooner than the index can exclude
 /// files. For example, the first few hundred files of any source tree contain 200 lines with
 /// `return`.
@@ -588,3 +535,25 @@ const HIDDEN: &str = "the hidden files could not be listed: they are too many, a
 const OTHER_OPTIONS: &str = "the options hidden, follow and no_ignore differ from those of the \
      index, which are index_default_hidden, index_default_follow and index_default_no_ignore in \
      [tools.search]";
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_decision_goes_on_until_its_budget_ends_or_the_call_is_cancelled() {
+        let after = |time| Deadline::after(time, Arc::new(SystemClock));
+        let (long, over) = (after(Duration::MAX), after(Duration::ZERO));
+        let cancel = CancelHandle::new();
+        let within = |budget| DecisionTime {
+            budget,
+            cancel: &cancel,
+        };
+        assert!(within(&long).is_left());
+        assert!(!within(&over).is_left());
+        cancel.cancel();
+        assert!(!within(&long).is_left());
+    }
+}
