@@ -75,7 +75,7 @@ impl NameComparison {
                 Some(_) => return Ok(false),
                 None if is_control_name(&entry.name) => {
                     let path = join(self.walk.top(), dir).join(&entry.name);
-                    if !self.inputs.contains(&*name_bytes(path.as_os_str())) {
+                    if !self.inputs.contains(name_bytes(path.as_os_str())) {
                         return Ok(false);
                     }
                 }
