@@ -399,6 +399,4 @@ impl Refresh<'_> {
 
 pub mod catch_up;
 #[cfg(all(test, unix))]
-pub(crate) mod changing;
-#[cfg(all(test, unix))]
-mod tests;
+pub(crate) mod tests;

@@ -86,7 +86,7 @@ fn an_upward_use_is_noticed() {
     );
     check(
         upward_uses,
-        "src/format/mod.rs",
+        "src/format/wire.rs",
         "use crate::{\n  format::wire,\n  exec::plan,\n};",
         1,
     );
@@ -537,10 +537,10 @@ fn every_test_file_is_listed() {
 fn a_forgotten_test_file_is_noticed() {
     let main = "//! Tests.\nmod a;\n// mod b;\nmod c;\n";
     assert_eq!(
-        unlisted_modules(main, &["a.rs", "b.rs", "c/mod.rs", "d/x.rs", "main.rs"]).len(),
+        unlisted_modules(main, &["a.rs", "b.rs", "c.rs", "d/x.rs", "main.rs"]).len(),
         2
     );
-    assert!(unlisted_modules(main, &["a.rs", "c/mod.rs", "c/x.rs"]).is_empty());
+    assert!(unlisted_modules(main, &["a.rs", "c.rs", "c/x.rs"]).is_empty());
 }
 
 /// The sentence in the documentation of a key that no code reads.

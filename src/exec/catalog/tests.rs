@@ -6,7 +6,7 @@ use super::*;
 use crate::exec::eligible::WalkSource;
 use crate::exec::question::IndexList;
 use crate::index::plan::Strategy;
-use crate::index::refresh::changing::{Changing, WORDS};
+use crate::index::refresh::tests::changing::{Changing, WORDS};
 use crate::index::walk::{Follow, IgnoreRules, TraversalOptions, Walk};
 
 /// Globs of requests: to include, to exclude.

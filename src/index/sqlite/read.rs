@@ -3,11 +3,13 @@
 //! Trusts nothing in the database: every number is checked before use, and the restored segment
 //! must have the checksum that the writer stored.
 
+mod rows;
+
 use std::path::Path;
 use std::time::Duration;
 
 use rayon::prelude::*;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Rows};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
 
 use super::columns::{column_bytes, to_rows};
 use super::problem::Problem;
@@ -19,7 +21,7 @@ use super::write::{checksum, row_of};
 use crate::format::error::{FormatError, FormatErrorKind};
 use crate::format::manifest::{
     BloomParts, EligibilityInput, FileRef, IgnoreRules, InputStat, KeyParts, Manifest,
-    PublicationState, RuleSets, SegmentRef,
+    PublicationState, SegmentRef,
 };
 use crate::format::section::{FileKind, SectionWriter, Summary};
 use crate::format::segment::{
@@ -34,6 +36,8 @@ use crate::index::sections::{NamesTooLong, Sections, Slot, write_rows};
 use crate::index::segment::Segment;
 use crate::index::state::SafetyState;
 use crate::index::store::DATABASE;
+
+use rows::{number, numbers, read_columns, sets};
 
 /// How a database is opened.
 #[derive(Clone, Copy, Debug)]
@@ -564,75 +568,4 @@ impl Reader<'_> {
         }
         Ok(counts.into())
     }
-}
-
-/// Reads the sets of ignore rules under which an entry is eligible.
-fn sets(row: &Row<'_>, column: usize) -> Result<RuleSets, Problem> {
-    let number = u8::try_from(row.get::<_, i64>(column)?).ok();
-    number
-        .and_then(RuleSets::from_number)
-        .ok_or_else(|| Problem::damaged("in the catalog, the ignore rules of an entry are unknown"))
-}
-
-/// Reads the bitsets of a group of blocks. Returns the columns of each block.
-fn read_columns(rows: &mut Rows<'_>, blocks: &[KeptBlock]) -> Result<Vec<Vec<u8>>, Problem> {
-    let wrong = || Problem::damaged("the filters do not match the files in the blocks");
-    let mut slots: Vec<(u32, usize, usize)> = Vec::new();
-    let mut columns = Vec::new();
-    for (n, block) in blocks.iter().enumerate() {
-        let of_block = block.ranks.iter().enumerate();
-        slots.extend(of_block.map(|(slot, &rank)| (rank, n, slot)));
-        let len = column_bytes(block.shape) as usize;
-        columns.push((vec![0u8; len * block.ranks.len()], len));
-    }
-    slots.sort_unstable();
-    for own in slots.chunk_by(|a, b| a.0 == b.0) {
-        let rank = own.first().map_or(0, |slot| slot.0);
-        let start = |&(_, block, slot): &(u32, usize, usize)| blocks.get(block)?.starts.get(slot);
-        if !own.iter().any(|slot| start(slot) == Some(&0)) {
-            return Err(Problem::damaged(
-                "a file does not start with its first part",
-            ));
-        }
-        for variant in ["INSENSITIVE", "SENSITIVE"] {
-            let row = rows.next()?.ok_or_else(wrong)?;
-            let mut bits = row.get_ref(2)?.as_blob().map_err(|_| wrong())?;
-            if row.get::<_, i64>(0)? != row_of(rank)
-                || row.get_ref(1)?.as_bytes().map_err(|_| wrong())? != variant.as_bytes()
-            {
-                return Err(wrong());
-            }
-            if variant == "INSENSITIVE" {
-                for &(_, block, slot) in own {
-                    let (columns, len) = columns.get_mut(block).ok_or_else(wrong)?;
-                    let column = columns.get_mut(slot * *len..(slot + 1) * *len);
-                    let (now, later) = bits.split_at_checked(*len).ok_or_else(wrong)?;
-                    column.ok_or_else(wrong)?.copy_from_slice(now);
-                    bits = later;
-                }
-            }
-            if !bits.is_empty() {
-                return Err(wrong());
-            }
-        }
-    }
-    Ok(columns.into_iter().map(|(columns, _)| columns).collect())
-}
-
-/// Reads an unsigned 64-bit number; SQLite has only signed ones.
-fn number<I: rusqlite::RowIndex>(row: &Row<'_>, column: I) -> rusqlite::Result<u64> {
-    row.get(column).map(i64::cast_unsigned)
-}
-
-/// Reads a list of four-byte numbers; `None` if the length is not a multiple of four.
-fn numbers(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Vec<u32>>> {
-    let bytes = bytes_of(row.get_ref(column)?).unwrap_or_default();
-    let (numbers, rest) = bytes.as_chunks::<4>();
-    let read = || {
-        numbers
-            .iter()
-            .map(|bytes| u32::from_le_bytes(*bytes))
-            .collect()
-    };
-    Ok(rest.is_empty().then(read))
 }

@@ -14,7 +14,7 @@ use crate::exec::question::IndexList;
 use crate::exec::schedule::{self, AbandonedWorkers, Run, RunOptions};
 use crate::exec::stop::{CancelHandle, Deadline, StopReason, SystemClock};
 use crate::index::refresh::catch_up::catch_up;
-use crate::index::refresh::changing::{Changing, WORDS};
+use crate::index::refresh::tests::changing::{Changing, WORDS};
 use crate::index::walk::{IgnoreRules, RuleSets};
 
 /// How long a test waits after a build. A change in the same tick of the filesystem's clock does
