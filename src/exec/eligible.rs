@@ -5,6 +5,8 @@
 //! An engine never decides eligibility.
 
 mod classes;
+#[cfg(test)]
+pub(crate) mod filtered;
 mod globs;
 
 use std::fs::File;
@@ -343,9 +345,6 @@ impl FileSource for ListSource {
         match unit {}
     }
 }
-
-#[cfg(test)]
-pub(crate) mod filtered;
 
 #[cfg(test)]
 mod tests;

@@ -16,6 +16,9 @@
 
 mod error;
 mod groups;
+mod host;
+mod reader;
+mod reuse;
 
 use std::io::Write;
 use std::time::Duration;
@@ -30,10 +33,6 @@ use crate::index::pace::Piece;
 use crate::index::store::Eviction;
 use crate::index::token::TokenStatus;
 use crate::index::walk::Walk;
-
-mod host;
-mod reader;
-mod reuse;
 
 pub use host::{BuildHost, Phase, Progress};
 pub use reader::{FileReader, Outcome};

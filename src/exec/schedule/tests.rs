@@ -1,4 +1,8 @@
 mod failures;
+mod listing;
+mod parts;
+mod passed;
+mod workers;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -591,8 +595,3 @@ fn a_taker_that_wants_no_more_ends_the_search() {
     assert_eq!(taken, 3);
     assert!(lock(&seen).len() < 8100);
 }
-
-mod listing;
-mod parts;
-mod passed;
-mod workers;
