@@ -26,7 +26,6 @@ use crate::index::stamp::Stamp;
 use crate::index::walk::{DirNode, Entry, FoundFile, Place, TraversalOptions, Walk};
 use crate::index::words::postings::FileCounts;
 use crate::index::words::record::WordRecord;
-
 pub(crate) use globs::ORDERED;
 pub use globs::{GlobError, Globs};
 

@@ -26,7 +26,6 @@ use crate::exec::prefilter::{self, PROBE_FROM};
 use crate::exec::query::{BinaryRule, Query};
 use crate::exec::stop::Stop;
 use crate::index::text::{self, Region, RegionOptions, RegionReader};
-
 use reading::{EndedLines, StoppableReader, note_binary, read_whole, search_reader, search_slice};
 
 /// The largest file that is read as a whole. Larger ones are streamed.

@@ -11,8 +11,8 @@
 //! blocks are written. So memory does not grow with the tree, except for some hundred bytes per
 //! file.
 //!
-//! `reader` reads and tokenizes one file, `reuse` copies blocks of an earlier segment, and `host`
-//! is the interface to the caller.
+//! `groups` reads the files and writes their blocks, `reader` tokenizes one file, `reuse` copies
+//! blocks of an earlier segment, and `host` is the interface to the caller.
 
 mod error;
 mod groups;
@@ -33,15 +33,12 @@ use crate::index::pace::Piece;
 use crate::index::store::Eviction;
 use crate::index::token::TokenStatus;
 use crate::index::walk::Walk;
-
+pub use error::{BuildError, BuildInterruption};
+use groups::assemble_with;
 pub use host::{BuildHost, Phase, Progress};
 pub use reader::{FileReader, Outcome};
 pub use reuse::EarlierSegment;
 use reuse::Reuse;
-
-use groups::assemble_with;
-
-pub use error::{BuildError, BuildInterruption};
 
 /// Limits on the batch of files that is read between two progress reports: files, bytes, and the
 /// share of the memory limit. The n-grams of a text take up to twelve times its bytes, and those of

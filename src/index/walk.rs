@@ -29,7 +29,6 @@ use crate::index::rules::{ControlFiles, RulesReadError};
 
 use self::chains::Chains;
 use self::order::{Keyed, WalkItem, in_order, key_of};
-
 pub use node::{DirNode, FoundFile, Place, join};
 
 /// The options that decide which entries of a tree are visited.

@@ -32,11 +32,9 @@ use crate::tool::sandbox::Resolved;
 use crate::tool::search::ToolContext;
 use crate::tool::search_files::FILES_NAME;
 use crate::tool::searcher::{Searcher, missing, to_usize};
-
-use sources::{CatalogState, ChosenSources};
-
 pub(crate) use fallback::{Fallback, FallbackEnd};
 use fallback::{PartsBuffer, is_ended_without_match};
+use sources::{CatalogState, ChosenSources};
 
 /// The circumstances of a call.
 #[derive(Clone, Copy, Debug)]

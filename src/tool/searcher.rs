@@ -25,7 +25,6 @@ use crate::tool::engines::Engines;
 use crate::tool::error::ToolError;
 use crate::tool::indexing::{IndexDecision, Indexes, Question};
 use crate::tool::response::IndexUse;
-
 #[cfg(feature = "daemon")]
 pub(super) use working::Work;
 

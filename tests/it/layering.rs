@@ -346,17 +346,14 @@ fn misplaced_modules(path: &str, text: &str) -> Vec<String> {
         if has_tests {
             found.push(format!("`mod tests` is not the last item: `{line}`"));
         }
-        match line
-            .strip_suffix(';')
-            .and_then(|line| line.split_once("mod "))
-        {
-            Some((visibility, "tests")) if !visibility.starts_with("use") => has_tests = true,
-            Some(("" | "pub " | "pub(crate) " | "pub(super) ", _)) if has_item => {
-                found.push(format!("declare the module before other items: `{line}`"));
-            }
-            Some(("" | "pub " | "pub(crate) " | "pub(super) ", _)) => {}
-            _ => has_item |= !line.starts_with("mod "),
+        let is_module =
+            line.starts_with("mod ") || line.starts_with("pub") && line.contains(" mod ");
+        if is_module && line.ends_with("mod tests;") {
+            has_tests = true;
+        } else if is_module && line.ends_with(';') && has_item {
+            found.push(format!("declare the module before other items: `{line}`"));
         }
+        has_item |= !is_module;
     }
     found
 }
@@ -377,6 +374,7 @@ fn a_misplaced_module_is_noticed() {
         ),
         ("mod b {\n    use c;\n}\nmod d;\nfn e() {}", 0),
         ("use c;\nmod b;", 1),
+        ("pub(in crate::a) mod b;\nmod d;", 0),
         ("fn c() {}\npub(crate) mod b;", 1),
         ("mod tests;\nuse c;", 1),
         ("// use c;\nmod b;\nfn d() { \"mod e;\" }", 0),

@@ -6,9 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::format::disk::RealDisk;
 use crate::format::lock::LockFile;
-
 use faulty_disk::{Fault, Faulty};
-
 use memory_disk::MemDisk;
 
 const NAME: &str = "manifest";

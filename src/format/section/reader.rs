@@ -12,7 +12,6 @@ use super::layout::{
 use super::pages::Pages;
 use crate::format::error::{ChecksummedPart, FormatError, FormatErrorKind};
 use crate::format::storage::Storage;
-
 use parts::Parts;
 
 /// An opened file: its sections, and a record of the pages that were checked.

@@ -114,6 +114,31 @@ pub(super) struct CatalogData {
     pub(super) ngrams: u32,
 }
 
+impl CatalogData {
+    /// The catalog data of a file that was not read.
+    const UNREAD: CatalogData = CatalogData {
+        status: TokenStatus::Unreadable,
+        excludable: false,
+        stamp: None,
+        settled: false,
+        ngrams: 0,
+    };
+}
+
+/// Returns how many of the next files are read together: at least one, at most as many as have
+/// `most` bytes.
+fn batch_len(rest: &[usize], len: impl Fn(&usize) -> u64, most: u64) -> usize {
+    let mut bytes = 0;
+    rest.iter()
+        .take(BATCH_FILES)
+        .take_while(|rank| {
+            let first = bytes == 0;
+            bytes += len(rank);
+            first || bytes <= most
+        })
+        .count()
+}
+
 impl<W: Write> Build<'_, W> {
     /// Copies the reused blocks of an earlier segment.
     fn copy(&mut self, reuse: &Reuse<'_>) -> Result<(), BuildError> {
@@ -175,16 +200,7 @@ impl<W: Write> Build<'_, W> {
             .collect();
         order.sort_by_key(|rank| (len(rank), *rank));
         let bytes_total: u64 = order.iter().map(len).sum();
-        let mut kept = vec![
-            CatalogData {
-                status: TokenStatus::Unreadable,
-                excludable: false,
-                stamp: None,
-                settled: false,
-                ngrams: 0,
-            };
-            tree.files.len()
-        ];
+        let mut kept = vec![CatalogData::UNREAD; tree.files.len()];
         for (kept, known) in kept.iter_mut().zip(known) {
             if let Some(known) = known {
                 *kept = *known;
@@ -208,17 +224,7 @@ impl<W: Write> Build<'_, W> {
                 self.leave_off(BuildInterruption::Stopped, files_done > 0)?;
                 break;
             }
-            let mut batch_bytes = 0;
-            let batch = rest
-                .iter()
-                .take(BATCH_FILES)
-                .take_while(|rank| {
-                    let first = batch_bytes == 0;
-                    batch_bytes += len(rank);
-                    first || batch_bytes <= most
-                })
-                .count();
-            let (now, later) = rest.split_at(batch);
+            let (now, later) = rest.split_at(batch_len(rest, len, most));
             rest = later;
             if let [large] = now
                 && len(large) > most
@@ -227,18 +233,7 @@ impl<W: Write> Build<'_, W> {
                 self.flush(&mut pending)?;
             }
             let threads = self.threads();
-            let outcomes: Option<Vec<Outcome>> = now
-                .par_iter()
-                .with_min_len(match threads {
-                    all if all == rayon::current_num_threads() => 1,
-                    few => now.len().div_ceil(few),
-                })
-                .map_init(
-                    || readers.take(),
-                    |reader, &rank| (!self.host.stopped()).then(|| read(reader.get(), rank)),
-                )
-                .collect();
-            let Some(outcomes) = outcomes else {
+            let Some(outcomes) = self.read_batch(now, threads, &readers, read) else {
                 self.leave_off(BuildInterruption::Stopped, files_done > 0)?;
                 break;
             };
@@ -274,6 +269,27 @@ impl<W: Write> Build<'_, W> {
         }
         self.flush(&mut pending)?;
         Ok(kept)
+    }
+
+    /// Reads the files of a batch. Returns `None` if the host stopped the build meanwhile.
+    fn read_batch(
+        &self,
+        batch: &[usize],
+        threads: usize,
+        readers: &Readers,
+        read: &(dyn Fn(&mut FileReader, usize) -> Outcome + Sync),
+    ) -> Option<Vec<Outcome>> {
+        batch
+            .par_iter()
+            .with_min_len(match threads {
+                all if all == rayon::current_num_threads() => 1,
+                few => batch.len().div_ceil(few),
+            })
+            .map_init(
+                || readers.take(),
+                |reader, &rank| (!self.host.stopped()).then(|| read(reader.get(), rank)),
+            )
+            .collect()
     }
 
     /// Returns the number of threads for the next batch.
@@ -369,19 +385,8 @@ impl<W: Write> Build<'_, W> {
         Ok(())
     }
 
-    /// Writes the catalog and completes the segment.
-    fn finish(
-        mut self,
-        tree: &Enumeration,
-        kept: &[CatalogData],
-    ) -> Result<BuiltSegment, BuildError> {
-        self.host.progress(Progress {
-            phase: Phase::Persist,
-            files_done: tree.files.len() as u64,
-            files_total: tree.files.len() as u64,
-            bytes_done: 0,
-            bytes_total: 0,
-        });
+    /// Adds the directories, the files and the side list to the catalog.
+    fn push_catalog(&mut self, tree: &Enumeration, kept: &[CatalogData]) -> Result<(), BuildError> {
         let too_long = |_| {
             BuildError::TooLarge("the names take more than 4 GiB, or one name more than 64 KiB")
         };
@@ -426,9 +431,14 @@ impl<W: Write> Build<'_, W> {
             let pushed = self.sections.push_side(&file.name, record);
             pushed.map_err(too_long)?;
         }
+        Ok(())
+    }
+
+    /// Returns the metadata record of the segment.
+    fn meta(&self, tree: &Enumeration, kept: &[CatalogData]) -> MetaRecord {
         let full = kept.iter().filter(|own| own.status == TokenStatus::Full);
         let text_bytes = full.filter_map(|own| own.stamp).map(Stamp::len).sum();
-        let meta = MetaRecord {
+        MetaRecord {
             files: tree.files.len() as u32,
             dirs: tree.dirs.len() as u32,
             side: tree.side.len() as u32,
@@ -443,7 +453,24 @@ impl<W: Write> Build<'_, W> {
             bloom_seed: self.options.params.seed,
             text_bytes,
             ngrams: self.ngrams,
-        };
+        }
+    }
+
+    /// Writes the catalog and completes the segment.
+    fn finish(
+        mut self,
+        tree: &Enumeration,
+        kept: &[CatalogData],
+    ) -> Result<BuiltSegment, BuildError> {
+        self.host.progress(Progress {
+            phase: Phase::Persist,
+            files_done: tree.files.len() as u64,
+            files_total: tree.files.len() as u64,
+            bytes_done: 0,
+            bytes_total: 0,
+        });
+        self.push_catalog(tree, kept)?;
+        let meta = self.meta(tree, kept);
         let summary = self.sections.write(self.out, meta)?;
         let mut by_status = [0; TokenStatus::ALL.len()];
         for own in kept {

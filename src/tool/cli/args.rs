@@ -17,7 +17,6 @@ use clap_complete::Shell;
 #[cfg(unix)]
 use super::daemon::ggrep::{DaemonArgs, Ggrep, StatusArgs};
 use super::flag_order::type_rules;
-
 pub(super) use commands::{CallArgs, DoctorArgs, SetupTarget, SetupTargetArgs, ToolArgs};
 pub(super) use query::{DaemonWhen, ExplainArgs, QueryArgs, SearchArgs, SortBy, When};
 #[cfg(unix)]

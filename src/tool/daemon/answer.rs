@@ -5,6 +5,7 @@
 
 mod explanation;
 mod order;
+mod remarks;
 mod results;
 mod scope;
 
@@ -12,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rayon::ThreadPool;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::identity;
 use super::limits::{self, Remarks};
@@ -22,21 +23,17 @@ use super::retriever::{Hits, Lexical, Retriever, retrieve_all};
 use super::service::ended;
 use crate::exec::indexes::Snapshot;
 use crate::exec::rank::{
-    Meaning, Profile, Scorer, Select, Snippet, Terms, Versions, WordTable, select,
+    Meaning, Profile, Ranked, Scorer, Select, Snippet, Terms, Versions, WordTable, select,
 };
 use crate::exec::reach::Resolved;
-use crate::exec::retrieve::Retrieval;
+use crate::exec::retrieve::{Retrieval, Retrieved};
 use crate::exec::stop::{Deadline, Stop, StopReason};
 use crate::tool::config::{DaemonConfig, Embed};
 use crate::tool::error::ToolError;
-use crate::tool::notes::{Note, Reader};
-use crate::tool::render::escape_name;
 use crate::tool::search::{SearchTool, ToolContext};
-
-use order::{RERANKED, best};
-
 use explanation::AnswerExplanation;
-
+use order::{RERANKED, best};
+use results::ResultDraft;
 use scope::scope;
 
 /// The caps in force.
@@ -100,6 +97,29 @@ pub(super) struct RankedSearch<'a> {
     pub is_low_priority: bool,
 }
 
+/// What a query asks for, with defaults for what it leaves out.
+#[derive(Clone, Copy)]
+struct Settings {
+    profile: Profile,
+    snippet: Snippet,
+    /// Results of the answer.
+    limit: u64,
+    /// Results of one file.
+    per_file: u64,
+}
+
+impl Settings {
+    fn of(query: &SearchQuery) -> Settings {
+        let profile = Profile::from(query.mode.unwrap_or_default());
+        Settings {
+            profile,
+            snippet: Snippet::from(query.snippet.unwrap_or_default()),
+            limit: query.limit.unwrap_or(limits::MAX_RESULTS.default),
+            per_file: query.per_file.unwrap_or(profile.per_file().into()),
+        }
+    }
+}
+
 impl RankedSearch<'_> {
     /// Answers a query, and returns how long each stage took.
     ///
@@ -114,46 +134,25 @@ impl RankedSearch<'_> {
         request_id: String,
     ) -> Result<(Success, Timings), Failure> {
         let id = Some(request_id.clone()).filter(|id| !id.is_empty());
-        let of = |failure: Failure| failure.of(id.clone());
-        let terms = Terms::new(&query.query).map_err(|error| of(invalid(error.to_string())))?;
-        let profile = Profile::from(query.mode.unwrap_or_default());
-        let snippet = Snippet::from(query.snippet.unwrap_or_default());
-        let limit = query.limit.unwrap_or(limits::MAX_RESULTS.default);
-        let per_file = query.per_file.unwrap_or(profile.per_file().into());
-        let mut remarks = Remarks::default();
-        if terms.left_out() > 0 {
-            let all = (terms.words().len() + terms.left_out()) as u64;
-            remarks.limit(
-                "max_query_terms",
-                terms.words().len() as u64,
-                Some(all),
-                None,
-            );
-        }
+        self.answered(query, request_id)
+            .map_err(|failure| failure.of(id))
+    }
 
-        if self.stale {
-            let message = "the configuration has changed since the daemon started; ask again to \
-                 start another daemon";
-            remarks.warn("stale_config", message, None);
-        }
+    fn answered(
+        &self,
+        query: &SearchQuery,
+        request_id: String,
+    ) -> Result<(Success, Timings), Failure> {
+        let terms = Terms::new(&query.query).map_err(|error| invalid(error.to_string()))?;
+        let settings = Settings::of(query);
+        let mut remarks = remarks::of_query(&terms, self.stale);
 
         let began = self.now();
-        let question = self.question(query, &terms).map_err(of)?;
+        let question = self.question(query, &terms)?;
         let scope = scope(&question.target.canonical, self.root);
         let _searching = self.tool.searcher().searching();
-        let retrieval = Retrieval {
-            terms: &terms,
-            scope: &scope,
-            max_file_size: self.tool.config().max_file_size_bytes,
-            max_candidates: to_usize(self.caps.max_candidates),
-            stop: self.stop,
-        };
-        let lexical = Lexical {
-            searcher: self.tool.searcher(),
-            pool: self.pool,
-            deadline: self.deadline.clone(),
-            cancel: &self.context.cancel,
-        };
+        let retrieval = self.retrieval(&terms, &scope);
+        let lexical = self.lexical();
         let meaning = self.meaning(&query.query, &terms);
         let retrievers: [&dyn Retriever; 1] = [&lexical];
         let Hits {
@@ -161,100 +160,21 @@ impl RankedSearch<'_> {
             index,
             snapshot,
             pinning,
-        } = retrieve_all(&retrievers, &question, &retrieval).map_err(of)?;
+        } = retrieve_all(&retrievers, &question, &retrieval)?;
         let snapshot_id = snapshot.as_deref().map(|snapshot| (self.name_of)(snapshot));
-        self.go_on(&snapshot_id).map_err(of)?;
+        self.go_on(&snapshot_id)?;
         let retrieved_at = self.now();
 
-        let kept = retrieved.candidates.len() as u64;
-        if retrieved.corpus.found > kept {
-            let found = Some(retrieved.corpus.found);
-            remarks.limit("max_candidates", self.caps.max_candidates, found, None);
-        }
-        for name in &retrieved.changed.names {
-            warn_changed(&mut remarks, name);
-        }
-        let named = retrieved.changed.names.len() as u64;
-        if retrieved.changed.count > named {
-            let count = retrieved.changed.count;
-            let message = format!(
-                "{count} files have changed since the snapshot and are missing from the answer; \
-                 ask again"
-            );
-            remarks.warn("changed_since_snapshot", message, None);
-        }
-        if retrieved.unread.count > 0 {
-            let count = retrieved.unread.count;
-            remarks.warn(
-                "unreadable",
-                format!("{count} files or directories could not be read"),
-                None,
-            );
-        }
-        if retrieved.too_large.count > 0 {
-            let note = Note::TooLarge {
-                files: retrieved.too_large.count,
-                limit: retrieval.max_file_size,
-            };
-            remarks.warn("too_large", note.text(Reader::Program), None);
-        }
-        if retrieved.binary.count > 0 {
-            let files = match retrieved.binary.count {
-                1 => "1 file has".to_string(),
-                count => format!("{count} files have"),
-            };
-            let message = format!("{files} hits in binary data, which is not shown");
-            remarks.warn("binary", message, retrieved.binary.only());
-        }
-        let documents = retrieved.candidates.iter().map(|one| &one.document);
-        let paths = retrieved.candidates.iter().map(|one| &*one.key);
-        let versions = Versions::of(&terms, paths);
-        let weights = profile.weights();
-        let scorer = Scorer::new(&terms, &retrieved.corpus, documents, versions, weights);
-        let chosen = self.pool.install(|| {
-            let best = best(
-                &retrieved.candidates,
-                &scorer,
-                to_usize(limit).max(RERANKED),
-            );
-            let places = self.places(
-                &best,
-                &scorer,
-                snippet,
-                to_usize(per_file),
-                &retrieval,
-                meaning.as_ref(),
-                &mut remarks,
-            );
-            let (all, quota) = (places.len() as u64, profile.quota());
-            // The places of files that can't be among the best were not counted.
-            let whole = best.len() == retrieved.candidates.len();
-            if all > limit || !whole {
-                remarks.limit("max_results", limit, whole.then_some(all), None);
-            }
-            select(
-                places,
-                Select {
-                    limit: to_usize(limit),
-                    quota,
-                },
-            )
-        });
-        self.go_on(&snapshot_id).map_err(of)?;
+        let max_file_size = retrieval.max_file_size;
+        remarks::of_files(&mut remarks, &retrieved, &self.caps, max_file_size);
+        let asked = meaning.as_ref();
+        let chosen = self.chosen(&retrieved, &retrieval, settings, asked, &mut remarks);
+        self.go_on(&snapshot_id)?;
         let ranked_at = self.now();
 
         let mix = chosen.iter().map(|one| one.bucket).collect::<Vec<_>>();
         let results = self.written(chosen, query.raw, &mut remarks);
-        // A commit does not change a snapshot, so deterministic answers can't depend on it.
-        let head_sha = match query.deterministic {
-            true => None,
-            false => super::git::head_sha(self.root),
-        };
-        let git = Git {
-            head_sha,
-            dirty: None,
-            untracked_included: true,
-        };
+        let git = self.git(query);
         let timings = Timings {
             admission: millis(self.waited),
             snapshot_read: millis(pinning),
@@ -263,54 +183,26 @@ impl RankedSearch<'_> {
             format: millis(self.now().saturating_sub(ranked_at)),
         };
         let place = question.target.canonical.as_path();
-        let query_fingerprint = identity::query_fingerprint(query, place, limit, per_file);
+        let query_fingerprint =
+            identity::query_fingerprint(query, place, settings.limit, settings.per_file);
         let explain = query.explain.then(|| {
             let asked = AnswerExplanation {
                 terms: &terms,
-                profile,
+                profile: settings.profile,
                 retrieved: &retrieved,
                 mix: &mix,
                 retrievers: &retrievers,
                 meaning: meaning.is_some(),
                 index: &index,
             };
-            let mut explain = asked.to_json();
-            explain.insert("snapshot_id".to_string(), json!(snapshot_id));
-            explain.insert("head_sha".to_string(), json!(git.head_sha));
-            explain.insert("dirty".to_string(), json!(git.dirty));
-            if !query.deterministic {
-                let admission = json!({
-                    "queued": self.queued,
-                    "waited_ms": millis(self.waited),
-                    "stands_back": self.is_low_priority,
-                    // Always `null`: a client with a retry delay gets a refusal instead of an
-                    // answer.
-                    "retry_after_ms": null,
-                });
-                explain.insert("admission".to_string(), admission);
-            }
-            explain
+            self.explained(&asked, query, &snapshot_id, &git)
         });
         let request_id = match query.deterministic && request_id.is_empty() {
             true => identity::deterministic_request_id(&query_fingerprint, snapshot_id.as_deref()),
             false => request_id,
         };
-        let caps = json!({
-            "max_candidates": self.caps.max_candidates,
-            "max_total_snippet_bytes": self.caps.max_total_snippet_bytes,
-            "max_snippet_bytes_per_result": self.caps.max_snippet_bytes_per_result,
-        });
-        let (mut limits_hit, mut warnings) = remarks.into_parts();
-        if !query.raw {
-            let of_limits = limits_hit.iter_mut().map(|hit| &mut hit.path_key);
-            let all = of_limits.chain(warnings.iter_mut().map(|one| &mut one.path_key));
-            for path in all.flatten() {
-                *path = escape_name(path).into_owned();
-            }
-            limits_hit.sort_by(|a, b| (&a.code, &a.path_key).cmp(&(&b.code, &b.path_key)));
-            warnings.sort_by(|a, b| (&a.code, &a.path_key).cmp(&(&b.code, &b.path_key)));
-        }
-        self.go_on(&snapshot_id).map_err(of)?;
+        let (limits_hit, warnings) = remarks::written(remarks, query.raw);
+        self.go_on(&snapshot_id)?;
         let success = Success {
             schema_version: SCHEMA_VERSION,
             request_id,
@@ -322,13 +214,8 @@ impl RankedSearch<'_> {
             degraded: snapshot_id.is_none(),
             snapshot_id,
             git: git.head_sha.is_some().then_some(git),
-            mode: profile.as_str().to_string(),
-            limits: LimitsInForce {
-                max_results: limit,
-                per_file,
-                snippet: snippet.as_str().to_string(),
-                others: caps.as_object().cloned().unwrap_or_default(),
-            },
+            mode: settings.profile.as_str().to_string(),
+            limits: self.limits(settings),
             limits_hit,
             warnings,
             timings_ms: (!query.deterministic).then_some(timings),
@@ -336,6 +223,123 @@ impl RankedSearch<'_> {
             explain,
         };
         Ok((success, timings))
+    }
+
+    fn retrieval<'r>(&'r self, terms: &'r Terms, scope: &'r Path) -> Retrieval<'r> {
+        Retrieval {
+            terms,
+            scope,
+            max_file_size: self.tool.config().max_file_size_bytes,
+            max_candidates: to_usize(self.caps.max_candidates),
+            stop: self.stop,
+        }
+    }
+
+    fn lexical(&self) -> Lexical<'_> {
+        Lexical {
+            searcher: self.tool.searcher(),
+            pool: self.pool,
+            deadline: self.deadline.clone(),
+            cancel: &self.context.cancel,
+        }
+    }
+
+    /// Returns the limits in force, as the answer names them.
+    fn limits(&self, settings: Settings) -> LimitsInForce {
+        let caps = json!({
+            "max_candidates": self.caps.max_candidates,
+            "max_total_snippet_bytes": self.caps.max_total_snippet_bytes,
+            "max_snippet_bytes_per_result": self.caps.max_snippet_bytes_per_result,
+        });
+        LimitsInForce {
+            max_results: settings.limit,
+            per_file: settings.per_file,
+            snippet: settings.snippet.as_str().to_string(),
+            others: caps.as_object().cloned().unwrap_or_default(),
+        }
+    }
+
+    /// Ranks the candidates, and returns the best places.
+    fn chosen(
+        &self,
+        retrieved: &Retrieved,
+        retrieval: &Retrieval<'_>,
+        settings: Settings,
+        meaning: Option<&Meaning>,
+        remarks: &mut Remarks,
+    ) -> Vec<Ranked<ResultDraft>> {
+        let documents = retrieved.candidates.iter().map(|one| &one.document);
+        let paths = retrieved.candidates.iter().map(|one| &*one.key);
+        let versions = Versions::of(retrieval.terms, paths);
+        let weights = settings.profile.weights();
+        let scorer = Scorer::new(
+            retrieval.terms,
+            &retrieved.corpus,
+            documents,
+            versions,
+            weights,
+        );
+        self.pool.install(|| {
+            let best = best(
+                &retrieved.candidates,
+                &scorer,
+                to_usize(settings.limit).max(RERANKED),
+            );
+            let places = self.places(&best, &scorer, settings, retrieval, meaning, remarks);
+            let (all, quota) = (places.len() as u64, settings.profile.quota());
+            // The places of files that can't be among the best were not counted.
+            let whole = best.len() == retrieved.candidates.len();
+            if all > settings.limit || !whole {
+                remarks.limit("max_results", settings.limit, whole.then_some(all), None);
+            }
+            select(
+                places,
+                Select {
+                    limit: to_usize(settings.limit),
+                    quota,
+                },
+            )
+        })
+    }
+
+    /// Returns the state of git's repository.
+    fn git(&self, query: &SearchQuery) -> Git {
+        // A commit does not change a snapshot, so deterministic answers can't depend on it.
+        let head_sha = match query.deterministic {
+            true => None,
+            false => super::git::head_sha(self.root),
+        };
+        Git {
+            head_sha,
+            dirty: None,
+            untracked_included: true,
+        }
+    }
+
+    /// Returns the explanation of an answer, with what this daemon knows.
+    fn explained(
+        &self,
+        explanation: &AnswerExplanation<'_>,
+        query: &SearchQuery,
+        snapshot_id: &Option<String>,
+        git: &Git,
+    ) -> Map<String, Value> {
+        let mut explain = explanation.to_json();
+        explain.insert("snapshot_id".to_string(), json!(snapshot_id));
+        explain.insert("head_sha".to_string(), json!(git.head_sha));
+        explain.insert("dirty".to_string(), json!(git.dirty));
+        if !query.deterministic {
+            let admission = json!({
+                "queued": self.queued,
+                "waited_ms": millis(self.waited),
+                "stands_back": self.is_low_priority,
+                // Always `null`: a client with a retry delay gets a refusal instead of an
+                // answer.
+                "retry_after_ms": null,
+            });
+            explain.insert("admission".to_string(), admission);
+        }
+        explain
     }
 
     fn now(&self) -> Duration {
@@ -367,12 +371,6 @@ impl RankedSearch<'_> {
 
 /// Longer than any deadline.
 const FAR: Duration = Duration::from_secs(1 << 40);
-
-fn warn_changed(remarks: &mut Remarks, path: &str) {
-    let message = "the file has changed since the snapshot and is missing from the answer; ask \
-         again";
-    remarks.warn("changed_since_snapshot", message, Some(path));
-}
 
 pub(super) fn invalid(message: impl AsRef<str>) -> Failure {
     Failure::new(ErrorCode::InvalidRequest, message)

@@ -41,11 +41,9 @@ use crate::tool::search::{SearchTool, ToolContext};
 use crate::tool::search_files::{FILES_NAME, FilesTool};
 use crate::tool::text_answer::TextAnswer;
 use crate::tool::tools::{Tool, ToolName};
-
-pub use request::{RequestContext, RequestStop};
-
 pub use payload::{Answer, QueryLogFields, ended, payload};
 use payload::{closed, fitted};
+pub use request::{RequestContext, RequestStop};
 
 /// How many snapshot ids the service remembers: enough for all queries that run at once.
 const KEPT_IDS: usize = 256;

@@ -3,8 +3,9 @@
 use super::super::limits::Remarks;
 use super::super::reply::{Found, Score};
 use super::order::reranked;
-use super::{RankedSearch, to_usize, warn_changed};
-use crate::exec::rank::{Bucket, Comparison, Meaning, Ranked, Scorer, Snippet};
+use super::remarks::warn_changed;
+use super::{RankedSearch, Settings, to_usize};
+use crate::exec::rank::{Bucket, Comparison, Meaning, Ranked, Scorer};
 use crate::exec::retrieve::{Candidate, Retrieval, excerpts, shown_path};
 use crate::tool::render::{escape_lines, escape_name};
 
@@ -46,13 +47,11 @@ impl ResultDraft {
 
 impl RankedSearch<'_> {
     /// Reads the best files again, for their snippets.
-    #[allow(clippy::too_many_arguments)]
     pub(super) fn places(
         &self,
         best: &[(&Candidate, u64, u64)],
         scorer: &Scorer,
-        snippet: Snippet,
-        per_file: usize,
+        settings: Settings,
         options: &Retrieval<'_>,
         meaning: Option<&Meaning>,
         remarks: &mut Remarks,
@@ -65,7 +64,15 @@ impl RankedSearch<'_> {
                 |comparison, (candidate, ..)| {
                     let rarity = scorer.rarity();
                     let comparison = comparison.as_mut();
-                    excerpts(candidate, rarity, snippet, per_file, options, comparison)
+                    let per_file = to_usize(settings.per_file);
+                    excerpts(
+                        candidate,
+                        rarity,
+                        settings.snippet,
+                        per_file,
+                        options,
+                        comparison,
+                    )
                 },
             )
             .collect();
@@ -86,7 +93,7 @@ impl RankedSearch<'_> {
                 continue;
             };
             if excerpts.more {
-                remarks.limit("per_file", per_file as u64, None, None);
+                remarks.limit("per_file", settings.per_file, None, None);
             }
             let excerpts = excerpts.best;
             let most = excerpts

@@ -23,10 +23,8 @@ use crate::index::walk::{Entry, IgnoreRules, Walk};
 use crate::tool::daemon::git::git_dir;
 use crate::tool::daemon::report::{Check, Severity};
 use crate::tool::indexing::index_traversal;
-
-use paths::Paths;
-
 use index_files::{failed, manifest, segments, word_table};
+use paths::Paths;
 
 /// The message of checks that need an index where there is no index.
 const NO_INDEX: &str = "there is no index, so every search reads the whole tree";

@@ -65,17 +65,7 @@ impl Changing {
                 self.subtree(&dir);
                 Some(format!("RemoveDir {dir:?}"))
             }
-            10 if !dir.as_os_str().is_empty() => {
-                let onto = self.rng.pick(dirs)?.join(self.rng.pick(&DIRS)?);
-                let is_there = fs::symlink_metadata(self.root.join(&onto)).is_ok();
-                if is_there || onto.starts_with(&dir) || onto.components().count() > DEEP + 1 {
-                    return None;
-                }
-                fs::rename(self.root.join(&dir), self.root.join(&onto)).ok()?;
-                self.subtree(&dir);
-                self.subtree(&onto);
-                Some(format!("RenameDir {dir:?} {onto:?}"))
-            }
+            10 if !dir.as_os_str().is_empty() => self.rename_dir(&dir, dirs),
             11 if !dir.as_os_str().is_empty() => {
                 self.unlink(&dir);
                 let place = self.aside.join(self.rng.below(4).to_string());
@@ -84,22 +74,7 @@ impl Changing {
                 self.subtree(&dir);
                 Some(format!("Away {dir:?}"))
             }
-            12 | 13 => {
-                let place = self.aside.join(self.rng.below(4).to_string());
-                // Often back to its old place.
-                let last = fs::read_to_string(self.aside.join("last")).ok()?;
-                let back = match self.rng.one_in(3) {
-                    true => new_dir,
-                    false => PathBuf::from(last),
-                };
-                let is_there = fs::symlink_metadata(self.root.join(&back)).is_ok();
-                if is_there || back.components().count() > DEEP {
-                    return None;
-                }
-                fs::rename(place, self.root.join(&back)).ok()?;
-                self.subtree(&back);
-                Some(format!("Back {back:?}"))
-            }
+            12 | 13 => self.bring_back(new_dir),
             14 => {
                 let file = file?;
                 self.unlink(&file);
@@ -115,43 +90,8 @@ impl Changing {
                 self.subtree(&dir);
                 Some(format!("DirToFile {dir:?}"))
             }
-            16 => {
-                let name = self.rng.pick(&[".gitignore", ".ignore", ".git"])?;
-                let path = dir.join(name);
-                let absolute = self.root.join(&path);
-                let what = match (name, absolute.exists()) {
-                    (".git", true) => fs::remove_dir(absolute).is_ok(),
-                    (".git", false) => fs::create_dir(absolute).is_ok(),
-                    (_, true) if self.rng.one_in(2) => fs::remove_file(absolute).is_ok(),
-                    _ => fs::write(absolute, self.rng.pick(&RULES)?).is_ok(),
-                };
-                self.subtree(&path);
-                // The handler of events does the same for rules files.
-                self.subtree(&dir);
-                Some(format!("Rules {path:?} {what}"))
-            }
-            17 if free(&new_file) => {
-                let file = file?;
-                // A name in a directory that is not watched raises no event. Like a name outside of
-                // the tree, it is beyond the guarantee.
-                self.write(&new_file);
-                let is_seen = listed(&self.enumerate())
-                    .iter()
-                    .any(|one| one.path == new_file);
-                fs::remove_file(self.root.join(&new_file)).unwrap();
-                if !is_seen {
-                    return None;
-                }
-                fs::hard_link(self.root.join(&file), self.root.join(&new_file)).ok()?;
-                self.subtree(&new_file);
-                if self.rng.one_in(2) {
-                    self.write(&new_file);
-                    self.record_change(&new_file, Extent::File);
-                }
-                // Process the events before the name can disappear again.
-                self.process_marks();
-                Some(format!("Link {file:?} {new_file:?}"))
-            }
+            16 => self.change_rules(&dir),
+            17 if free(&new_file) => self.link(&file?, &new_file),
             18 => {
                 let file = file?;
                 self.unlink(&file);
@@ -168,6 +108,76 @@ impl Changing {
             }
             _ => None,
         }
+    }
+
+    /// Renames a directory.
+    fn rename_dir(&mut self, dir: &Path, dirs: &[PathBuf]) -> Option<String> {
+        let onto = self.rng.pick(dirs)?.join(self.rng.pick(&DIRS)?);
+        let is_there = fs::symlink_metadata(self.root.join(&onto)).is_ok();
+        if is_there || onto.starts_with(dir) || onto.components().count() > DEEP + 1 {
+            return None;
+        }
+        fs::rename(self.root.join(dir), self.root.join(&onto)).ok()?;
+        self.subtree(dir);
+        self.subtree(&onto);
+        Some(format!("RenameDir {dir:?} {onto:?}"))
+    }
+
+    /// Moves a directory from outside of the tree into it, often back to its old place.
+    fn bring_back(&mut self, new_dir: PathBuf) -> Option<String> {
+        let place = self.aside.join(self.rng.below(4).to_string());
+        let last = fs::read_to_string(self.aside.join("last")).ok()?;
+        let back = match self.rng.one_in(3) {
+            true => new_dir,
+            false => PathBuf::from(last),
+        };
+        let is_there = fs::symlink_metadata(self.root.join(&back)).is_ok();
+        if is_there || back.components().count() > DEEP {
+            return None;
+        }
+        fs::rename(place, self.root.join(&back)).ok()?;
+        self.subtree(&back);
+        Some(format!("Back {back:?}"))
+    }
+
+    /// Changes a file of ignore rules.
+    fn change_rules(&mut self, dir: &Path) -> Option<String> {
+        let name = self.rng.pick(&[".gitignore", ".ignore", ".git"])?;
+        let path = dir.join(name);
+        let absolute = self.root.join(&path);
+        let what = match (name, absolute.exists()) {
+            (".git", true) => fs::remove_dir(absolute).is_ok(),
+            (".git", false) => fs::create_dir(absolute).is_ok(),
+            (_, true) if self.rng.one_in(2) => fs::remove_file(absolute).is_ok(),
+            _ => fs::write(absolute, self.rng.pick(&RULES)?).is_ok(),
+        };
+        self.subtree(&path);
+        // The handler of events does the same for rules files.
+        self.subtree(dir);
+        Some(format!("Rules {path:?} {what}"))
+    }
+
+    /// Gives a file a second name.
+    fn link(&mut self, file: &Path, new_file: &Path) -> Option<String> {
+        // A name in a directory that is not watched raises no event. Like a name outside of
+        // the tree, it is beyond the guarantee.
+        self.write(new_file);
+        let is_seen = listed(&self.enumerate())
+            .iter()
+            .any(|one| one.path == new_file);
+        fs::remove_file(self.root.join(new_file)).unwrap();
+        if !is_seen {
+            return None;
+        }
+        fs::hard_link(self.root.join(file), self.root.join(new_file)).ok()?;
+        self.subtree(new_file);
+        if self.rng.one_in(2) {
+            self.write(new_file);
+            self.record_change(new_file, Extent::File);
+        }
+        // Process the events before the name can disappear again.
+        self.process_marks();
+        Some(format!("Link {file:?} {new_file:?}"))
     }
 
     /// Records an event for something that did not happen.
