@@ -1,4 +1,4 @@
-//! The question that an index gets, and the directory it is about.
+//! The question about the files of a ranked search, and its scope: the searched directory.
 
 use std::path::Path;
 use std::sync::Arc;

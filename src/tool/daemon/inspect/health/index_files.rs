@@ -1,4 +1,4 @@
-//! The files of an index: manifest, segments, and the share of files that a search reads.
+//! Checks of an index on disk: the last build, the manifest and the segments. Also the word table.
 
 use sha2::{Digest, Sha256};
 
