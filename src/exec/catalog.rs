@@ -7,6 +7,11 @@
 //!
 //! The catalog can't answer every request. The caller checks that it can before it makes a source.
 
+pub(crate) mod comparing;
+mod eligible;
+mod ruled_out;
+mod units;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -673,11 +678,6 @@ impl<'a> Places<'a> {
         Ok(place)
     }
 }
-
-pub(crate) mod comparing;
-mod eligible;
-mod ruled_out;
-mod units;
 
 #[cfg(all(test, unix))]
 mod tests;

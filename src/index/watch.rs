@@ -51,8 +51,6 @@ mod native;
 #[cfg(target_os = "linux")]
 mod queue;
 mod source;
-#[cfg(test)]
-mod tests;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -176,3 +174,6 @@ pub(crate) fn not_in_place(root: &Path) -> String {
     let root = root.display();
     format!("{root} is no longer the watched directory: it was moved, removed or replaced")
 }
+
+#[cfg(test)]
+mod tests;

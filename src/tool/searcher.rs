@@ -4,6 +4,9 @@
 //! the handling of an index that turns out to be damaged during a search. The indexes decide
 //! whether an index serves a request. The tools own requests and responses.
 
+#[cfg(feature = "daemon")]
+mod working;
+
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,10 +25,6 @@ use crate::tool::engines::Engines;
 use crate::tool::error::ToolError;
 use crate::tool::indexing::{IndexDecision, Indexes, Question};
 use crate::tool::response::IndexUse;
-
-#[cfg(feature = "daemon")]
-mod working;
-
 #[cfg(feature = "daemon")]
 pub(super) use working::Work;
 

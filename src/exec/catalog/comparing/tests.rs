@@ -14,8 +14,8 @@ use crate::exec::question::IndexList;
 use crate::exec::schedule::{self, AbandonedWorkers, Run, RunOptions};
 use crate::exec::stop::{CancelHandle, Deadline, StopReason, SystemClock};
 use crate::index::refresh::catch_up::catch_up;
-use crate::index::refresh::changing::{Changing, WORDS};
 use crate::index::refresh::names::NameComparison;
+use crate::index::refresh::tests::changing::{Changing, WORDS};
 use crate::index::root_dir::RootDir;
 use crate::index::walk::{IgnoreRules, RuleSets};
 
@@ -166,6 +166,23 @@ fn check(
     at
 }
 
+/// Picks a directory whose parents are as in the snapshot. The directory itself may differ.
+fn searched_dir(tree: &mut Changing, built: &Snapshot) -> Option<PathBuf> {
+    let segment = built.segment();
+    let number = match tree.rng.one_in(2) {
+        true => 0,
+        false => tree.rng.below(segment.dir_count() as usize) as u32,
+    };
+    let dir = segment.dir_path(number).unwrap().to_path_buf();
+    // Only git's rules may enter it.
+    if !segment.dir(number).unwrap().sets.hold(RuleSets::ALL) {
+        return None;
+    }
+    let is_same = |path| built.is_same_down_to(tree.allowed(), Path::new(""), path);
+    let differs = |above| !is_same(above).unwrap();
+    (!dir.parent().is_some_and(differs)).then_some(dir)
+}
+
 #[test]
 fn each_part_of_a_source_that_compares_along_the_way_is_that_of_a_walk() {
     let (mut caught_up, mut all_same, mut cut_short) = (0, 0, 0);
@@ -181,27 +198,9 @@ fn each_part_of_a_source_that_compares_along_the_way_is_that_of_a_walk() {
                 break;
             }
             for _ in 0..6 {
-                let dirs = built.segment().dir_count() as usize;
-                let number = match tree.rng.one_in(2) {
-                    true => 0,
-                    false => tree.rng.below(dirs) as u32,
+                let Some(dir) = searched_dir(&mut tree, &built) else {
+                    continue;
                 };
-                let dir = built.segment().dir_path(number).unwrap().to_path_buf();
-                // Only git's rules may enter it.
-                if !built
-                    .segment()
-                    .dir(number)
-                    .unwrap()
-                    .sets
-                    .hold(RuleSets::ALL)
-                {
-                    continue;
-                }
-                let is_same = |path| built.is_same_down_to(tree.allowed(), Path::new(""), path);
-                // The searched directory itself may differ.
-                if dir.parent().is_some_and(|above| !is_same(above).unwrap()) {
-                    continue;
-                }
                 let recursive = !tree.rng.one_in(6);
                 let given = GLOBS[tree.rng.below(GLOBS.len())];
                 let words = [&WORDS[..], &["absent"]].concat();
@@ -213,8 +212,8 @@ fn each_part_of_a_source_that_compares_along_the_way_is_that_of_a_walk() {
                 };
                 let (whole, part) = (make(), make());
                 let count = whole.start().len();
-                let mut order: Vec<usize> = (0..count).collect();
                 let first = tree.rng.below(count + 1);
+                let mut order: Vec<usize> = (0..count).collect();
                 for at in (1..count).rev() {
                     order.swap(at, tree.rng.below(at + 1));
                 }

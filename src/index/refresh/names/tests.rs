@@ -2,7 +2,7 @@ use std::fs;
 use std::path::Path;
 
 use super::*;
-use crate::index::refresh::changing::Changing;
+use crate::index::refresh::tests::changing::Changing;
 
 /// Creates a tree with some files, and returns a comparison with its current state.
 fn tree() -> (Changing, Arc<Snapshot>) {
