@@ -3,6 +3,7 @@
 //! Trusts nothing in the database: every number is checked before use, and the restored segment
 //! must have the checksum that the writer stored.
 
+mod catalog;
 mod rows;
 
 use std::io::Write;
@@ -14,30 +15,25 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
 
 use super::columns::{column_bytes, to_rows};
 use super::problem::Problem;
-use super::row::{
-    absolute_input, bytes_of, device_and_inode, kind_of, last_component, name, status_number,
-};
+use super::row::{absolute_input, bytes_of, kind_of};
 use super::schema::{self, APPLICATION_ID, LAYOUT_VERSION};
-use super::write::{checksum, row_of};
+use super::write::checksum;
 use crate::format::error::{FormatError, FormatErrorKind};
 use crate::format::manifest::{
     BloomParts, EligibilityInput, FileRef, IgnoreRules, InputStat, KeyParts, Manifest,
     PublicationState, SegmentRef,
 };
 use crate::format::section::{FileKind, SectionWriter, Summary};
-use crate::format::segment::{
-    BlockRecord, DirRecord, FileRecord, GroupRecord, MetaRecord, NameRecord, SEGMENT_VERSION,
-    SideRecord, StampRecord, id,
-};
+use crate::format::segment::{BlockRecord, GroupRecord, MetaRecord, SEGMENT_VERSION, id};
 use crate::format::storage::{ALIGNMENT, Privacy, Storage, check_private};
 use crate::index::block::{Shape, WORD_FILES};
 use crate::index::casefold::Casefold;
 use crate::index::plan::BLOCK_FILES;
-use crate::index::sections::{NamesTooLong, Sections, Slot, write_rows};
+use crate::index::sections::{Sections, Slot, write_rows};
 use crate::index::segment::Segment;
 use crate::index::state::SafetyState;
 use crate::index::store::DATABASE;
-use rows::{number, numbers, read_columns, sets};
+use rows::{number, numbers, read_columns};
 
 /// How a database is opened.
 #[derive(Clone, Copy, Debug)]
@@ -475,138 +471,9 @@ impl Reader<'_> {
         }
         Ok(groups)
     }
-
-    /// Reads directories, files and the side list. Returns the number of each.
-    fn catalog(&self, sections: &mut Sections) -> Result<(u32, u32, u32), Problem> {
-        let dirs = self.dirs(sections)?;
-        let files = self.files(sections)?;
-        let side = self.side_list(sections)?;
-        Ok((dirs, files, side))
-    }
-
-    /// Reads the directories, and returns their number.
-    fn dirs(&self, sections: &mut Sections) -> Result<u32, Problem> {
-        let mut count = 0;
-        let mut statement = self.db.prepare("SELECT * FROM fs_dirs ORDER BY dir")?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            next(&mut count, row.get(0)?, "a directory is missing")?;
-            let record = DirRecord {
-                parent: row.get(1)?,
-                name: NameRecord::default(),
-                first_rank: row.get(3)?,
-                end_rank: row.get(4)?,
-                stamp: StampRecord {
-                    len: number(row, 5)?,
-                    modified_ns: row.get(6)?,
-                    changed_ns: row.get(7)?,
-                    device: number(row, 8)?,
-                    inode: number(row, 9)?,
-                    links: row.get(10)?,
-                },
-                sets: sets(row, 11)?,
-            };
-            let name = bytes_of(row.get_ref(2)?)
-                .and_then(name)
-                .ok_or_else(no_name)?;
-            sections.push_dir(&name, record).map_err(too_long)?;
-        }
-        Ok(count)
-    }
-
-    /// Reads the files, and returns their number.
-    fn files(&self, sections: &mut Sections) -> Result<u32, Problem> {
-        let mut count = 0;
-        let mut statement = self.db.prepare(
-            "SELECT file_rowid, rel_path, size_bytes, mtime_ns, stable_file_id, token_status,
-                    token_complete, dir, ctime_ns, links, ngrams, rule_sets
-             FROM file_entries LEFT JOIN fs_files USING (file_rowid) ORDER BY file_rowid",
-        )?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let rank = row.get::<_, i64>(0)?.saturating_sub(row_of(0));
-            next(&mut count, rank, "a file is missing")?;
-            let id: Option<[u8; 16]> = row.get(4)?;
-            let (device, inode) =
-                device_and_inode(id.as_ref().map(|id| &id[..])).unwrap_or_default();
-            let status = bytes_of(row.get_ref(5)?).and_then(status_number);
-            let record = FileRecord {
-                dir: row.get(7)?,
-                name: NameRecord::default(),
-                status: status.ok_or_else(|| in_catalog("a file has no known status"))?,
-                excludable: row.get(6)?,
-                sets: sets(row, 11)?,
-                ngrams: row.get(10)?,
-                stamp: StampRecord {
-                    len: number(row, 2)?,
-                    modified_ns: row.get(3)?,
-                    changed_ns: row.get(8)?,
-                    device,
-                    inode,
-                    links: row.get(9)?,
-                },
-            };
-            let path = bytes_of(row.get_ref(1)?);
-            let name = path
-                .map(last_component)
-                .and_then(name)
-                .ok_or_else(no_name)?;
-            sections.push_file(&name, record).map_err(too_long)?;
-        }
-        Ok(count)
-    }
-
-    /// Reads the side list, and returns the number of its files.
-    fn side_list(&self, sections: &mut Sections) -> Result<u32, Problem> {
-        let mut count = 0;
-        let mut statement = self.db.prepare("SELECT * FROM fs_side ORDER BY position")?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            next(
-                &mut count,
-                row.get(0)?,
-                "a file of the side list is missing",
-            )?;
-            let record = SideRecord {
-                dir: row.get(1)?,
-                before_rank: row.get(2)?,
-                name: NameRecord::default(),
-                sets: sets(row, 4)?,
-            };
-            let name = bytes_of(row.get_ref(3)?)
-                .and_then(name)
-                .ok_or_else(no_name)?;
-            sections.push_side(&name, record).map_err(too_long)?;
-        }
-        Ok(count)
-    }
 }
 
 /// The error of writing the segment to memory.
 fn unwritten(error: std::io::Error) -> FormatError {
     FormatError::io("write the segment to memory", error)
-}
-
-/// Returns a problem of the tables of directories and files.
-fn in_catalog(problem: &str) -> Problem {
-    Problem::damaged(format!("in the catalog, {problem}"))
-}
-
-fn no_name() -> Problem {
-    in_catalog("a name is not valid on this system")
-}
-
-fn too_long(NamesTooLong: NamesTooLong) -> Problem {
-    in_catalog("a name is too long")
-}
-
-/// Counts an entry, whose number must be the next one.
-fn next(count: &mut u32, number: i64, problem: &str) -> Result<(), Problem> {
-    if number != i64::from(*count) {
-        return Err(in_catalog(problem));
-    }
-    *count = count
-        .checked_add(1)
-        .ok_or_else(|| in_catalog("there are too many entries"))?;
-    Ok(())
 }
