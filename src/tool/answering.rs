@@ -13,6 +13,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::exec::allowance::Allowance;
+use crate::exec::as_text::shown;
 use crate::exec::catalog::CatalogSource;
 use crate::exec::catalog::comparing::Refusal;
 use crate::exec::collect::{Found, Limits};
@@ -276,7 +277,7 @@ impl Searcher {
             let resolved = context.sandbox.resolve_path(path)?;
             let kind = kind_of(&resolved);
             if let (TargetKind::Missing(why), true) = (&kind, is_alone) {
-                let path = path.display();
+                let path = shown(path);
                 return Err(self.failed(format!("path `{path}` can't be searched: {why}")));
             }
             targets.push(TargetFile {
