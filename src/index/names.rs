@@ -35,8 +35,8 @@ pub(crate) fn name_from_bytes(bytes: &[u8]) -> Option<&OsStr> {
     }
 }
 
-/// Returns a path as answers and messages show it: with forward slashes, and with U+FFFD for invalid
-/// UTF-8.
+/// Returns a path as answers and messages show it, with U+FFFD for invalid UTF-8. For Windows with
+/// forward slashes, and without the prefix of a resolved path: `C:/tree`.
 pub(crate) fn shown(path: &Path) -> Cow<'_, str> {
     let text = path.to_string_lossy();
     match cfg!(windows) {

@@ -31,7 +31,7 @@ use serde_json::Value;
 use crate::index_support::{LIVE, VARIANTS, Variant};
 use crate::skipped::skipped;
 use crate::support::{Setup, Tree, engines, events, is_long, unescape};
-use crate::system::{has_links, why_no_name};
+use crate::system::{has_links, shown_path, why_no_name};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -236,7 +236,7 @@ pub(crate) fn unfold(text: &str) -> String {
 }
 
 pub(crate) fn in_root(text: &str, root: &Path) -> String {
-    text.replace("{root}", root.to_str().unwrap())
+    text.replace("{root}", &shown_path(root))
 }
 
 pub(crate) fn json_of(value: &toml::Value, root: &Path) -> Value {

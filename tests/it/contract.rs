@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::hooked::{Hooked, broken};
 use crate::index_support::{Host, VARIANTS};
 use crate::support::{Setup, Tree, events, paths, stable_json};
-use crate::system::{status_of, symlink};
+use crate::system::{shown_path, status_of, symlink};
 
 #[test]
 fn the_library_tool_answers_to_its_name_and_aliases() {
@@ -82,7 +82,7 @@ fn a_response_has_exactly_the_specified_fields() {
         value,
         json!({
             "pattern": "m",
-            "path": tree.root().to_str().unwrap(),
+            "path": shown_path(tree.root()),
             "count": 1,
             "matches": [{"type": "match", "data": {
                 "path": {"text": "a"}, "line_number": 1, "column": 1, "lines": {"text": "m"},

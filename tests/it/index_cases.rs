@@ -104,5 +104,6 @@ fn an_index_changes_the_answer_of_no_case() {
         }
     }
     println!("{refused} were refused");
-    tally.check(2);
+    // On Windows, only a frozen index skips files.
+    tally.check(if cfg!(windows) { 5 } else { 2 });
 }

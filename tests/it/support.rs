@@ -27,7 +27,7 @@ use serde_json::Value;
 
 use crate::index_support::Kept;
 use crate::peers::peers;
-use crate::system::{canonical, fifo, name_of, set_mode, symlink};
+use crate::system::{fifo, name_of, set_mode, symlink};
 
 /// Guards against hangs: the longest time that a test waits for a state. It is the only upper bound
 /// on real time in this suite. A test that passes never waits this long.
@@ -148,8 +148,8 @@ impl Tree {
             .prefix("forge-search-test-")
             .tempdir_in(place)
             .unwrap();
-        fs::create_dir(dir.path().join("tree")).unwrap();
-        let root = canonical(&dir.path().join("tree"));
+        let root = dir.path().canonicalize().unwrap().join("tree");
+        fs::create_dir(&root).unwrap();
         let _dir = Some(dir);
         Tree { _dir, root }
     }

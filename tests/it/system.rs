@@ -25,12 +25,12 @@ pub(crate) fn name_of(bytes: Vec<u8>) -> OsString {
         .into()
 }
 
-/// Returns the canonical path of a directory, in the form in which answers show it.
-pub(crate) fn canonical(dir: &Path) -> PathBuf {
-    let path = dir.canonicalize().unwrap();
-    match path.to_str() {
-        Some(text) if cfg!(windows) => text.trim_start_matches(r"\\?\").replace('\\', "/").into(),
-        _ => path,
+/// Returns a path as answers and messages show it: `C:/tree`, not `\\?\C:\tree`.
+pub(crate) fn shown_path(path: &Path) -> String {
+    let text = path.to_str().unwrap();
+    match cfg!(windows) {
+        true => text.trim_start_matches(r"\\?\").replace('\\', "/"),
+        false => text.to_string(),
     }
 }
 
