@@ -262,7 +262,9 @@ fn an_index_directory_that_cannot_be_used_is_refused() {
     }
     write(cache.path(), "file", "");
     let below_file = refused(&cache.path().join("file/index"));
-    for part in ["file/index", "directory (os error", "`index_dir`"] {
+    let index = format!("{}index", std::path::MAIN_SEPARATOR);
+    let failed = format!("file{index}: could not create the directory: ");
+    for part in [&failed, "`index_dir`"] {
         assert!(below_file.contains(part), "{below_file}");
     }
     assert!(refused(Path::new("")).contains("name an absolute path"));
@@ -282,7 +284,7 @@ fn an_index_directory_that_cannot_be_used_is_refused() {
     assert_eq!(error.code(), "execution_failed");
     let message = error.message();
     assert!(
-        message.contains("indexes can't be stored") && message.contains("/index"),
+        message.contains("indexes can't be stored") && message.contains(&index),
         "{message}"
     );
 }
