@@ -6,6 +6,7 @@ mod limits;
 #[cfg(unix)]
 mod living;
 mod searches;
+#[cfg(unix)]
 mod waiting;
 
 use std::fs;

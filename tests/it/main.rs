@@ -4,6 +4,8 @@
 // The crate's rules about processes, clocks and hash maps don't apply here: tests start programs
 // and measure time.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+// Some imports serve only tests of one system.
+#![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports))]
 
 mod by_the_line;
 mod cases;
@@ -34,6 +36,7 @@ mod engines;
 mod executor;
 mod fallback;
 mod files;
+#[cfg(unix)]
 mod fire;
 mod format;
 mod fuzz_replay;
@@ -59,9 +62,11 @@ mod indexing;
 mod layering;
 mod lifecycle;
 mod live;
+#[cfg(unix)]
 mod living;
 mod oracle;
 mod peers;
+#[cfg(unix)]
 mod permissions;
 mod planning;
 mod properties;
@@ -82,6 +87,7 @@ mod source;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod support;
+mod system;
 mod test_rules;
 mod tool_globs;
 #[cfg(unix)]
