@@ -26,6 +26,7 @@ maturin_version=1.16.0
 maturin_wheel_sha256=837db2f4d93d4899c3ac393fb3cc9eebf35b6002336e5d574f4a4fb6c49fe283
 cargo_fuzz_version=0.13.2
 cargo_public_api_version=0.52.0
+mdbook_version=0.5.4
 # Pairs of version and Debian release. The first is the version that the engine was written against;
 # the second is the nearest version that stays available.
 ugrep_versions='7.8.4:forky 7.4.2:trixie'
@@ -206,12 +207,12 @@ install_actionlint() {
     touch "$actionlint_dir/complete"
 }
 
-# install_crate NAME VERSION: installs a program that is only available as a crate.
+# install_crate NAME VERSION [ARG...]: installs a program that is only available as a crate.
 install_crate() {
     local directory="$tools_dir/$1-$2"
     if ! has_version "$directory/bin/$1" "$2"; then
         echo "installing $1 $2"
-        cargo install --quiet --locked --root "$directory" --version "$2" "$1"
+        cargo install --quiet --locked --root "$directory" --version "$2" "${@:3}" "$1"
     fi
     echo "$directory/bin/$1 $2"
 }

@@ -18,6 +18,7 @@ mod other_roots;
 mod place;
 mod process_status;
 mod roots;
+mod searched_tree;
 mod status;
 
 use std::collections::BTreeMap;
@@ -45,7 +46,7 @@ pub use crate::index::pace::RunningSearch;
 pub use crate::index::snapshot::Snapshot;
 pub use crate::index::state::IndexState;
 pub use choice::{Explanation, IndexDecision, IndexUse};
-pub(crate) use decision::ComparisonMode;
+pub(crate) use decision::{ComparisonMode, DecisionTime};
 pub use host::{Background, BuildMonitor, BuildReport, Foreground, WallClock, wall_clock_ns};
 pub use live_root::{LiveEnvironment, LiveSettings};
 pub use other_roots::OtherRootIndex;

@@ -12,6 +12,9 @@
 //! worker, and further ones start when there is work for them. So an answer from a few small files
 //! pays for one thread, and an answer that needs no file starts no thread.
 
+mod state;
+mod worker;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::iter;
 use std::ops::ControlFlow;
@@ -416,9 +419,6 @@ fn finish<S: FileSource>(
         failure,
     })
 }
-
-mod state;
-mod worker;
 
 #[cfg(test)]
 mod tests;

@@ -356,6 +356,7 @@ mod tests {
     }
 
     /// One error of every kind, and whether it is corrupt.
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn all() -> Vec<(FormatErrorKind, bool)> {
         use FormatErrorKind as K;
         let what = "the list";

@@ -6,8 +6,6 @@
 //! a digest, so that a difference can be found and named.
 
 mod codec;
-#[cfg(test)]
-mod tests;
 
 use serde::{Deserialize, Serialize};
 
@@ -371,3 +369,6 @@ impl Manifest {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,10 +6,6 @@
 //! power failure at any step. Callers hold the writers' lock. This module
 //! does not know the content of the files.
 
-// These tests need file locks, which Miri does not provide.
-#[cfg(all(test, not(miri)))]
-mod tests;
-
 use std::ffi::OsStr;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -293,3 +289,7 @@ impl Drop for UnfinishedFile<'_> {
         }
     }
 }
+
+// These tests need file locks, which Miri does not provide.
+#[cfg(all(test, not(miri)))]
+mod tests;

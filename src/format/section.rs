@@ -23,10 +23,11 @@
 mod layout;
 mod pages;
 mod reader;
-#[cfg(test)]
-mod tests;
 mod writer;
 
 pub use layout::{CONTAINER_VERSION, FileKind, MAX_SECTIONS, PAGE_SIZE, Summary};
 pub use reader::{Container, Section, SectionRange, View};
 pub use writer::SectionWriter;
+
+#[cfg(test)]
+mod tests;

@@ -152,41 +152,9 @@ impl Enumeration {
     /// be deep.
     fn flatten(mut arena: Vec<Listing>) -> Enumeration {
         let mut all = Enumeration::default();
-        // A listing, the numbers of its directories, and the position of the next item.
-        struct Open {
-            listing: usize,
-            dirs: Vec<u32>,
-            at: usize,
-        }
-        let mut stack: Vec<Open> = Vec::new();
-        let enter = |all: &mut Enumeration, arena: &mut Vec<Listing>, n: usize, above: &[u32]| {
-            let listing = &mut arena[n];
-            let mut dirs = Vec::with_capacity(listing.places.len());
-            for (place, stamp, sets) in listing.places.drain(..) {
-                let number = all.dirs.len() as u32;
-                let parent = above.iter().copied().find(|&dir| {
-                    place.logical.parent() == Some(&*all.dirs[dir as usize].place.logical)
-                });
-                dirs.push(number);
-                let rank = all.files.len() as u32;
-                all.dirs.push(DirEntry {
-                    place,
-                    parent: parent.unwrap_or(number),
-                    ranks: rank..rank,
-                    stamp,
-                    sets,
-                });
-            }
-            all.inputs.append(std::mem::take(&mut listing.inputs));
-            all.errors.append(&mut listing.errors);
-            Open {
-                listing: n,
-                dirs,
-                at: 0,
-            }
-        };
+        let mut stack: Vec<OpenListing> = Vec::new();
         if !arena.is_empty() {
-            let top = enter(&mut all, &mut arena, 0, &[]);
+            let top = all.enter(0, &mut arena[0], &[]);
             stack.push(top);
         }
         while let Some(open) = stack.last_mut() {
@@ -201,28 +169,17 @@ impl Enumeration {
                     sets,
                 }) => {
                     let dir = open.dirs[member];
-                    let in_line = |place: &Place| has_line_break(place.logical.as_os_str());
-                    if has_line_break(&name) || in_line(&all.dirs[dir as usize].place) {
-                        let before_rank = all.files.len() as u32;
-                        all.side.push(SideEntry {
-                            dir,
-                            before_rank,
-                            name,
-                            sets,
-                        });
-                    } else {
-                        all.files.push(FileEntry {
-                            dir,
-                            name,
-                            stamp,
-                            linked,
-                            sets,
-                        });
-                    }
+                    all.add_file(FileEntry {
+                        dir,
+                        name,
+                        stamp,
+                        linked,
+                        sets,
+                    });
                 }
                 Some(Found::Dir(child)) if child < arena.len() => {
                     let above = open.dirs.clone();
-                    let open = enter(&mut all, &mut arena, child, &above);
+                    let open = all.enter(child, &mut arena[child], &above);
                     stack.push(open);
                 }
                 Some(Found::Dir(_) | Found::Taken) => {}
@@ -237,6 +194,59 @@ impl Enumeration {
         }
         all
     }
+
+    /// Adds the directories of a listing, and starts with its items. `above` are the directories
+    /// of the listing above it.
+    fn enter(&mut self, number: usize, listing: &mut Listing, above: &[u32]) -> OpenListing {
+        let mut dirs = Vec::with_capacity(listing.places.len());
+        for (place, stamp, sets) in listing.places.drain(..) {
+            let number = self.dirs.len() as u32;
+            let parent = above.iter().copied().find(|&dir| {
+                place.logical.parent() == Some(&*self.dirs[dir as usize].place.logical)
+            });
+            dirs.push(number);
+            let rank = self.files.len() as u32;
+            self.dirs.push(DirEntry {
+                place,
+                parent: parent.unwrap_or(number),
+                ranks: rank..rank,
+                stamp,
+                sets,
+            });
+        }
+        self.inputs.append(std::mem::take(&mut listing.inputs));
+        self.errors.append(&mut listing.errors);
+        OpenListing {
+            listing: number,
+            dirs,
+            at: 0,
+        }
+    }
+
+    /// Adds a file. A path with a line break goes to the side list.
+    fn add_file(&mut self, file: FileEntry) {
+        let place = &self.dirs[file.dir as usize].place;
+        if has_line_break(&file.name) || has_line_break(place.logical.as_os_str()) {
+            self.side.push(SideEntry {
+                dir: file.dir,
+                before_rank: self.files.len() as u32,
+                name: file.name,
+                sets: file.sets,
+            });
+        } else {
+            self.files.push(file);
+        }
+    }
+}
+
+/// A listing whose items are being put in order.
+struct OpenListing {
+    /// The number of the listing.
+    listing: usize,
+    /// The numbers of its directories.
+    dirs: Vec<u32>,
+    /// The position of the next item.
+    at: usize,
 }
 
 /// An eligible file in a [`Survey`].

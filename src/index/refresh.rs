@@ -5,6 +5,9 @@
 //! root. Callers decide when to look at which part, and watch the tree. Each directory is announced
 //! to them before it is listed, so that they can watch it first and notice later changes.
 
+pub mod catch_up;
+pub(crate) mod names;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::ops::Bound;
@@ -397,8 +400,5 @@ impl Refresh<'_> {
     }
 }
 
-pub mod catch_up;
 #[cfg(all(test, unix))]
-pub(crate) mod changing;
-#[cfg(all(test, unix))]
-mod tests;
+pub(crate) mod tests;

@@ -51,8 +51,6 @@ mod native;
 #[cfg(target_os = "linux")]
 mod queue;
 mod source;
-#[cfg(test)]
-mod tests;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -178,3 +176,6 @@ pub(crate) fn not_in_place(root: &Path) -> String {
     let root = shown(root);
     format!("{root} is no longer the watched directory: it was moved, removed or replaced")
 }
+
+#[cfg(test)]
+mod tests;

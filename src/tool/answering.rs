@@ -4,40 +4,38 @@
 //! search, and search approximately if nothing matched. The surfaces own requests, responses and
 //! output.
 
-use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+mod fallback;
+mod sources;
 
-use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crate::exec::allowance::Allowance;
 use crate::exec::as_text::shown;
-use crate::exec::catalog::CatalogSource;
-use crate::exec::catalog::comparing::Refusal;
 use crate::exec::collect::{Found, Limits};
-use crate::exec::eligible::{EligibleFile, Globs, ListSource, ORDERED, WalkSource};
-use crate::exec::event::FileError;
+use crate::exec::eligible::{Globs, ORDERED};
 use crate::exec::handed_out::HandedOut;
-use crate::exec::indexes::ComparisonMode;
 use crate::exec::query::{Fuzziness, Query};
-use crate::exec::question::{IgnoreRules, IndexList, Question, QuestionError};
-use crate::exec::reach::{EntryKind, join};
+use crate::exec::question::{IndexList, Question, QuestionError};
+use crate::exec::reach::EntryKind;
 use crate::exec::schedule::{self, Run, RunError, RunOptions, Taker};
-use crate::exec::sources::{PathSource, Sources};
+use crate::exec::sources::Sources;
 use crate::exec::stop::Deadline;
-use crate::format::error::FormatError;
 use crate::tool::arguments;
 use crate::tool::engines::Engines;
 use crate::tool::error::ToolError;
 use crate::tool::globs::{self, RepeatedPath};
-use crate::tool::indexing;
-use crate::tool::response::{FallbackSkipped, FallbackUse, IndexUse};
+use crate::tool::response::IndexUse;
 use crate::tool::sandbox::Resolved;
 use crate::tool::search::ToolContext;
 use crate::tool::search_files::FILES_NAME;
 use crate::tool::searcher::{Searcher, missing, to_usize};
+pub(crate) use fallback::{Fallback, FallbackEnd};
+use fallback::{PartsBuffer, is_ended_without_match};
+use sources::{CatalogState, ChosenSources};
 
 /// The circumstances of a call.
 #[derive(Clone, Copy, Debug)]
@@ -107,51 +105,6 @@ impl Summary {
     pub(crate) fn timed_out(&self) -> bool {
         self.run.timed_out || matches!(self.fallback.ended, Some(FallbackEnd::TimedOut(_)))
     }
-}
-
-/// The outcome of approximate searches after an exact search without a match.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Fallback {
-    /// Whether the exact search ended without a match.
-    pub(crate) wanted: bool,
-    /// The approximate searches that ran, in order.
-    pub(crate) tried: Vec<Fuzziness>,
-    /// The reason why the remaining ones were skipped, if any.
-    pub(crate) ended: Option<FallbackEnd>,
-}
-
-impl Fallback {
-    /// Returns the outcome in the form of `stats`.
-    pub(crate) fn to_use(&self, question: &Question) -> FallbackUse {
-        let is_short = self.wanted && question.fallback.too_short;
-        FallbackUse {
-            tried: self.tried.iter().filter_map(|one| one.level()).collect(),
-            skipped: match self.ended {
-                Some(FallbackEnd::Found) => None,
-                Some(FallbackEnd::Refused) => Some(FallbackSkipped::CapabilityMissing),
-                _ => is_short.then_some(FallbackSkipped::PatternTooShort),
-            },
-            without_time: match self.ended {
-                Some(FallbackEnd::NoTime(left) | FallbackEnd::TimedOut(left)) => left as u64,
-                _ => 0,
-            },
-        }
-    }
-}
-
-/// The reason why approximate searches ended early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum FallbackEnd {
-    /// The last one found a match.
-    Found,
-    /// This many searches were skipped because no time was left.
-    NoTime(usize),
-    /// The last search ran out of time, and this many others were skipped.
-    TimedOut(usize),
-    /// The pattern can't be searched approximately.
-    Refused,
-    /// One of the searches failed.
-    Failed,
 }
 
 /// The compiled and resolved parts of a question that do not depend on fuzziness.
@@ -359,12 +312,6 @@ fn kind_of(resolved: &Resolved) -> TargetKind {
     }
 }
 
-/// Returns true if every file was searched and no line matched (`ok_no_matches`).
-fn is_ended_without_match(run: &Run) -> bool {
-    let is_cut = run.cuts.max_results || run.cuts.max_files;
-    run.totals.results == 0 && !is_cut && !run.timed_out && run.failure.is_none()
-}
-
 impl TargetFile {
     fn shown(&self) -> Target {
         let resolved = self.resolved.as_ref();
@@ -372,50 +319,6 @@ impl TargetFile {
             canonical: resolved.map_or_else(PathBuf::new, |one| one.canonical.clone()),
             is_file: matches!(self.kind, TargetKind::File),
         }
-    }
-}
-
-/// A buffer for parts of an answer until one of them has a match. Until then, an approximate search
-/// may replace all of them.
-struct PartsBuffer {
-    parts: Vec<Found>,
-    holds: bool,
-    has_match: bool,
-}
-
-impl PartsBuffer {
-    fn new(holds: bool) -> PartsBuffer {
-        PartsBuffer {
-            parts: Vec::new(),
-            holds,
-            has_match: false,
-        }
-    }
-
-    fn take(&mut self, found: Found, taker: &mut Taker<'_>) -> ControlFlow<()> {
-        self.has_match |= match &found {
-            Found::File(file) => file.outcome.has_match(),
-            Found::Listed(_) => true,
-            Found::Error(_) => false,
-        };
-        if self.holds && !self.has_match {
-            self.parts.push(found);
-            return ControlFlow::Continue(());
-        }
-        self.hand_over(taker)?;
-        taker(found)
-    }
-
-    fn hand_over(&mut self, taker: &mut Taker<'_>) -> ControlFlow<()> {
-        std::mem::take(&mut self.parts)
-            .into_iter()
-            .try_for_each(taker)
-    }
-
-    /// Passes the remaining parts on.
-    fn flush(mut self, taker: &mut Taker<'_>) {
-        // No part follows, so the taker's answer does not matter.
-        let _ = self.hand_over(taker);
     }
 }
 
@@ -530,287 +433,5 @@ impl AnswerRun<'_> {
         let went_through = !run.cuts.max_results && !run.cuts.max_files && !run.timed_out;
         run.cuts.max_depth = went_through && is_cut.load(Ordering::Relaxed);
         Ok((run, index))
-    }
-
-    /// Runs the approximate searches of the question's fallback, in order, until one finds a match.
-    /// If no search does, passes on the parts of the exact search.
-    fn approximately(
-        &mut self,
-        summary: &mut Summary,
-        exact: PartsBuffer,
-        taker: &mut Taker<'_>,
-    ) -> Result<(), ToolError> {
-        let attempts = &self.question.fallback.attempts;
-        for (nth, &fuzzy) in attempts.iter().enumerate() {
-            let left = attempts.len() - nth;
-            if self.options.deadline.remaining().is_zero() {
-                summary.fallback.ended = Some(FallbackEnd::NoTime(left));
-                break;
-            }
-            let Ok(query) = self.question.query(Some(fuzzy)).map(Arc::new) else {
-                summary.fallback.ended = Some(FallbackEnd::Refused);
-                break;
-            };
-            let searcher = self.searcher;
-            let engine = match searcher.prepare(searcher.engines_for(&query), &query, self.options)
-            {
-                Ok(Some(engine)) => engine,
-                Ok(None) => {
-                    summary.fallback.ended = Some(FallbackEnd::NoTime(left));
-                    break;
-                }
-                Err(ToolError::Cancelled) => return Err(ToolError::Cancelled),
-                Err(_) => {
-                    summary.fallback.ended = Some(FallbackEnd::Refused);
-                    break;
-                }
-            };
-            summary.fallback.tried.push(fuzzy);
-            let mut held = PartsBuffer::new(true);
-            match self.search(&query, engine, &mut |found| held.take(found, taker)) {
-                Ok((run, index)) if held.has_match => {
-                    summary.run = run;
-                    summary.index = index;
-                    summary.approximate = Some(fuzzy);
-                    summary.fallback.ended = Some(FallbackEnd::Found);
-                    return Ok(());
-                }
-                Ok((run, _)) if run.timed_out => {
-                    summary.fallback.ended = Some(FallbackEnd::TimedOut(left - 1));
-                    break;
-                }
-                Ok((run, _)) if run.failure.is_some() => {
-                    summary.fallback.ended = Some(FallbackEnd::Failed);
-                    break;
-                }
-                Ok(_) => {}
-                Err(ToolError::Cancelled) => return Err(ToolError::Cancelled),
-                Err(_) => {
-                    summary.fallback.ended = Some(FallbackEnd::Failed);
-                    break;
-                }
-            }
-        }
-        exact.flush(taker);
-        Ok(())
-    }
-
-    /// Chooses a source for each path. `None` if the deadline came first.
-    fn choose(&self, query: &Arc<Query>) -> Result<Option<ChosenSources>, RunError> {
-        let mut chosen = ChosenSources::new();
-        let mut first_index = None;
-        for target in &self.prepared.targets {
-            let (source, index) = match &target.kind {
-                TargetKind::Dir => match self.of_dir(target, query, &mut chosen)? {
-                    Some(found) => found,
-                    None => return Ok(None),
-                },
-                _ => (
-                    self.without_index(target, &chosen),
-                    self.index_of_file(target, query),
-                ),
-            };
-            // A list is complete only if an index decided about each path.
-            let is_worse = self.question.shown.by_index != IndexList::None && !index.exclusion_used;
-            match &mut first_index {
-                Some(first) if is_worse => *first = index,
-                Some(_) => {}
-                None => first_index = Some(index),
-            }
-            chosen.sources.push(source);
-        }
-        chosen.index = first_index.unwrap_or_else(IndexUse::not_used);
-        Ok(Some(chosen))
-    }
-
-    /// Chooses a source without an index for each path.
-    fn by_walk(&self) -> ChosenSources {
-        let mut chosen = ChosenSources::new();
-        for target in &self.prepared.targets {
-            let source = self.without_index(target, &chosen);
-            chosen.sources.push(source);
-        }
-        chosen
-    }
-
-    fn of_dir(
-        &self,
-        target: &TargetFile,
-        query: &Arc<Query>,
-        chosen: &mut ChosenSources,
-    ) -> Result<Option<(PathSource, IndexUse)>, RunError> {
-        let Some(indexes) = self.searcher.indexes() else {
-            return Ok(Some((
-                self.without_index(target, chosen),
-                IndexUse::not_used(),
-            )));
-        };
-        let Some(asked) = self.for_index(target, query) else {
-            return Ok(Some((
-                self.without_index(target, chosen),
-                self.searcher.not_chosen(),
-            )));
-        };
-        let by_index = self.question.shown.by_index;
-        let results = by_index == IndexList::None;
-        let comparing = match self.question.looked_for.patterns.is_some() && results {
-            true => ComparisonMode::Along(self.maintenance.clone()),
-            // A list of files needs the whole catalog. Nobody can walk for the rest.
-            false => ComparisonMode::First,
-        };
-        let choice = self
-            .searcher
-            .choose(indexes, &asked, comparing, self.options)?;
-        let Some(mut choice) = choice else {
-            return Ok(None);
-        };
-        self.maintenance.spend(choice.index.spent);
-        if by_index.is_of_candidates()
-            && choice
-                .source
-                .take_if(|source| !self.is_as_in_ripgrep(source))
-                .is_some()
-        {
-            choice.index.exclusion_used = false;
-        }
-        let source = match choice.source {
-            Some(source) => {
-                chosen.watched.push(CatalogState {
-                    target: chosen.sources.len(),
-                    failure: source.failure(),
-                    refusal: source.refusal(),
-                });
-                if source.is_cut() && self.question.scope.depth_cuts {
-                    chosen.is_cut.store(true, Ordering::Relaxed);
-                }
-                PathSource::Catalog(Box::new(source))
-            }
-            None => self.without_index(target, chosen),
-        };
-        Ok(Some((source, choice.index)))
-    }
-
-    /// Returns whether ripgrep finds the same files as the walk that made the catalog.
-    fn is_as_in_ripgrep(&self, source: &CatalogSource) -> bool {
-        self.question.scope.traversal.rules == IgnoreRules::None || source.has_ripgreps_rules()
-    }
-
-    fn index_of_file(&self, target: &TargetFile, query: &Arc<Query>) -> IndexUse {
-        match self.for_index(target, query) {
-            Some(asked) if matches!(target.kind, TargetKind::File) => {
-                self.searcher.facts_for_file(&asked, self.options)
-            }
-            _ => IndexUse::not_used(),
-        }
-    }
-
-    /// Returns a source that reads the tree instead of an index.
-    fn without_index(&self, target: &TargetFile, chosen: &ChosenSources) -> PathSource {
-        let Some(resolved) = &target.resolved else {
-            return PathSource::List(ListSource(Vec::new()));
-        };
-        match &target.kind {
-            TargetKind::Missing(why) => PathSource::Missing(FileError {
-                target: 0,
-                path: PathBuf::new(),
-                message: why.clone(),
-            }),
-            TargetKind::File => {
-                let file = EligibleFile::named(resolved);
-                // Globs that are relative to another directory do not apply to a named file.
-                let scope = &self.question.scope;
-                let name = Path::new(&file.found.name);
-                let kept = scope.globs_from.is_some() || self.prepared.filters.keep(name, false);
-                PathSource::List(ListSource(if kept { vec![file] } else { Vec::new() }))
-            }
-            // A walk rules nothing out.
-            TargetKind::Dir if self.question.shown.by_index != IndexList::None => {
-                PathSource::List(ListSource(Vec::new()))
-            }
-            TargetKind::Dir => {
-                let source = WalkSource::over(
-                    resolved,
-                    self.question.scope.traversal,
-                    self.context.sandbox.reach(),
-                    self.context.global_excludes.as_deref(),
-                    self.filters_for(resolved),
-                );
-                let scope = &self.question.scope;
-                PathSource::Walk(Box::new(match scope.max_depth {
-                    Some(depth) => {
-                        let is_cut = scope.depth_cuts.then(|| chosen.is_cut.clone());
-                        source.within_depth(depth, is_cut)
-                    }
-                    None => source,
-                }))
-            }
-        }
-    }
-
-    /// Returns the path filters for paths relative to a searched path.
-    fn filters_for(&self, resolved: &Resolved) -> Globs {
-        let filters = self.prepared.filters.clone();
-        let Some(start) = &self.question.scope.globs_from else {
-            return filters;
-        };
-        if filters.is_empty() {
-            return filters;
-        }
-        let start = join(self.context.sandbox.working_dir(), start);
-        let below = resolved.canonical.strip_prefix(start);
-        match below.unwrap_or(&resolved.canonical) {
-            prefix if prefix.as_os_str().is_empty() => filters,
-            prefix => filters.from_above(prefix.to_path_buf()),
-        }
-    }
-
-    fn for_index(&self, target: &TargetFile, query: &Arc<Query>) -> Option<indexing::Question> {
-        let resolved = target.resolved.as_ref()?;
-        Some(indexing::Question {
-            query: query.clone(),
-            traversal: self.question.scope.traversal,
-            max_depth: self.question.scope.max_depth,
-            target: resolved.clone(),
-            globs: self.filters_for(resolved),
-            reach: self.context.sandbox.reach().clone(),
-            global_excludes: self.context.global_excludes.clone(),
-            maintenance: self.maintenance.left(),
-            // A list excludes no file, but the catalog provides it.
-            pins: self.question.looked_for.patterns.is_none(),
-            lists: self.question.looked_for.patterns.is_none() && query.max_file_size == u64::MAX,
-            words: None,
-            by_index: self.question.shown.by_index,
-        })
-    }
-}
-
-/// The places where a catalog source reports that it can't continue.
-struct CatalogState {
-    /// The number of the searched path in the question.
-    target: usize,
-    /// Set if the catalog turned out to be damaged.
-    failure: Arc<OnceLock<FormatError>>,
-    /// Set if the tree turned out to differ too much.
-    refusal: Option<Arc<OnceLock<Refusal>>>,
-}
-
-/// The chosen sources of all paths.
-struct ChosenSources {
-    sources: Vec<PathSource>,
-    /// The states of the catalog sources among them.
-    watched: Vec<CatalogState>,
-    /// Whether an eligible file lies deeper than `max_depth`.
-    is_cut: Arc<AtomicBool>,
-    index: IndexUse,
-}
-
-impl ChosenSources {
-    fn new() -> ChosenSources {
-        ChosenSources {
-            sources: Vec::new(),
-            watched: Vec::new(),
-            is_cut: Arc::default(),
-            index: IndexUse::not_used(),
-        }
     }
 }

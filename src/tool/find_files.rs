@@ -24,6 +24,7 @@ use crate::exec::question::{
 use crate::exec::question::{Follow, IgnoreRules, TraversalOptions};
 use crate::exec::types::TypeRule;
 use crate::tool::answer_notes::notes_of;
+use crate::tool::answering::Target;
 use crate::tool::error::{DenialReason, ToolError};
 use crate::tool::notes::Note;
 use crate::tool::response::ErrorEntry;
@@ -211,28 +212,12 @@ impl SearchTool {
         }
         let target = summary.targets.first().cloned().unwrap_or_default();
         let paths = ShownPaths::new(&target, context.sandbox.working_dir());
-        let top = match target.is_file {
-            true => target
-                .canonical
-                .parent()
-                .unwrap_or(Path::new("/"))
-                .to_path_buf(),
-            false => target.canonical.clone(),
-        };
+        let top = top_of(&target);
         let total = candidates.len() as u64;
         let asked = request.max_results.unwrap_or(DEFAULT_RESULTS);
         let limit = asked.min(MAX_RESULTS);
         let mut notes = notes_of(&question, &summary, Some(timeout));
-        if asked > limit {
-            notes.push(Note::Capped {
-                field: "max_results",
-                asked,
-                cap: limit,
-            });
-        }
-        if total > limit {
-            notes.push(Note::MaxFound { limit, total });
-        }
+        notes.extend(cut_notes(asked, limit, total));
         let files = in_order(candidates, request.order(), to_usize(limit), &top);
         let response = FindResponse {
             path: request.path.clone().unwrap_or(".".to_string()),
@@ -343,6 +328,34 @@ fn modified_ms(path: &Path) -> Option<i64> {
         Err(before) => -i64::try_from(before.duration().as_millis()).ok()?,
     };
     Some(ms)
+}
+
+/// Returns the directory that the found paths are relative to.
+fn top_of(target: &Target) -> PathBuf {
+    match target.is_file {
+        true => target
+            .canonical
+            .parent()
+            .unwrap_or(Path::new("/"))
+            .to_path_buf(),
+        false => target.canonical.clone(),
+    }
+}
+
+/// Returns the notes about found files that are not shown.
+fn cut_notes(asked: u64, limit: u64, total: u64) -> Vec<Note> {
+    let mut notes = Vec::new();
+    if asked > limit {
+        notes.push(Note::Capped {
+            field: "max_results",
+            asked,
+            cap: limit,
+        });
+    }
+    if total > limit {
+        notes.push(Note::MaxFound { limit, total });
+    }
+    notes
 }
 
 #[cfg(test)]

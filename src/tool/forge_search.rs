@@ -3,6 +3,8 @@
 //! [`ForgeSearch`] sets up the configuration, the sandbox, the indexes and the tools together. It
 //! answers nothing itself: the tools do.
 
+mod builder;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +26,8 @@ use crate::tool::response::SearchResponse;
 use crate::tool::search::{SearchTool, ToolContext};
 use crate::tool::search_files::{FilesRequest, FilesResponse, FilesTool};
 use crate::tool::tools::{Tool, ToolName};
+pub use builder::ForgeSearchBuilder;
+use builder::check_indexes;
 
 /// All tools over one tree, or over several.
 ///
@@ -327,12 +331,6 @@ fn failed(message: String) -> ToolError {
         message,
     }
 }
-
-mod builder;
-
-pub use builder::ForgeSearchBuilder;
-
-use builder::check_indexes;
 
 #[cfg(test)]
 mod tests;

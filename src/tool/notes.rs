@@ -136,6 +136,7 @@ impl Note {
     }
 
     /// Returns the text of the note: the fact and the remedy.
+    #[expect(clippy::too_many_lines, reason = "a table: one text for each note")]
     pub fn text(&self, reader: Reader) -> String {
         let name = |program, person| reader.pick(program, person);
         match self {

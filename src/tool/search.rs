@@ -3,6 +3,11 @@
 //! Every surface sends its requests through this one path: validation, sandbox, engine, response.
 //! Apart from defaults and caps it adds no semantics.
 
+mod draft;
+mod explain;
+#[cfg(feature = "daemon")]
+mod text;
+
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,6 +39,7 @@ use crate::tool::response::{ErrorEntry, SearchResponse, Stats};
 use crate::tool::sandbox::Sandbox;
 use crate::tool::searcher::{Searcher, fallback_plan, slashed, summarized, to_usize};
 use crate::tool::tools::{Sealed, Tool, ToolAnswer, ToolName};
+use draft::SearchDraft;
 
 /// Evidence that a call read a file, for hosts that require a read before an edit. The type has no
 /// values, since a search never counts as such a read.
@@ -577,13 +583,6 @@ impl ShownPaths {
         }
     }
 }
-
-mod draft;
-mod explain;
-#[cfg(feature = "daemon")]
-mod text;
-
-use draft::SearchDraft;
 
 #[cfg(test)]
 mod tests;

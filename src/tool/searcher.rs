@@ -4,6 +4,9 @@
 //! the handling of an index that turns out to be damaged during a search. The indexes decide
 //! whether an index serves a request. The tools own requests and responses.
 
+#[cfg(feature = "daemon")]
+mod working;
+
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +15,7 @@ use std::time::Duration;
 use crate::exec::as_text::shown;
 use crate::exec::collect::Limits;
 use crate::exec::engine::Prepared;
-use crate::exec::indexes::{ComparisonMode, RunningSearch};
+use crate::exec::indexes::{ComparisonMode, DecisionTime, RunningSearch};
 use crate::exec::query::{Fuzziness, Query};
 use crate::exec::question::FallbackPlan;
 use crate::exec::schedule::{self, AbandonedWorkers, RunError, RunOptions};
@@ -22,10 +25,6 @@ use crate::tool::engines::Engines;
 use crate::tool::error::ToolError;
 use crate::tool::indexing::{IndexDecision, Indexes, Question};
 use crate::tool::response::IndexUse;
-
-#[cfg(feature = "daemon")]
-mod working;
-
 #[cfg(feature = "daemon")]
 pub(super) use working::Work;
 
@@ -178,10 +177,18 @@ impl Searcher {
         let path = &question.target.canonical;
         let choice = if self.is_frozen && indexes.is_opened(path) {
             let budget = options.deadline.part(question.maintenance);
-            Some(indexes.choose_within(question, &comparing, &budget))
+            let time = DecisionTime {
+                budget: &budget,
+                cancel: &options.cancel,
+            };
+            Some(indexes.choose_within(question, &comparing, time))
         } else {
             let (indexes, asked) = (indexes.clone(), question.clone());
-            let choose = move |budget: &Deadline| indexes.choose_within(&asked, &comparing, budget);
+            let cancel = options.cancel.clone();
+            let choose = move |budget: &Deadline| {
+                let cancel = &cancel;
+                indexes.choose_within(&asked, &comparing, DecisionTime { budget, cancel })
+            };
             self.within_budget(question.maintenance, options, choose)?
         };
         let after = options.deadline.remaining();

@@ -1,11 +1,6 @@
 //! Runs the bodies of the fuzz targets over their committed inputs: the seeds, and all inputs that
 //! once made a target fail.
 
-use std::collections::BTreeSet;
-use std::path::Path;
-
-use crate::source::root;
-
 #[path = "../../fuzz/support/assembled.rs"]
 pub(crate) mod assembled;
 #[path = "../../fuzz/harness/container.rs"]
@@ -33,6 +28,11 @@ mod segment;
 mod sort_key;
 #[path = "../../fuzz/harness/tokenizer.rs"]
 mod tokenizer;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::source::root;
 
 /// The body of a fuzz target, which gets the input.
 type Body = fn(&[u8]);

@@ -1,13 +1,13 @@
 //! `forge-search setup`: one entry in the configuration of a client, made and taken back.
 
+mod entries;
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::cli::command;
-
-mod entries;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_forge-search");
 

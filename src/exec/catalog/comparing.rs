@@ -6,8 +6,10 @@
 //! of compared directories. For example, a search that ends in `a/` has compared neither `b/` nor
 //! its subdirectories.
 //!
-//! If a directory differs from the index, the source builds its *twin*: a source with a snapshot
-//! that matches the tree. The twin expands that unit and all later units.
+//! A directory is unchanged if its stamp is. Otherwise its names are compared: saving a file by
+//! renaming a new one to it changes the stamp of the directory, but no name in it. If a name
+//! differs, too, the source builds its *twin*: a source with a snapshot that matches the tree. The
+//! twin expands that unit and all later units.
 //!
 //! A directory affects all ranks at which its files are or could be. This is the range from its
 //! first rank up to and including its end, where a new file would be inserted. A unit is correct on
@@ -30,10 +32,25 @@ use crate::index::refresh::catch_up::CaughtUp;
 use crate::index::snapshot::{Snapshot, Stale};
 
 /// Returns whether a long comparison may continue.
-type GoOn<'a> = &'a (dyn Fn() -> bool + Sync);
+pub(crate) type GoOn<'a> = &'a (dyn Fn() -> bool + Sync);
 
-/// Compares a snapshot with the whole tree, and updates it to match the tree.
-pub(crate) type CatchUp = Box<dyn Fn(GoOn<'_>) -> Result<CaughtUp, FormatError> + Send + Sync>;
+/// Finds the differences between the snapshot of a source and the tree.
+pub(crate) trait TreeDifferences: Send + Sync {
+    /// Returns true if a directory, given by its number, has exactly the eligible names that the
+    /// snapshot has.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] if the snapshot is damaged.
+    fn has_same_names(&self, dir: u32) -> Result<bool, FormatError>;
+
+    /// Compares the snapshot with the whole tree, and updates it to match the tree.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] if the snapshot is damaged.
+    fn catch_up(&self, go_on: GoOn<'_>) -> Result<CaughtUp, FormatError>;
+}
 
 /// Why a source that compares during the search can't continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,8 +89,8 @@ pub(super) struct Comparison {
     refusal: Arc<OnceLock<Refusal>>,
     /// The time budget for examining directories only to compare them.
     allowance: Arc<Allowance>,
+    tree: Box<dyn TreeDifferences>,
     /// The inputs for building the twin.
-    catch_up: CatchUp,
     globs: Globs,
     plan: SupersetSafe,
     twin: OnceLock<Option<Box<CatalogSource>>>,
@@ -88,7 +105,7 @@ impl Comparison {
         globs: Globs,
         plan: SupersetSafe,
         allowance: Arc<Allowance>,
-        catch_up: CatchUp,
+        tree: Box<dyn TreeDifferences>,
     ) -> Result<Comparison, FormatError> {
         let segment = snapshot.segment();
         let mut dirs = Vec::new();
@@ -109,7 +126,7 @@ impl Comparison {
             units: OnceLock::new(),
             refusal: Arc::default(),
             allowance,
-            catch_up,
+            tree,
             globs,
             plan,
             twin: OnceLock::new(),
@@ -201,7 +218,7 @@ impl Comparison {
             }
             let look = snapshot.look_into(&scope.root, &scope.base, number, &ranks)?;
             if let Some(dir) = waiting.get(&number) {
-                if !look.is_same {
+                if !look.is_same && !self.tree.has_same_names(number)? {
                     return Ok(None);
                 }
                 dir.is_same.store(true, Ordering::Relaxed);
@@ -228,7 +245,11 @@ impl Comparison {
                     break;
                 }
                 let number = dir.number;
-                if !is_in_time() || !snapshot.is_same_dir(&scope.root, &scope.base, number)? {
+                if !is_in_time() {
+                    return Ok(false);
+                }
+                let is_same = snapshot.is_same_dir(&scope.root, &scope.base, number)?;
+                if !is_same && !self.tree.has_same_names(number)? {
                     return Ok(false);
                 }
                 dir.is_same.store(true, Ordering::Relaxed);
@@ -247,7 +268,7 @@ impl Comparison {
     pub(super) fn make_twin(&self, source: &CatalogSource, stop: &Stop) -> Option<&CatalogSource> {
         let twin = self.twin.get_or_init(|| {
             let go_on =
-                |is_in_time: GoOn<'_>| (self.catch_up)(&|| !stop.is_raised() && is_in_time());
+                |is_in_time: GoOn<'_>| self.tree.catch_up(&|| !stop.is_raised() && is_in_time());
             let caught_up = self.allowance.time(go_on);
             match caught_up.and_then(|found| self.of_snapshot(source, found)) {
                 Ok(Ok(twin)) => Some(Box::new(twin)),

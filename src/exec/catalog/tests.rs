@@ -6,7 +6,7 @@ use super::*;
 use crate::exec::eligible::WalkSource;
 use crate::exec::question::IndexList;
 use crate::index::plan::Strategy;
-use crate::index::refresh::changing::{Changing, WORDS};
+use crate::index::refresh::tests::changing::{Changing, WORDS};
 use crate::index::walk::{Follow, IgnoreRules, TraversalOptions, Walk};
 
 /// Globs of requests: to include, to exclude.
@@ -70,6 +70,36 @@ pub(super) fn subtree(tree: &Changing, dir: &Path, rules: IgnoreRules, recursive
     )
 }
 
+/// Picks a directory that these rules enter.
+fn searched_dir(tree: &mut Changing, rules: IgnoreRules) -> PathBuf {
+    match tree.rng.one_in(3) {
+        true => PathBuf::new(),
+        false => {
+            let dirs = tree.directories(rules.sets());
+            tree.rng.pick(&dirs).unwrap()
+        }
+    }
+}
+
+/// Returns the position of each file in a walk, as the numbers of skipped files tell them.
+fn positions(
+    files: &[(PathBuf, u64)],
+    last: u64,
+    all: &[(PathBuf, u64)],
+    what: &str,
+) -> Vec<usize> {
+    let mut at = 0;
+    let mut found = Vec::new();
+    for (path, passed) in files {
+        at += *passed as usize;
+        assert_eq!(all.get(at).map(|(path, _)| path), Some(path), "{what}");
+        found.push(at);
+        at += 1;
+    }
+    assert_eq!(at + last as usize, all.len(), "{what}");
+    found
+}
+
 #[test]
 fn a_source_beside_the_segment_has_the_files_of_a_walk_in_their_order() {
     let (mut passed_over, mut extra_files, mut asked) = (0, 0, 0);
@@ -85,13 +115,7 @@ fn a_source_beside_the_segment_has_the_files_of_a_walk_in_their_order() {
             extra_files += snapshot.overlay().extras().len();
             for n in 0..6 {
                 let rules = [IgnoreRules::All, IgnoreRules::Git][n % 2];
-                let dir = match tree.rng.one_in(3) {
-                    true => PathBuf::new(),
-                    false => {
-                        let dirs = tree.directories(rules.sets());
-                        tree.rng.pick(&dirs).unwrap()
-                    }
-                };
+                let dir = searched_dir(&mut tree, rules);
                 let recursive = !tree.rng.one_in(4);
                 let given = GLOBS[tree.rng.below(GLOBS.len())];
                 let word = tree
@@ -135,16 +159,8 @@ fn a_source_beside_the_segment_has_the_files_of_a_walk_in_their_order() {
                 assert_eq!(expanded(&list), (all.clone(), 0), "{what}");
                 let (files, last) = expanded(&source);
                 assert!(source.failure().get().is_none(), "{what}");
-                // Each file is at its position in the walk, and a skipped file can't match.
-                let mut at = 0;
-                let mut found = Vec::new();
-                for (path, passed) in &files {
-                    at += *passed as usize;
-                    assert_eq!(all.get(at).map(|(path, _)| path), Some(path), "{what}");
-                    found.push(at);
-                    at += 1;
-                }
-                assert_eq!(at + last as usize, all.len(), "{what}");
+                // A skipped file can't match.
+                let found = positions(&files, last, &all, &what);
                 for (n, (path, _)) in all.iter().enumerate() {
                     let text = fs::read_to_string(tree.root.join(&dir).join(path)).unwrap();
                     let may_match = word == "." || text.contains(word);

@@ -10,22 +10,21 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::choice::IndexDecision;
-use super::index_storage::walk;
 use super::roots::{IndexRoot, Waits};
+use super::searched_tree::SearchedTree;
 use super::status::{self, Condition};
 use super::{Indexes, Question};
 use crate::exec::allowance::Allowance;
-use crate::exec::catalog::comparing::{CatchUp, Refusal, may_wait};
+use crate::exec::catalog::comparing::{Refusal, TreeDifferences, may_wait};
 use crate::exec::catalog::{CatalogSource, ChangeCheck, Scope};
 use crate::exec::eligible::Globs;
 use crate::exec::indexes::IndexUse;
 use crate::exec::query::Fold;
-use crate::exec::reach::Reach;
-use crate::exec::stop::{Deadline, SystemClock};
+use crate::exec::stop::{CancelHandle, Deadline, SystemClock};
 use crate::format::error::FormatError;
 use crate::index::live::{Pin, Pinned};
 use crate::index::plan::SupersetSafe;
-use crate::index::refresh::catch_up::{CaughtUp, catch_up};
+use crate::index::refresh::catch_up::CaughtUp;
 use crate::index::snapshot::{Snapshot, Stale};
 use crate::index::state::{IndexState, UncertainReason};
 use crate::index::walk::{Follow, RuleSets, TraversalOptions};
@@ -52,6 +51,22 @@ pub(crate) enum ComparisonMode {
     Along(Arc<Allowance>),
 }
 
+/// The time that a decision may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DecisionTime<'a> {
+    /// The maintenance budget.
+    pub(crate) budget: &'a Deadline,
+    /// Cancels the call that waits for the decision.
+    pub(crate) cancel: &'a CancelHandle,
+}
+
+impl DecisionTime<'_> {
+    /// Returns true while the budget lasts and the call is not cancelled.
+    fn is_left(self) -> bool {
+        !self.budget.remaining().is_zero() && !self.cancel.is_cancelled()
+    }
+}
+
 impl Indexes {
     /// Decides whether an index serves a request that searches a directory. Opens the index on the
     /// first call.
@@ -61,21 +76,25 @@ impl Indexes {
     /// comparing take no longer than [`Question::maintenance`].
     pub fn choose(&self, question: &Question) -> IndexDecision {
         let budget = Deadline::after(question.maintenance, Arc::new(SystemClock));
-        self.choose_within(question, &ComparisonMode::First, &budget)
+        let time = DecisionTime {
+            budget: &budget,
+            cancel: &CancelHandle::new(),
+        };
+        self.choose_within(question, &ComparisonMode::First, time)
     }
 
-    /// Decides like [`Indexes::choose`], with an explicit deadline.
+    /// Decides like [`Indexes::choose`], within an explicit time.
     pub(crate) fn choose_within(
         &self,
         question: &Question,
         comparing: &ComparisonMode,
-        budget: &Deadline,
+        time: DecisionTime<'_>,
     ) -> IndexDecision {
         let root = self.containing(&question.target.canonical);
         let mut plan = None;
         let decided = match &root {
             None => Err(self.no_root()),
-            Some(root) => self.decide(root, question, comparing, budget, &mut plan),
+            Some(root) => self.decide(root, question, comparing, time, &mut plan),
         };
         self.choice(root.as_deref(), plan, decided)
     }
@@ -227,7 +246,7 @@ impl Indexes {
         root: &Arc<IndexRoot>,
         question: &Question,
         comparing: &ComparisonMode,
-        budget: &Deadline,
+        time: DecisionTime<'_>,
         kept_plan: &mut Option<SupersetSafe>,
     ) -> Result<CatalogSource, Condition> {
         let reach = &question.reach;
@@ -243,7 +262,7 @@ impl Indexes {
                 (own, RuleSets::NONE)
             }
         };
-        let waits = Waits::until(budget);
+        let waits = Waits::until(time.budget);
         let living = self.living_at(&root.path);
         let with_hidden = question.by_index.has_hidden();
         if living.is_none() && with_hidden {
@@ -302,7 +321,7 @@ impl Indexes {
             living.index.want_words();
         }
         let source = match (living, opened) {
-            (Some(living), _) => match living.index.pin(budget.remaining()) {
+            (Some(living), _) => match living.index.pin(time.budget.remaining()) {
                 Pin {
                     what: Pinned::Exact(snapshot),
                     ..
@@ -311,7 +330,7 @@ impl Indexes {
                         self.source(&snapshot, plan, scope, &question.globs, ChangeCheck::Linked)?;
                     match source {
                         Ok(source) if with_hidden => {
-                            let go_on = || !budget.remaining().is_zero();
+                            let go_on = || time.is_left();
                             let hidden =
                                 living.index.hidden_files(&snapshot, path, sets, &go_on)?;
                             let hidden =
@@ -335,15 +354,7 @@ impl Indexes {
                     let mut outdated = false;
                     let ordered = snapshot.segment().order(plan);
                     let compared = ordered.and_then(|_| {
-                        self.compared(
-                            root,
-                            question,
-                            &snapshot,
-                            plan,
-                            scope,
-                            budget,
-                            &mut outdated,
-                        )
+                        self.compared(root, question, &snapshot, plan, scope, time, &mut outdated)
                     });
                     living.index.report_comparison(&snapshot, outdated);
                     let unwatched = unwatched.filter(|_| outdated);
@@ -369,9 +380,7 @@ impl Indexes {
                 };
                 match along.transpose() {
                     Some(source) => source.map(Ok),
-                    None => {
-                        self.compared(root, question, &snapshot, plan, scope, budget, &mut false)
-                    }
+                    None => self.compared(root, question, &snapshot, plan, scope, time, &mut false),
                 }
             }
             (None, None) => return Err(Condition::Absent),
@@ -408,17 +417,22 @@ impl Indexes {
     #[allow(clippy::too_many_arguments)]
     fn compared(
         &self,
-        root: &IndexRoot,
+        root: &Arc<IndexRoot>,
         question: &Question,
         snapshot: &Arc<Snapshot>,
         plan: &SupersetSafe,
         scope: Scope,
-        budget: &Deadline,
+        time: DecisionTime<'_>,
         outdated: &mut bool,
     ) -> Result<Result<CatalogSource, Condition>, FormatError> {
-        let is_in_time = || !budget.remaining().is_zero();
-        let reach = &question.reach;
-        let caught_up = self.catch_up(root, reach, snapshot, &scope, &is_in_time)?;
+        let caught_up = match (snapshot.incomplete(), self.frozen) {
+            (Some(stale), _) => CaughtUp::Unknown(stale),
+            (None, true) => CaughtUp::Same,
+            (None, false) => {
+                let tree = SearchedTree::new(root, &question.reach, snapshot, &scope);
+                tree.catch_up(&|| time.is_left())?
+            }
+        };
         let snapshot = match caught_up {
             CaughtUp::Same => snapshot.clone(),
             CaughtUp::Later(later) => {
@@ -459,32 +473,10 @@ impl Indexes {
         {
             return Ok(None);
         }
-        let (root, reach) = (root.clone(), question.reach.clone());
-        let (compared, within) = (snapshot.clone(), scope.clone());
-        let catch_up: CatchUp =
-            Box::new(move |is_in_time| caught_up(&root, &reach, &compared, &within, is_in_time));
+        let tree = SearchedTree::new(root, &question.reach, snapshot, scope);
         let (snapshot, scope) = (snapshot.clone(), scope.clone());
         let (globs, allowance) = (question.globs.clone(), allowance.clone());
-        CatalogSource::comparing_along(snapshot, scope, globs, plan, allowance, catch_up)
-    }
-
-    /// Compares a snapshot with the tree as far as a request depends on it, and returns the
-    /// differences.
-    fn catch_up(
-        &self,
-        root: &IndexRoot,
-        reach: &Arc<Reach>,
-        snapshot: &Snapshot,
-        scope: &Scope,
-        is_in_time: &(dyn Fn() -> bool + Sync),
-    ) -> Result<CaughtUp, FormatError> {
-        if let Some(stale) = snapshot.incomplete() {
-            return Ok(CaughtUp::Unknown(stale));
-        }
-        match self.frozen {
-            true => Ok(CaughtUp::Same),
-            false => caught_up(root, reach, snapshot, scope, is_in_time),
-        }
+        CatalogSource::comparing_along(snapshot, scope, globs, plan, allowance, Box::new(tree))
     }
 
     /// Builds the source of a request whose plan excludes files.
@@ -498,31 +490,6 @@ impl Indexes {
     ) -> Result<Result<CatalogSource, Condition>, FormatError> {
         let source = CatalogSource::new(snapshot.clone(), scope, globs.clone(), plan, look)?;
         Ok(source.ok_or_else(not_entered))
-    }
-}
-
-/// Compares a snapshot with the tree as far as a request depends on it, and updates the snapshot to
-/// match the tree.
-fn caught_up(
-    root: &IndexRoot,
-    reach: &Arc<Reach>,
-    snapshot: &Snapshot,
-    scope: &Scope,
-    is_in_time: &(dyn Fn() -> bool + Sync),
-) -> Result<CaughtUp, FormatError> {
-    if let Some(stale) = snapshot.unprovable()? {
-        return Ok(CaughtUp::Unknown(stale));
-    }
-    let found = snapshot.differences(is_in_time, &scope.root, &scope.base, &scope.path)?;
-    let Some(differences) = found else {
-        return Ok(CaughtUp::Unknown(Stale::Unfinished));
-    };
-    if differences.is_empty() {
-        return Ok(CaughtUp::Same);
-    }
-    match walk(root, reach) {
-        Some(walk) => catch_up(snapshot, &differences, &walk, &scope.path, is_in_time),
-        None => Ok(CaughtUp::Unknown(Stale::Unfinished)),
     }
 }
 
@@ -568,3 +535,25 @@ const HIDDEN: &str = "the hidden files could not be listed: they are too many, a
 const OTHER_OPTIONS: &str = "the options hidden, follow and no_ignore differ from those of the \
      index, which are index_default_hidden, index_default_follow and index_default_no_ignore in \
      [tools.search]";
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_decision_goes_on_until_its_budget_ends_or_the_call_is_cancelled() {
+        let after = |time| Deadline::after(time, Arc::new(SystemClock));
+        let (long, over) = (after(Duration::MAX), after(Duration::ZERO));
+        let cancel = CancelHandle::new();
+        let within = |budget| DecisionTime {
+            budget,
+            cancel: &cancel,
+        };
+        assert!(within(&long).is_left());
+        assert!(!within(&over).is_left());
+        cancel.cancel();
+        assert!(!within(&long).is_left());
+    }
+}

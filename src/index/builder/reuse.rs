@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use super::CatalogData;
+use super::groups::CatalogData;
 use crate::format::error::FormatError;
 use crate::format::segment::VACANT;
 use crate::format::sort_key::cmp_paths;

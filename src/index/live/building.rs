@@ -1,6 +1,6 @@
 //! Building: the first segment of a tree, and new segments while searches go on.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use super::reconcile::watch;
 use super::status::Status;
 use super::status_file::PROGRESS;
 use super::worker::{LATER, RARELY, RETRY, Timers};
-use super::{Shared, TreeState, lock};
-use crate::index::builder::{BuildError, BuildRequest, EarlierSegment};
-use crate::index::dirty::DirtySet;
+use super::{Shared, TreeState, Watching, lock};
+use crate::index::builder::{BuildError, BuildRequest, BuiltSegment, EarlierSegment};
+use crate::index::dirty::{DirtySet, Moment};
 use crate::index::enumerate::Survey;
 use crate::index::inputs::Inputs;
 use crate::index::names::shown;
@@ -242,14 +242,7 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
     let is_there_none =
         index_state == IndexState::Absent || is_first && index_state == other_policy;
     if is_there_none && is_small(shared) {
-        // Also if there was an index for other denied patterns: this tree needs no index.
-        shared.fire(&[Trigger::IndexMissing]);
-        shared.status().build_wanted = false;
-        shared.fire_because(
-            Trigger::BelowThreshold,
-            "the tree is below index_auto_threshold_files and index_auto_threshold_bytes, so it is \
-             searched without an index",
-        );
+        leave_unindexed(shared);
         return;
     }
     let Some(keep) = wait_for_writers(shared, timers, is_first) else {
@@ -265,13 +258,63 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
     shared.fire(&[Trigger::BuildStarted]);
     shared.publish_status(None);
     shared.status().published_status.begin();
+    let built = build_segment(
+        shared,
+        watching.as_ref(),
+        earlier.as_deref(),
+        keep,
+        begun_ms,
+    );
+    timers.rest(shared, begun_ms);
+    shared.check_place();
+    shared.status().works.build = Some(shared.done(begun_ms, built.is_ok()));
+    match built {
+        Ok((built, snapshot)) => {
+            if let Err(why) = take_over(shared, snapshot) {
+                // The root is gone, and may come back, as in `open`.
+                shared.fire_because(Trigger::BuildFailedClean, why);
+                timers.retry_ms = Some(shared.index_host.now_ms().saturating_add(millis(RETRY)));
+                return;
+            }
+            let since = BuildStart {
+                moment,
+                losses,
+                is_watched: watching.is_some(),
+            };
+            adopt(shared, timers, built.errors, since);
+        }
+        Err(error) => failed(shared, timers, &error, is_first, keep),
+    }
+    shared.wake.notify_all();
+}
+
+/// Notes that the tree is too small for an index.
+fn leave_unindexed(shared: &Shared) {
+    // Also if there was an index for other denied patterns: this tree needs no index.
+    shared.fire(&[Trigger::IndexMissing]);
+    shared.status().build_wanted = false;
+    shared.fire_because(
+        Trigger::BelowThreshold,
+        "the tree is below index_auto_threshold_files and index_auto_threshold_bytes, so it is \
+         searched without an index",
+    );
+}
+
+/// Builds the segment. If the words of files do not fit into memory, it is built without them.
+fn build_segment(
+    shared: &Shared,
+    watching: Option<&Watching>,
+    earlier: Option<&Snapshot>,
+    keep: bool,
+    begun_ms: u64,
+) -> Result<(BuiltSegment, Arc<Snapshot>), BuildError> {
     let progressed = || shared.publish_status(Some(PROGRESS));
     let enter = |dir: &Path| {
-        shared.enter(watching.as_ref(), dir);
+        shared.enter(watching, dir);
         progressed();
     };
     let index_host = &shared.index_host;
-    let earlier = earlier.as_deref().map(earlier_of);
+    let earlier = earlier.map(earlier_of);
     let words = take_words_wanted(&mut shared.status(), begun_ms);
     let build = |words| {
         let request = BuildRequest {
@@ -290,65 +333,61 @@ pub(super) fn build(shared: &Shared, timers: &mut Timers) {
             built = build(false);
         }
     }
-    timers.rest(shared, begun_ms);
-    shared.check_place();
-    shared.status().works.build = Some(shared.done(begun_ms, built.is_ok()));
-    match built {
-        Ok((built, snapshot)) => {
-            let mut errors = Vec::new();
-            errors.extend(built.errors);
-            if let Err(why) = take_over(shared, snapshot) {
-                // The root is gone, and may come back, as in `open`.
-                shared.fire_because(Trigger::BuildFailedClean, why);
-                timers.retry_ms = Some(shared.index_host.now_ms().saturating_add(millis(RETRY)));
-                return;
-            }
-            if let Some(tree_state) = shared.tree_state() {
-                lock(&tree_state).known.set_errors(errors.iter().cloned());
-            }
-            let mut status = shared.status();
-            status.clear(moment);
-            status.tracking = watching.is_some() && status.unwatched.is_none();
-            // The findings of earlier searches were about the old index.
-            status.outdated = false;
-            // If coverage was lost meanwhile, the state says so, and a reconcile follows.
-            let was_lost = status.losses != losses;
-            let mut triggers = vec![Trigger::BuildCompleted];
-            if !errors.is_empty() {
-                triggers = vec![Trigger::EnumerationErrors];
-                timers.look_again(shared);
-            }
-            status.fire(&triggers);
-            // Listing again now would find the same errors. Marks or the timer start the next
-            // attempt.
-            if !was_lost && !errors.is_empty() {
-                status.reconcile_wanted = false;
-            }
-            if !status.tracking {
-                status.reconcile_wanted = false;
-            }
-            let unwatched = status.unwatched.clone();
-            if let Some(why) = &unwatched {
-                // The index is complete, but later changes won't be noticed.
-                status.fire(&[Trigger::WatcherDown]);
-                status.reconcile_wanted = false;
-                status.why = Some(why.clone());
-            }
-            status.news_ms = Some(shared.index_host.now_ms());
-            if is_unkept(shared, &status) {
-                timers.merge_ms = Some(shared.index_host.now_ms().saturating_add(millis(LATER)));
-            }
-            let again = if status.away { RETRY } else { LATER };
-            drop(status);
-            if unwatched.is_some() {
-                timers.reconcile_ms = shared.index_host.now_ms().saturating_add(millis(again));
-                // Watches that prove nothing are released for other processes.
-                shared.unwatch();
-            }
-        }
-        Err(error) => failed(shared, timers, &error, is_first, keep),
+    built
+}
+
+/// The state in which a build began.
+struct BuildStart {
+    moment: Moment,
+    losses: u64,
+    is_watched: bool,
+}
+
+/// Updates the state after a built index was put into use. `errors` are the paths that it could not
+/// list.
+fn adopt(shared: &Shared, timers: &mut Timers, errors: Vec<(PathBuf, String)>, since: BuildStart) {
+    if let Some(tree_state) = shared.tree_state() {
+        lock(&tree_state).known.set_errors(errors.iter().cloned());
     }
-    shared.wake.notify_all();
+    let mut status = shared.status();
+    status.clear(since.moment);
+    status.tracking = since.is_watched && status.unwatched.is_none();
+    // The findings of earlier searches were about the old index.
+    status.outdated = false;
+    // If coverage was lost meanwhile, the state says so, and a reconcile follows.
+    let was_lost = status.losses != since.losses;
+    let mut triggers = vec![Trigger::BuildCompleted];
+    if !errors.is_empty() {
+        triggers = vec![Trigger::EnumerationErrors];
+        timers.look_again(shared);
+    }
+    status.fire(&triggers);
+    // Listing again now would find the same errors. Marks or the timer start the next
+    // attempt.
+    if !was_lost && !errors.is_empty() {
+        status.reconcile_wanted = false;
+    }
+    if !status.tracking {
+        status.reconcile_wanted = false;
+    }
+    let unwatched = status.unwatched.clone();
+    if let Some(why) = &unwatched {
+        // The index is complete, but later changes won't be noticed.
+        status.fire(&[Trigger::WatcherDown]);
+        status.reconcile_wanted = false;
+        status.why = Some(why.clone());
+    }
+    status.news_ms = Some(shared.index_host.now_ms());
+    if is_unkept(shared, &status) {
+        timers.merge_ms = Some(shared.index_host.now_ms().saturating_add(millis(LATER)));
+    }
+    let again = if status.away { RETRY } else { LATER };
+    drop(status);
+    if unwatched.is_some() {
+        timers.reconcile_ms = shared.index_host.now_ms().saturating_add(millis(again));
+        // Watches that prove nothing are released for other processes.
+        shared.unwatch();
+    }
 }
 
 /// Waits until no other process writes the index. Returns whether to store the built index, or

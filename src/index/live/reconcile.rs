@@ -1,11 +1,12 @@
 //! Reconciling: starts the watcher, and compares the whole tree with the known state.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use super::event_handler::LiveEventHandler;
 use super::pin::MOUNTED;
+use super::status::Status;
 use super::worker::{LATER, RETRY, Timers, unlisted};
 use super::{Shared, Watching, lock};
 use crate::format::error::FormatError;
@@ -101,14 +102,7 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
     let watching = match watch(shared) {
         Ok(watching) => watching,
         Err(again) => {
-            // Without a watcher, each search compares the tree itself.
-            let mut status = shared.status();
-            status.tracking = false;
-            status.fire(&[Trigger::WatcherDown]);
-            status.reconcile_wanted = false;
-            let why = status.unwatched.clone();
-            status.why = why;
-            timers.reconcile_ms = shared.index_host.now_ms().saturating_add(millis(again));
+            do_without_watcher(shared, timers, again);
             return;
         }
     };
@@ -138,23 +132,8 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
     // Read before the rules, so that a change in between is detected. These inputs count only after
     // the whole tree was walked by the rules.
     let inputs_above = shared.index_host.inputs_above();
-    let mut cursor = {
-        let Some(tree_state) = shared.tree_state() else {
-            return;
-        };
-        let mut tree_state = lock(&tree_state);
-        match shared.index_host.walk() {
-            Ok(walk) => tree_state.walk = walk,
-            Err(why) => {
-                // The root is gone, and may come back. Without a timer, nothing would request
-                // another reconcile.
-                shared.status().why = Some(why);
-                timers.reconcile_ms = shared.index_host.now_ms().saturating_add(millis(RETRY));
-                return;
-            }
-        }
-        tree_state.entered.clear();
-        Cursor::whole(&tree_state.walk)
+    let Some(mut cursor) = start_over(shared, timers) else {
+        return;
     };
     while !cursor.is_done() {
         if let Err(error) = slice(shared, &watching, &mut cursor) {
@@ -199,6 +178,47 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
         // The reconcile has found the differences that earlier searches had reported.
         status.outdated = false;
     }
+    conclude(shared, timers, status, errors);
+}
+
+/// Notes that there is no watcher, and when to try again.
+fn do_without_watcher(shared: &Shared, timers: &mut Timers, again: Duration) {
+    // Without a watcher, each search compares the tree itself.
+    let mut status = shared.status();
+    status.tracking = false;
+    status.fire(&[Trigger::WatcherDown]);
+    status.reconcile_wanted = false;
+    let why = status.unwatched.clone();
+    status.why = why;
+    timers.reconcile_ms = shared.index_host.now_ms().saturating_add(millis(again));
+}
+
+/// Reads the rules again, and begins at the top of the tree. Returns `None` if there is no tree.
+fn start_over(shared: &Shared, timers: &mut Timers) -> Option<Cursor> {
+    let tree_state = shared.tree_state()?;
+    let mut tree_state = lock(&tree_state);
+    match shared.index_host.walk() {
+        Ok(walk) => tree_state.walk = walk,
+        Err(why) => {
+            // The root is gone, and may come back. Without a timer, nothing would request
+            // another reconcile.
+            shared.status().why = Some(why);
+            timers.reconcile_ms = shared.index_host.now_ms().saturating_add(millis(RETRY));
+            return None;
+        }
+    }
+    tree_state.entered.clear();
+    Some(Cursor::whole(&tree_state.walk))
+}
+
+/// Updates the state after the whole tree was compared. `errors` is the number of paths that could
+/// not be listed.
+fn conclude(
+    shared: &Shared,
+    timers: &mut Timers,
+    mut status: MutexGuard<'_, Status>,
+    errors: usize,
+) {
     match (status.unwatched.clone(), errors) {
         (Some(why), _) => {
             status.fire(&[Trigger::WatcherDown]);

@@ -220,6 +220,26 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
     if status.stop {
         return Some(Task::End);
     }
+    if let Some(task) = due_for_opening(shared, status, timers, now_ms) {
+        return Some(task);
+    }
+    status.published.as_ref()?;
+    if let Some(task) = due_for_checking(shared, status, timers, now_ms) {
+        return Some(task);
+    }
+    match status.tracking {
+        true => due_for_changes(shared, status, timers, now_ms),
+        false => due_unwatched(shared, status, timers, now_ms),
+    }
+}
+
+/// Returns the due task that opens, closes or builds the index, or measures the tree for one.
+fn due_for_opening(
+    shared: &Shared,
+    status: &mut Status,
+    timers: &mut Timers,
+    now_ms: u64,
+) -> Option<Task> {
     if timers.retry_ms.is_some_and(|at| at <= now_ms) {
         timers.retry_ms = None;
         status.open_wanted = true;
@@ -263,7 +283,16 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
         status.evicted = false;
         return Some(Task::Open);
     }
-    status.published.as_ref()?;
+    None
+}
+
+/// Returns the due task that checks whether the index still matches the tree.
+fn due_for_checking(
+    shared: &Shared,
+    status: &mut Status,
+    timers: &mut Timers,
+    now_ms: u64,
+) -> Option<Task> {
     if timers.look_ms <= now_ms {
         return Some(Task::Look);
     }
@@ -282,24 +311,39 @@ fn due(shared: &Shared, status: &mut Status, timers: &mut Timers, now_ms: u64) -
     if !rests && std::mem::take(&mut status.reconcile_wanted) && shared.live_options.watch {
         return Some(Task::Reconcile);
     }
-    // Only without a watcher. Otherwise a reconcile finds the differences, and only changed files
-    // are read.
-    if status.outdated && !status.tracking && timers.rest_until_ms <= now_ms {
+    None
+}
+
+/// Returns the due task of an index without a watcher. A build replaces the merge.
+fn due_unwatched(
+    shared: &Shared,
+    status: &mut Status,
+    timers: &mut Timers,
+    now_ms: u64,
+) -> Option<Task> {
+    // With a watcher, a reconcile finds the differences, and only changed files are read.
+    if status.outdated && timers.rest_until_ms <= now_ms {
         status.outdated = false;
         return Some(Task::Build);
     }
-    if !status.tracking {
-        // Without a watcher, a build replaces the merge.
-        let again = timers.merge_ms.is_some_and(|at| at <= now_ms);
-        if again && is_unkept(shared, status) {
-            timers.merge_ms = Some(now_ms.saturating_add(millis(LATER)));
-            return Some(Task::Build);
-        }
-        if timers.rest_until_ms <= now_ms && lacks_words(status, now_ms) {
-            return Some(Task::Build);
-        }
-        return None;
+    let again = timers.merge_ms.is_some_and(|at| at <= now_ms);
+    if again && is_unkept(shared, status) {
+        timers.merge_ms = Some(now_ms.saturating_add(millis(LATER)));
+        return Some(Task::Build);
     }
+    if timers.rest_until_ms <= now_ms && lacks_words(status, now_ms) {
+        return Some(Task::Build);
+    }
+    None
+}
+
+/// Returns the due task for changes that the watcher has reported.
+fn due_for_changes(
+    shared: &Shared,
+    status: &mut Status,
+    timers: &mut Timers,
+    now_ms: u64,
+) -> Option<Task> {
     let debounce = match status.index_state {
         IndexState::Complete => shared.live_options.debounce,
         _ => Duration::ZERO,

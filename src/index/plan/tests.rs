@@ -1,8 +1,8 @@
+mod evaluation;
+
 use regex_syntax::ParserBuilder;
 
 use super::*;
-
-mod evaluation;
 
 fn parse(expression: &str) -> Hir {
     ParserBuilder::new()

@@ -1,10 +1,12 @@
+pub(crate) mod changing;
+
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use super::changing::Changing;
 use super::*;
 use crate::index::overlay::{Content, ReadContent};
 use crate::index::walk::RuleSets;
+use changing::Changing;
 
 /// The number of trees, and of changes to each.
 const TREES: u64 = 12;

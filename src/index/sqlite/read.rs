@@ -3,37 +3,37 @@
 //! Trusts nothing in the database: every number is checked before use, and the restored segment
 //! must have the checksum that the writer stored.
 
+mod catalog;
+mod rows;
+
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
 use rayon::prelude::*;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Rows};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
 
 use super::columns::{column_bytes, to_rows};
 use super::problem::Problem;
-use super::row::{
-    absolute_input, bytes_of, device_and_inode, kind_of, last_component, name, status_number,
-};
+use super::row::{absolute_input, bytes_of, kind_of};
 use super::schema::{self, APPLICATION_ID, LAYOUT_VERSION};
-use super::write::{checksum, row_of};
+use super::write::checksum;
 use crate::format::error::{FormatError, FormatErrorKind};
 use crate::format::manifest::{
     BloomParts, EligibilityInput, FileRef, IgnoreRules, InputStat, KeyParts, Manifest,
-    PublicationState, RuleSets, SegmentRef,
+    PublicationState, SegmentRef,
 };
 use crate::format::section::{FileKind, SectionWriter, Summary};
-use crate::format::segment::{
-    BlockRecord, DirRecord, FileRecord, GroupRecord, MetaRecord, NameRecord, SEGMENT_VERSION,
-    SideRecord, StampRecord, id,
-};
+use crate::format::segment::{BlockRecord, GroupRecord, MetaRecord, SEGMENT_VERSION, id};
 use crate::format::storage::{ALIGNMENT, Privacy, Storage, check_private};
 use crate::index::block::{Shape, WORD_FILES};
 use crate::index::casefold::Casefold;
 use crate::index::plan::BLOCK_FILES;
-use crate::index::sections::{NamesTooLong, Sections, Slot, write_rows};
+use crate::index::sections::{Sections, Slot, write_rows};
 use crate::index::segment::Segment;
 use crate::index::state::SafetyState;
 use crate::index::store::DATABASE;
+use rows::{number, numbers, read_columns};
 
 /// How a database is opened.
 #[derive(Clone, Copy, Debug)]
@@ -306,52 +306,11 @@ impl Reader<'_> {
             })?;
         let mut sections = Sections::default();
         let (dirs, files, side) = self.catalog(&mut sections)?;
-        let failed = |error| FormatError::io("write the segment to memory", error);
         let mut writer =
-            SectionWriter::new(&mut out, FileKind::Segment, SEGMENT_VERSION).map_err(failed)?;
-        writer.begin(id::ROWS).map_err(failed)?;
-        {
-            let sql = "SELECT file_rowid, variant, bitset FROM file_bloom ORDER BY rowid";
-            let mut statement = self.db.prepare(sql)?;
-            let mut rows = statement.query([])?;
-            for (group_no, group) in (0i64..).zip(&groups) {
-                let columns = read_columns(&mut rows, &group.blocks)?;
-                let blocks: Vec<(&KeptBlock, Vec<u8>)> = group.blocks.iter().zip(columns).collect();
-                for some in blocks.chunks(rayon::current_num_threads().max(1)) {
-                    let turned: Vec<Vec<u8>> = some
-                        .par_iter()
-                        .map(|(block, columns)| to_rows(columns, block.shape))
-                        .collect();
-                    for ((block, _), rows) in some.iter().zip(turned) {
-                        sections.blocks.push(BlockRecord {
-                            files: block.shape.files,
-                            words: block.shape.words,
-                            hashed_rows: block.shape.hashed_rows,
-                            rows_at: write_rows(&mut writer, &rows).map_err(failed)?,
-                        });
-                        let slots = block.ranks.iter().zip(&block.starts);
-                        let slots = slots.map(|(&rank, &start)| Slot { rank, start });
-                        sections.slots.extend(slots);
-                    }
-                }
-                let words = self.word_list(group_no)?;
-                sections.groups.push(GroupRecord {
-                    blocks: group.blocks.len() as u32,
-                    direct: group.direct.len() as u32,
-                    word_files: group.word_files.len() as u32,
-                    words_at: write_rows(&mut writer, &words).map_err(failed)?,
-                    words_len: words.len() as u64,
-                });
-                sections.word_files.extend_from_slice(&group.word_files);
-                sections.direct.extend_from_slice(&group.direct);
-            }
-            if rows.next()?.is_some() {
-                return Err(Problem::damaged(
-                    "a filter belongs to a file without a slot",
-                ));
-            }
-        }
-        writer.end().map_err(failed)?;
+            SectionWriter::new(&mut out, FileKind::Segment, SEGMENT_VERSION).map_err(unwritten)?;
+        writer.begin(id::ROWS).map_err(unwritten)?;
+        self.write_groups(&groups, &mut sections, &mut writer)?;
+        writer.end().map_err(unwritten)?;
         let bloom = &manifest.bloom;
         let casefold = Casefold::from_name(&manifest.key.casefold)
             .ok_or_else(|| Problem::damaged("the case folding of its n-grams is unknown"))?;
@@ -375,12 +334,61 @@ impl Reader<'_> {
             text_bytes,
             ngrams,
         };
-        if sections.write(writer, meta).map_err(failed)? != expected {
+        if sections.write(writer, meta).map_err(unwritten)? != expected {
             return Err(Problem::damaged(
                 "the stored segment does not match its checksum",
             ));
         }
         Ok(Segment::open_own(Storage::from(out))?)
+    }
+
+    /// Writes the rows of all blocks and the words of all groups, and notes where they are.
+    fn write_groups<W: Write>(
+        &self,
+        groups: &[KeptGroup],
+        sections: &mut Sections,
+        writer: &mut SectionWriter<W>,
+    ) -> Result<(), Problem> {
+        let sql = "SELECT file_rowid, variant, bitset FROM file_bloom ORDER BY rowid";
+        let mut statement = self.db.prepare(sql)?;
+        let mut rows = statement.query([])?;
+        for (group_no, group) in (0i64..).zip(groups) {
+            let columns = read_columns(&mut rows, &group.blocks)?;
+            let blocks: Vec<(&KeptBlock, Vec<u8>)> = group.blocks.iter().zip(columns).collect();
+            for some in blocks.chunks(rayon::current_num_threads().max(1)) {
+                let turned: Vec<Vec<u8>> = some
+                    .par_iter()
+                    .map(|(block, columns)| to_rows(columns, block.shape))
+                    .collect();
+                for ((block, _), rows) in some.iter().zip(turned) {
+                    sections.blocks.push(BlockRecord {
+                        files: block.shape.files,
+                        words: block.shape.words,
+                        hashed_rows: block.shape.hashed_rows,
+                        rows_at: write_rows(writer, &rows).map_err(unwritten)?,
+                    });
+                    let slots = block.ranks.iter().zip(&block.starts);
+                    let slots = slots.map(|(&rank, &start)| Slot { rank, start });
+                    sections.slots.extend(slots);
+                }
+            }
+            let words = self.word_list(group_no)?;
+            sections.groups.push(GroupRecord {
+                blocks: group.blocks.len() as u32,
+                direct: group.direct.len() as u32,
+                word_files: group.word_files.len() as u32,
+                words_at: write_rows(writer, &words).map_err(unwritten)?,
+                words_len: words.len() as u64,
+            });
+            sections.word_files.extend_from_slice(&group.word_files);
+            sections.direct.extend_from_slice(&group.direct);
+        }
+        if rows.next()?.is_some() {
+            return Err(Problem::damaged(
+                "a filter belongs to a file without a slot",
+            ));
+        }
+        Ok(())
     }
 
     /// Returns the length of the segment if it is plausible. So no memory is reserved for an
@@ -463,176 +471,9 @@ impl Reader<'_> {
         }
         Ok(groups)
     }
-
-    /// Reads directories, files and the side list. Returns the number of each.
-    fn catalog(&self, sections: &mut Sections) -> Result<(u32, u32, u32), Problem> {
-        let wrong = |problem: &str| Problem::damaged(format!("in the catalog, {problem}"));
-        let no_name = || wrong("a name is not valid on this system");
-        let too_long = |NamesTooLong| wrong("a name is too long");
-        let blank = NameRecord::default();
-        let mut counts = [0u32; 3];
-        let next = |count: &mut u32, number: i64, problem| {
-            if number != i64::from(*count) {
-                return Err(wrong(problem));
-            }
-            *count = count
-                .checked_add(1)
-                .ok_or_else(|| wrong("there are too many entries"))?;
-            Ok(())
-        };
-
-        let mut statement = self.db.prepare("SELECT * FROM fs_dirs ORDER BY dir")?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            next(&mut counts[0], row.get(0)?, "a directory is missing")?;
-            let record = DirRecord {
-                parent: row.get(1)?,
-                name: blank,
-                first_rank: row.get(3)?,
-                end_rank: row.get(4)?,
-                stamp: StampRecord {
-                    len: number(row, 5)?,
-                    modified_ns: row.get(6)?,
-                    changed_ns: row.get(7)?,
-                    device: number(row, 8)?,
-                    inode: number(row, 9)?,
-                    links: row.get(10)?,
-                },
-                sets: sets(row, 11)?,
-            };
-            let name = bytes_of(row.get_ref(2)?)
-                .and_then(name)
-                .ok_or_else(no_name)?;
-            sections.push_dir(&name, record).map_err(too_long)?;
-        }
-
-        let mut statement = self.db.prepare(
-            "SELECT file_rowid, rel_path, size_bytes, mtime_ns, stable_file_id, token_status,
-                    token_complete, dir, ctime_ns, links, ngrams, rule_sets
-             FROM file_entries LEFT JOIN fs_files USING (file_rowid) ORDER BY file_rowid",
-        )?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let rank = row.get::<_, i64>(0)?.saturating_sub(row_of(0));
-            next(&mut counts[1], rank, "a file is missing")?;
-            let id: Option<[u8; 16]> = row.get(4)?;
-            let (device, inode) =
-                device_and_inode(id.as_ref().map(|id| &id[..])).unwrap_or_default();
-            let status = bytes_of(row.get_ref(5)?).and_then(status_number);
-            let record = FileRecord {
-                dir: row.get(7)?,
-                name: blank,
-                status: status.ok_or_else(|| wrong("a file has no known status"))?,
-                excludable: row.get(6)?,
-                sets: sets(row, 11)?,
-                ngrams: row.get(10)?,
-                stamp: StampRecord {
-                    len: number(row, 2)?,
-                    modified_ns: row.get(3)?,
-                    changed_ns: row.get(8)?,
-                    device,
-                    inode,
-                    links: row.get(9)?,
-                },
-            };
-            let path = bytes_of(row.get_ref(1)?);
-            let name = path
-                .map(last_component)
-                .and_then(name)
-                .ok_or_else(no_name)?;
-            sections.push_file(&name, record).map_err(too_long)?;
-        }
-
-        let mut statement = self.db.prepare("SELECT * FROM fs_side ORDER BY position")?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            next(
-                &mut counts[2],
-                row.get(0)?,
-                "a file of the side list is missing",
-            )?;
-            let record = SideRecord {
-                dir: row.get(1)?,
-                before_rank: row.get(2)?,
-                name: blank,
-                sets: sets(row, 4)?,
-            };
-            let name = bytes_of(row.get_ref(3)?)
-                .and_then(name)
-                .ok_or_else(no_name)?;
-            sections.push_side(&name, record).map_err(too_long)?;
-        }
-        Ok(counts.into())
-    }
 }
 
-/// Reads the sets of ignore rules under which an entry is eligible.
-fn sets(row: &Row<'_>, column: usize) -> Result<RuleSets, Problem> {
-    let number = u8::try_from(row.get::<_, i64>(column)?).ok();
-    number
-        .and_then(RuleSets::from_number)
-        .ok_or_else(|| Problem::damaged("in the catalog, the ignore rules of an entry are unknown"))
-}
-
-/// Reads the bitsets of a group of blocks. Returns the columns of each block.
-fn read_columns(rows: &mut Rows<'_>, blocks: &[KeptBlock]) -> Result<Vec<Vec<u8>>, Problem> {
-    let wrong = || Problem::damaged("the filters do not match the files in the blocks");
-    let mut slots: Vec<(u32, usize, usize)> = Vec::new();
-    let mut columns = Vec::new();
-    for (n, block) in blocks.iter().enumerate() {
-        let of_block = block.ranks.iter().enumerate();
-        slots.extend(of_block.map(|(slot, &rank)| (rank, n, slot)));
-        let len = column_bytes(block.shape) as usize;
-        columns.push((vec![0u8; len * block.ranks.len()], len));
-    }
-    slots.sort_unstable();
-    for own in slots.chunk_by(|a, b| a.0 == b.0) {
-        let rank = own.first().map_or(0, |slot| slot.0);
-        let start = |&(_, block, slot): &(u32, usize, usize)| blocks.get(block)?.starts.get(slot);
-        if !own.iter().any(|slot| start(slot) == Some(&0)) {
-            return Err(Problem::damaged(
-                "a file does not start with its first part",
-            ));
-        }
-        for variant in ["INSENSITIVE", "SENSITIVE"] {
-            let row = rows.next()?.ok_or_else(wrong)?;
-            let mut bits = row.get_ref(2)?.as_blob().map_err(|_| wrong())?;
-            if row.get::<_, i64>(0)? != row_of(rank)
-                || row.get_ref(1)?.as_bytes().map_err(|_| wrong())? != variant.as_bytes()
-            {
-                return Err(wrong());
-            }
-            if variant == "INSENSITIVE" {
-                for &(_, block, slot) in own {
-                    let (columns, len) = columns.get_mut(block).ok_or_else(wrong)?;
-                    let column = columns.get_mut(slot * *len..(slot + 1) * *len);
-                    let (now, later) = bits.split_at_checked(*len).ok_or_else(wrong)?;
-                    column.ok_or_else(wrong)?.copy_from_slice(now);
-                    bits = later;
-                }
-            }
-            if !bits.is_empty() {
-                return Err(wrong());
-            }
-        }
-    }
-    Ok(columns.into_iter().map(|(columns, _)| columns).collect())
-}
-
-/// Reads an unsigned 64-bit number; SQLite has only signed ones.
-fn number<I: rusqlite::RowIndex>(row: &Row<'_>, column: I) -> rusqlite::Result<u64> {
-    row.get(column).map(i64::cast_unsigned)
-}
-
-/// Reads a list of four-byte numbers; `None` if the length is not a multiple of four.
-fn numbers(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Vec<u32>>> {
-    let bytes = bytes_of(row.get_ref(column)?).unwrap_or_default();
-    let (numbers, rest) = bytes.as_chunks::<4>();
-    let read = || {
-        numbers
-            .iter()
-            .map(|bytes| u32::from_le_bytes(*bytes))
-            .collect()
-    };
-    Ok(rest.is_empty().then(read))
+/// The error of writing the segment to memory.
+fn unwritten(error: std::io::Error) -> FormatError {
+    FormatError::io("write the segment to memory", error)
 }

@@ -3,6 +3,11 @@
 //! Owns the names, help texts and examples. Flags have ripgrep's names if they have ripgrep's
 //! meaning. Other modules act on the arguments.
 
+mod commands;
+mod query;
+#[cfg(unix)]
+mod unix_commands;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -12,12 +17,6 @@ use clap_complete::Shell;
 #[cfg(unix)]
 use super::daemon::ggrep::{DaemonArgs, Ggrep, StatusArgs};
 use super::flag_order::type_rules;
-
-mod commands;
-mod query;
-#[cfg(unix)]
-mod unix_commands;
-
 pub(super) use commands::{CallArgs, DoctorArgs, SetupTarget, SetupTargetArgs, ToolArgs};
 pub(super) use query::{DaemonWhen, ExplainArgs, QueryArgs, SearchArgs, SortBy, When};
 #[cfg(unix)]

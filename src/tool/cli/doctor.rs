@@ -402,30 +402,13 @@ fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     };
     denied("to agents", &report.denied_patterns)?;
     denied("to you", &report.denied_to_people)?;
-    let or_none = |path: &Option<String>| match path {
-        Some(path) => escape_controls(path).into_owned(),
-        None => "none".to_string(),
-    };
     writeln!(
         out,
         "  global excludes   {}",
         or_none(&report.global_excludes)
     )?;
 
-    writeln!(out, "\nengines")?;
-    for engine in &report.engines {
-        let mark = if engine.used { "used" } else { "not used" };
-        let id = engine.id.as_deref().unwrap_or("-");
-        write!(out, "  {:<9} {mark:<9} {id}", engine.name)?;
-        if let Some(path) = &engine.path {
-            write!(out, "  {}", escape_controls(path))?;
-        }
-        match &engine.reason {
-            Some(reason) => writeln!(out, "  ({})", escape_controls(reason))?,
-            None => writeln!(out)?,
-        }
-    }
-
+    print_engines(&report.engines, out)?;
     print_index(&report.index, out)?;
     #[cfg(unix)]
     if let Some(daemon) = &report.daemon {
@@ -437,6 +420,41 @@ fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     }
     report.clients.print(out)?;
 
+    print_config(report, out)?;
+
+    if report.problems.is_empty() {
+        return writeln!(out, "\nnothing needs doing");
+    }
+    writeln!(out, "\nto do")?;
+    for problem in &report.problems {
+        writeln!(
+            out,
+            "  {}: {}",
+            escape_controls(&problem.place),
+            escape_controls(&problem.message)
+        )?;
+    }
+    Ok(())
+}
+
+fn print_engines(engines: &[EngineReport], out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "\nengines")?;
+    for engine in engines {
+        let mark = if engine.used { "used" } else { "not used" };
+        let id = engine.id.as_deref().unwrap_or("-");
+        write!(out, "  {:<9} {mark:<9} {id}", engine.name)?;
+        if let Some(path) = &engine.path {
+            write!(out, "  {}", escape_controls(path))?;
+        }
+        match &engine.reason {
+            Some(reason) => writeln!(out, "  ({})", escape_controls(reason))?,
+            None => writeln!(out)?,
+        }
+    }
+    Ok(())
+}
+
+fn print_config(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "\nconfiguration (file: {})",
@@ -458,18 +476,13 @@ fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         let value = escape_controls(&setting.value);
         writeln!(out, "  {:<width$} = {value}{origin}", setting.key)?;
     }
-
-    if report.problems.is_empty() {
-        return writeln!(out, "\nnothing needs doing");
-    }
-    writeln!(out, "\nto do")?;
-    for problem in &report.problems {
-        writeln!(
-            out,
-            "  {}: {}",
-            escape_controls(&problem.place),
-            escape_controls(&problem.message)
-        )?;
-    }
     Ok(())
+}
+
+/// Returns a path as it is printed.
+fn or_none(path: &Option<String>) -> String {
+    match path {
+        Some(path) => escape_controls(path).into_owned(),
+        None => "none".to_string(),
+    }
 }

@@ -3,8 +3,13 @@
 //! Owns the stages and the report about them. The set of files is chosen as for every search; their
 //! scores come from [`rank`](crate::exec::rank).
 
+mod explanation;
+mod order;
+mod remarks;
+mod results;
+mod scope;
+
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use rayon::ThreadPool;
@@ -12,37 +17,24 @@ use serde_json::{Map, Value, json};
 
 use super::identity;
 use super::limits::{self, Remarks};
-use super::reply::{
-    ErrorCode, Failure, Found, Git, LimitsInForce, SCHEMA_VERSION, Score, Success, Timings,
-};
+use super::reply::{ErrorCode, Failure, Git, LimitsInForce, SCHEMA_VERSION, Success, Timings};
 use super::request::SearchQuery;
 use super::retriever::{Hits, Lexical, Retriever, retrieve_all};
 use super::service::ended;
-use crate::exec::eligible::{Globs, WantedWords};
 use crate::exec::indexes::Snapshot;
-use crate::exec::query::{Case, Query, QueryOptions};
-use crate::exec::question::{IgnoreRules, IndexList};
 use crate::exec::rank::{
-    Bucket, Comparison, DIMENSIONS, Meaning, Profile, Ranked, Scorer, Select, Snippet, Terms,
-    Versions, WordTable, select,
+    Meaning, Profile, Ranked, Scorer, Select, Snippet, Terms, Versions, WordTable, select,
 };
 use crate::exec::reach::Resolved;
-use crate::exec::retrieve::{Candidate, Excerpts, Retrieval, Retrieved, excerpts, shown_path};
+use crate::exec::retrieve::{Retrieval, Retrieved};
 use crate::exec::stop::{Deadline, Stop, StopReason};
 use crate::tool::config::{DaemonConfig, Embed};
 use crate::tool::error::ToolError;
-use crate::tool::indexing::{Question, index_traversal};
-use crate::tool::notes::{Note, Reader};
-use crate::tool::render::{escape_lines, escape_name};
-use crate::tool::response::IndexUse;
 use crate::tool::search::{SearchTool, ToolContext};
-
-/// Each further place of a file has so many tenths of the score that it would have by itself, so
-/// that one file does not crowd out others.
-const FURTHER: u64 = 5;
-
-/// The exponent of a place's share of the worth of the best place in its file.
-const WORSE: f64 = 0.4;
+use explanation::AnswerExplanation;
+use order::{RERANKED, best};
+use results::ResultDraft;
+use scope::scope;
 
 /// The caps in force.
 #[derive(Clone, Copy, Debug)]
@@ -105,31 +97,25 @@ pub(super) struct RankedSearch<'a> {
     pub is_low_priority: bool,
 }
 
-/// A result before it is written.
-struct ResultDraft {
-    path: String,
-    lossy: bool,
-    text: String,
-    /// The offset of the first hit in the text.
-    at: usize,
-    start_line: u64,
-    end_line: u64,
-    defines: bool,
-    is_anchor: bool,
+/// What a query asks for, with defaults for what it leaves out.
+#[derive(Clone, Copy)]
+struct Settings {
+    profile: Profile,
+    snippet: Snippet,
+    /// Results of the answer.
+    limit: u64,
+    /// Results of one file.
+    per_file: u64,
 }
 
-impl ResultDraft {
-    /// Escapes control characters in the path and the text.
-    fn escaped(self) -> ResultDraft {
-        let at = self
-            .text
-            .get(..self.at)
-            .map_or(0, |text| escape_lines(text).len());
-        ResultDraft {
-            path: escape_name(&self.path).into_owned(),
-            text: escape_lines(&self.text).into_owned(),
-            at,
-            ..self
+impl Settings {
+    fn of(query: &SearchQuery) -> Settings {
+        let profile = Profile::from(query.mode.unwrap_or_default());
+        Settings {
+            profile,
+            snippet: Snippet::from(query.snippet.unwrap_or_default()),
+            limit: query.limit.unwrap_or(limits::MAX_RESULTS.default),
+            per_file: query.per_file.unwrap_or(profile.per_file().into()),
         }
     }
 }
@@ -148,46 +134,25 @@ impl RankedSearch<'_> {
         request_id: String,
     ) -> Result<(Success, Timings), Failure> {
         let id = Some(request_id.clone()).filter(|id| !id.is_empty());
-        let of = |failure: Failure| failure.of(id.clone());
-        let terms = Terms::new(&query.query).map_err(|error| of(invalid(error.to_string())))?;
-        let profile = Profile::from(query.mode.unwrap_or_default());
-        let snippet = Snippet::from(query.snippet.unwrap_or_default());
-        let limit = query.limit.unwrap_or(limits::MAX_RESULTS.default);
-        let per_file = query.per_file.unwrap_or(profile.per_file().into());
-        let mut remarks = Remarks::default();
-        if terms.left_out() > 0 {
-            let all = (terms.words().len() + terms.left_out()) as u64;
-            remarks.limit(
-                "max_query_terms",
-                terms.words().len() as u64,
-                Some(all),
-                None,
-            );
-        }
+        self.answered(query, request_id)
+            .map_err(|failure| failure.of(id))
+    }
 
-        if self.stale {
-            let message = "the configuration has changed since the daemon started; ask again to \
-                 start another daemon";
-            remarks.warn("stale_config", message, None);
-        }
+    fn answered(
+        &self,
+        query: &SearchQuery,
+        request_id: String,
+    ) -> Result<(Success, Timings), Failure> {
+        let terms = Terms::new(&query.query).map_err(|error| invalid(error.to_string()))?;
+        let settings = Settings::of(query);
+        let mut remarks = remarks::of_query(&terms, self.stale);
 
         let began = self.now();
-        let question = self.question(query, &terms).map_err(of)?;
+        let question = self.question(query, &terms)?;
         let scope = scope(&question.target.canonical, self.root);
         let _searching = self.tool.searcher().searching();
-        let retrieval = Retrieval {
-            terms: &terms,
-            scope: &scope,
-            max_file_size: self.tool.config().max_file_size_bytes,
-            max_candidates: to_usize(self.caps.max_candidates),
-            stop: self.stop,
-        };
-        let lexical = Lexical {
-            searcher: self.tool.searcher(),
-            pool: self.pool,
-            deadline: self.deadline.clone(),
-            cancel: &self.context.cancel,
-        };
+        let retrieval = self.retrieval(&terms, &scope);
+        let lexical = self.lexical();
         let meaning = self.meaning(&query.query, &terms);
         let retrievers: [&dyn Retriever; 1] = [&lexical];
         let Hits {
@@ -195,100 +160,21 @@ impl RankedSearch<'_> {
             index,
             snapshot,
             pinning,
-        } = retrieve_all(&retrievers, &question, &retrieval).map_err(of)?;
+        } = retrieve_all(&retrievers, &question, &retrieval)?;
         let snapshot_id = snapshot.as_deref().map(|snapshot| (self.name_of)(snapshot));
-        self.go_on(&snapshot_id).map_err(of)?;
+        self.go_on(&snapshot_id)?;
         let retrieved_at = self.now();
 
-        let kept = retrieved.candidates.len() as u64;
-        if retrieved.corpus.found > kept {
-            let found = Some(retrieved.corpus.found);
-            remarks.limit("max_candidates", self.caps.max_candidates, found, None);
-        }
-        for name in &retrieved.changed.names {
-            warn_changed(&mut remarks, name);
-        }
-        let named = retrieved.changed.names.len() as u64;
-        if retrieved.changed.count > named {
-            let count = retrieved.changed.count;
-            let message = format!(
-                "{count} files have changed since the snapshot and are missing from the answer; \
-                 ask again"
-            );
-            remarks.warn("changed_since_snapshot", message, None);
-        }
-        if retrieved.unread.count > 0 {
-            let count = retrieved.unread.count;
-            remarks.warn(
-                "unreadable",
-                format!("{count} files or directories could not be read"),
-                None,
-            );
-        }
-        if retrieved.too_large.count > 0 {
-            let note = Note::TooLarge {
-                files: retrieved.too_large.count,
-                limit: retrieval.max_file_size,
-            };
-            remarks.warn("too_large", note.text(Reader::Program), None);
-        }
-        if retrieved.binary.count > 0 {
-            let files = match retrieved.binary.count {
-                1 => "1 file has".to_string(),
-                count => format!("{count} files have"),
-            };
-            let message = format!("{files} hits in binary data, which is not shown");
-            remarks.warn("binary", message, retrieved.binary.only());
-        }
-        let documents = retrieved.candidates.iter().map(|one| &one.document);
-        let paths = retrieved.candidates.iter().map(|one| &*one.key);
-        let versions = Versions::of(&terms, paths);
-        let weights = profile.weights();
-        let scorer = Scorer::new(&terms, &retrieved.corpus, documents, versions, weights);
-        let chosen = self.pool.install(|| {
-            let best = best(
-                &retrieved.candidates,
-                &scorer,
-                to_usize(limit).max(RERANKED),
-            );
-            let places = self.places(
-                &best,
-                &scorer,
-                snippet,
-                to_usize(per_file),
-                &retrieval,
-                meaning.as_ref(),
-                &mut remarks,
-            );
-            let (all, quota) = (places.len() as u64, profile.quota());
-            // The places of files that can't be among the best were not counted.
-            let whole = best.len() == retrieved.candidates.len();
-            if all > limit || !whole {
-                remarks.limit("max_results", limit, whole.then_some(all), None);
-            }
-            select(
-                places,
-                Select {
-                    limit: to_usize(limit),
-                    quota,
-                },
-            )
-        });
-        self.go_on(&snapshot_id).map_err(of)?;
+        let max_file_size = retrieval.max_file_size;
+        remarks::of_files(&mut remarks, &retrieved, &self.caps, max_file_size);
+        let asked = meaning.as_ref();
+        let chosen = self.chosen(&retrieved, &retrieval, settings, asked, &mut remarks);
+        self.go_on(&snapshot_id)?;
         let ranked_at = self.now();
 
         let mix = chosen.iter().map(|one| one.bucket).collect::<Vec<_>>();
         let results = self.written(chosen, query.raw, &mut remarks);
-        // A commit does not change a snapshot, so deterministic answers can't depend on it.
-        let head_sha = match query.deterministic {
-            true => None,
-            false => super::git::head_sha(self.root),
-        };
-        let git = Git {
-            head_sha,
-            dirty: None,
-            untracked_included: true,
-        };
+        let git = self.git(query);
         let timings = Timings {
             admission: millis(self.waited),
             snapshot_read: millis(pinning),
@@ -297,54 +183,26 @@ impl RankedSearch<'_> {
             format: millis(self.now().saturating_sub(ranked_at)),
         };
         let place = question.target.canonical.as_path();
-        let query_fingerprint = identity::query_fingerprint(query, place, limit, per_file);
+        let query_fingerprint =
+            identity::query_fingerprint(query, place, settings.limit, settings.per_file);
         let explain = query.explain.then(|| {
             let asked = AnswerExplanation {
                 terms: &terms,
-                profile,
+                profile: settings.profile,
                 retrieved: &retrieved,
                 mix: &mix,
                 retrievers: &retrievers,
                 meaning: meaning.is_some(),
                 index: &index,
             };
-            let mut explain = asked.to_json();
-            explain.insert("snapshot_id".to_string(), json!(snapshot_id));
-            explain.insert("head_sha".to_string(), json!(git.head_sha));
-            explain.insert("dirty".to_string(), json!(git.dirty));
-            if !query.deterministic {
-                let admission = json!({
-                    "queued": self.queued,
-                    "waited_ms": millis(self.waited),
-                    "stands_back": self.is_low_priority,
-                    // Always `null`: a client with a retry delay gets a refusal instead of an
-                    // answer.
-                    "retry_after_ms": null,
-                });
-                explain.insert("admission".to_string(), admission);
-            }
-            explain
+            self.explained(&asked, query, &snapshot_id, &git)
         });
         let request_id = match query.deterministic && request_id.is_empty() {
             true => identity::deterministic_request_id(&query_fingerprint, snapshot_id.as_deref()),
             false => request_id,
         };
-        let caps = json!({
-            "max_candidates": self.caps.max_candidates,
-            "max_total_snippet_bytes": self.caps.max_total_snippet_bytes,
-            "max_snippet_bytes_per_result": self.caps.max_snippet_bytes_per_result,
-        });
-        let (mut limits_hit, mut warnings) = remarks.into_parts();
-        if !query.raw {
-            let of_limits = limits_hit.iter_mut().map(|hit| &mut hit.path_key);
-            let all = of_limits.chain(warnings.iter_mut().map(|one| &mut one.path_key));
-            for path in all.flatten() {
-                *path = escape_name(path).into_owned();
-            }
-            limits_hit.sort_by(|a, b| (&a.code, &a.path_key).cmp(&(&b.code, &b.path_key)));
-            warnings.sort_by(|a, b| (&a.code, &a.path_key).cmp(&(&b.code, &b.path_key)));
-        }
-        self.go_on(&snapshot_id).map_err(of)?;
+        let (limits_hit, warnings) = remarks::written(remarks, query.raw);
+        self.go_on(&snapshot_id)?;
         let success = Success {
             schema_version: SCHEMA_VERSION,
             request_id,
@@ -356,13 +214,8 @@ impl RankedSearch<'_> {
             degraded: snapshot_id.is_none(),
             snapshot_id,
             git: git.head_sha.is_some().then_some(git),
-            mode: profile.as_str().to_string(),
-            limits: LimitsInForce {
-                max_results: limit,
-                per_file,
-                snippet: snippet.as_str().to_string(),
-                others: caps.as_object().cloned().unwrap_or_default(),
-            },
+            mode: settings.profile.as_str().to_string(),
+            limits: self.limits(settings),
             limits_hit,
             warnings,
             timings_ms: (!query.deterministic).then_some(timings),
@@ -370,6 +223,123 @@ impl RankedSearch<'_> {
             explain,
         };
         Ok((success, timings))
+    }
+
+    fn retrieval<'r>(&'r self, terms: &'r Terms, scope: &'r Path) -> Retrieval<'r> {
+        Retrieval {
+            terms,
+            scope,
+            max_file_size: self.tool.config().max_file_size_bytes,
+            max_candidates: to_usize(self.caps.max_candidates),
+            stop: self.stop,
+        }
+    }
+
+    fn lexical(&self) -> Lexical<'_> {
+        Lexical {
+            searcher: self.tool.searcher(),
+            pool: self.pool,
+            deadline: self.deadline.clone(),
+            cancel: &self.context.cancel,
+        }
+    }
+
+    /// Returns the limits in force, as the answer names them.
+    fn limits(&self, settings: Settings) -> LimitsInForce {
+        let caps = json!({
+            "max_candidates": self.caps.max_candidates,
+            "max_total_snippet_bytes": self.caps.max_total_snippet_bytes,
+            "max_snippet_bytes_per_result": self.caps.max_snippet_bytes_per_result,
+        });
+        LimitsInForce {
+            max_results: settings.limit,
+            per_file: settings.per_file,
+            snippet: settings.snippet.as_str().to_string(),
+            others: caps.as_object().cloned().unwrap_or_default(),
+        }
+    }
+
+    /// Ranks the candidates, and returns the best places.
+    fn chosen(
+        &self,
+        retrieved: &Retrieved,
+        retrieval: &Retrieval<'_>,
+        settings: Settings,
+        meaning: Option<&Meaning>,
+        remarks: &mut Remarks,
+    ) -> Vec<Ranked<ResultDraft>> {
+        let documents = retrieved.candidates.iter().map(|one| &one.document);
+        let paths = retrieved.candidates.iter().map(|one| &*one.key);
+        let versions = Versions::of(retrieval.terms, paths);
+        let weights = settings.profile.weights();
+        let scorer = Scorer::new(
+            retrieval.terms,
+            &retrieved.corpus,
+            documents,
+            versions,
+            weights,
+        );
+        self.pool.install(|| {
+            let best = best(
+                &retrieved.candidates,
+                &scorer,
+                to_usize(settings.limit).max(RERANKED),
+            );
+            let places = self.places(&best, &scorer, settings, retrieval, meaning, remarks);
+            let (all, quota) = (places.len() as u64, settings.profile.quota());
+            // The places of files that can't be among the best were not counted.
+            let whole = best.len() == retrieved.candidates.len();
+            if all > settings.limit || !whole {
+                remarks.limit("max_results", settings.limit, whole.then_some(all), None);
+            }
+            select(
+                places,
+                Select {
+                    limit: to_usize(settings.limit),
+                    quota,
+                },
+            )
+        })
+    }
+
+    /// Returns the state of git's repository.
+    fn git(&self, query: &SearchQuery) -> Git {
+        // A commit does not change a snapshot, so deterministic answers can't depend on it.
+        let head_sha = match query.deterministic {
+            true => None,
+            false => super::git::head_sha(self.root),
+        };
+        Git {
+            head_sha,
+            dirty: None,
+            untracked_included: true,
+        }
+    }
+
+    /// Returns the explanation of an answer, with what this daemon knows.
+    fn explained(
+        &self,
+        explanation: &AnswerExplanation<'_>,
+        query: &SearchQuery,
+        snapshot_id: &Option<String>,
+        git: &Git,
+    ) -> Map<String, Value> {
+        let mut explain = explanation.to_json();
+        explain.insert("snapshot_id".to_string(), json!(snapshot_id));
+        explain.insert("head_sha".to_string(), json!(git.head_sha));
+        explain.insert("dirty".to_string(), json!(git.dirty));
+        if !query.deterministic {
+            let admission = json!({
+                "queued": self.queued,
+                "waited_ms": millis(self.waited),
+                "stands_back": self.is_low_priority,
+                // Always `null`: a client with a retry delay gets a refusal instead of an
+                // answer.
+                "retry_after_ms": null,
+            });
+            explain.insert("admission".to_string(), admission);
+        }
+        explain
     }
 
     fn now(&self) -> Duration {
@@ -390,52 +360,6 @@ impl RankedSearch<'_> {
         Err(failure)
     }
 
-    /// Builds the question: the files and words to search for.
-    fn question(&self, query: &SearchQuery, terms: &Terms) -> Result<Question, Failure> {
-        let config = self.tool.config();
-        let target = match &self.target {
-            Some(target) => target.clone(),
-            None => self.target_of(query)?,
-        };
-        let options = QueryOptions {
-            case: Case::Insensitive,
-            max_results: 1,
-            max_matches_per_file: 1,
-            max_file_size: config.max_file_size_bytes,
-            ..QueryOptions::default()
-        };
-        // A question without letters is searched for as it stands; the words of others are looked
-        // up.
-        let literal = terms.expression();
-        let words = literal.is_none().then(|| {
-            let keys: Vec<u32> = terms.keys().collect();
-            Arc::new(WantedWords {
-                is_wanted: (0..keys.len()).map(|nth| terms.is_wanted(nth)).collect(),
-                keys,
-            })
-        });
-        let expression = literal.unwrap_or_else(|| ANY_LINE.to_string());
-        let expression = Query::new(&[expression], &options)
-            .map_err(|error| invalid(format!("query: {error}")))?;
-        Ok(Question {
-            query: Arc::new(expression),
-            traversal: index_traversal(config, IgnoreRules::All),
-            max_depth: None,
-            target,
-            globs: Globs::none(),
-            reach: self.context.sandbox.reach().clone(),
-            global_excludes: self.context.global_excludes.clone(),
-            maintenance: self
-                .deadline
-                .remaining()
-                .mul_f64(config.index_maint_budget_fraction),
-            pins: true,
-            lists: false,
-            by_index: IndexList::None,
-            words,
-        })
-    }
-
     /// Returns the meaning of a question in words. A question that is one name asks for that name.
     fn meaning(&self, question: &str, terms: &Terms) -> Option<Meaning> {
         if self.caps.embed == Embed::Off || terms.is_symbol() || terms.expression().is_some() {
@@ -443,351 +367,10 @@ impl RankedSearch<'_> {
         }
         Meaning::of(WordTable::built_in()?, question)
     }
-
-    /// Resolves the path of a query, which is absolute and below the root.
-    fn target_of(&self, query: &SearchQuery) -> Result<Resolved, Failure> {
-        let relative = match &query.path {
-            None => None,
-            Some(path) => Some(inside(Path::new(path), self.root)?),
-        };
-        let sandbox = &self.context.sandbox;
-        let target = sandbox
-            .resolve(relative.as_deref().or(Some(".")))
-            .map_err(|error| match relative {
-                Some(_) => invalid(format!("path: {}", error.message())),
-                // The path is the root itself, which the client did not name.
-                None => internal(error.message()),
-            })?;
-        if !target.canonical.starts_with(self.root) {
-            // A link may lead to an allowed place outside of this tree.
-            return Err(invalid("path: it leads out of the daemon's root"));
-        }
-        Ok(target)
-    }
-
-    /// Reads the best files again, for their snippets.
-    #[allow(clippy::too_many_arguments)]
-    fn places(
-        &self,
-        best: &[(&Candidate, u64, u64)],
-        scorer: &Scorer,
-        snippet: Snippet,
-        per_file: usize,
-        options: &Retrieval<'_>,
-        meaning: Option<&Meaning>,
-        remarks: &mut Remarks,
-    ) -> Vec<Ranked<ResultDraft>> {
-        use rayon::prelude::*;
-        let read: Vec<_> = best
-            .par_iter()
-            .map_init(
-                || meaning.and_then(Comparison::with),
-                |comparison, (candidate, ..)| {
-                    let rarity = scorer.rarity();
-                    let comparison = comparison.as_mut();
-                    excerpts(candidate, rarity, snippet, per_file, options, comparison)
-                },
-            )
-            .collect();
-        let reranked = reranked(best, &read);
-        let mut places = Vec::new();
-        for (((candidate, score, lexical), excerpts), counts) in best.iter().zip(read).zip(reranked)
-        {
-            let piece = scorer.piece(counts.share, &candidate.key);
-            let meaning = scorer.meaning(counts.likeness, &candidate.key);
-            let (score, lexical) = (score + piece + meaning, lexical + piece);
-            let real = candidate.found.absolute();
-            let shown = real.strip_prefix(self.root).unwrap_or(&candidate.path);
-            let (path, lossy) = shown_path(shown);
-            let Some(excerpts) = excerpts else {
-                if !self.stop.is_raised() {
-                    warn_changed(remarks, &path);
-                }
-                continue;
-            };
-            if excerpts.more {
-                remarks.limit("per_file", per_file as u64, None, None);
-            }
-            let excerpts = excerpts.best;
-            let most = excerpts
-                .first()
-                .map_or(1, |one| u64::from(one.chunk.worth).max(1));
-            let row = places.len() as u64;
-            for (nth, excerpt) in excerpts.into_iter().enumerate() {
-                let worth = u64::from(excerpt.chunk.worth);
-                let share = (worth.min(most) as f64 / most as f64).powf(WORSE);
-                let part = |score: u64| {
-                    let whole = (score as f64 * share).round() as u64;
-                    (0..nth).fold(whole, |score, _| score * FURTHER / 10)
-                };
-                places.push(Ranked {
-                    score: part(score),
-                    lexical: part(lexical),
-                    path_key: path.clone().into_bytes(),
-                    start: excerpt.chunk.start as u64,
-                    row,
-                    bucket: Bucket::of(&path),
-                    item: ResultDraft {
-                        path: path.clone(),
-                        lossy: lossy || excerpt.lossy,
-                        text: excerpt.text,
-                        at: excerpt.at,
-                        start_line: excerpt.chunk.start_line,
-                        end_line: excerpt.chunk.end_line,
-                        defines: excerpt.chunk.defines,
-                        is_anchor: nth == 0,
-                    },
-                });
-            }
-        }
-        places
-    }
-
-    /// Builds the results within the caps on snippets. Unless `raw` is set, control characters are
-    /// escaped.
-    fn written(
-        &self,
-        chosen: Vec<Ranked<ResultDraft>>,
-        raw: bool,
-        remarks: &mut Remarks,
-    ) -> Vec<Found> {
-        let most = chosen.first().map_or(1, |one| one.score.max(1));
-        let mut left = to_usize(self.caps.max_total_snippet_bytes);
-        let each = to_usize(self.caps.max_snippet_bytes_per_result);
-        let mut results = Vec::with_capacity(chosen.len());
-        for Ranked { score, item, .. } in chosen {
-            let item = if raw { item } else { item.escaped() };
-            if item.lossy {
-                let message = "some bytes are not valid UTF-8 and are shown as U+FFFD";
-                remarks.warn("invalid_utf8", message, Some(&item.path));
-            }
-            let whole = item.text.len();
-            if whole > each {
-                let (cap, seen) = (each as u64, Some(whole as u64));
-                remarks.limit("max_snippet_bytes_per_result", cap, seen, Some(&item.path));
-            }
-            if whole.min(each) > left {
-                let cap = self.caps.max_total_snippet_bytes;
-                remarks.limit("max_total_snippet_bytes", cap, None, None);
-            }
-            let shown = char_window(&item.text, item.at, each.min(left));
-            let feeds = |text: &str| text.matches('\n').count() as u64;
-            let start_line = item.start_line + feeds(&item.text[..shown.start]);
-            // Without a snippet the lines are those of the whole place.
-            let end_line = match shown.is_empty() {
-                true => item.end_line,
-                false => item.end_line - feeds(&item.text[shown.end..]),
-            };
-            let start_line = start_line.min(end_line);
-            let content = item.text[shown].to_string();
-            left -= content.len();
-            results.push(Found {
-                path: item.path,
-                score: Score(score),
-                match_pct: score * 100 / most,
-                content,
-                chunk_type: match item.defines {
-                    true => "definition".to_string(),
-                    false => "content".to_string(),
-                },
-                start_line,
-                end_line,
-                is_anchor: item.is_anchor,
-            });
-        }
-        results
-    }
 }
-
-/// The expression of a question whose words are looked up: the index excludes nothing by it.
-const ANY_LINE: &str = "(?:)";
 
 /// Longer than any deadline.
 const FAR: Duration = Duration::from_secs(1 << 40);
-
-/// The number of files of each kind that are compared by their best pieces, too. It does not depend
-/// on the limit of the question, so that a larger limit only adds results.
-const RERANKED: usize = 30;
-
-/// What the best pieces of a file add to its score.
-#[derive(Clone, Copy, Default)]
-struct Reranked {
-    /// The score of the best piece, as a share of the highest one.
-    share: f64,
-    /// How alike the meanings of the question and of a piece are.
-    likeness: f64,
-}
-
-/// Returns what the pieces of each file add. Only the best files of each kind count.
-fn reranked(best: &[(&Candidate, u64, u64)], read: &[Option<Excerpts>]) -> Vec<Reranked> {
-    let mut taken = [0; Bucket::ALL.len()];
-    let counts = best.iter().zip(read).map(|((candidate, ..), excerpts)| {
-        let taken = &mut taken[Bucket::of(&candidate.key) as usize];
-        *taken += 1;
-        let excerpts = excerpts.as_ref().filter(|_| *taken <= RERANKED);
-        excerpts.map_or_else(Reranked::default, |excerpts| Reranked {
-            share: excerpts.piece,
-            likeness: excerpts.likeness,
-        })
-    });
-    let mut counts: Vec<Reranked> = counts.collect();
-    let most = counts.iter().fold(1e-9, |most, one| one.share.max(most));
-    for one in &mut counts {
-        one.share /= most;
-    }
-    counts
-}
-
-/// Returns the best files: `limit` of each bucket, since a quota may need as many.
-fn best<'a>(
-    candidates: &'a [Candidate],
-    scorer: &Scorer,
-    limit: usize,
-) -> Vec<(&'a Candidate, u64, u64)> {
-    let mut scored: Vec<(&Candidate, u64, u64)> = candidates
-        .iter()
-        .map(|candidate| {
-            let (score, lexical) = scorer.score(&candidate.document, &candidate.key);
-            (candidate, score, lexical)
-        })
-        .collect();
-    // The sort is stable, so equal files keep the order of the tree.
-    scored.sort_by_key(|(_, score, lexical)| std::cmp::Reverse((*score, *lexical)));
-    let mut taken = [0; Bucket::ALL.len()];
-    scored.retain(|(candidate, ..)| {
-        let taken = &mut taken[Bucket::of(&candidate.key) as usize];
-        *taken += 1;
-        *taken <= limit
-    });
-    scored
-}
-
-/// Returns the searched directory, or the parent of a searched file, relative to the root.
-fn scope(canonical: &Path, root: &Path) -> std::path::PathBuf {
-    let dir = match canonical.is_dir() {
-        true => canonical,
-        false => canonical.parent().unwrap_or(canonical),
-    };
-    dir.strip_prefix(root)
-        .unwrap_or(Path::new(""))
-        .to_path_buf()
-}
-
-/// Converts an absolute path to one relative to the root.
-fn inside(path: &Path, root: &Path) -> Result<String, Failure> {
-    let refused = || {
-        invalid(format!(
-            "path must be absolute, without `..`, and inside {}",
-            root.display()
-        ))
-    };
-    let climbs = path
-        .components()
-        .any(|part| part == std::path::Component::ParentDir);
-    let relative = path.strip_prefix(root).map_err(|_| refused())?;
-    if climbs {
-        return Err(refused());
-    }
-    let text = relative.to_str().ok_or_else(refused)?;
-    Ok(if text.is_empty() { "." } else { text }.to_string())
-}
-
-/// The explanation of an answer: numbers and names, no text of files.
-struct AnswerExplanation<'a> {
-    terms: &'a Terms,
-    profile: Profile,
-    retrieved: &'a Retrieved,
-    mix: &'a [Bucket],
-    retrievers: &'a [&'a dyn Retriever],
-    meaning: bool,
-    index: &'a IndexUse,
-}
-
-impl AnswerExplanation<'_> {
-    fn to_json(&self) -> Map<String, Value> {
-        let weights = self.profile.weights();
-        let by_kind = |count: &dyn Fn(Bucket) -> u64| {
-            let pairs = Bucket::ALL
-                .iter()
-                .map(|kind| (kind.as_str().to_string(), json!(count(*kind))));
-            Value::Object(pairs.collect())
-        };
-        let quota = self.profile.quota();
-        let candidates = &self.retrieved.candidates;
-        let among = |kind: Bucket| {
-            let of_kind = candidates.iter().filter(|one| Bucket::of(&one.key) == kind);
-            of_kind.count() as u64
-        };
-        let shown = |kind: Bucket| self.mix.iter().filter(|one| **one == kind).count() as u64;
-        let corpus = &self.retrieved.corpus;
-        let told = json!({
-            "mode": self.profile.as_str(),
-            "weights": {
-                "path": weights.path,
-                "definition": weights.definition,
-                "content": weights.content,
-            },
-            "quotas_percent": by_kind(&|kind| quota[kind as usize].into()),
-            "terms": self.terms.words(),
-            "looked_for": self.terms.looked_for().collect::<Vec<_>>(),
-            "files_with_term": corpus.with_term,
-            "candidates": {
-                "files_in_scope": corpus.files,
-                "files_with_any": corpus.found,
-                "files_known_to_index": self.retrieved.known,
-                "files_ranked": candidates.len(),
-                "ranked_by_kind": by_kind(&among),
-                "results_by_kind": by_kind(&shown),
-            },
-            "retrievers": self.retrievers_to_json(),
-            "index": {
-                "state": self.index.index_state.state().as_str(),
-                "reason": self.index.index_state.reason(),
-                "exclusion_used": self.index.exclusion_used,
-            },
-        });
-        told.as_object().cloned().unwrap_or_default()
-    }
-
-    /// Returns the method of each kind of retriever. The meanings of texts rank the files that the
-    /// lexical one finds, and find no others.
-    fn retrievers_to_json(&self) -> Value {
-        let mut told = json!({ "lexical": "not configured" });
-        for retriever in self.retrievers {
-            told[retriever.kind()] = retriever.method().into();
-        }
-        told["dense"] = match self.meaning {
-            true => json!({
-                "method": "word_table",
-                "words": WordTable::built_in().map_or(0, WordTable::words),
-                "dimensions": DIMENSIONS,
-                "files_per_kind": RERANKED,
-            }),
-            false => "not used".into(),
-        };
-        told
-    }
-}
-
-fn warn_changed(remarks: &mut Remarks, path: &str) {
-    let message = "the file has changed since the snapshot and is missing from the answer; ask \
-         again";
-    remarks.warn("changed_since_snapshot", message, Some(path));
-}
-
-/// Returns a range of at most `most` bytes around an offset, a quarter of it before the offset. It
-/// begins and ends at character boundaries.
-fn char_window(text: &str, at: usize, most: usize) -> std::ops::Range<usize> {
-    if text.len() <= most {
-        return 0..text.len();
-    }
-    let start = at.saturating_sub(most / 4).min(text.len() - most);
-    let start = text.ceil_char_boundary(start);
-    start
-        ..text
-            .floor_char_boundary(start.saturating_add(most).min(text.len()))
-            .max(start)
-}
 
 pub(super) fn invalid(message: impl AsRef<str>) -> Failure {
     Failure::new(ErrorCode::InvalidRequest, message)

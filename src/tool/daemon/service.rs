@@ -4,32 +4,31 @@
 //! payload; it knows no sockets. The server calls it, and so do surfaces that search in their own
 //! process.
 
+mod payload;
+mod request;
+
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rayon::ThreadPool;
-use serde::Serialize;
 use serde_json::Value;
 
-use super::answer::{Caps, RankedSearch, of_tool};
+use super::answer::{Caps, RankedSearch};
 use super::handshake::Store;
 use super::identity;
 #[cfg(unix)]
 use super::inspect::{InspectionContext, Load};
-use super::limits::{LimitHit, MAX_RESULTS};
-use super::metrics::Outcome;
 use super::question;
-use super::reply::{ErrorCode, Failure, Success, Timings};
+use super::reply::{ErrorCode, Failure};
 #[cfg(unix)]
 use super::report::{Health, Status};
 use super::request::{SearchQuery, ToolCall};
-use crate::exec::rank::{Profile, Snippet};
-use crate::exec::stop::{CancelHandle, Deadline, Stop, StopReason};
+use crate::exec::stop::{Deadline, Stop, StopReason};
 use crate::index::pace::background_pool;
 use crate::index::snapshot::Snapshot;
 use crate::tool::config::Config;
@@ -42,6 +41,9 @@ use crate::tool::search::{SearchTool, ToolContext};
 use crate::tool::search_files::{FILES_NAME, FilesTool};
 use crate::tool::text_answer::TextAnswer;
 use crate::tool::tools::{Tool, ToolName};
+pub use payload::{Answer, QueryLogFields, ended, payload};
+use payload::{closed, fitted};
+pub use request::{RequestContext, RequestStop};
 
 /// How many snapshot ids the service remembers: enough for all queries that run at once.
 const KEPT_IDS: usize = 256;
@@ -126,152 +128,6 @@ pub struct Service {
 
 /// Identifies a snapshot within this process: checksum, generation, sequence.
 type SnapshotKey = (u64, Option<u64>, u64);
-
-/// Ends a running request.
-#[derive(Clone, Debug, Default)]
-pub struct RequestStop {
-    stop: Stop,
-    cancel: CancelHandle,
-}
-
-impl RequestStop {
-    /// Creates a handle for a request that `cancel` cancels.
-    pub(crate) fn of(cancel: CancelHandle) -> RequestStop {
-        RequestStop {
-            stop: Stop::cancelled_by(cancel.clone()),
-            cancel,
-        }
-    }
-
-    /// Ends the request. The first reason stays.
-    pub fn end(&self, reason: StopReason) {
-        self.stop.raise(reason);
-        self.cancel.cancel();
-    }
-
-    /// Returns why the request was ended, once it was.
-    pub fn reason(&self) -> Option<StopReason> {
-        self.stop.reason()
-    }
-}
-
-/// The answer to a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// The serialized message.
-    pub payload: Vec<u8>,
-    /// How the request ended.
-    pub outcome: Outcome,
-    /// The log fields of a ranked search; absent for other requests.
-    pub log_fields: Option<QueryLogFields>,
-}
-
-/// The log fields of a ranked search. They hold no query text and no path.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct QueryLogFields {
-    /// The id of the request.
-    pub request_id: Option<String>,
-    /// The id of the snapshot that was searched.
-    pub snapshot_id: Option<String>,
-    /// The ranking profile.
-    pub profile: String,
-    /// The limit on results.
-    pub max_results: u64,
-    /// The limit on results of one file.
-    pub per_file: u64,
-    /// The snippet mode.
-    pub snippet: String,
-    /// The time that each stage took.
-    pub timings: Timings,
-    /// The number of segments that were read, once that is known.
-    pub segments: Option<u64>,
-}
-
-impl QueryLogFields {
-    /// Returns the log fields that are known before the query is answered.
-    pub(super) fn for_query(query: &SearchQuery) -> QueryLogFields {
-        let profile = Profile::from(query.mode.unwrap_or_default());
-        QueryLogFields {
-            profile: profile.as_str().to_string(),
-            max_results: query.limit.unwrap_or(MAX_RESULTS.default),
-            per_file: query.per_file.unwrap_or(profile.per_file().into()),
-            snippet: Snippet::from(query.snippet.unwrap_or_default())
-                .as_str()
-                .to_string(),
-            ..QueryLogFields::default()
-        }
-    }
-
-    fn of(success: &Success, timings: Timings, segments: u64) -> QueryLogFields {
-        QueryLogFields {
-            request_id: Some(success.request_id.clone()),
-            snapshot_id: success.snapshot_id.clone(),
-            profile: success.mode.clone(),
-            max_results: success.limits.max_results,
-            per_file: success.limits.per_file,
-            snippet: success.limits.snippet.clone(),
-            timings,
-            segments: Some(segments),
-        }
-    }
-}
-
-impl From<Failure> for Answer {
-    fn from(failure: Failure) -> Answer {
-        Answer {
-            payload: payload(&failure),
-            outcome: Outcome::Failed(failure.error.code),
-            log_fields: None,
-        }
-    }
-}
-
-impl Answer {
-    fn of(payload: Vec<u8>) -> Answer {
-        Answer {
-            payload,
-            outcome: Outcome::Answered,
-            log_fields: None,
-        }
-    }
-}
-
-/// The context of an admitted request.
-pub struct RequestContext<'a> {
-    /// The id that the client gave the request.
-    pub id: Option<String>,
-    /// Ends the request.
-    pub ending: &'a RequestStop,
-    /// When the answer is due.
-    pub deadline: Deadline,
-    /// When the request was received; now, if absent.
-    pub received_at: Option<Instant>,
-    /// How long the request waited.
-    pub waited: Duration,
-    /// Whether the request waited for other queries.
-    pub queued: bool,
-    /// The largest response, in bytes.
-    pub max_response_bytes: usize,
-    /// Whether the request runs with low priority.
-    pub is_low_priority: bool,
-}
-
-impl<'a> RequestContext<'a> {
-    /// Builds the context of a request of this process: no wait, no limit on the length of its
-    /// answer.
-    pub(crate) fn at_once(ending: &'a RequestStop, deadline: Deadline) -> RequestContext<'a> {
-        RequestContext {
-            id: None,
-            ending,
-            deadline,
-            received_at: None,
-            waited: Duration::ZERO,
-            queued: false,
-            max_response_bytes: usize::MAX,
-            is_low_priority: false,
-        }
-    }
-}
 
 impl fmt::Debug for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -702,85 +558,4 @@ impl Service {
     fn now_ms(&self) -> u64 {
         u64::try_from((self.wall)() / 1_000_000).unwrap_or(0)
     }
-}
-
-/// Converts the outcome of a tool call into an answer.
-fn closed(
-    answered: Result<(Vec<u8>, bool), ToolError>,
-    request_context: RequestContext<'_>,
-) -> Answer {
-    match (answered, request_context.ending.reason()) {
-        (Ok((text, false)), None) => Answer::of(text),
-        // A partial answer after a timeout is sent as it is, and counts as a timeout.
-        (Ok((text, true)), None | Some(StopReason::TimedOut)) => Answer {
-            outcome: Outcome::Failed(ErrorCode::Timeout),
-            ..Answer::of(text)
-        },
-        (_, Some(reason)) => ended(reason).of(request_context.id).into(),
-        (Err(error), None) => {
-            let failure = of_tool(&error);
-            match error {
-                ToolError::Cancelled => failure.of(request_context.id).into(),
-                error => Answer {
-                    payload: error.to_json().to_string().into_bytes(),
-                    outcome: Outcome::Failed(failure.error.code),
-                    log_fields: None,
-                },
-            }
-        }
-    }
-}
-
-/// Returns the failure for a request that was ended from outside.
-pub fn ended(reason: StopReason) -> Failure {
-    match reason {
-        StopReason::Cancelled => Failure::new(ErrorCode::Cancelled, "the query was cancelled"),
-        _ => Failure::new(
-            ErrorCode::Timeout,
-            "the query was not answered within its timeout",
-        ),
-    }
-}
-
-/// Serializes a message.
-pub fn payload(message: &impl Serialize) -> Vec<u8> {
-    // The messages hold only strings, numbers and lists of them, which always serialize.
-    serde_json::to_vec(message).unwrap_or_default()
-}
-
-/// Serializes an answer with as many results as fit into `most` bytes. If the answer is too long
-/// even without results, the explanation and remarks about single files are dropped.
-fn fitted(mut success: Success, most: usize) -> Vec<u8> {
-    let whole = payload(&success);
-    if whole.len() <= most {
-        return whole;
-    }
-    success.limits_hit.push(LimitHit {
-        code: "max_response_bytes".to_string(),
-        limit: most as u64,
-        observed: Some(whole.len() as u64),
-        path_key: None,
-    });
-    success
-        .limits_hit
-        .sort_by(|a, b| (&a.code, &a.path_key).cmp(&(&b.code, &b.path_key)));
-    let results = std::mem::take(&mut success.results);
-    if payload(&success).len() > most {
-        success.explain = None;
-        // The limits and warnings about single files take room, too.
-        success.limits_hit.retain(|hit| hit.path_key.is_none());
-        success
-            .warnings
-            .retain(|warning| warning.path_key.is_none());
-    }
-    // The bytes of each result, and a comma.
-    let mut len = payload(&success).len();
-    for result in results {
-        len += payload(&result).len() + 1;
-        if len > most {
-            break;
-        }
-        success.results.push(result);
-    }
-    payload(&success)
 }

@@ -14,7 +14,9 @@ use crate::exec::question::IndexList;
 use crate::exec::schedule::{self, AbandonedWorkers, Run, RunOptions};
 use crate::exec::stop::{CancelHandle, Deadline, StopReason, SystemClock};
 use crate::index::refresh::catch_up::catch_up;
-use crate::index::refresh::changing::{Changing, WORDS};
+use crate::index::refresh::names::NameComparison;
+use crate::index::refresh::tests::changing::{Changing, WORDS};
+use crate::index::root_dir::RootDir;
 use crate::index::walk::{IgnoreRules, RuleSets};
 
 /// How long a test waits after a build. A change in the same tick of the filesystem's clock does
@@ -40,17 +42,45 @@ fn scope(tree: &Changing, path: &Path, recursive: bool) -> Scope {
     }
 }
 
-/// Catches up with the current tree.
-fn catching_up(tree: &Changing, built: &Arc<Snapshot>, scope: &Scope) -> CatchUp {
-    let (walk, built) = (tree.walk(Path::new("")), built.clone());
-    let (root, path) = (tree.allowed().clone(), scope.path.clone());
-    Box::new(move |go_on| {
-        let found = built.differences(go_on, &root, Path::new(""), &path)?;
-        match found {
-            Some(differences) => catch_up(&built, &differences, &walk, &path, go_on),
-            None => Ok(CaughtUp::Unknown(Stale::Unfinished)),
+/// The tree of a test.
+struct Tree {
+    names: NameComparison,
+    built: Arc<Snapshot>,
+    root: Arc<RootDir>,
+    path: PathBuf,
+    /// Called in place of catching up.
+    instead: Option<Instead>,
+}
+
+type Instead = Box<dyn Fn(GoOn<'_>) -> CaughtUp + Send + Sync>;
+
+impl TreeDifferences for Tree {
+    fn has_same_names(&self, dir: u32) -> Result<bool, FormatError> {
+        self.names.are_same(dir)
+    }
+
+    fn catch_up(&self, go_on: GoOn<'_>) -> Result<CaughtUp, FormatError> {
+        if let Some(instead) = &self.instead {
+            return Ok(instead(go_on));
         }
-    })
+        let (built, root, path) = (&self.built, &self.root, &self.path);
+        let Some(mut differences) = built.differences(go_on, root, Path::new(""), path)? else {
+            return Ok(CaughtUp::Unknown(Stale::Unfinished));
+        };
+        self.names.remove_same(&mut differences)?;
+        catch_up(built, &differences, self.names.walk(), path, go_on)
+    }
+}
+
+/// Returns the current tree.
+fn current(tree: &Changing, built: &Arc<Snapshot>, scope: &Scope) -> Tree {
+    Tree {
+        names: NameComparison::new(built.clone(), tree.walk(Path::new(""))),
+        built: built.clone(),
+        root: tree.allowed().clone(),
+        path: scope.path.clone(),
+        instead: None,
+    }
 }
 
 fn source(
@@ -58,11 +88,12 @@ fn source(
     scope: Scope,
     globs: Globs,
     word: &str,
-    catch_up: CatchUp,
+    tree: Tree,
 ) -> CatalogSource {
     let allowance = Arc::new(Allowance::new(Duration::MAX, Arc::new(SystemClock)));
     let (built, plan) = (built.clone(), plan(word));
-    let made = CatalogSource::comparing_along(built, scope, globs, &plan, allowance, catch_up);
+    let made =
+        CatalogSource::comparing_along(built, scope, globs, &plan, allowance, Box::new(tree));
     made.unwrap().unwrap()
 }
 
@@ -135,6 +166,23 @@ fn check(
     at
 }
 
+/// Picks a directory whose parents are as in the snapshot. The directory itself may differ.
+fn searched_dir(tree: &mut Changing, built: &Snapshot) -> Option<PathBuf> {
+    let segment = built.segment();
+    let number = match tree.rng.one_in(2) {
+        true => 0,
+        false => tree.rng.below(segment.dir_count() as usize) as u32,
+    };
+    let dir = segment.dir_path(number).unwrap().to_path_buf();
+    // Only git's rules may enter it.
+    if !segment.dir(number).unwrap().sets.hold(RuleSets::ALL) {
+        return None;
+    }
+    let is_same = |path| built.is_same_down_to(tree.allowed(), Path::new(""), path);
+    let differs = |above| !is_same(above).unwrap();
+    (!dir.parent().is_some_and(differs)).then_some(dir)
+}
+
 #[test]
 fn each_part_of_a_source_that_compares_along_the_way_is_that_of_a_walk() {
     let (mut caught_up, mut all_same, mut cut_short) = (0, 0, 0);
@@ -150,40 +198,22 @@ fn each_part_of_a_source_that_compares_along_the_way_is_that_of_a_walk() {
                 break;
             }
             for _ in 0..6 {
-                let dirs = built.segment().dir_count() as usize;
-                let number = match tree.rng.one_in(2) {
-                    true => 0,
-                    false => tree.rng.below(dirs) as u32,
+                let Some(dir) = searched_dir(&mut tree, &built) else {
+                    continue;
                 };
-                let dir = built.segment().dir_path(number).unwrap().to_path_buf();
-                // Only git's rules may enter it.
-                if !built
-                    .segment()
-                    .dir(number)
-                    .unwrap()
-                    .sets
-                    .hold(RuleSets::ALL)
-                {
-                    continue;
-                }
-                let is_same = |path| built.is_same_down_to(tree.allowed(), Path::new(""), path);
-                // The searched directory itself may differ.
-                if dir.parent().is_some_and(|above| !is_same(above).unwrap()) {
-                    continue;
-                }
                 let recursive = !tree.rng.one_in(6);
                 let given = GLOBS[tree.rng.below(GLOBS.len())];
                 let words = [&WORDS[..], &["absent"]].concat();
                 let word = tree.rng.pick(&words).unwrap();
                 let scope = scope(&tree, &dir, recursive);
                 let make = || {
-                    let catch_up = catching_up(&tree, &built, &scope);
-                    source(&built, scope.clone(), globs(given), word, catch_up).in_units_of(1, 3)
+                    let now = current(&tree, &built, &scope);
+                    source(&built, scope.clone(), globs(given), word, now).in_units_of(1, 3)
                 };
                 let (whole, part) = (make(), make());
                 let count = whole.start().len();
-                let mut order: Vec<usize> = (0..count).collect();
                 let first = tree.rng.below(count + 1);
+                let mut order: Vec<usize> = (0..count).collect();
                 for at in (1..count).rev() {
                     order.swap(at, tree.rng.below(at + 1));
                 }
@@ -297,8 +327,9 @@ fn a_search_that_ends_early_compares_only_the_directories_of_its_files() {
     let (tree, built) = hundred();
     let scope = scope(&tree, Path::new(""), true);
     let make = || {
-        let never: CatchUp = Box::new(|_| panic!("nothing differs"));
-        let made = source(&built, scope.clone(), Globs::none(), "alpha", never);
+        let mut now = current(&tree, &built, &scope);
+        now.instead = Some(Box::new(|_| panic!("nothing differs")));
+        let made = source(&built, scope.clone(), Globs::none(), "alpha", now);
         Arc::new(made.in_units_of(4, 16))
     };
     let same = |source: &CatalogSource| source.comparison.as_ref().unwrap().same_dirs();
@@ -315,14 +346,37 @@ fn a_search_that_ends_early_compares_only_the_directories_of_its_files() {
 }
 
 #[test]
+fn files_saved_by_renaming_are_searched_without_catching_up() {
+    let (tree, built) = hundred();
+    for n in (0..100).step_by(3) {
+        let dir = tree.root.join(format!("d{n:02}"));
+        fs::write(dir.join("b.tmp"), "alpha\n").unwrap();
+        fs::rename(dir.join("b.tmp"), dir.join("b")).unwrap();
+    }
+    let scope = scope(&tree, Path::new(""), true);
+    let mut now = current(&tree, &built, &scope);
+    now.instead = Some(Box::new(|_| panic!("no name differs")));
+    let made = source(&built, scope, Globs::none(), "alpha", now);
+    let source = Arc::new(made.in_units_of(4, 16));
+    let (all, _) = run(&source, 1000, 2);
+    assert_eq!((all.totals.results, all.totals.files_excluded), (134, 66));
+}
+
+#[test]
 fn what_was_handed_out_before_a_source_failed_is_the_first_part_of_the_answer() {
     let (tree, built) = hundred();
     fs::write(tree.root.join("d60/new"), "alpha\n").unwrap();
     let scope = scope(&tree, Path::new(""), true);
     for threads in [1, 2, 4] {
         for _ in 0..20 {
-            let too_much: CatchUp =
-                Box::new(|_| Ok(CaughtUp::Unknown(Stale::Dir(PathBuf::from("d60")))));
+            let refusing = |stale: Stale| {
+                let instead: Instead = Box::new(move |_| CaughtUp::Unknown(stale.clone()));
+                Tree {
+                    instead: Some(instead),
+                    ..current(&tree, &built, &scope)
+                }
+            };
+            let too_much = refusing(Stale::Dir(PathBuf::from("d60")));
             let made = source(&built, scope.clone(), Globs::none(), "alpha", too_much);
             let source = Arc::new(made.in_units_of(2, 6));
             let (part, paths) = run(&source, 1000, threads);
@@ -334,7 +388,7 @@ fn what_was_handed_out_before_a_source_failed_is_the_first_part_of_the_answer() 
             let d60 = Refusal::Stale(Stale::Dir(PathBuf::from("d60")));
             assert_eq!(refusal.get(), Some(&d60));
             // Limits that are reached earlier end the answer.
-            let too_much: CatchUp = Box::new(|_| Ok(CaughtUp::Unknown(Stale::Unfinished)));
+            let too_much = refusing(Stale::Unfinished);
             let made = self::source(&built, scope.clone(), Globs::none(), "alpha", too_much);
             let (part, paths) = run(&Arc::new(made.in_units_of(2, 6)), 50, 1);
             assert_eq!((paths.len(), part.cuts.max_results), (50, true));
@@ -348,14 +402,15 @@ fn a_source_that_is_stopped_while_it_catches_up_has_not_failed() {
     fs::write(tree.root.join("d00/new"), "alpha\n").unwrap();
     let stop = Stop::new();
     let raised = stop.clone();
-    let stopped: CatchUp = Box::new(move |go_on| {
+    let scope = scope(&tree, Path::new(""), true);
+    let mut now = current(&tree, &built, &scope);
+    now.instead = Some(Box::new(move |go_on| {
         assert!(go_on());
         raised.raise(StopReason::Satisfied);
         assert!(!go_on());
-        Ok(CaughtUp::Unknown(Stale::Unfinished))
-    });
-    let scope = scope(&tree, Path::new(""), true);
-    let source = source(&built, scope, Globs::none(), "alpha", stopped);
+        CaughtUp::Unknown(Stale::Unfinished)
+    }));
+    let source = source(&built, scope, Globs::none(), "alpha", now);
     for item in source.start() {
         let Item::Unit(unit) = item else {
             panic!("{item:?}");
@@ -369,11 +424,10 @@ fn a_source_that_is_stopped_while_it_catches_up_has_not_failed() {
 fn comparing_ends_with_the_time_for_it() {
     let (tree, built) = hundred();
     let scope = scope(&tree, Path::new(""), true);
-    let catch_up = catching_up(&tree, &built, &scope);
+    let now = Box::new(current(&tree, &built, &scope));
     let (plan, globs) = (plan("alpha"), Globs::none());
     let allowance = Arc::new(Allowance::new(Duration::ZERO, Arc::new(SystemClock)));
-    let made =
-        CatalogSource::comparing_along(built, scope, globs, &plan, allowance, catch_up).unwrap();
+    let made = CatalogSource::comparing_along(built, scope, globs, &plan, allowance, now).unwrap();
     let source = Arc::new(made.unwrap());
     let (_, paths) = run(&source, 1000, 1);
     assert!(paths.is_empty());

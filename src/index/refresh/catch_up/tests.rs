@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::*;
-use crate::index::refresh::changing::Changing;
+use crate::index::refresh::tests::changing::Changing;
 use crate::index::walk::RuleSets;
 
 /// How long a test waits after a build. A change in the same tick of the filesystem's clock does

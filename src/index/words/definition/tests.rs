@@ -8,6 +8,7 @@ fn defined(line: &str, path: &str) -> Option<(Kind, String)> {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn definitions_of_many_languages_are_recognized() {
     use Kind::*;
     for (path, line, kind, name) in [

@@ -181,6 +181,7 @@ fn names_that_are_unknown_at_any_depth_are_answered_with_place_and_nearest() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn values_of_the_executor_are_answered_with_key_value_and_place() {
     let scope = "[executor.scopes.x]\nkind = \"files\"\n";
     for (text, parts) in [

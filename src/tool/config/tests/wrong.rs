@@ -149,6 +149,7 @@ fn an_unknown_key_is_answered_with_the_nearest_one() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn a_wrong_value_is_answered_with_key_value_range_and_place() {
     for (line, parts) in [
         ("max_files = 0", &["`0`", "an integer of at least 1"][..]),

@@ -3,17 +3,17 @@
 //! Owns the decision which findings are `ok`, a warning or a failure. A check changes nothing, and
 //! reports only facts that it has just read.
 
+mod index_files;
+mod paths;
+
 use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-
-use sha2::{Digest, Sha256};
 
 use super::{InspectionContext, LiveIndexState, absent};
 use crate::exec::catalog::without_dead;
 use crate::exec::git::Untracked;
-use crate::exec::rank::WordTable;
 use crate::format::error::FormatError;
 use crate::format::publish::is_unfinished;
 use crate::index::live::Report;
@@ -21,9 +21,10 @@ use crate::index::snapshot::Snapshot;
 use crate::index::state::IndexState;
 use crate::index::walk::{Entry, IgnoreRules, Walk};
 use crate::tool::daemon::git::git_dir;
-use crate::tool::daemon::identity::hex;
 use crate::tool::daemon::report::{Check, Severity};
 use crate::tool::indexing::index_traversal;
+use index_files::{failed, manifest, segments, word_table};
+use paths::Paths;
 
 /// The message of checks that need an index where there is no index.
 const NO_INDEX: &str = "there is no index, so every search reads the whole tree";
@@ -192,104 +193,6 @@ impl InspectionContext<'_> {
             self.drift(in_use, snapshot)?,
             growth(snapshot),
         ])
-    }
-}
-
-/// Returns whether the last attempt to build or merge the index failed.
-fn failed(in_use: &LiveIndexState<'_>) -> bool {
-    let works = in_use.report.works;
-    let all = [works.build, works.merge].into_iter().flatten();
-    all.max_by_key(|done| done.ended_ns)
-        .is_some_and(|done| !done.succeeded)
-}
-
-/// Checks the bytes of the word table, which is part of the program.
-fn word_table() -> Check {
-    let digest = hex(&Sha256::digest(WordTable::bytes()));
-    match digest == WordTable::SHA256 {
-        true => ok("word_table", format!("the word table is sound: {digest}")),
-        false => fail(
-            "word_table",
-            "the word table in the program is damaged, and questions count words alone; install \
-             the program again",
-        ),
-    }
-}
-
-fn manifest(in_use: &LiveIndexState<'_>) -> Check {
-    let code = "manifest_present";
-    let why = in_use.report.why.clone();
-    let why = why.map_or(String::new(), |why| format!(": {why}"));
-    let stored = in_use
-        .indexes
-        .store()
-        .zip(in_use.indexes.dirs().next())
-        .map(|(store, dir)| store.look_at(&dir));
-    let found = match (&in_use.snapshot, stored) {
-        (None, _) => ok(code, format!("there is no index{why}")),
-        (Some(_), None) => ok(code, "the index is in memory, with its catalog"),
-        (Some(snapshot), Some(stored)) => match stored.manifest {
-            Ok(manifest) if manifest.segments.is_empty() => {
-                fail(code, "the manifest names no segment; build the index again")
-            }
-            Ok(manifest) => ok(
-                code,
-                format!(
-                    "manifest {} names {} files",
-                    manifest.state.sequence, manifest.segments[0].files
-                ),
-            ),
-            // The index was built while another process was writing, so it is stored later.
-            Err(_) if snapshot.generation().is_none() => {
-                ok(code, "the index is in memory until it can be stored")
-            }
-            Err(error) => fail(
-                code,
-                format!(
-                    "the manifest can't be read: {error}; searches use the open index until it is \
-                     built again"
-                ),
-            ),
-        },
-    };
-    match failed(in_use) && found.severity == Severity::Ok {
-        true => warn(
-            code,
-            format!(
-                "{}; the last build failed{}, and will be retried",
-                found.message,
-                if in_use.snapshot.is_some() {
-                    why.as_str()
-                } else {
-                    ""
-                }
-            ),
-        ),
-        false => found,
-    }
-}
-
-fn segments(in_use: &LiveIndexState<'_>) -> Check {
-    let code = "segments_present";
-    let Some(snapshot) = in_use.snapshot.as_deref() else {
-        return ok(code, "there is no index, so no segment is missing");
-    };
-    if let Err(error) = snapshot.segment().verify() {
-        return fail(code, format!("the segment in use is damaged: {error}"));
-    }
-    let kept = in_use.indexes.store().zip(in_use.indexes.dirs().next());
-    let kept = kept.filter(|_| snapshot.generation().is_some());
-    match kept.map(|(store, dir)| store.check(&dir, true, &mut std::thread::sleep)) {
-        Some(Err(error)) if error.is_locked() => warn(
-            code,
-            "the segment in use is sound; the stored index is being written at the moment",
-        ),
-        Some(Err(error)) => fail(code, format!("the stored index is damaged: {error}")),
-        Some(Ok(())) => ok(code, "all pages of all segments match their checksums"),
-        None => ok(
-            code,
-            "all pages of the segment in memory match their checksums",
-        ),
     }
 }
 
@@ -565,96 +468,6 @@ impl InspectionContext<'_> {
     }
 }
 
-/// Up to [`PATHS`] paths of searched files, and the total number if that is known.
-struct Paths {
-    all: Vec<PathBuf>,
-    of: Option<u64>,
-    /// How many of the paths lead outside of the sandbox through links.
-    outside: usize,
-}
-
-impl Paths {
-    /// Returns the paths of a snapshot: live files of the segment, and extra files of the overlay.
-    fn of(snapshot: &Snapshot) -> Result<Paths, FormatError> {
-        let (segment, overlay) = (snapshot.segment(), snapshot.overlay());
-        let files = segment.file_count();
-        let live = without_dead(snapshot, 0..files, None);
-        let ranks = (0..files).filter(|rank| live.as_ref().is_none_or(|live| live.contains(*rank)));
-        let of = u64::from(files - overlay.dead_count()) + overlay.extras().len() as u64;
-        // The paths of extra files come first, since less is known about them.
-        let mut all: Vec<PathBuf> = overlay
-            .extras()
-            .iter()
-            .map(|extra| extra.path.clone())
-            .take(PATHS)
-            .collect();
-        for rank in ranks.take(PATHS - all.len()) {
-            all.push(segment.path(rank)?);
-        }
-        Ok(Paths {
-            all,
-            of: Some(of),
-            outside: 0,
-        })
-    }
-
-    fn to_text(&self) -> String {
-        let seen = self.all.len() as u64;
-        match self.of {
-            Some(of) if of == seen => format!("{seen} paths"),
-            Some(of) => format!("{seen} paths, out of {of},"),
-            None => format!("the first {seen} paths"),
-        }
-    }
-
-    /// Checks that every path leads downwards from the root.
-    fn safety(&self) -> Check {
-        let code = "path_safety";
-        let inside = |path: &&PathBuf| {
-            path.components()
-                .all(|part| matches!(part, Component::Normal(_)))
-        };
-        let wrong = self.all.len() - self.all.iter().filter(inside).count() + self.outside;
-        let told = self.to_text();
-        match wrong {
-            0 => ok(
-                code,
-                format!("{told} were checked and stay inside the allowed roots"),
-            ),
-            wrong => fail(
-                code,
-                format!("{wrong} of {told} lead out of the allowed roots"),
-            ),
-        }
-    }
-
-    /// Checks for paths that differ in case only: on some systems they are one file.
-    fn collisions(&self) -> Check {
-        let code = "casefold_collisions";
-        let fold = |path: &PathBuf| {
-            let lower = path.to_string_lossy().to_lowercase();
-            xxhash_rust::xxh3::xxh3_64(lower.as_bytes())
-        };
-        let mut folded: Vec<u64> = self.all.iter().map(fold).collect();
-        folded.sort_unstable();
-        let twice = folded.windows(2).filter(|pair| pair[0] == pair[1]).count();
-        let told = self.to_text();
-        match twice {
-            0 => ok(
-                code,
-                format!("{told} were compared, and no two differ only in case"),
-            ),
-            twice => warn(
-                code,
-                format!(
-                    "{twice} of {told} differ from another path only in case; on other systems \
-                     they may be the same file"
-                ),
-            ),
-        }
-    }
-}
-
 /// Checks that the overlay is small compared with the segment.
 fn growth(snapshot: &Snapshot) -> Check {
     let overlay = snapshot.overlay();
@@ -734,17 +547,4 @@ fn check(code: &str, severity: Severity, message: impl Into<String>) -> Check {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn disk_budgets_warn_before_they_are_exceeded() {
-        let severity = |used, most| budget("b", used, most, "bytes").severity;
-        assert_eq!(severity(0, 10), Severity::Ok);
-        assert_eq!(severity(8, 10), Severity::Ok);
-        assert_eq!(severity(9, 10), Severity::Warn);
-        assert_eq!(severity(10, 10), Severity::Warn);
-        assert_eq!(severity(11, 10), Severity::Fail);
-        assert_eq!(severity(u64::MAX, u64::MAX), Severity::Warn);
-    }
-}
+mod tests;

@@ -46,7 +46,7 @@ pub(super) fn run(args: &SetupTargetArgs, environment: &Environment) -> Result<u
             let change = Change {
                 title: "instructions for agents",
                 path: tree(args, environment)?.join(AGENTS_FILE),
-                entry: Entry::Paragraph(include_str!("agents.md").into()),
+                entry: Entry::Paragraph(include_str!("clients/agents.md").into()),
                 in_project: true,
             };
             match args.undo {

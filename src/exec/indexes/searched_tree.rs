@@ -1,0 +1,73 @@
+//! The differences between an index and the tree that a search covers.
+
+use std::sync::{Arc, OnceLock};
+
+use super::index_storage::walk;
+use super::roots::IndexRoot;
+use crate::exec::catalog::Scope;
+use crate::exec::catalog::comparing::{GoOn, TreeDifferences};
+use crate::exec::reach::Reach;
+use crate::format::error::FormatError;
+use crate::index::refresh::catch_up::{CaughtUp, catch_up};
+use crate::index::refresh::names::NameComparison;
+use crate::index::snapshot::{Snapshot, Stale};
+
+/// The tree that a search covers, as far as the search depends on it.
+pub(super) struct SearchedTree {
+    root: Arc<IndexRoot>,
+    reach: Arc<Reach>,
+    snapshot: Arc<Snapshot>,
+    scope: Scope,
+    /// Set by the first comparison of names. `None` if the root can't be opened.
+    names: OnceLock<Option<NameComparison>>,
+}
+
+impl SearchedTree {
+    pub(super) fn new(
+        root: &Arc<IndexRoot>,
+        reach: &Arc<Reach>,
+        snapshot: &Arc<Snapshot>,
+        scope: &Scope,
+    ) -> SearchedTree {
+        SearchedTree {
+            root: root.clone(),
+            reach: reach.clone(),
+            snapshot: snapshot.clone(),
+            scope: scope.clone(),
+            names: OnceLock::new(),
+        }
+    }
+
+    fn names(&self) -> Option<&NameComparison> {
+        let names = self.names.get_or_init(|| {
+            let walk = walk(&self.root, &self.reach)?;
+            Some(NameComparison::new(self.snapshot.clone(), walk))
+        });
+        names.as_ref()
+    }
+}
+
+impl TreeDifferences for SearchedTree {
+    fn has_same_names(&self, dir: u32) -> Result<bool, FormatError> {
+        self.names().map_or(Ok(false), |names| names.are_same(dir))
+    }
+
+    fn catch_up(&self, go_on: GoOn<'_>) -> Result<CaughtUp, FormatError> {
+        let (snapshot, scope) = (&self.snapshot, &self.scope);
+        if let Some(stale) = snapshot.unprovable()? {
+            return Ok(CaughtUp::Unknown(stale));
+        }
+        let found = snapshot.differences(go_on, &scope.root, &scope.base, &scope.path)?;
+        let Some(mut differences) = found else {
+            return Ok(CaughtUp::Unknown(Stale::Unfinished));
+        };
+        if differences.is_empty() {
+            return Ok(CaughtUp::Same);
+        }
+        let Some(names) = self.names() else {
+            return Ok(CaughtUp::Unknown(Stale::Unfinished));
+        };
+        names.remove_same(&mut differences)?;
+        catch_up(snapshot, &differences, names.walk(), &scope.path, go_on)
+    }
+}
