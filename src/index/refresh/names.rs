@@ -48,9 +48,9 @@ impl NameComparison {
     }
 
     /// Returns true if a directory has the files that the catalog has, and no other file or
-    /// subdirectory that is eligible. A subdirectory that is gone does not count: it differs itself.
-    /// Returns false also if the directory has a new ignore file, if its names can't be found out,
-    /// or if `go_on` returns false.
+    /// subdirectory that is eligible. A subdirectory that is gone does not count, since it differs
+    /// itself. Returns false also if the directory has a new ignore file, if its names can't be
+    /// found out, or if `go_on` returns false.
     ///
     /// Costs one listing of the directory, and another one with a match for each ignore file if it
     /// has names that the catalog lacks. The caller compares the ignore files that existed when the
