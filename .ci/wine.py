@@ -137,9 +137,14 @@ class Pair:
 
     def windows_only(self, arguments, status=0):
         code, out, errors = self.run(self.windows, arguments)
+        out = out.decode()
         if code != status:
-            sys.exit(f"{arguments}: exit status {code}\n{out.decode(errors='replace')}{errors}")
-        return out.decode()
+            sys.exit(f"{arguments}: exit status {code}\n{out}{errors}")
+        # JSON doubles the backslashes.
+        for prefix in ("\\\\?\\", "\\\\\\\\?\\\\"):
+            if prefix in out + errors:
+                sys.exit(f"{arguments}: a path with the prefix {prefix}\n{out}{errors}")
+        return out
 
     def same(self, arguments, windows=()):
         """Runs a command on both. `windows` has further arguments for Windows."""
@@ -164,7 +169,8 @@ def compare_commands(pair):
     for arguments in COMMANDS:
         pair.same(arguments)
     print(f"{len(COMMANDS)} commands without an index: the same")
-    pair.windows_only(["doctor"])
+    for more in [], ["--json"]:
+        pair.windows_only(["doctor", *more])
     # A daemon needs the sockets of Unix.
     pair.windows_only(["serve"], 2)
 
@@ -188,6 +194,9 @@ def compare_index(pair):
         sys.exit(f"explain: the index excludes nothing\n{explained}")
     # A second build replaces the first, while its files may be mapped.
     pair.windows_only(["index", "build", *pair.on_windows])
+    for arguments in ["index", "verify"], ["index", "list"], ["index", "list", "--json"]:
+        pair.windows_only([*arguments, *pair.on_windows])
+    pair.windows_only(["index", "status", *pair.on_windows], 1)
     print(f"an index, and {len(searches)} searches with it: the same")
 
 

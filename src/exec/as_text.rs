@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-use crate::index::names::without_verbatim_prefix;
+pub(crate) use crate::index::names::shown;
 
 /// Bytes to be serialized.
 struct Sent<'a>(Cow<'a, [u8]>);
@@ -51,15 +51,6 @@ pub(crate) fn path_from(bytes: &[u8]) -> Cow<'_, Path> {
     }
     #[cfg(not(unix))]
     Cow::Owned(PathBuf::from(String::from_utf8_lossy(bytes).into_owned()))
-}
-
-/// Returns a path as it is shown, with forward slashes, and with U+FFFD for invalid UTF-8.
-pub(crate) fn shown(path: &Path) -> Cow<'_, str> {
-    let text = path.to_string_lossy();
-    match cfg!(windows) {
-        true => without_verbatim_prefix(&text).into(),
-        false => text,
-    }
 }
 
 /// Bytes that were deserialized.

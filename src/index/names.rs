@@ -3,7 +3,9 @@
 //! The conversion is lossless. On Unix every name can be stored. Elsewhere a name that is not valid
 //! Unicode can't be stored, and the caller has to report that.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
+use std::path::Path;
 
 /// Returns the bytes under which a name is stored.
 pub(crate) fn name_bytes(name: &OsStr) -> &[u8] {
@@ -30,6 +32,16 @@ pub(crate) fn name_from_bytes(bytes: &[u8]) -> Option<&OsStr> {
     #[cfg(not(unix))]
     {
         std::str::from_utf8(bytes).ok().map(OsStr::new)
+    }
+}
+
+/// Returns a path as answers and messages show it, with U+FFFD for invalid UTF-8. For Windows with
+/// forward slashes, and without the prefix of a resolved path: `C:/tree`.
+pub(crate) fn shown(path: &Path) -> Cow<'_, str> {
+    let text = path.to_string_lossy();
+    match cfg!(windows) {
+        true => without_verbatim_prefix(&text).into(),
+        false => text,
     }
 }
 

@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::format::manifest::IgnoreRules;
+use crate::index::names::shown;
 use ignore::Match;
 use ignore::gitignore::GitignoreBuilder;
 
@@ -330,7 +331,7 @@ pub struct RulesReadError {
 
 impl fmt::Display for RulesReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.path.display(), self.why)
+        write!(f, "{} {}", shown(&self.path), self.why)
     }
 }
 

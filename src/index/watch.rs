@@ -58,6 +58,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thiserror::Error;
 
+use crate::index::names::shown;
+
 pub use self::barrier::{Barrier, BarrierError};
 pub use self::native::NativeWatchers;
 
@@ -171,7 +173,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Returns the reason why a watcher whose root is not in place proves nothing.
 pub(crate) fn not_in_place(root: &Path) -> String {
-    let root = root.display();
+    let root = shown(root);
     format!("{root} is no longer the watched directory: it was moved, removed or replaced")
 }
 

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::exec::allowance::Allowance;
+use crate::exec::as_text::shown;
 use crate::exec::collect::{Found, Limits};
 use crate::exec::eligible::{Globs, ORDERED};
 use crate::exec::handed_out::HandedOut;
@@ -229,7 +230,7 @@ impl Searcher {
             let resolved = context.sandbox.resolve_path(path)?;
             let kind = kind_of(&resolved);
             if let (TargetKind::Missing(why), true) = (&kind, is_alone) {
-                let path = path.display();
+                let path = shown(path);
                 return Err(self.failed(format!("path `{path}` can't be searched: {why}")));
             }
             targets.push(TargetFile {

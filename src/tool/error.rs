@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
+use crate::exec::as_text::shown;
 use crate::tool::tools::ToolName;
 
 /// The error of a tool call without a response.
@@ -99,27 +100,27 @@ pub enum DenialReason {
 /// Returns the message for a path outside the sandbox. The remedy depends on the form of the path,
 /// which the caller can see and change.
 fn outside(attempted: &Path, resolved: &Path) -> String {
-    let shown = attempted.display();
+    let path = attempted.display();
     if attempted
         .components()
         .any(|part| part == Component::ParentDir)
     {
         return format!(
-            "path `{shown}` contains a `..` component, which is never followed; write the path \
+            "path `{path}` contains a `..` component, which is never followed; write the path \
              without it, relative to the working directory, such as `src/lib.rs`"
         );
     }
     if attempted.has_root() && attempted == resolved {
         return format!(
-            "path `{shown}` is not allowed: it is absolute or outside the allowed roots; use a \
+            "path `{path}` is not allowed: it is absolute or outside the allowed roots; use a \
              path relative to the working directory, such as `src/lib.rs`, add its directory to `allowed_roots` in \
              `[tools.sandbox]`, or permit absolute paths with `allow_absolute = true`"
         );
     }
     format!(
-        "path `{shown}` leads to `{}`, which is outside the allowed roots; choose a path inside \
+        "path `{path}` leads to `{}`, which is outside the allowed roots; choose a path inside \
          them, such as `.`, or add its directory to `allowed_roots` in `[tools.sandbox]`",
-        resolved.display()
+        shown(resolved)
     )
 }
 
@@ -205,7 +206,7 @@ impl DenialReason {
                 resolved,
             } => {
                 error.insert("attempted".into(), attempted.to_string_lossy().into());
-                error.insert("resolved".into(), resolved.to_string_lossy().into());
+                error.insert("resolved".into(), shown(resolved).into());
             }
             Self::DeniedPatternMatched { attempted, pattern } => {
                 error.insert("attempted".into(), attempted.to_string_lossy().into());

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::exec::as_text::shown;
 use crate::exec::indexes::IndexState;
 use crate::tool::config::Config;
 #[cfg(feature = "daemon")]
@@ -241,7 +242,7 @@ impl ForgeSearch {
             if let Err(error) = built {
                 return Err(match cancel.is_cancelled() {
                     true => ToolError::Cancelled,
-                    false => failed(format!("the index of {}: {error}", root.display())),
+                    false => failed(format!("the index of {}: {error}", shown(root))),
                 });
             }
         }

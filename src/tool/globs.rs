@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use crate::exec::as_text::shown;
 use crate::exec::question::Question;
 use crate::exec::reach::{EntryKind, Resolved};
 use crate::tool::sandbox::Sandbox;
@@ -83,8 +84,8 @@ impl Start {
         };
         let text = |path: &Path| {
             path.to_str()
-                .filter(|path| !path.is_empty())
-                .map(str::to_string)
+                .filter(|text| !text.is_empty())
+                .map(|_| shown(path).into_owned())
         };
         let below = dir.strip_prefix(working_dir).ok().and_then(text);
         Start {

@@ -49,6 +49,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::exec::as_text::shown;
 use crate::exec::indexes::{Place, Settings, access};
 use crate::exec::stop::CancelHandle;
 use crate::index::bloom::BloomParams;
@@ -345,7 +346,7 @@ fn index_roots(config: &SearchConfig, sandbox: &Sandbox) -> (Vec<PathBuf>, Vec<S
     for root in configured {
         match validate(&root, sandbox) {
             Ok(canonical) => roots.push(canonical),
-            Err(why) => rejected.push(format!("index root {}: {why}", root.display())),
+            Err(why) => rejected.push(format!("index root {}: {why}", shown(&root))),
         }
     }
     roots.sort_by(|a, b| {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 pub use super::config::SandboxConfig;
 use super::error::{DenialReason, ToolError};
+use crate::exec::as_text::shown;
 use crate::exec::reach::Reach;
 use crate::index::deny::DenySet;
 
@@ -38,7 +39,7 @@ impl Sandbox {
     /// can't be opened, or if a pattern is invalid.
     pub fn new(config: &SandboxConfig, working_dir: &Path) -> Result<Self, ToolError> {
         let working_dir = canonical_directory(working_dir).map_err(|error| {
-            let shown = working_dir.display();
+            let shown = shown(working_dir);
             ToolError::bad_args(format!(
                 "the working directory `{shown}` can't be used: {error}"
             ))
@@ -136,7 +137,7 @@ impl Sandbox {
             tool: "sandbox".into(),
             message: format!(
                 "the allowed root `{}` can no longer be opened: {error}",
-                root.path().display()
+                shown(root.path())
             ),
         })?;
         Ok(Resolved {
@@ -244,7 +245,7 @@ fn canonical_root(configured: &Path, working_dir: &Path) -> Result<PathBuf, Tool
 fn bad_root(path: &Path, error: &io::Error) -> ToolError {
     ToolError::bad_args(format!(
         "`tools.sandbox.allowed_roots`: `{}` can't be used: {error}; name a directory that exists",
-        path.display()
+        shown(path)
     ))
 }
 

@@ -11,7 +11,7 @@
 //!
 //! An engine that cannot answer a request is listed in `refused_on` with a part of its refusal,
 //! which the test checks. An engine that gives another answer is listed in `not_on` with the
-//! reason.
+//! reason. A case whose tree can't exist on this system is skipped.
 //!
 //! Expected events are lines in the form of `support::compact`, in which `⟦x*1000⟧` is `x` a
 //! thousand times. In requests, link targets and expectations, `{root}` is the absolute path of the
@@ -29,7 +29,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::index_support::{LIVE, VARIANTS, Variant};
-use crate::support::{Setup, Tree, engines, events, is_long};
+use crate::skipped::skipped;
+use crate::support::{Setup, Tree, engines, events, is_long, unescape};
+use crate::system::{has_links, shown_path, why_no_name};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -61,6 +63,10 @@ pub(crate) struct Description {
 }
 
 impl Node {
+    fn is_link(&self) -> bool {
+        matches!(self, Node::Other(node) if node.link.is_some())
+    }
+
     /// Returns the content of a file.
     fn content(&self) -> Vec<u8> {
         let node = match self {
@@ -181,8 +187,21 @@ fn bytes_of_hex(hex: &str) -> Vec<u8> {
         .collect()
 }
 
+/// Returns true if this system can't hold the tree of a case, and says why.
+pub(crate) fn is_impossible(case: &str, nodes: &BTreeMap<String, Node>) -> bool {
+    let why = nodes.iter().find_map(|(name, node)| match node {
+        Node::Other(node) if node.fifo && cfg!(windows) => Some("directories hold no pipes"),
+        node if node.is_link() && !has_links() => Some("no links can be created"),
+        _ => why_no_name(&unescape(name)),
+    });
+    why.inspect(|why| skipped(format!("case {case}: {why}")))
+        .is_some()
+}
+
 pub(crate) fn build(tree: &Tree, nodes: &BTreeMap<String, Node>) {
-    for (name, node) in nodes {
+    // On Windows, a link to a directory is created after its target.
+    let (links, others): (Vec<_>, Vec<_>) = nodes.iter().partition(|(_, node)| node.is_link());
+    for (name, node) in others.into_iter().chain(links) {
         match node {
             Node::Other(node) if node.link.is_some() => {
                 tree.link(name, node.link.as_deref().unwrap())
@@ -217,7 +236,7 @@ pub(crate) fn unfold(text: &str) -> String {
 }
 
 pub(crate) fn in_root(text: &str, root: &Path) -> String {
-    text.replace("{root}", root.to_str().unwrap())
+    text.replace("{root}", &shown_path(root))
 }
 
 pub(crate) fn json_of(value: &toml::Value, root: &Path) -> Value {
@@ -473,6 +492,9 @@ fn run_topic(topic: &str) {
                 "{}: an exclusion names an engine and gives its reason",
                 case.name
             );
+        }
+        if is_impossible(&case.name, file.nodes(case)) {
+            continue;
         }
         for (engine, engines) in &engines {
             if case.not_on.contains_key(*engine) {

@@ -12,6 +12,7 @@ use crate::line_processes::ByTheLine;
 use crate::slow_searches::slow_files;
 pub(crate) use crate::slow_searches::{SLOW, slow_text};
 use crate::support::GUARD;
+use crate::system::shown_path;
 
 fn tree() -> tempfile::TempDir {
     let tmp = tempfile::tempdir().unwrap();
@@ -203,7 +204,7 @@ fn a_person_may_name_a_path_outside_the_working_directory() {
     assert_eq!(status, 0);
     assert_eq!(
         out,
-        format!("{}/main.rs:1:1:fn main() {{\n", path.display())
+        format!("{}/main.rs:1:1:fn main() {{\n", shown_path(&path))
     );
     // With `--root`, a path outside the root is refused.
     let root = elsewhere.path().to_str().unwrap();
@@ -241,7 +242,7 @@ fn the_command_call_answers_one_request() {
         let response = parsed(std::str::from_utf8(&output.stdout).unwrap());
         let top = tree.path().canonicalize().unwrap();
         assert_eq!(response["pattern"], "fn main");
-        assert_eq!(response["path"], top.join("src").to_str().unwrap());
+        assert_eq!(response["path"], shown_path(&top.join("src")));
         assert_eq!(response["count"], 1);
         assert_eq!(response["matches"][0]["data"]["match_text"], "fn main");
         assert_eq!(response["truncated"], false);

@@ -6,6 +6,7 @@ mod limits;
 mod live_status;
 mod management;
 mod searches;
+#[cfg(unix)]
 mod waiting;
 
 use std::fs;

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::cli::forge_search;
+use crate::system::symlink;
 
 /// Returns the file that an output line names.
 type PathOf = fn(&str) -> Option<String>;
@@ -45,7 +46,7 @@ fn paths_can_be_opened_from_where_the_search_was_started() {
         fs::write(top.join(name), "a needle\n").unwrap();
     }
     fs::create_dir(top.join("side")).unwrap();
-    std::os::unix::fs::symlink(top.join("tree/src"), top.join("link")).unwrap();
+    symlink(top.join("tree/src"), top.join("link")).unwrap();
     let absolute = top.join("tree").to_str().unwrap().to_string();
     let of_root = ["--root", &absolute];
     for (here, more, first) in [

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::cli::{command, forge_search};
 use crate::peers::peers;
+use crate::system::symlink;
 
 /// Builds a tree for which the output modes print different results.
 fn tree() -> tempfile::TempDir {
@@ -435,7 +436,6 @@ fn each_match_is_told_of_lines_that_are_shortened_or_approximate() {
 #[cfg(unix)]
 #[test]
 fn files_behind_links_and_outside_are_looked_into_again_where_they_were_found() {
-    use std::os::unix::fs::symlink;
     let place = tempfile::tempdir().unwrap();
     let (out, cwd) = (place.path().join("out"), place.path().join("cwd"));
     fs::create_dir_all(out.join("sub")).unwrap();
@@ -674,7 +674,7 @@ fn rg_json_looks_into_nothing_but_what_was_found() {
     fs::write(tree.join(OsStr::from_bytes(b"inv\xff")), "a needle\n").unwrap();
     fs::write(tree.join("plain"), "the needle\n").unwrap();
     // A link named like the displayed form of the other file's name.
-    std::os::unix::fs::symlink("../secret", tree.join("inv\u{fffd}")).unwrap();
+    symlink("../secret", tree.join("inv\u{fffd}")).unwrap();
     let told = run(&tree, &["--rg-json", "needle"]);
     let out = String::from_utf8(told.stdout).unwrap();
     assert!(

@@ -157,7 +157,8 @@ fn many_files_at_the_deadline_yield_an_exact_prefix() {
         tree.file(&format!("d{}/{n:03}", n % 5), "before\nneedle\nafter\n");
     }
     let request = json!({"pattern": "needle", "context": 1, "timeout_ms": 1_000});
-    let full = tree.setup().generous().search(request.clone());
+    let setup = tree.setup().generous();
+    let full = call(&setup, request.clone(), FakeClock::new()).unwrap();
     assert_eq!(full.count, 1200);
     // Files are searched in the order of their paths: `before` files precede the one in which the
     // time ends.

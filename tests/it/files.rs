@@ -32,8 +32,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::cases::{
-    ExpectError, Node, TreeRef, build, check_entries, check_error, in_root, is_requirement,
-    json_of, message_of, unfold,
+    ExpectError, Node, TreeRef, build, check_entries, check_error, in_root, is_impossible,
+    is_requirement, json_of, message_of, unfold,
 };
 use crate::clocks::FakeClock;
 use crate::index_support::{Host, LIVE, VARIANTS, Variant, agreeing};
@@ -433,6 +433,9 @@ fn run_topic(topic: &str) {
             case.name,
             case.requirements
         );
+        if is_impossible(&case.name, case.tree.nodes(&file.trees)) {
+            continue;
+        }
         for (engine, engines) in engines() {
             // An external engine does not see how an index is stored.
             let indexes = match engine {

@@ -5,12 +5,15 @@
 pub(crate) mod assembled;
 #[path = "../../fuzz/harness/container.rs"]
 mod container;
+#[cfg(unix)]
 #[path = "../../fuzz/harness/daemon.rs"]
 mod daemon;
 #[path = "../../fuzz/harness/fuzzy.rs"]
 mod fuzzy;
+#[cfg(unix)]
 #[path = "../../fuzz/harness/lease.rs"]
 mod lease;
+#[cfg(unix)]
 #[path = "../../fuzz/harness/mail.rs"]
 mod mail;
 #[path = "../../fuzz/harness/manifest.rs"]
@@ -37,9 +40,12 @@ type Body = fn(&[u8]);
 /// Every fuzz target by name, with its body.
 const TARGETS: &[(&str, Body)] = &[
     ("container", container::run),
+    #[cfg(unix)]
     ("daemon", daemon::run),
     ("fuzzy", fuzzy::run),
+    #[cfg(unix)]
     ("lease", lease::run),
+    #[cfg(unix)]
     ("mail", mail::run),
     ("manifest", manifest::run),
     ("plan", plan::run),
@@ -74,6 +80,7 @@ fn former_crashes_pass() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn every_target_is_replayed() {
     let known: BTreeSet<String> = TARGETS.iter().map(|(name, _)| (*name).to_owned()).collect();

@@ -2,12 +2,11 @@
 //! during a search, broken engines, and how little it reads.
 
 use std::collections::BTreeMap;
-use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use std::time::SystemTime;
 
 use forge_search::Tool;
 use forge_search::internal::tool::engines::Engines;
@@ -18,6 +17,7 @@ use serde_json::{Value, json};
 use crate::hooked_engines::{Hooked, broken};
 use crate::index_support::{Host, VARIANTS};
 use crate::support::{Setup, Tree, events, paths, stable_json};
+use crate::system::{shown_path, status_of, symlink};
 
 #[test]
 fn the_library_tool_answers_to_its_name_and_aliases() {
@@ -82,7 +82,7 @@ fn a_response_has_exactly_the_specified_fields() {
         value,
         json!({
             "pattern": "m",
-            "path": tree.root().to_str().unwrap(),
+            "path": shown_path(tree.root()),
             "count": 1,
             "matches": [{"type": "match", "data": {
                 "path": {"text": "a"}, "line_number": 1, "column": 1, "lines": {"text": "m"},
@@ -102,12 +102,8 @@ fn a_response_has_exactly_the_specified_fields() {
 #[derive(Debug, PartialEq, Eq)]
 struct Entry {
     content: Vec<u8>,
-    mode: u32,
-    links: u64,
-    inode: u64,
-    owner: (u32, u32),
-    modified: (i64, i64),
-    changed: (i64, i64),
+    modified: SystemTime,
+    status: Vec<u64>,
 }
 
 impl Entry {
@@ -118,7 +114,7 @@ impl Entry {
             std::fs::read_link(path)
                 .unwrap()
                 .into_os_string()
-                .into_vec()
+                .into_encoded_bytes()
         } else if kind.is_file() {
             std::fs::read(path).unwrap()
         } else {
@@ -126,12 +122,8 @@ impl Entry {
         };
         Entry {
             content,
-            mode: meta.mode(),
-            links: meta.nlink(),
-            inode: meta.ino(),
-            owner: (meta.uid(), meta.gid()),
-            modified: (meta.mtime(), meta.mtime_nsec()),
-            changed: (meta.ctime(), meta.ctime_nsec()),
+            modified: meta.modified().unwrap(),
+            status: status_of(&meta),
         }
     }
 }
@@ -280,7 +272,7 @@ fn a_file_swapped_for_a_link_before_it_is_opened_is_not_read() {
     let mut setup = Setup::new(&tree.path("work")).threads(1);
     setup.engines = Hooked::new(move |_| {
         let _ = std::fs::remove_file(&link);
-        std::os::unix::fs::symlink(&target, &link).unwrap();
+        symlink(&target, &link).unwrap();
         Ok(())
     })
     .engines();
@@ -301,7 +293,7 @@ fn a_directory_swapped_for_a_link_before_a_file_is_opened_is_not_entered() {
     let mut setup = Setup::new(&tree.path("work")).threads(1);
     setup.engines = Hooked::new(move |_| {
         std::fs::rename(&dir, &away).unwrap();
-        std::os::unix::fs::symlink(&target, &dir).unwrap();
+        symlink(&target, &dir).unwrap();
         Ok(())
     })
     .engines();
@@ -322,7 +314,7 @@ fn a_followed_link_whose_target_changes_before_it_is_opened_is_not_read() {
     let mut setup = Setup::new(&tree.path("work")).threads(1);
     setup.engines = Hooked::new(move |_| {
         let _ = std::fs::remove_file(&target);
-        std::os::unix::fs::symlink(&secret, &target).unwrap();
+        symlink(&secret, &target).unwrap();
         Ok(())
     })
     .engines();

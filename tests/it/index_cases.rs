@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::cases::{TOPICS, build, json_of, load, setup_of};
+use crate::cases::{TOPICS, build, is_impossible, json_of, load, setup_of};
 use crate::index_support::{Tally, VARIANTS, compare};
 use crate::support::{Tree, is_long, step};
 
@@ -68,6 +68,9 @@ fn an_index_changes_the_answer_of_no_case() {
     for topic in TOPICS {
         let file = load(topic);
         for (turn, case) in file.case.iter().enumerate() {
+            if is_impossible(&case.name, file.nodes(case)) {
+                continue;
+            }
             let tree = Tree::new();
             build(&tree, file.nodes(case));
             lengthen(tree.root());
@@ -101,5 +104,6 @@ fn an_index_changes_the_answer_of_no_case() {
         }
     }
     println!("{refused} were refused");
-    tally.check(2);
+    // On Windows, only a frozen index skips files.
+    tally.check(if cfg!(windows) { 5 } else { 2 });
 }

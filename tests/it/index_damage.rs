@@ -2,7 +2,6 @@
 //! an index, and the next build repairs everything.
 
 use std::fs;
-use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -19,6 +18,7 @@ use crate::child_processes::{self, Started};
 use crate::differential::Seeded;
 use crate::index_support::{Host, LIVE, VARIANTS, Variant, compare};
 use crate::support::{GUARD, Setup, Tree, seeds, step};
+use crate::system::{overwrite, set_mode, symlink};
 
 const MAPPED: Variant = Variant {
     storage: IndexStorage::Mmap,
@@ -95,7 +95,7 @@ impl Files {
 fn replace(path: &Path, bytes: &[u8]) {
     let temporary = path.with_extension("new");
     fs::write(&temporary, bytes).unwrap();
-    fs::set_permissions(&temporary, fs::Permissions::from_mode(0o600)).unwrap();
+    set_mode(&temporary, 0o600).unwrap();
     if path.is_dir() {
         fs::remove_dir(path).unwrap();
     }
@@ -283,7 +283,7 @@ fn other_files_in_the_place_of_an_index_change_no_answer() {
         (
             "writable for all",
             Box::new(|path: &Path| {
-                fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap();
+                set_mode(path, 0o666).unwrap();
             }),
         ),
     ];
@@ -344,7 +344,7 @@ fn changes_under_an_open_index_are_noticed_by_the_next_call() {
         if rng.one_in(2) {
             assert_eq!(answers(&opened, "as it was"), 5);
         }
-        fs::set_permissions(&files.segment, fs::Permissions::from_mode(0o600)).unwrap();
+        set_mode(&files.segment, 0o600).unwrap();
         let file = fs::File::options()
             .write(true)
             .open(&files.segment)
@@ -356,7 +356,7 @@ fn changes_under_an_open_index_are_noticed_by_the_next_call() {
         } else {
             for _ in 0..1 + rng.below(300) {
                 let at = rng.below(files.segment_bytes.len());
-                file.write_all_at(&[rng.next() as u8], at as u64).unwrap();
+                overwrite(&file, &[rng.next() as u8], at as u64).unwrap();
             }
         }
         answers(&opened, &format!("seed {seed}, changed in place"));

@@ -3,7 +3,6 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use forge_search::internal::index::plan::SupersetSafe;
@@ -12,8 +11,10 @@ use serde_json::{Value, json};
 
 use crate::differential::Seeded;
 use crate::index_support::{Host, LIVE, VARIANTS, Variant, compare};
+#[cfg(unix)]
 use crate::permissions::unprivileged;
 use crate::support::{SetAtEnd, Setup, Tree, is_turn, keeping_time, paths, seeds};
+use crate::system::{overwrite, set_mode, symlink};
 
 /// Returns the variants that compare the index with the tree on each call.
 fn live() -> impl Iterator<Item = Variant> {
@@ -96,7 +97,7 @@ fn edits_of_files_are_seen() {
             let path = tree.path("d/e/f.txt");
             keeping_time(&path, || {
                 let file = File::options().write(true).open(&path)?;
-                file.write_all_at(b"needle", 4)
+                overwrite(&file, b"needle", 4)
             })
             .unwrap();
         },
@@ -406,6 +407,7 @@ fn a_link_to_nowhere_is_no_repository() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn permissions_that_change_are_seen() {
     unprivileged(
@@ -413,7 +415,7 @@ fn permissions_that_change_are_seen() {
         |_| {},
         |_| {
             let chmod = |tree: &Tree, name: &str, mode: u32| {
-                fs::set_permissions(tree.path(name), fs::Permissions::from_mode(mode)).unwrap();
+                set_mode(tree.path(name), mode).unwrap();
             };
             for (name, needles, errors) in [
                 ("b.txt", 2, 1),
@@ -569,7 +571,7 @@ fn edits_in_parts_of_a_large_file_are_seen() {
         let path = tree.path("large.txt");
         keeping_time(&path, || {
             let file = File::options().write(true).open(&path)?;
-            file.write_all_at(b"needle", place as u64)
+            overwrite(&file, b"needle", place as u64)
         })
         .unwrap();
         for tool in [setup.clone(), setup.reopened()] {

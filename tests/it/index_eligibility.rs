@@ -2,7 +2,6 @@
 //! serves only requests with the options that it was made for.
 
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -11,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::index_support::{Host, LIVE, compare};
 use crate::support::{Setup, Tree, events, paths};
+use crate::system::symlink;
 
 /// Plants a tree in `w/top`, so that directories above the root belong to the test too. Some files
 /// have the needle, and the others are there to be excluded.

@@ -4,10 +4,13 @@
 // The crate's rules about processes, clocks and hash maps don't apply here: tests start programs
 // and measure time.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+// Some imports serve only tests of one system.
+#![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports))]
 // A test is a sequence of steps on one tree, or a table of cases. It reads best in one piece.
 #![allow(clippy::too_many_lines)]
 
 mod cases;
+#[cfg(unix)]
 mod changing_tree;
 mod child_processes;
 mod cli;
@@ -33,6 +36,7 @@ mod documents;
 mod engines;
 #[cfg(unix)]
 mod executor;
+#[cfg(unix)]
 mod fault_injection;
 mod files;
 mod format;
@@ -64,6 +68,7 @@ mod line_processes;
 mod live_index;
 mod oracle;
 mod peers;
+#[cfg(unix)]
 mod permissions;
 mod project_files;
 mod properties;
@@ -84,6 +89,7 @@ mod slow_searches;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod support;
+mod system;
 mod test_rules;
 mod tool_globs;
 #[cfg(unix)]

@@ -3,8 +3,6 @@
 //! This module lists and sorts the files itself. It matches one line at a time with the plain
 //! `regex` crate. Patterns spell out case folding, for example `[aA]`.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
@@ -179,7 +177,7 @@ fn list(root: &Path, world: &World) -> Vec<PathBuf> {
         for entry in std::fs::read_dir(root.join(&dir)).unwrap() {
             let entry = entry.unwrap();
             let name = entry.file_name();
-            if !world.hidden && name.as_bytes().starts_with(b".") {
+            if !world.hidden && name.as_encoded_bytes().starts_with(b".") {
                 continue;
             }
             let path = dir.join(name);
@@ -197,7 +195,7 @@ fn list(root: &Path, world: &World) -> Vec<PathBuf> {
 /// Sorts relative paths as answers sort them: by their NFC form, then by their bytes.
 pub(crate) fn in_order(mut files: Vec<PathBuf>) -> Vec<PathBuf> {
     files.sort_by_key(|path| {
-        let bytes = path.as_os_str().as_bytes().to_vec();
+        let bytes = path.as_os_str().as_encoded_bytes().to_vec();
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let key: String = text.nfc().collect();
         (key.into_bytes(), bytes)
@@ -313,7 +311,7 @@ pub(crate) fn expected_among(
         if bytes.len() as u64 > world.max_size {
             continue;
         }
-        let shown = OsString::from_vec(path.as_os_str().as_bytes().to_vec());
+        let shown = path.as_os_str().to_os_string();
         let (events, is_capped) = search(&shown.to_string_lossy(), &bytes, &regex, world);
         answer.events.extend(events);
         answer.truncated |= is_capped;

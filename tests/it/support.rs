@@ -3,11 +3,8 @@
 //! Only this file constructs configurations, sandboxes, engines and tools. A change of their
 //! constructors is therefore a change in one place.
 
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -30,6 +27,7 @@ use serde_json::Value;
 
 use crate::index_support::Kept;
 use crate::peers::peers;
+use crate::system::{fifo, name_of, set_mode, symlink};
 
 /// Guards against hangs: the longest time that a test waits for a state. It is the only upper bound
 /// on real time in this suite. A test that passes never waits this long.
@@ -67,7 +65,7 @@ pub(crate) fn seeds(all: u64) -> u64 {
 pub(crate) fn copy_program(from: impl AsRef<Path>, to: &Path) {
     let copied = Command::new("cp").arg(from.as_ref()).arg(to).status();
     assert!(copied.unwrap().success());
-    fs::set_permissions(to, fs::Permissions::from_mode(0o755)).unwrap();
+    set_mode(to, 0o755).unwrap();
 }
 
 /// Writes a shell script that can be run at once. `cp` writes it, as in [`copy_program`].
@@ -180,7 +178,7 @@ impl Tree {
 
     /// The absolute path of an entry. `name` is escaped as for [`unescape`].
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.root.join(OsStr::from_bytes(&unescape(name)))
+        self.root.join(name_of(unescape(name)))
     }
 
     fn place(&self, name: &str) -> PathBuf {
@@ -202,7 +200,7 @@ impl Tree {
     /// Makes a symbolic link. `{root}` in the target stands for the root of the tree.
     pub(crate) fn link(&self, name: &str, target: &str) -> &Tree {
         let target = target.replace("{root}", self.root.to_str().unwrap());
-        symlink(OsStr::from_bytes(&unescape(&target)), self.place(name)).unwrap();
+        symlink(name_of(unescape(&target)), self.place(name)).unwrap();
         self
     }
 
@@ -212,13 +210,12 @@ impl Tree {
     }
 
     pub(crate) fn fifo(&self, name: &str) -> &Tree {
-        use rustix::fs::{CWD, Mode, mkfifoat};
-        mkfifoat(CWD, self.place(name), Mode::RWXU).unwrap();
+        fifo(&self.place(name)).unwrap();
         self
     }
 
     pub(crate) fn mode(&self, name: &str, mode: u32) -> &Tree {
-        fs::set_permissions(self.path(name), fs::Permissions::from_mode(mode)).unwrap();
+        set_mode(self.path(name), mode).unwrap();
         self
     }
 

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::skipped::skipped;
 use crate::support::{Tree, git};
+use crate::system::shown_path;
 
 /// The tools over one tree.
 struct Tools {
@@ -189,7 +190,7 @@ fn a_named_file_is_matched_by_its_name_wherever_a_glob_starts() {
     let tree = tree();
     let tools = Tools::over(&tree);
     let root = tree.root().canonicalize().unwrap();
-    let whole = format!("{}/src/lib.rs", root.display());
+    let whole = format!("{}/src/lib.rs", shown_path(&root));
     for glob in [
         "lib.rs",
         "/lib.rs",
@@ -219,7 +220,7 @@ fn exclamation_marks_stay_in_front_of_rewritten_globs() {
     let root = tree.root().canonicalize().unwrap();
     for undone in [
         "!./src/exec/**".to_string(),
-        format!("!{}/src/exec/**", root.display()),
+        format!("!{}/src/exec/**", shown_path(&root)),
     ] {
         let globs = json!(["./src/**", undone]);
         let found = |value: Value| -> BTreeSet<String> {

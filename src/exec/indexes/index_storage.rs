@@ -17,6 +17,7 @@ use crate::index::builder::{
 };
 use crate::index::handles::Handles;
 use crate::index::inputs::Inputs;
+use crate::index::names::shown;
 use crate::index::refresh::can_be_listed;
 use crate::index::segment::Segment;
 use crate::index::snapshot::{Snapshot, StorageMode};
@@ -201,7 +202,7 @@ impl IndexStorage {
         root.set_open(self.store(), snapshot.clone());
         tracing::debug!(
             target: "forge_search::index",
-            root = %root.path.display(),
+            root = %shown(&root.path),
             storage = snapshot.storage().as_str(),
             "an index was built"
         );

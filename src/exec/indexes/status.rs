@@ -22,6 +22,7 @@ use crate::format::manifest::KeyParts;
 use crate::format::segment::StampRecord;
 use crate::index::builder::BuildHost;
 use crate::index::live::OpenOutcome;
+use crate::index::names::shown;
 use crate::index::refresh::catch_up::differs_much;
 use crate::index::root_dir::RootDir;
 use crate::index::snapshot::{Snapshot, Stale, StorageMode};
@@ -225,7 +226,7 @@ impl From<Stale> for Condition {
                 reason: UncertainReason::EligibilityChanged,
                 why: format!(
                     "{}, which decides which files are searched, {again}",
-                    path.display()
+                    shown(&path)
                 ),
             },
             Stale::Untimed(path) => Condition::Untimed(format!(
@@ -233,7 +234,7 @@ impl From<Stale> for Condition {
                  be noticed; `touch` it and build the index again",
                 match path.as_os_str().is_empty() {
                     true => "the index root".to_string(),
-                    false => format!("the directory {}", path.display()),
+                    false => format!("the directory {}", shown(&path)),
                 }
             )),
             Stale::Unprovable => Condition::Untimed(UNPROVABLE.to_string()),
@@ -244,7 +245,7 @@ impl From<Stale> for Condition {
                 reason: UncertainReason::OpenRequiresValidation,
                 why: match path.as_os_str().is_empty() {
                     true => format!("the index root {again}"),
-                    false => format!("the directory {} {again}", path.display()),
+                    false => format!("the directory {} {again}", shown(&path)),
                 },
             },
         }

@@ -4,6 +4,7 @@ use std::io;
 
 use crate::format::error::FormatError;
 use crate::index::handles::HandleLimitError;
+use crate::index::names::shown;
 use crate::index::pace::BudgetError;
 
 /// Why a build ended early.
@@ -69,11 +70,11 @@ pub enum BuildError {
     #[error("{0}")]
     NoPlace(String),
     /// The directory is not an index root.
-    #[error("{} is not an index root; add it to index_roots of [tools.search], or make it the root", .0.display())]
+    #[error("{} is not an index root; add it to index_roots of [tools.search], or make it the root", shown(.0))]
     NotARoot(std::path::PathBuf),
     /// The index was set up with other eligibility rules.
     #[error(
-        "the index of {} was set up with another sandbox, or with global excludes relative to another directory", .0.display()
+        "the index of {} was set up with another sandbox, or with global excludes relative to another directory", shown(.0)
     )]
     OtherPolicy(std::path::PathBuf),
     /// The tree has more files or longer names than a segment can hold.

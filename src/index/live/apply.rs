@@ -8,6 +8,7 @@ use super::pin::MOUNTED;
 use super::{Shared, TreeState, Watching};
 use crate::format::error::FormatError;
 use crate::index::dirty::Work;
+use crate::index::names::shown;
 use crate::index::refresh::{ChangedEntry, Cursor, Refresh};
 use crate::index::state::Trigger;
 use crate::index::walk::join;
@@ -189,7 +190,7 @@ impl Shared {
                 format!(
                     "{} is on a filesystem ({kind}) that does not report every change; searches \
                      compare the index with the tree instead",
-                    join(root, dir).display()
+                    shown(&join(root, dir))
                 )
             });
         }

@@ -13,6 +13,7 @@ use crate::index::builder::{BuildError, BuildRequest, BuiltSegment, EarlierSegme
 use crate::index::dirty::{DirtySet, Moment};
 use crate::index::enumerate::Survey;
 use crate::index::inputs::Inputs;
+use crate::index::names::shown;
 use crate::index::pace::millis;
 use crate::index::refresh::{EnteredDirs, TreeKnowledge, can_be_listed};
 use crate::index::snapshot::{Snapshot, StorageMode};
@@ -429,7 +430,7 @@ fn is_passing(error: &BuildError) -> bool {
 fn failed(shared: &Shared, timers: &mut Timers, error: &BuildError, is_first: bool, is_kept: bool) {
     let now_ms = shared.index_host.now_ms();
     let again = |time: Duration| Some(now_ms.saturating_add(millis(time)));
-    let root = shared.index_host.root().display();
+    let root = shown(shared.index_host.root());
     let message = format!("the index of {root} was not built: {error}");
     match is_passing(error) {
         true => tracing::debug!(target: "forge_search::index", "{message}"),

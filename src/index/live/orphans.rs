@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use super::Shared;
 use crate::index::dirty::Work;
+use crate::index::names::shown;
 use crate::index::pace::millis;
 
 /// The shortest time between two looks at a tree that prove something. By then, a write before the
@@ -158,7 +159,7 @@ impl Shared {
             if status.dirty.is_written(&work.path) && status.orphans.note(&work.path) {
                 why = Some(format!(
                     "{} was removed but is still written to; the file may have another name",
-                    work.path.display()
+                    shown(&work.path)
                 ));
             }
         }

@@ -10,6 +10,7 @@ use super::status::Status;
 use super::worker::{LATER, RETRY, Timers, unlisted};
 use super::{Shared, Watching, lock};
 use crate::format::error::FormatError;
+use crate::index::names::shown;
 use crate::index::pace::millis;
 use crate::index::refresh::{Cursor, Refresh};
 use crate::index::state::{IndexState, Trigger, UncertainReason};
@@ -79,7 +80,7 @@ fn start(
                 return Err((BarrierError::Unordered.to_string(), LATER));
             }
             Err(WatchError::Gone) => {
-                let root = root.display();
+                let root = shown(root);
                 return Err((format!("{root} does not exist at the moment"), RETRY));
             }
             Err(error) => {

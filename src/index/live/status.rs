@@ -7,6 +7,7 @@ use super::hidden::HiddenEntries;
 use super::orphans::{Orphans, Version};
 use super::status_file::PublishedStatus;
 use crate::index::dirty::{DirtySet, Extent, Moment, Work};
+use crate::index::names::shown;
 use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::state::{Action, IndexState, Trigger, UncertainReason, step};
 
@@ -341,7 +342,7 @@ impl Status {
 pub(super) fn decisive(path: &Path) -> String {
     format!(
         "{}, which decides which files are searched, changed",
-        path.display()
+        shown(path)
     )
 }
 

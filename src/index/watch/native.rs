@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use notify::ErrorKind;
 
+use crate::index::names::shown;
+
 use super::cookie::CookieDir;
 use super::limits::{self, INSTANCES, WATCHES};
 use super::listener::{Listener, Shared};
@@ -63,7 +65,7 @@ impl NativeWatcher {
         let cookies =
             CookieDir::make(cookie_dir).map_err(|error| WatchError::Other(error.to_string()))?;
         if cookies.path().starts_with(&root) {
-            let (inside, root) = (cookie_dir.display(), root.display());
+            let (inside, root) = (shown(cookie_dir), shown(&root));
             return Err(WatchError::Other(format!(
                 "the directory of the cookie files, {inside}, is inside the tree {root}; choose a \
                  directory outside of it"

@@ -13,6 +13,7 @@ use super::question::refused;
 use super::setup::{Environment, Setup};
 use super::show::{self, bytes};
 use super::{Failure, complain};
+use crate::exec::as_text::shown;
 use crate::exec::question::Question;
 use crate::exec::stop::Deadline;
 use crate::index::builder::{BuildError, BuildHost};
@@ -93,7 +94,7 @@ pub(super) fn before_search(
         Err(error) => {
             complain(&format!(
                 "{} could not be indexed, so the search reads the whole tree: {error}",
-                root.display()
+                shown(&root)
             ));
             Ok(())
         }
@@ -248,7 +249,7 @@ pub(super) fn live(setup: &Setup, wait: bool) {
                     complain(&format!(
                         "the index of {} is not ready after {most:?} (index_build_timeout_ms); \
                          searches start without it: {}",
-                        root.display(),
+                        shown(root),
                         why.as_deref().unwrap_or("it is still being built")
                     ));
                     break;
@@ -309,7 +310,7 @@ fn wait_for(
                 // Not an error: answers don't depend on the index.
                 complain(&format!(
                     "the index of {} could not be built; searches start without it: {error}",
-                    root.display()
+                    shown(root)
                 ));
                 return Ok(());
             }
@@ -327,7 +328,7 @@ fn wait_for(
         .and_then(|condition| condition.why());
     complain(&format!(
         "the index of {} is built, but can't be used: {}",
-        root.display(),
+        shown(root),
         why.unwrap_or_default()
     ));
     Ok(())

@@ -14,6 +14,7 @@ use super::daemon::checkup::{DaemonReport, examine as examine_daemon};
 use super::execute::{ExecutorReport, examine as examine_executor};
 use super::setup::{Environment, Setup, prepare};
 use super::{FAILED, Failure};
+use crate::exec::as_text::shown;
 use crate::index::deny::DenySet;
 use crate::index::rules::{IGNORE_FILE_NAMES, malformed_lines};
 use crate::index::state::{IndexState, UncertainReason};
@@ -154,7 +155,7 @@ fn examine(args: &DoctorArgs, environment: &Environment, setup: &Setup) -> Repor
         }));
         report
     });
-    let show = |path: &Path| path.display().to_string();
+    let show = |path: &Path| shown(path).into_owned();
     Report {
         version: env!("CARGO_PKG_VERSION"),
         root: show(&setup.root),
@@ -208,7 +209,7 @@ fn index_report(
     };
     if search.index_storage != IndexStorage::Memory {
         let directory = environment.cache.cache_root(search, &setup.root);
-        report.directory = directory.map(|directory| directory.display().to_string());
+        report.directory = directory.map(|directory| shown(&directory).into_owned());
     }
     report.storage = indexes.storage().as_str();
     report.fallback = indexes.fallback().map(|fallback| fallback.message.clone());
@@ -229,7 +230,7 @@ fn index_report(
             .then(|| indexes.unwatchable(root))
             .flatten();
         let living = indexes.living(root).unwrap_or_default();
-        let root = root.display().to_string();
+        let root = shown(root).into_owned();
         problems.extend(unwatched(&living).map(|message| Problem {
             place: root.clone(),
             message,
@@ -320,7 +321,7 @@ fn ignore_problems(setup: &Setup) -> Vec<Problem> {
         directories += 1;
         if directories > DIRECTORY_LIMIT {
             problems.push(Problem {
-                place: setup.root.display().to_string(),
+                place: shown(&setup.root).into_owned(),
                 message: format!(
                     "only the first {DIRECTORY_LIMIT} directories were checked for ignore files; \
                      give --root to check another part"
@@ -333,7 +334,7 @@ fn ignore_problems(setup: &Setup) -> Vec<Problem> {
                 Entry::Dir(node) => todo.push(node),
                 Entry::Error(path, message) => {
                     problems.push(Problem {
-                        place: path.display().to_string(),
+                        place: shown(&path).into_owned(),
                         message,
                     });
                 }
@@ -341,7 +342,7 @@ fn ignore_problems(setup: &Setup) -> Vec<Problem> {
                     let path = file.absolute();
                     problems.extend(malformed_lines(&path).into_iter().map(|(line, message)| {
                         Problem {
-                            place: format!("{}:{line}", path.display()),
+                            place: format!("{}:{line}", shown(&path)),
                             message,
                         }
                     }));

@@ -13,6 +13,7 @@ use super::question::{query_question, searched_paths};
 use super::search::in_flags;
 use super::setup::{Environment, Setup, load_config, prepare};
 use super::show::{self, count, count_noun, share};
+use crate::exec::as_text::shown;
 use crate::exec::query::{Case, Fold, Report};
 use crate::exec::question::{FallbackPlan, OutputSpec, Question};
 use crate::index::plan::{PlanDescription, Reason, Requirement};
@@ -172,7 +173,7 @@ impl Explained {
             "case": self.fold(),
             "path": self.path(),
             "index": {
-                "root": explanation.root.as_ref().map(|root| root.to_string_lossy()),
+                "root": explanation.root.as_ref().map(|root| shown(root)),
                 "state": stats.index_safety_state,
                 "uncertain_reason": stats.index_uncertain_reason,
                 "used": stats.index_exclusion_used,

@@ -15,6 +15,7 @@ use super::building::{failed, refuse_wide, report_eviction, roots, with_host};
 use super::setup::{Environment, Setup, load_config, prepare};
 use super::show::{self, bytes, count_noun, seconds, share, timestamp};
 use super::{FAILED, Failure, complain};
+use crate::exec::as_text::shown;
 use crate::format::error::FormatError;
 use crate::format::segment::{FileRecord, StampRecord};
 use crate::index::builder::BuiltSegment;
@@ -240,9 +241,9 @@ impl BuiltRoot {
         let errors: Vec<Value> = built
             .errors
             .iter()
-            .map(|(path, error)| json!({"path": path.to_string_lossy(), "error": error}))
+            .map(|(path, error)| json!({"path": shown(path), "error": error}))
             .collect();
-        let lossy = |path: &PathBuf| path.to_string_lossy().into_owned();
+        let lossy = |path: &PathBuf| shown(path).into_owned();
         let unread = |why: NotIndexedReason| -> Vec<String> {
             let unread = self.unread.iter().filter(|(_, is)| *is == why);
             unread.map(|(path, _)| lossy(path)).collect()
@@ -270,7 +271,7 @@ impl BuiltRoot {
             fields.collect()
         };
         json!({
-            "root": self.root.to_string_lossy(),
+            "root": shown(&self.root),
             "dir": self.dir.as_ref().map(lossy),
             "files": self.files(),
             "directories": built.meta.dirs,
@@ -462,8 +463,8 @@ fn status_json(status: &RootStatus) -> Value {
     let living = status.living.iter();
     let living: Vec<Value> = living.map(|living| living_json(living, &index)).collect();
     json!({
-        "root": status.path.to_string_lossy(),
-        "dir": status.dir.as_ref().map(|dir| dir.to_string_lossy()),
+        "root": shown(&status.path),
+        "dir": status.dir.as_ref().map(|dir| shown(dir)),
         "storage": status.storage.as_str(),
         "usable": status.condition.is_usable(),
         "state": status.condition.index_state().state().as_str(),

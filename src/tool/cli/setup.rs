@@ -13,6 +13,7 @@ use ignore::gitignore::gitconfig_excludes_path;
 
 use super::places::{self, absolute};
 use super::signals::Signals;
+use crate::exec::as_text::shown;
 use crate::exec::detect::SearchPath;
 use crate::index::rules::as_ripgrep::reads_excludes;
 use crate::index::rules::settings::{SettingFiles, excludes_file};
@@ -322,7 +323,7 @@ pub(super) fn prepare(
         .map_err(|error| {
             ToolError::bad_args(format!(
                 "--root {}: {error}; name a directory that exists",
-                root.display()
+                shown(root)
             ))
         })?;
     let mut named_roots = config.search.index_roots.clone();

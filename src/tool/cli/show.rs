@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
+use crate::exec::as_text::shown;
 use crate::tool::indexing::{OtherRootIndex, wall_clock_ns};
 use crate::tool::render::{escape_controls, escape_json};
 
@@ -71,7 +72,7 @@ pub(super) fn print_json(value: &impl Serialize, out: &mut dyn Write) -> io::Res
 
 /// Formats a path on one line, with control characters escaped.
 pub(super) fn path(path: &Path) -> String {
-    escape_controls(&path.display().to_string()).into_owned()
+    escape_controls(&shown(path)).into_owned()
 }
 
 /// Formats a path as a shell argument, on one line.
@@ -93,7 +94,7 @@ pub(super) fn other_root_text(found: &OtherRootIndex) -> String {
         (true, true) => format!(
             "contains it, has an index: search with `--root {argument}`, or with index_roots = \
              [{:?}] in [tools.search]",
-            found.root.to_string_lossy()
+            shown(&found.root)
         ),
         (false, _) => {
             format!("lies below, has an index: search only that directory with `--root {argument}`")
@@ -105,7 +106,7 @@ pub(super) fn other_root_text(found: &OtherRootIndex) -> String {
 /// Describes an index of another root as JSON.
 pub(super) fn elsewhere_json(found: &OtherRootIndex) -> Value {
     json!({
-        "root": found.root.to_string_lossy(),
+        "root": shown(&found.root),
         "contains": found.contains,
         "as_index_root": found.as_root,
         "used": found.used,

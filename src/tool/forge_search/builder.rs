@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{ForgeSearch, Tools, failed};
+use crate::exec::as_text::shown;
 use crate::tool::config::{Backend, Config, FilesBackend, IndexMode, IndexStorage, SearchConfig};
 use crate::tool::engines::Engines;
 use crate::tool::error::ToolError;
@@ -184,7 +185,7 @@ impl ForgeSearchBuilder {
         let mut roots = Vec::new();
         for root in &self.roots {
             let refused = |why: &dyn std::fmt::Display| {
-                let shown = root.display();
+                let shown = shown(root);
                 let message = format!("the root {shown}: {why}; name a directory that exists");
                 ToolError::bad_args(message)
             };
@@ -334,7 +335,7 @@ fn absolute(dir: &Path) -> Result<PathBuf, ToolError> {
     std::path::absolute(dir).map_err(|error| {
         ToolError::bad_args(format!(
             "`index_dir` {}: {error}; name an absolute path",
-            dir.display()
+            shown(dir)
         ))
     })
 }

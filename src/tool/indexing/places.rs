@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::exec::as_text::shown;
 use crate::exec::indexes::{Fallback, Place};
 use crate::format::error::FormatError;
 use crate::format::lock::check_private_dir;
@@ -86,15 +87,15 @@ pub(super) fn choose<'a>(
                 .to_string(),
         });
     };
-    let shown = root.display();
+    let place = shown(&root);
     let real = real_place(&root);
     if let Some(tree) = trees.find(|tree| real.starts_with(tree)) {
         return fall_back(
             "INSIDE_TREE",
             format!(
-                "the index directory {shown} lies inside of the indexed tree {}; set index_path in \
+                "the index directory {place} lies inside of the indexed tree {}; set index_path in \
                  [tools.search] to a directory outside of it",
-                tree.display()
+                shown(tree)
             ),
         );
     }
@@ -106,7 +107,7 @@ pub(super) fn choose<'a>(
         return fall_back(
             "DENIED",
             format!(
-                "the index directory {shown} is denied by the pattern {pattern}; set index_path in \
+                "the index directory {place} is denied by the pattern {pattern}; set index_path in \
                  [tools.search] to another directory"
             ),
         );

@@ -19,6 +19,7 @@ use super::World;
 use crate::index_support::locked;
 use crate::line_processes::ByTheLine;
 use crate::project_files::root;
+use crate::system::set_mode;
 
 /// A process with a live index.
 struct Living(ByTheLine);
@@ -254,8 +255,7 @@ fn reasons_for_which_an_index_elsewhere_is_not_used_are_shown() {
     let world = World::new();
     fs::create_dir_all(world.store()).unwrap();
     for dir in [world.store(), world.store().parent().unwrap().to_path_buf()] {
-        use std::os::unix::fs::PermissionsExt;
-        fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).unwrap();
+        set_mode(dir, 0o700).unwrap();
     }
     fs::write(world.store().join("cookies"), "in the way").unwrap();
     let process = Living::start(&world, &[]);
@@ -321,8 +321,7 @@ fn every_reason_of_appendix_d_is_shown_by_index_status() {
     let own = world.store().join("living/index-4321-0");
     fs::create_dir_all(&own).unwrap();
     for dir in [&own, &world.store().join("living"), &world.store()] {
-        use std::os::unix::fs::PermissionsExt;
-        fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).unwrap();
+        set_mode(dir, 0o700).unwrap();
     }
     let lock = locked(&own, LockFile::Writers);
     let mut seen = 0;

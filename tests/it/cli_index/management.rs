@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{PathBuf, World};
 use crate::index_support::locked;
+use crate::system::{set_mode, symlink};
 
 #[test]
 fn build_says_what_was_indexed_and_where() {
@@ -75,7 +76,7 @@ fn build_says_what_was_indexed_and_where() {
 fn what_can_not_be_listed_is_said_and_no_search_leaves_files_out() {
     let world = World::new();
     // The shortest way to an incomplete listing, for every user.
-    std::os::unix::fs::symlink("nowhere", world.tree.join("dangling")).unwrap();
+    symlink("nowhere", world.tree.join("dangling")).unwrap();
     let follow = ["--set", "index_default_follow=true"];
     let with = |args: &[&str]| {
         let args: Vec<&str> = args.iter().chain(&follow).copied().collect();
@@ -109,7 +110,7 @@ fn what_can_not_be_listed_is_said_and_no_search_leaves_files_out() {
 #[test]
 fn an_index_of_a_tree_whose_links_are_followed_says_that_it_is_never_used() {
     let world = World::new();
-    std::os::unix::fs::symlink("src", world.tree.join("link")).unwrap();
+    symlink("src", world.tree.join("link")).unwrap();
     let follow = ["--set", "index_default_follow=true"];
     let with = |args: &[&str]| {
         let args: Vec<&str> = args.iter().chain(&follow).copied().collect();
@@ -309,8 +310,6 @@ fn verify_reads_every_page() {
 
 #[test]
 fn an_index_that_can_not_be_checked_is_not_called_damaged() {
-    use std::os::unix::fs::PermissionsExt;
-
     #[track_caller]
     fn check(world: &World, reason: &str) {
         let timeout = ["--set", "index_lock_timeout_ms=20"];
@@ -351,7 +350,7 @@ fn an_index_that_can_not_be_checked_is_not_called_damaged() {
     check(&world, "locked");
     drop(lock);
     let chmod = |name: &str, mode: u32| {
-        fs::set_permissions(dir.join(name), fs::Permissions::from_mode(mode)).unwrap();
+        set_mode(dir.join(name), mode).unwrap();
     };
     for name in ["manifest", "segment-1.seg"] {
         chmod(name, 0o666);
@@ -533,6 +532,7 @@ fn every_command_has_help_with_examples() {
     assert!(page.out.contains("verify"), "{}", page.out);
 }
 
+#[cfg(unix)]
 #[test]
 fn trees_and_files_may_have_any_names() {
     use std::os::unix::ffi::OsStrExt;
@@ -609,11 +609,9 @@ fn what_is_in_the_place_of_an_index_is_named_with_what_to_do() {
 
 #[test]
 fn status_says_what_build_would_say_of_a_place_that_will_not_do() {
-    use std::os::unix::fs::PermissionsExt;
-
     let world = World::new();
     fs::create_dir_all(world.store()).unwrap();
-    fs::set_permissions(world.store(), fs::Permissions::from_mode(0o770)).unwrap();
+    set_mode(world.store(), 0o770).unwrap();
     let built = world.run(&["index", "build"]);
     assert_eq!(built.status, 2);
     let status = world.run(&["index", "status"]);
@@ -819,11 +817,9 @@ fn the_environment_of_the_program_decides_where_indexes_are() {
 #[cfg(unix)]
 #[test]
 fn a_build_warns_where_others_can_read_the_index() {
-    use std::os::unix::fs::PermissionsExt;
-
     let world = World::new();
     fs::create_dir_all(world.store()).unwrap();
-    fs::set_permissions(world.store(), fs::Permissions::from_mode(0o755)).unwrap();
+    set_mode(world.store(), 0o755).unwrap();
     let refused = world.run(&["index", "build"]);
     assert_eq!(refused.status, 2);
     assert!(refused.err.contains("chmod 700"), "{}", refused.err);
@@ -842,7 +838,7 @@ fn a_build_warns_where_others_can_read_the_index() {
         .json();
     let exposed = report["index"]["exposed"].as_str().unwrap();
     assert!(exposed.contains("other users have access"), "{exposed}");
-    fs::set_permissions(world.store(), fs::Permissions::from_mode(0o700)).unwrap();
+    set_mode(world.store(), 0o700).unwrap();
     world
         .run(&[&["index", "build"], &allowed[..]].concat())
         .ok();

@@ -1,8 +1,7 @@
 //! Runs ripgrep and parses its output.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -10,6 +9,7 @@ use forge_search::internal::exec::detect::{Detected, Tool};
 use serde_json::Value;
 
 use crate::peers::{peer, peers};
+use crate::system::name_of;
 
 /// An installed ripgrep and its major version.
 #[derive(Clone, Debug)]
@@ -116,7 +116,7 @@ pub(crate) fn parse_json(output: &[u8], max_count: Option<u64>) -> Vec<Event> {
             _ => continue,
         };
         let path = bytes_of(&data["path"]);
-        let path = PathBuf::from(OsStr::from_bytes(path.strip_prefix(b"./").unwrap_or(&path)));
+        let path = PathBuf::from(name_of(path.strip_prefix(b"./").unwrap_or(&path).to_vec()));
         if is_match {
             let count = matches.entry(path.clone()).or_default();
             *count += 1;
@@ -149,11 +149,7 @@ pub(crate) fn parse_files(output: &[u8]) -> Vec<PathBuf> {
     output
         .split(|byte| *byte == 0)
         .filter(|path| !path.is_empty())
-        .map(|path| {
-            PathBuf::from(OsString::from_vec(
-                path.strip_prefix(b"./").unwrap_or(path).to_vec(),
-            ))
-        })
+        .map(|path| PathBuf::from(name_of(path.strip_prefix(b"./").unwrap_or(path).to_vec())))
         .collect()
 }
 

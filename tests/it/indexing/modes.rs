@@ -28,6 +28,7 @@ use super::{World, listing, manifest, needle};
 use crate::clocks::ends;
 use crate::index_support::{deterministic, locked};
 use crate::support::Tree;
+use crate::system::symlink;
 
 #[test]
 fn the_index_has_three_modes() {
@@ -536,7 +537,7 @@ fn only_indexes_are_removed_from_a_store() {
         fs::create_dir(dir).unwrap();
         fs::write(dir.join("manifest"), "precious").unwrap();
     }
-    std::os::unix::fs::symlink(&outside, &link).unwrap();
+    symlink(&outside, &link).unwrap();
     // A directory with the name of an index directory that is no index.
     let namesake = world.cache.join("d41d8cd98f00b204e9800998ecf8427e");
     fs::create_dir(&namesake).unwrap();

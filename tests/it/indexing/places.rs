@@ -4,7 +4,6 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,6 +20,7 @@ use serde_json::json;
 
 use super::{World, listing, needle};
 use crate::support::Tree;
+use crate::system::{set_mode, symlink};
 
 #[test]
 fn the_configured_index_path_comes_first_then_the_user_cache_then_a_temporary_directory() {
@@ -174,7 +174,7 @@ fn a_path_that_can_not_become_an_index_directory_is_refused() {
 fn an_index_that_can_not_be_stored_stays_in_memory_for_the_session() {
     let world = World::new();
     fs::create_dir(&world.cache).unwrap();
-    fs::set_permissions(&world.cache, fs::Permissions::from_mode(0o777)).unwrap();
+    set_mode(&world.cache, 0o777).unwrap();
     let message = check_fallback(&world, &world.cache, "PERMISSION_DENIED");
     assert!(message.contains("chmod 700"), "{message}");
     assert_eq!(listing(&world.cache).len(), 0);
@@ -272,8 +272,11 @@ fn the_sandbox_does_not_apply_to_the_index_directory() {
     assert_eq!(error.code(), "path_outside_sandbox");
 }
 
+#[cfg(unix)]
 #[test]
 fn only_the_user_can_access_a_stored_index() {
+    use std::os::unix::fs::PermissionsExt;
+
     let world = World::new();
     world.built();
     let mode = |path: &Path| fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777;
@@ -296,7 +299,7 @@ fn no_index_is_stored_without_private_permissions_unless_that_is_allowed() {
     for mode in [0o755, 0o770, 0o777] {
         let world = World::new();
         fs::create_dir(&world.cache).unwrap();
-        fs::set_permissions(&world.cache, fs::Permissions::from_mode(mode)).unwrap();
+        set_mode(&world.cache, mode).unwrap();
         check_fallback(&world, &world.cache, "PERMISSION_DENIED");
         assert_eq!(listing(&world.cache).len(), 0);
         assert_eq!(world.open().indexes().exposed(), None);
@@ -313,7 +316,7 @@ fn no_index_is_stored_without_private_permissions_unless_that_is_allowed() {
             exposed.contains("index_allow_insecure_persistence"),
             "{exposed}"
         );
-        fs::set_permissions(&world.cache, fs::Permissions::from_mode(0o700)).unwrap();
+        set_mode(&world.cache, 0o700).unwrap();
         assert_eq!(opened.indexes().exposed(), None);
     }
 }
@@ -325,7 +328,7 @@ struct WithoutRights;
 impl Disk for WithoutRights {
     fn make_dir(&self, dir: &Path) -> io::Result<()> {
         RealDisk.make_dir(dir)?;
-        fs::set_permissions(dir, fs::Permissions::from_mode(0o777))
+        set_mode(dir, 0o777)
     }
 
     fn remove_dir(&self, dir: &Path) -> io::Result<()> {
@@ -342,7 +345,7 @@ impl Disk for WithoutRights {
 
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         let created = RealDisk.create_new(path)?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
+        set_mode(path, 0o666)?;
         Ok(created)
     }
 

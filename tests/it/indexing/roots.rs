@@ -1,11 +1,12 @@
 //! Index roots, and the requests that each of them serves.
 
-use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use serde_json::json;
 
 use super::{World, listing, needle};
+
+use crate::system::symlink;
 
 #[test]
 fn index_roots_are_those_configured_or_the_working_directory() {

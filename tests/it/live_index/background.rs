@@ -2,7 +2,6 @@
 //! continuation after a restart.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -21,6 +20,7 @@ use super::{LIVE, MAPPED, VARIANTS, Variant, World, set};
 use crate::index_support::{Host, deterministic_beside_a_worker, locked};
 use crate::indexing::keys::of_version;
 use crate::support::{GUARD, Tree};
+use crate::system::set_mode;
 
 #[test]
 fn each_root_has_a_live_index_of_its_own() {
@@ -171,7 +171,7 @@ fn a_live_index_without_private_permissions_stays_in_memory() {
     let mut world = World::new(How::OnDisk, |_| {});
     let place = world.root().parent().unwrap().join("shared");
     fs::create_dir(&place).unwrap();
-    fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).unwrap();
+    set_mode(&place, 0o755).unwrap();
     world.setup.config.index_path = Some(place.clone());
     world.setup = world.setup.clone().reopened();
     world.watchers.hold("a/b");
@@ -336,7 +336,7 @@ fn a_damaged_index_is_rebuilt_in_the_background() {
         bytes[middle] ^= 0x55;
         fs::remove_file(&path).unwrap();
         fs::write(&path, bytes).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        set_mode(&path, 0o600).unwrap();
         let own = World::of(Tree::of([("unused", "")]), setup).at(&world);
         own.watchers.hold("a");
         own.live();
@@ -370,7 +370,7 @@ fn the_index_of_a_newer_program_is_left_alone() {
     let bytes = of_version(FileKind::Manifest, MANIFEST_VERSION + 1);
     fs::remove_file(&path).unwrap();
     fs::write(&path, &bytes).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    set_mode(&path, 0o600).unwrap();
     let own = World::of(Tree::of([("unused", "")]), world.setup.clone().reopened()).at(&world);
     own.live();
     let report = own.until("it was opened", |report| report.why.is_some());

@@ -14,6 +14,7 @@ use super::storages::How;
 use super::{LOOK, World, patient};
 use crate::index_support::{Host, locked};
 use crate::support::{GUARD, Tree};
+use crate::system::set_mode;
 
 /// Longer than the worker waits for the other process.
 const PATIENCE_MS: u64 = 61_000;
@@ -174,8 +175,7 @@ fn an_earlier_writer_is_not_taken_for_a_current_one() {
     // for a writer must not count for this one.
     fs::remove_dir_all(&dir).unwrap();
     fs::create_dir(&dir).unwrap();
-    let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-    fs::set_permissions(&dir, private).unwrap();
+    set_mode(&dir, 0o700).unwrap();
     let lock = locked(&dir, LockFile::Writers);
     world.hands.put_forward(3_600_000);
     world.nudge();

@@ -17,6 +17,7 @@ use super::storages::How;
 use super::{LIVE, MAPPED, World, long_dir, set};
 use crate::index_support::{Host, locked};
 use crate::support::Tree;
+use crate::system::{set_mode, symlink};
 
 #[test]
 fn open_requires_validation_shows_until_the_tree_was_compared() {
@@ -262,8 +263,7 @@ fn policy_changed_shows_while_an_index_is_built_for_the_patterns_of_now() {
     let dir = indexes.dirs().next().unwrap();
     assert_ne!(dir, lax);
     fs::create_dir(&dir).unwrap();
-    let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-    fs::set_permissions(&dir, private).unwrap();
+    set_mode(&dir, 0o700).unwrap();
     let lock = locked(&dir, LockFile::Writers);
     world.live();
     let reason = Some("POLICY_CHANGED");
@@ -372,7 +372,7 @@ fn enumeration_error_shows_until_all_rules_can_be_read() {
         let rules = above.join(rules.replacen("tree", name, 1));
         // The rules are a link to the memory of this process: it exists and is a regular file, but
         // reading its first byte fails.
-        let plant = || std::os::unix::fs::symlink("/proc/self/mem", &rules).unwrap();
+        let plant = || symlink("/proc/self/mem", &rules).unwrap();
         let hear = || world.hear_subtree("");
         if is_built {
             plant();

@@ -2,7 +2,6 @@
 //! removal at the end.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use forge_search::internal::index::builder::Phase;
@@ -13,6 +12,7 @@ use super::storages::How;
 use super::{LIVE, MAPPED, VARIANTS, World};
 use crate::index_support::Host;
 use crate::support::Tree;
+use crate::system::set_mode;
 
 impl World {
     /// Waits until the worker has tried to watch `dir` and is held.
@@ -162,7 +162,7 @@ fn where_nothing_can_be_told_everything_else_goes_on() {
     // A directory that other users can write to is not used.
     fs::remove_file(&living).unwrap();
     fs::create_dir(&living).unwrap();
-    fs::set_permissions(&living, fs::Permissions::from_mode(0o777)).unwrap();
+    set_mode(&living, 0o777).unwrap();
     world.watchers.hold("");
     world.handle(FsEvent::Overflow);
     world.until_told("UNCERTAIN", Some("WATCHER_OVERFLOW"));

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::{HASTY, Place, cache, connect};
 use crate::support::Tree;
+use crate::system::{set_mode, symlink};
 
 /// The size of a page of the databases, in bytes.
 const PAGE: usize = 16_384;
@@ -74,8 +75,7 @@ impl<'a> Subject<'a> {
     }
 
     fn make_private(&self, path: &Path) {
-        use std::os::unix::fs::PermissionsExt;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+        set_mode(path, 0o600).unwrap();
     }
 
     /// Restores the database, and changes it as another program would.
@@ -500,12 +500,10 @@ fn files_beside_the_database_do_no_harm() {
 
 #[test]
 fn a_database_that_others_can_change_is_not_used() {
-    use std::os::unix::fs::PermissionsExt;
-
     let (tree, (_keep, path)) = (small(), cache());
     let mut subject = Subject::new(&tree, &path);
     let file = subject.place.database();
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+    set_mode(&file, 0o666).unwrap();
     let error = subject.load().unwrap_err();
     assert!(
         matches!(error.kind(), FormatErrorKind::Insecure { .. }),
@@ -519,7 +517,7 @@ fn a_database_that_others_can_change_is_not_used() {
     let elsewhere = path.join("elsewhere");
     fs::rename(&file, &elsewhere).unwrap();
     subject.make_private(&elsewhere);
-    std::os::unix::fs::symlink(&elsewhere, &file).unwrap();
+    symlink(&elsewhere, &file).unwrap();
     let store = subject.place.store();
     let error = store
         .load(subject.place.key(), &mut std::thread::sleep)

@@ -7,6 +7,7 @@ use std::thread::sleep;
 use serde_json::json;
 
 use super::{FAILED, row, setup_args};
+use crate::exec::as_text::shown;
 use crate::format::error::FormatError;
 use crate::format::manifest::{IgnoreRules, KeyParts};
 use crate::index::key::root_of;
@@ -169,8 +170,8 @@ pub(super) fn verify(args: &IndexAllArgs, environment: &Environment) -> Result<u
         let (tree, dir) = (tree_of(listed), show::path(&listed.dir));
         if args.index.json {
             reports.push(json!({
-                "root": root_of_listed(listed).map(|root| root.to_string_lossy().into_owned()),
-                "dir": listed.dir.to_string_lossy(),
+                "root": root_of_listed(listed).map(|root| shown(&root).into_owned()),
+                "dir": shown(&listed.dir),
                 "ok": checked == Checked::Sound,
                 "state": checked.as_str(),
                 "problem": checked.problem(),
@@ -200,7 +201,7 @@ pub(super) fn verify(args: &IndexAllArgs, environment: &Environment) -> Result<u
         let message = format!(
             "{} has no index; `forge-search index build` builds one, `forge-search index list` \
              shows the existing ones",
-            tree.display()
+            shown(&tree)
         );
         return Err(ToolError::bad_args(message).into());
     }
@@ -232,9 +233,9 @@ pub(super) fn list(args: &IndexListArgs, environment: &Environment) -> Result<u8
         let built = manifest.map(|manifest| manifest.state.updated_ms);
         if args.json {
             reports.push(json!({
-                "root": root_of_listed(listed).map(|root| root.to_string_lossy().into_owned()),
+                "root": root_of_listed(listed).map(|root| shown(&root).into_owned()),
                 "exists": root_of_listed(listed).map(|root| root.is_dir()),
-                "dir": listed.dir.to_string_lossy(),
+                "dir": shown(&listed.dir),
                 "bytes": listed.bytes,
                 "files": files,
                 "hidden": manifest.map(|manifest| manifest.key.hidden),
@@ -276,7 +277,7 @@ pub(super) fn list(args: &IndexListArgs, environment: &Environment) -> Result<u8
     }
     let store = kept.store.as_ref().map(|store| store.root().to_path_buf());
     if args.json {
-        let store = store.map(|store| store.to_string_lossy().into_owned());
+        let store = store.map(|store| shown(&store).into_owned());
         show::print_json(&json!({"store": store, "indexes": reports}), &mut out)?;
     } else if kept.listed.is_empty() {
         let store = store.map_or(String::new(), |store| format!(" in {}", show::path(&store)));
@@ -318,8 +319,8 @@ pub(super) fn clear(args: &IndexAllArgs, environment: &Environment) -> Result<u8
         };
         if args.index.json {
             reports.push(json!({
-                "root": root_of_listed(listed).map(|root| root.to_string_lossy().into_owned()),
-                "dir": listed.dir.to_string_lossy(),
+                "root": root_of_listed(listed).map(|root| shown(&root).into_owned()),
+                "dir": shown(&listed.dir),
                 "bytes": listed.bytes,
                 "removed": removed.is_ok(),
                 "problem": removed.err().map(|error| error.to_string()),
