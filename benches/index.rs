@@ -120,7 +120,7 @@ fn real_tree(criterion: &mut Criterion) {
 }
 
 /// Lists `count` files, 20 in each directory.
-fn small_files(count: usize, root: &Arc<RootDir>, stamp: Stamp) -> Enumeration {
+fn small_files(count: u32, root: &Arc<RootDir>, stamp: Stamp) -> Enumeration {
     let mut tree = Enumeration::default();
     let place = |logical: PathBuf| {
         Arc::new(Place {
