@@ -1,5 +1,5 @@
-//! From the files of a unit to its items: each file that is handed out, with its place, its stamp and
-//! the parts that have to be read.
+//! From the files of a unit to its items: for each file that the source returns, its location
+//! (root, directory and name), its stamp, and the parts that have to be read.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
