@@ -2,10 +2,10 @@
 //!
 //! Owns the terms of a question ([`Terms`]), the counts of terms in one file ([`Document`]), the
 //! score of a file ([`Scorer`]), how alike a question and a piece of code are ([`Meaning`]), the
-//! shares of file kinds in an answer ([`Profile`]), and the choice of lines to show ([`chunks`]).
-//! The ranked search reads files and calls this module.
-//! Everything here is a pure function of texts and numbers: it opens no file and reads no clock.
-//! The same input gives the same order on every run.
+//! shares of file kinds in an answer ([`Profile`]), and the choice of the lines of a snippet
+//! ([`chunks`]). The ranked search reads files and calls this module. Everything here is a pure
+//! function of texts and numbers: it opens no file and reads no clock. The same input gives the
+//! same order on every run.
 
 mod document;
 mod meaning;

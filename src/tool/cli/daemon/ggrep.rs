@@ -1,4 +1,7 @@
-//! The `ggrep` program: asks the daemon of a tree ranked questions.
+//! The command line of `ggrep`: asks the daemon of a tree ranked questions.
+//!
+//! A *ranked question* is a question in words, such as `where are sockets retried`. Its answer is
+//! the best places of the tree.
 //!
 //! Owns the steps of a question and the exit statuses. A question finds the daemon, starts it if
 //! necessary, asks it, and prints the answer. If no daemon can answer, this process answers

@@ -1,4 +1,5 @@
-//! The explanation of an answer.
+//! The explanation of a ranked answer, in JSON: its terms, weights, counts and the ways in which
+//! candidates were found. It has numbers and names, and no text of files.
 
 use serde_json::{Map, Value, json};
 

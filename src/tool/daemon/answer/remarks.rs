@@ -1,4 +1,4 @@
-//! The remarks about an answer: limits that shortened it, and files that are missing from it.
+//! The notes about a ranked answer: limits that shortened it, and files that are missing from it.
 
 use super::super::limits::{LimitHit, Remarks, Warning};
 use super::Caps;

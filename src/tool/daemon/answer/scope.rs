@@ -1,4 +1,4 @@
-//! The question about the files of a ranked search, and its scope: the searched directory.
+//! Which files a ranked search considers: the eligible ones below one directory.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The arguments of `ggrep`.
+//! The arguments of `ggrep`: a ranked question with its options, or a command about daemons such as
+//! `status`. `forge-search ask` has the same.
 
 use std::path::PathBuf;
 
