@@ -119,20 +119,8 @@ fn real_tree(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Benches a catalog of a million small files in 50,000 directories. The words of the texts have a
-/// long-tailed distribution.
-fn million(criterion: &mut Criterion) {
-    let count = std::env::var("FORGE_SEARCH_FILES").map_or(1_000_000, |text| text.parse().unwrap());
-    let scratch = tempfile::tempdir().unwrap();
-    let root = Arc::new(RootDir::open(&scratch.path().canonicalize().unwrap()).unwrap());
-    let stamp = Stamp::from_record(StampRecord {
-        len: 1_500,
-        modified_ns: 1,
-        changed_ns: 1,
-        device: 1,
-        inode: 1,
-        links: 1,
-    });
+/// Lists `count` files, 20 in each directory.
+fn small_files(count: usize, root: &Arc<RootDir>, stamp: Stamp) -> Enumeration {
     let mut tree = Enumeration::default();
     let place = |logical: PathBuf| {
         Arc::new(Place {
@@ -166,6 +154,24 @@ fn million(criterion: &mut Criterion) {
             sets: RuleSets::EVERY,
         });
     }
+    tree
+}
+
+/// Benches a catalog of a million small files in 50,000 directories. The words of the texts have a
+/// long-tailed distribution.
+fn million(criterion: &mut Criterion) {
+    let count = std::env::var("FORGE_SEARCH_FILES").map_or(1_000_000, |text| text.parse().unwrap());
+    let scratch = tempfile::tempdir().unwrap();
+    let root = Arc::new(RootDir::open(&scratch.path().canonicalize().unwrap()).unwrap());
+    let stamp = Stamp::from_record(StampRecord {
+        len: 1_500,
+        modified_ns: 1,
+        changed_ns: 1,
+        device: 1,
+        inode: 1,
+        links: 1,
+    });
+    let tree = small_files(count, &root, stamp);
     let options = BuildOptions {
         words: false,
         params: BloomParams::from_config(1 << 20, 0.01),

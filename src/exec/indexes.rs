@@ -271,12 +271,16 @@ impl Indexes {
     /// rebuilt.
     pub fn report_damage(&self, path: &Path, error: &FormatError) -> IndexUse {
         if let Some(root) = self.containing(path) {
-            root.set_damaged(error);
-            if let Some(living) = self.living_at(&root.path) {
-                living.index.report_damage(error);
-            }
+            self.set_damaged(&root, error);
         }
         self.index_use(None, IndexState::Corrupt, false)
+    }
+
+    fn set_damaged(&self, root: &IndexRoot, error: &FormatError) {
+        root.set_damaged(error);
+        if let Some(living) = self.living_at(&root.path) {
+            living.index.report_damage(error);
+        }
     }
 
     /// Records that a search runs, until the value is dropped. Live indexes work less meanwhile.

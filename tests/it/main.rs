@@ -6,6 +6,8 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 // Some imports serve only tests of one system.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports))]
+// A test is a sequence of steps on one tree, or a table of cases. It reads best in one piece.
+#![allow(clippy::too_many_lines)]
 
 mod by_the_line;
 mod cases;

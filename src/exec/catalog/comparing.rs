@@ -37,12 +37,12 @@ pub(crate) type GoOn<'a> = &'a (dyn Fn() -> bool + Sync);
 /// Finds the differences between the snapshot of a source and the tree.
 pub(crate) trait TreeDifferences: Send + Sync {
     /// Returns true if a directory, given by its number, has exactly the eligible names that the
-    /// snapshot has.
+    /// snapshot has. Returns false also if `go_on` returns false.
     ///
     /// # Errors
     ///
     /// [`FormatError`] if the snapshot is damaged.
-    fn has_same_names(&self, dir: u32) -> Result<bool, FormatError>;
+    fn has_same_names(&self, dir: u32, go_on: GoOn<'_>) -> Result<bool, FormatError>;
 
     /// Compares the snapshot with the whole tree, and updates it to match the tree.
     ///
@@ -218,7 +218,14 @@ impl Comparison {
             }
             let look = snapshot.look_into(&scope.root, &scope.base, number, &ranks)?;
             if let Some(dir) = waiting.get(&number) {
-                if !look.is_same && !self.tree.has_same_names(number)? {
+                let same_names = || {
+                    let go_on = |is_in_time: GoOn<'_>| {
+                        let go_on = || !stop.is_raised() && is_in_time();
+                        self.tree.has_same_names(number, &go_on)
+                    };
+                    self.allowance.time(go_on)
+                };
+                if !look.is_same && !same_names()? {
                     return Ok(None);
                 }
                 dir.is_same.store(true, Ordering::Relaxed);
@@ -249,7 +256,8 @@ impl Comparison {
                     return Ok(false);
                 }
                 let is_same = snapshot.is_same_dir(&scope.root, &scope.base, number)?;
-                if !is_same && !self.tree.has_same_names(number)? {
+                let go_on = || !stop.is_raised() && is_in_time();
+                if !is_same && !self.tree.has_same_names(number, &go_on)? {
                     return Ok(false);
                 }
                 dir.is_same.store(true, Ordering::Relaxed);

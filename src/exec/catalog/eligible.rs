@@ -14,6 +14,7 @@ use crate::exec::eligible::{Globs, KnownWords};
 use crate::format::error::FormatError;
 use crate::format::sort_key::cmp_paths;
 use crate::index::deny::is_withheld;
+use crate::index::overlay::Extra;
 use crate::index::plan::SupersetSafe;
 use crate::index::ranks::RankSet;
 use crate::index::segment::Segment;
@@ -132,66 +133,84 @@ pub(super) fn extra_files(
     plan: &SupersetSafe,
     look: ChangeCheck,
 ) -> Result<(Vec<ExtraFile>, bool), FormatError> {
-    let (segment, overlay) = (snapshot.segment(), snapshot.overlay());
-    let mut is_cut = false;
-    let is_eligible = |path: &Path, sets: RuleSets| {
-        let dir = path.parent().unwrap_or(Path::new(""));
-        let logical = scope.logical(path);
-        sets.hold(scope.sets)
-            && scope.covers(dir)
-            && !(scope.withholds && is_withheld(path))
-            && (globs.is_empty()
-                || (kept_with_parents(globs, scope.logical(dir)) && globs.keep(logical, false)))
+    let mut extra = ExtraFiles {
+        snapshot,
+        scope,
+        globs,
+        found: Vec::new(),
+        is_cut: false,
     };
-    let is_too_deep = |path: &Path| {
-        scope
-            .max_depth
-            .is_some_and(|max| depth(scope.logical(path)) > max)
-    };
-    let mut found = Vec::new();
-    for n in 0..segment.side_count() {
-        let path = segment.side_path(n)?;
-        let side = segment.side(n)?;
-        if overlay.is_side_dead(n) || !is_eligible(&path, side.sets) {
-            continue;
-        }
-        if is_too_deep(&path) {
-            is_cut = true;
-            continue;
-        }
-        found.push(ExtraFile {
-            before_rank: side.before_rank,
-            path,
-            wanted: true,
-            stamp: None,
-            words: None,
+    extra.add_side_files()?;
+    let from_side = extra.found.len();
+    extra.add_overlay_files(plan, look)?;
+    let ExtraFiles {
+        mut found, is_cut, ..
+    } = extra;
+    if from_side > 0 && from_side < found.len() {
+        found.sort_by(|a, b| {
+            let place = a.before_rank.cmp(&b.before_rank);
+            place.then_with(|| cmp_paths(&a.path, &b.path))
         });
     }
-    let from_side = found.len();
-    let extras = overlay.extras();
-    if !extras.is_empty() {
-        let count = u32::try_from(extras.len()).unwrap_or(u32::MAX);
-        let unlimited = Scope {
-            max_depth: None,
-            ..scope.clone()
-        };
-        let eligible = snapshot.extra_set(&unlimited.name(globs), || {
-            let mut set = RankSet::empty(count);
-            for (at, extra) in (0..).zip(extras) {
-                if is_eligible(&extra.path, extra.sets) {
-                    set.insert(at);
-                }
+    Ok((found, is_cut))
+}
+
+/// Collects the eligible extra files of a request.
+struct ExtraFiles<'a> {
+    snapshot: &'a Snapshot,
+    scope: &'a Scope,
+    globs: &'a Globs,
+    found: Vec<ExtraFile>,
+    /// Whether `max_depth` excludes a file.
+    is_cut: bool,
+}
+
+impl ExtraFiles<'_> {
+    /// Adds the files of the segment's side list.
+    fn add_side_files(&mut self) -> Result<(), FormatError> {
+        let segment = self.snapshot.segment();
+        for n in 0..segment.side_count() {
+            let path = segment.side_path(n)?;
+            let side = segment.side(n)?;
+            if self.snapshot.overlay().is_side_dead(n) || !self.is_eligible(&path, side.sets) {
+                continue;
             }
-            Ok(set)
-        })?;
+            if self.is_too_deep(&path) {
+                self.is_cut = true;
+                continue;
+            }
+            self.found.push(ExtraFile {
+                before_rank: side.before_rank,
+                path,
+                wanted: true,
+                stamp: None,
+                words: None,
+            });
+        }
+        Ok(())
+    }
+
+    /// Adds the files of the overlay. Those that the plan excludes are not wanted.
+    fn add_overlay_files(
+        &mut self,
+        plan: &SupersetSafe,
+        look: ChangeCheck,
+    ) -> Result<(), FormatError> {
+        let (scope, overlay) = (self.scope, self.snapshot.overlay());
+        let extras = overlay.extras();
+        if extras.is_empty() {
+            return Ok(());
+        }
+        let count = u32::try_from(extras.len()).unwrap_or(u32::MAX);
+        let eligible = self.eligible_of(extras, count)?;
         let candidates = match &scope.words {
             None => overlay.candidates(plan),
             Some(_) => RankSet::of_range(0..count, count),
         };
         for at in eligible.iter(0..count) {
             let extra = &extras[at as usize];
-            if is_too_deep(&extra.path) {
-                is_cut = true;
+            if self.is_too_deep(&extra.path) {
+                self.is_cut = true;
                 continue;
             }
             let vouched = match look {
@@ -207,7 +226,7 @@ pub(super) fn extra_files(
             let is_excluded = words
                 .as_ref()
                 .is_some_and(|(wanted, own)| !own.hits.iter().any(|hit| wanted.wants(hit)));
-            found.push(ExtraFile {
+            self.found.push(ExtraFile {
                 before_rank: extra.before_rank,
                 path: extra.path.clone(),
                 wanted: !is_excluded && (!vouched || too_large || candidates.contains(at)),
@@ -215,14 +234,42 @@ pub(super) fn extra_files(
                 words: words.map(|(_, own)| own),
             });
         }
+        Ok(())
     }
-    if from_side > 0 && from_side < found.len() {
-        found.sort_by(|a, b| {
-            let place = a.before_rank.cmp(&b.before_rank);
-            place.then_with(|| cmp_paths(&a.path, &b.path))
-        });
+
+    /// Returns the places of the eligible files among those of the overlay, without regard to
+    /// `max_depth`. Computed once for each snapshot.
+    fn eligible_of(&self, extras: &[Arc<Extra>], count: u32) -> Result<Arc<RankSet>, FormatError> {
+        let unlimited = Scope {
+            max_depth: None,
+            ..self.scope.clone()
+        };
+        self.snapshot.extra_set(&unlimited.name(self.globs), || {
+            let mut set = RankSet::empty(count);
+            for (at, extra) in (0..).zip(extras) {
+                if self.is_eligible(&extra.path, extra.sets) {
+                    set.insert(at);
+                }
+            }
+            Ok(set)
+        })
     }
-    Ok((found, is_cut))
+
+    fn is_eligible(&self, path: &Path, sets: RuleSets) -> bool {
+        let (scope, globs) = (self.scope, self.globs);
+        let dir = path.parent().unwrap_or(Path::new(""));
+        let logical = scope.logical(path);
+        sets.hold(scope.sets)
+            && scope.covers(dir)
+            && !(scope.withholds && is_withheld(path))
+            && (globs.is_empty()
+                || (kept_with_parents(globs, scope.logical(dir)) && globs.keep(logical, false)))
+    }
+
+    fn is_too_deep(&self, path: &Path) -> bool {
+        let max_depth = self.scope.max_depth;
+        max_depth.is_some_and(|max| depth(self.scope.logical(path)) > max)
+    }
 }
 
 impl Scope {

@@ -1,5 +1,5 @@
-//! From the files of a unit to its items: each file that is handed out, with its place, its stamp and
-//! the parts that have to be read.
+//! The items of a unit: the files that a source returns. An item has the place of a file, its
+//! stamp, and the parts of it that have to be read.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

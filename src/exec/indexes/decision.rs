@@ -6,40 +6,26 @@
 //! waiting for threads and processes that hold it, and comparing it with the tree. When the time is
 //! over, the request is answered without the index.
 
+mod sources;
+
 use std::path::Path;
 use std::sync::Arc;
 
+use self::sources::{NoSource, RequestBelowRoot, RootIndex};
 use super::choice::IndexDecision;
 use super::roots::{IndexRoot, Waits};
-use super::searched_tree::SearchedTree;
 use super::status::{self, Condition};
 use super::{Indexes, Question};
 use crate::exec::allowance::Allowance;
-use crate::exec::catalog::comparing::{Refusal, TreeDifferences, may_wait};
-use crate::exec::catalog::{CatalogSource, ChangeCheck, Scope};
-use crate::exec::eligible::Globs;
+use crate::exec::catalog::CatalogSource;
+use crate::exec::catalog::comparing::Refusal;
 use crate::exec::indexes::IndexUse;
 use crate::exec::query::Fold;
 use crate::exec::stop::{CancelHandle, Deadline, SystemClock};
-use crate::format::error::FormatError;
-use crate::index::live::{Pin, Pinned};
 use crate::index::plan::SupersetSafe;
-use crate::index::refresh::catch_up::CaughtUp;
-use crate::index::snapshot::{Snapshot, Stale};
+use crate::index::snapshot::Snapshot;
 use crate::index::state::{IndexState, UncertainReason};
 use crate::index::walk::{Follow, RuleSets, TraversalOptions};
-
-/// The largest result limit that a few files with a frequent text can fill.
-const FEW_RESULTS: usize = 1_000;
-
-/// From this number of files on, querying the index takes longer than searching a few hundred
-/// files.
-const MANY_FILES: u32 = 8_192;
-
-/// The share of files from which on a text counts as frequent.
-const FREQUENT: f64 = 0.25;
-
-const SOON_FULL: &str = "many files contain the text, and the search stops after few results";
 
 /// When the directories of a tree without a watcher are compared with the index.
 #[derive(Clone, Debug)]
@@ -249,7 +235,6 @@ impl Indexes {
         time: DecisionTime<'_>,
         kept_plan: &mut Option<SupersetSafe>,
     ) -> Result<CatalogSource, Condition> {
-        let reach = &question.reach;
         let (asked, sets) = match question.by_index.is_ruled_out() {
             false => (question.traversal, question.traversal.rules.sets()),
             // A file that the index rules out stays ruled out under any options.
@@ -262,139 +247,33 @@ impl Indexes {
                 (own, RuleSets::NONE)
             }
         };
-        let waits = Waits::until(time.budget);
-        let living = self.living_at(&root.path);
-        let with_hidden = question.by_index.has_hidden();
-        if living.is_none() && with_hidden {
-            return Err(Condition::unchecked_condition(UNWATCHED));
-        }
-        if living.is_none() && question.by_index.needs_texts() {
-            return Err(self.unchecked_condition(root, asked, waits, NO_DAEMON));
-        }
-        let opened = match living {
-            Some(_) => self.check_options(root, asked).map(|()| None)?,
-            None => Some(self.opened(root, asked, waits)?),
+        let request = RequestBelowRoot {
+            indexes: self,
+            root,
+            question,
+            time,
+            asked,
         };
-        if !root.is_under(reach, asked.rules, question.global_excludes.as_deref()) {
-            return Err(Condition::NotUsed {
-                index_state: IndexState::Uncertain(UncertainReason::PolicyChanged),
-                why: "the index was built with another sandbox or other global excludes"
-                    .to_string(),
-            });
-        }
-        if let Some(engine) = &self.listless {
-            let why = format!(
-                "the engine {engine} does not accept lists of files; set backend in [tools.search] \
-                 to another engine"
-            );
-            return Err(self.unchecked_condition(root, asked, waits, &why));
-        }
+        let index = request.index()?;
+        request.check_settings()?;
         let plan = kept_plan.insert(self.plan(question));
         if let Some(reason) = plan.reason()
             && !question.pins
         {
-            return Err(self.unchecked_condition(root, asked, waits, &reason.to_string()));
+            return Err(request.not_used(&reason.to_string()));
         }
-        let (Some((allowed, base)), Ok(path)) = (
-            root.locate(reach),
-            question.target.canonical.strip_prefix(&root.path),
-        ) else {
-            return Err(status::outside());
+        let scope = request.scope(sets)?;
+        let source = match index {
+            RootIndex::Live(live) => request.live_source(live, plan, scope),
+            RootIndex::Stored(snapshot) => request.stored_source(&snapshot, comparing, plan, scope),
         };
-        if !root.answers_for(path, reach) {
-            return Err(Condition::other_key(BELOW_WITHHELD));
-        }
-        let scope = Scope {
-            root: allowed,
-            base,
-            path: path.to_path_buf(),
-            recursive: question.traversal.recursive,
-            max_file_size: question.query.max_file_size,
-            withholds: reach.withholds(),
-            lists: question.lists,
-            by_index: question.by_index,
-            sets,
-            max_depth: question.max_depth,
-            words: question.words.clone(),
-        };
-        if let Some(living) = living.filter(|_| question.words.is_some()) {
-            living.index.want_words();
-        }
-        let source = match (living, opened) {
-            (Some(living), _) => match living.index.pin(time.budget.remaining()) {
-                Pin {
-                    what: Pinned::Exact(snapshot),
-                    ..
-                } => snapshot.segment().order(plan).and_then(|_| {
-                    let source =
-                        self.source(&snapshot, plan, scope, &question.globs, ChangeCheck::Linked)?;
-                    match source {
-                        Ok(source) if with_hidden => {
-                            let go_on = || time.is_left();
-                            let hidden =
-                                living.index.hidden_files(&snapshot, path, sets, &go_on)?;
-                            let hidden =
-                                hidden.ok_or_else(|| Condition::unchecked_condition(HIDDEN));
-                            Ok(hidden.map(|files| source.listing(&files)))
-                        }
-                        source => Ok(source),
-                    }
-                }),
-                Pin {
-                    what: Pinned::Unwatched(_),
-                    ..
-                } if with_hidden => {
-                    return Err(Condition::unchecked_condition(UNWATCHED));
-                }
-                Pin {
-                    what: Pinned::Unwatched(unwatched),
-                    ..
-                } => {
-                    let snapshot = self.opened(root, asked, waits)?;
-                    let mut outdated = false;
-                    let ordered = snapshot.segment().order(plan);
-                    let compared = ordered.and_then(|_| {
-                        self.compared(root, question, &snapshot, plan, scope, time, &mut outdated)
-                    });
-                    living.index.report_comparison(&snapshot, outdated);
-                    let unwatched = unwatched.filter(|_| outdated);
-                    compared.map(|source| source.map_err(|stale| stale.unwatched(unwatched)))
-                }
-                Pin {
-                    index_state,
-                    what: Pinned::Nothing(why),
-                } => {
-                    return Err(Condition::NotUsed { index_state, why });
-                }
-            },
-            (None, Some(snapshot)) => {
-                let along = match (snapshot.segment().order(plan), comparing) {
-                    (Err(error), _) => Err(error),
-                    (Ok(share), _) if is_soon_full(question, &snapshot, share) => {
-                        return Err(self.unchecked_condition(root, asked, waits, SOON_FULL));
-                    }
-                    (Ok(_), ComparisonMode::First) => Ok(None),
-                    (Ok(_), ComparisonMode::Along(allowance)) => {
-                        self.along(root, question, &snapshot, plan, &scope, allowance)
-                    }
-                };
-                match along.transpose() {
-                    Some(source) => source.map(Ok),
-                    None => self.compared(root, question, &snapshot, plan, scope, time, &mut false),
-                }
+        source.map_err(|error| match error {
+            NoSource::Unused(condition) => condition,
+            NoSource::Unreadable(error) => {
+                self.set_damaged(root, &error);
+                Condition::Damaged(error.to_string())
             }
-            (None, None) => return Err(Condition::Absent),
-        };
-        match source {
-            Ok(source) => source,
-            Err(error) => {
-                root.set_damaged(&error);
-                if let Some(living) = living {
-                    living.index.report_damage(&error);
-                }
-                Err(Condition::Damaged(error.to_string()))
-            }
-        }
+        })
     }
 
     /// Returns the plan that says which files the index can exclude for a request.
@@ -411,96 +290,6 @@ impl Indexes {
             }
         }
     }
-
-    /// Compares the index with the tree, lists changed directories again, and builds the source of
-    /// a request. Sets `outdated` if building the index again would help.
-    #[allow(clippy::too_many_arguments)]
-    fn compared(
-        &self,
-        root: &Arc<IndexRoot>,
-        question: &Question,
-        snapshot: &Arc<Snapshot>,
-        plan: &SupersetSafe,
-        scope: Scope,
-        time: DecisionTime<'_>,
-        outdated: &mut bool,
-    ) -> Result<Result<CatalogSource, Condition>, FormatError> {
-        let caught_up = match (snapshot.incomplete(), self.frozen) {
-            (Some(stale), _) => CaughtUp::Unknown(stale),
-            (None, true) => CaughtUp::Same,
-            (None, false) => {
-                let tree = SearchedTree::new(root, &question.reach, snapshot, &scope);
-                tree.catch_up(&|| time.is_left())?
-            }
-        };
-        let snapshot = match caught_up {
-            CaughtUp::Same => snapshot.clone(),
-            CaughtUp::Later(later) => {
-                *outdated = true;
-                Arc::new(*later)
-            }
-            CaughtUp::Unknown(stale) => {
-                *outdated = match stale {
-                    // The next build may be able to list everything.
-                    Stale::Input(_) | Stale::Dir(_) | Stale::EnumerationErrors(_) => true,
-                    Stale::Untimed(_) | Stale::Unprovable | Stale::Unfinished => false,
-                };
-                return Ok(Err(stale.into()));
-            }
-        };
-        let look = match self.frozen {
-            true => ChangeCheck::None,
-            false => ChangeCheck::All,
-        };
-        self.source(&snapshot, plan, scope, &question.globs, look)
-    }
-
-    /// Builds a source that compares each directory when it reaches it. Returns `None` if
-    /// everything has to be compared first.
-    fn along(
-        &self,
-        root: &Arc<IndexRoot>,
-        question: &Question,
-        snapshot: &Arc<Snapshot>,
-        plan: &SupersetSafe,
-        scope: &Scope,
-        allowance: &Arc<Allowance>,
-    ) -> Result<Option<CatalogSource>, FormatError> {
-        if self.frozen
-            || scope.max_depth.is_some()
-            || allowance.left().is_zero()
-            || !may_wait(snapshot, scope)?
-        {
-            return Ok(None);
-        }
-        let tree = SearchedTree::new(root, &question.reach, snapshot, scope);
-        let (snapshot, scope) = (snapshot.clone(), scope.clone());
-        let (globs, allowance) = (question.globs.clone(), allowance.clone());
-        CatalogSource::comparing_along(snapshot, scope, globs, plan, allowance, Box::new(tree))
-    }
-
-    /// Builds the source of a request whose plan excludes files.
-    fn source(
-        &self,
-        snapshot: &Arc<Snapshot>,
-        plan: &SupersetSafe,
-        scope: Scope,
-        globs: &Globs,
-        look: ChangeCheck,
-    ) -> Result<Result<CatalogSource, Condition>, FormatError> {
-        let source = CatalogSource::new(snapshot.clone(), scope, globs.clone(), plan, look)?;
-        Ok(source.ok_or_else(not_entered))
-    }
-}
-
-/// Returns true if searching files in order finds enough results sooner than the index can exclude
-/// files. For example, the first few hundred files of any source tree contain 200 lines with
-/// `return`.
-fn is_soon_full(question: &Question, snapshot: &Snapshot, share: f64) -> bool {
-    !question.pins
-        && question.query.max_results_per_file <= FEW_RESULTS
-        && snapshot.segment().file_count() >= MANY_FILES
-        && share >= FREQUENT
 }
 
 /// Returns the condition for a search of a directory that is not in the index.
@@ -514,22 +303,8 @@ fn not_entered() -> Condition {
 /// The reason when the maintenance budget ended before any decision.
 const UNDECIDED: &str = "the index could not be opened and compared with the tree";
 
-/// Why no index of a parent directory serves a search below a directory with a denied name.
-const BELOW_WITHHELD: &str = "the directory is inside a directory that the default denied patterns \
-     name, so no index of a parent directory has its text";
-
 /// Why an index is not used for a single file.
 const A_FILE: &str = "the path is a file, which is always searched, with or without an index";
-
-/// Why an index without a daemon does not list the files that are read as they are.
-const NO_DAEMON: &str = "only a daemon knows which files are read as they are";
-
-/// Why an index of a tree that is not watched does not list hidden files.
-const UNWATCHED: &str = "only a daemon that watches the tree knows its hidden files";
-
-/// Why the hidden files of a tree are not listed.
-const HIDDEN: &str = "the hidden files could not be listed: they are too many, a hidden directory \
-     has its own ignore rules or can't be read, or the time was over";
 
 /// Why the index of a root does not serve requests with other traversal options.
 const OTHER_OPTIONS: &str = "the options hidden, follow and no_ignore differ from those of the \

@@ -8,6 +8,7 @@ use crate::exec::catalog::Scope;
 use crate::exec::catalog::comparing::{GoOn, TreeDifferences};
 use crate::exec::reach::Reach;
 use crate::format::error::FormatError;
+use crate::index::overlay::Overlay;
 use crate::index::refresh::catch_up::{CaughtUp, catch_up};
 use crate::index::refresh::names::NameComparison;
 use crate::index::snapshot::{Snapshot, Stale};
@@ -48,8 +49,11 @@ impl SearchedTree {
 }
 
 impl TreeDifferences for SearchedTree {
-    fn has_same_names(&self, dir: u32) -> Result<bool, FormatError> {
-        self.names().map_or(Ok(false), |names| names.are_same(dir))
+    fn has_same_names(&self, dir: u32, go_on: GoOn<'_>) -> Result<bool, FormatError> {
+        match self.names() {
+            Some(names) => names.are_same(dir, go_on),
+            None => Ok(false),
+        }
     }
 
     fn catch_up(&self, go_on: GoOn<'_>) -> Result<CaughtUp, FormatError> {
@@ -67,7 +71,16 @@ impl TreeDifferences for SearchedTree {
         let Some(names) = self.names() else {
             return Ok(CaughtUp::Unknown(Stale::Unfinished));
         };
-        names.remove_same(&mut differences)?;
+        names.remove_same(&mut differences, go_on)?;
+        if !go_on() {
+            return Ok(CaughtUp::Unknown(Stale::Unfinished));
+        }
+        if differences.is_empty() {
+            // The files of the directories changed, so building the index again would help.
+            let overlay = Overlay::none(snapshot.segment());
+            let later = snapshot.later(overlay, snapshot.inputs().clone(), 0);
+            return Ok(CaughtUp::Later(Box::new(later)));
+        }
         catch_up(snapshot, &differences, names.walk(), &scope.path, go_on)
     }
 }

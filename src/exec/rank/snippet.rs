@@ -146,6 +146,10 @@ const DEEPEST: usize = 8;
 /// order of their starts; `rarity` says how much each term counts; the path tells the language;
 /// `meaning` compares pieces with the question, beside their terms. One pass over the text, and
 /// sorting the pieces with hits.
+#[expect(
+    clippy::too_many_lines,
+    reason = "one pass over the text, then one over the places"
+)]
 pub fn chunks(
     text: &[u8],
     path: &str,

@@ -1,9 +1,10 @@
 //! Catching up: finds the differences between a tree and a snapshot for one search.
 //!
 //! A process that does not watch the tree compares it with the snapshot before each search. It
-//! lists again only changed directories, and subtrees with changed ignore rules. For example, an
-//! editor that saves `src/main.rs` by renaming a new file to it changes the state of `src`. That
-//! directory is listed, and `main.rs` becomes an extra file in the overlay.
+//! lists again only directories whose names changed, and subtrees with changed ignore rules. For
+//! example, a new file `src/new.rs` changes the names in `src`. That directory is listed, and
+//! `new.rs` becomes an extra file in the overlay. `names` finds directories whose state changed and
+//! whose names are the same.
 //!
 //! Files in unchanged directories are not looked at here: the search checks each of them before it
 //! excludes it.

@@ -5,10 +5,9 @@
 //! it excludes it. A swap file that is still there is no reason either, if the ignore rules leave
 //! it out.
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
@@ -19,7 +18,7 @@ use crate::index::names::name_bytes;
 use crate::index::root_dir::EntryKind;
 use crate::index::rules::is_control_name;
 use crate::index::snapshot::{Differences, Snapshot};
-use crate::index::walk::{LookupResult, Walk, join};
+use crate::index::walk::{DirNode, IgnoreRules, LookupResult, Walk, join};
 
 /// Compares the names in directories of a tree with the catalog of a snapshot.
 pub(crate) struct NameComparison {
@@ -48,69 +47,99 @@ impl NameComparison {
         &self.walk
     }
 
-    /// Returns true if a directory has the files and subdirectories that the catalog has, and no
-    /// others that are eligible. Returns false if this can't be determined, or if the directory has
-    /// a new ignore file.
+    /// Returns true if a directory has the files that the catalog has, and no other file or
+    /// subdirectory that is eligible. A subdirectory that is gone does not count, since it differs
+    /// itself. Returns false also if the directory has a new ignore file, if its names can't be
+    /// found out, or if `go_on` returns false.
     ///
-    /// Costs one listing of the directory, and one lookup for each name that the catalog lacks. The
-    /// caller compares the ignore files that existed when the index was built.
+    /// Costs one listing of the directory, and another one with a match for each ignore file if it
+    /// has names that the catalog lacks. The caller compares the ignore files that existed when the
+    /// index was built.
     ///
     /// # Errors
     ///
     /// [`FormatError`] if the segment is damaged; the snapshot is unusable then.
-    pub(crate) fn are_same(&self, number: u32) -> Result<bool, FormatError> {
-        let dir = self.snapshot.segment().dir_path(number)?;
+    pub(crate) fn are_same(
+        &self,
+        number: u32,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<bool, FormatError> {
+        let segment = self.snapshot.segment();
+        let dir = segment.dir_path(number)?;
         let start = self.walk.start();
-        let Some(top) = start.places().next() else {
+        let Some(top) = start.places().next().filter(|_| go_on()) else {
             return Ok(false);
         };
         let Ok(entries) = top.root.open_dir_entries(&join(&top.real, dir)) else {
             return Ok(false);
         };
-        let mut known = self.known(number)?;
-        let mut unknown: Vec<&OsStr> = Vec::new();
+        let mut files = self.files(number)?;
+        let mut unknown: BTreeSet<&OsStr> = BTreeSet::new();
         for entry in &entries {
-            match known.remove(&*entry.name) {
-                Some(kind) if kind == entry.kind => {}
-                Some(_) => return Ok(false),
-                None if is_control_name(&entry.name) => {
-                    let path = join(self.walk.top(), dir).join(&entry.name);
-                    if !self.inputs.contains(name_bytes(path.as_os_str())) {
-                        return Ok(false);
-                    }
+            let is_file = entry.kind == EntryKind::File;
+            if files.remove(&*entry.name) {
+                if !is_file {
+                    return Ok(false);
                 }
-                None => unknown.push(&entry.name),
+            } else if self.is_control_file(&entry.name) {
+                let path = join(self.walk.top(), dir).join(&entry.name);
+                if !self.inputs.contains(name_bytes(path.as_os_str())) {
+                    return Ok(false);
+                }
+            } else if is_file || segment.find_dir(&dir.join(&entry.name))?.is_none() {
+                unknown.insert(&entry.name);
+            } else if entry.kind != EntryKind::Dir {
+                return Ok(false);
             }
         }
-        if !known.is_empty() || unknown.is_empty() {
-            return Ok(known.is_empty());
+        if !files.is_empty() || unknown.is_empty() {
+            return Ok(files.is_empty());
         }
-        let entered = {
-            let mut all = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
-            all.get(&self.walk, dir)
-        };
-        let Ok(Some(entered)) = entered else {
+        let Some(node) = self.node(dir).filter(|_| go_on()) else {
             return Ok(false);
         };
-        let looked = self.walk.look(&entered, unknown.into_iter());
-        let is_no_news = |found: &LookupResult| {
-            matches!(found, LookupResult::LeftOut(_) | LookupResult::Nothing)
-        };
-        Ok(looked.iter().all(is_no_news))
+        let is_unknown =
+            |path: &Path, _: bool| path.file_name().is_some_and(|name| unknown.contains(name));
+        Ok(self.walk.list(&node, &is_unknown).is_empty())
     }
 
-    /// Removes the directories that have the same names from `differences`. Compares them on the
-    /// threads of the current pool.
+    /// Returns true for the name of an ignore file or a similar file, if the walk reads these.
+    fn is_control_file(&self, name: &OsStr) -> bool {
+        self.walk.options().rules != IgnoreRules::None && is_control_name(name)
+    }
+
+    /// Returns a directory as the walk finds it in its parent directory. Returns `None` if it does
+    /// not find it.
+    fn node(&self, dir: &Path) -> Option<DirNode> {
+        let (Some(parent), Some(name)) = (dir.parent(), dir.file_name()) else {
+            return Some(self.walk.start());
+        };
+        let entered = {
+            let mut all = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
+            all.get(&self.walk, parent).ok()??
+        };
+        match self.walk.look(&entered, std::iter::once(name)).pop()? {
+            LookupResult::Dir(node) => Some(node),
+            _ => None,
+        }
+    }
+
+    /// Removes the directories that have the same names from `differences`, while `go_on` returns
+    /// true. Compares them on the threads of the current pool.
     ///
     /// # Errors
     ///
     /// [`FormatError`] if the segment is damaged; the snapshot is unusable then.
-    pub(crate) fn remove_same(&self, differences: &mut Differences) -> Result<(), FormatError> {
+    pub(crate) fn remove_same(
+        &self,
+        differences: &mut Differences,
+        go_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<(), FormatError> {
         let segment = self.snapshot.segment();
         let dirs = std::mem::take(&mut differences.dirs).into_par_iter();
         let changed = dirs.map(|path| {
             let is_same = match segment.find_dir(&path)? {
-                Some(number) => self.are_same(number)?,
+                Some(number) => self.are_same(number, go_on)?,
                 None => false,
             };
             Ok((!is_same).then_some(path))
@@ -120,31 +149,21 @@ impl NameComparison {
         Ok(())
     }
 
-    /// Returns the names of a directory in the catalog, and the kind of each.
-    fn known(&self, number: u32) -> Result<BTreeMap<Cow<'_, OsStr>, EntryKind>, FormatError> {
+    /// Returns the names of the files of a directory that the index has.
+    fn files(&self, number: u32) -> Result<BTreeSet<&OsStr>, FormatError> {
         let segment = self.snapshot.segment();
-        let mut known = BTreeMap::new();
+        let mut names = BTreeSet::new();
         for &rank in segment.files_in(number)?.iter() {
-            known.insert(
-                Cow::Borrowed(segment.name(segment.file(rank)?.name)?),
-                EntryKind::File,
-            );
+            names.insert(segment.name(segment.file(rank)?.name)?);
         }
-        for &child in segment.dirs_in(number)?.iter() {
-            known.insert(
-                Cow::Borrowed(segment.name(segment.dir(child)?.name)?),
-                EntryKind::Dir,
-            );
-        }
-        let dir = segment.dir_path(number)?;
+        // Files whose paths have a line break are in a list of their own.
         for n in 0..segment.side_count() {
-            let side = segment.side_path(n)?;
-            if side.parent() == Some(dir) {
-                let name = side.file_name().unwrap_or_default().to_os_string();
-                known.insert(Cow::Owned(name), EntryKind::File);
+            let side = segment.side(n)?;
+            if side.dir == number {
+                names.insert(segment.name(side.name)?);
             }
         }
-        Ok(known)
+        Ok(names)
     }
 }
 

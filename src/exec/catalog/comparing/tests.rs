@@ -55,8 +55,8 @@ struct Tree {
 type Instead = Box<dyn Fn(GoOn<'_>) -> CaughtUp + Send + Sync>;
 
 impl TreeDifferences for Tree {
-    fn has_same_names(&self, dir: u32) -> Result<bool, FormatError> {
-        self.names.are_same(dir)
+    fn has_same_names(&self, dir: u32, go_on: GoOn<'_>) -> Result<bool, FormatError> {
+        self.names.are_same(dir, go_on)
     }
 
     fn catch_up(&self, go_on: GoOn<'_>) -> Result<CaughtUp, FormatError> {
@@ -67,7 +67,7 @@ impl TreeDifferences for Tree {
         let Some(mut differences) = built.differences(go_on, root, Path::new(""), path)? else {
             return Ok(CaughtUp::Unknown(Stale::Unfinished));
         };
-        self.names.remove_same(&mut differences)?;
+        self.names.remove_same(&mut differences, go_on)?;
         catch_up(built, &differences, self.names.walk(), path, go_on)
     }
 }

@@ -26,7 +26,7 @@ fn tree() -> (Changing, Arc<Snapshot>) {
 fn are_same(tree: &Changing, built: &Arc<Snapshot>, dir: &str) -> bool {
     let names = NameComparison::new(built.clone(), tree.walk(Path::new("")));
     let number = built.segment().find_dir(Path::new(dir)).unwrap().unwrap();
-    names.are_same(number).unwrap()
+    names.are_same(number, &|| true).unwrap()
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_saved_file_and_names_that_are_left_out_change_no_name() {
 #[test]
 fn each_change_of_an_eligible_name_is_noticed() {
     type Change = fn(&Path);
-    let changes: [(&str, Change); 8] = [
+    let changes: [(&str, Change); 7] = [
         ("a new file", |src| {
             fs::write(src.join("d.rs"), "d\n").unwrap()
         }),
@@ -61,9 +61,6 @@ fn each_change_of_an_eligible_name_is_noticed() {
         }),
         ("a renamed file", |src| {
             fs::rename(src.join("b.rs"), src.join("z.rs")).unwrap();
-        }),
-        ("a removed directory", |src| {
-            fs::remove_dir_all(src.join("sub")).unwrap();
         }),
         ("a directory in place of a file", |src| {
             fs::remove_file(src.join("a.rs")).unwrap();
@@ -95,4 +92,47 @@ fn a_hidden_file_that_a_rule_keeps_is_eligible() {
     fs::write(tree.root.join("src/.gitignore"), "!.kept\n").unwrap();
     fs::write(tree.root.join("src/.kept"), "kept\n").unwrap();
     assert!(!are_same(&tree, &built, "src"));
+}
+
+#[test]
+fn a_directory_that_is_gone_differs_itself() {
+    let (tree, built) = tree();
+    fs::remove_dir_all(tree.root.join("src/sub")).unwrap();
+    assert!(are_same(&tree, &built, "src"));
+    assert!(!are_same(&tree, &built, "src/sub"));
+    fs::write(tree.root.join("src/sub"), "a file\n").unwrap();
+    assert!(!are_same(&tree, &built, "src"));
+}
+
+#[test]
+fn directories_that_were_exchanged_are_compared_by_their_names() {
+    let (tree, built) = tree();
+    let exchange = |a: &str, b: &str| {
+        let (a, b, aside) = (
+            tree.root.join(a),
+            tree.root.join(b),
+            tree.root.join("aside"),
+        );
+        fs::rename(&a, &aside).unwrap();
+        fs::rename(&b, &a).unwrap();
+        fs::rename(&aside, &b).unwrap();
+    };
+    exchange("src", "other");
+    assert!(!are_same(&tree, &built, "src"));
+    assert!(!are_same(&tree, &built, "other"));
+}
+
+#[test]
+fn nothing_is_compared_when_the_time_is_over() {
+    let (tree, built) = tree();
+    let names = NameComparison::new(built.clone(), tree.walk(Path::new("")));
+    assert!(!names.are_same(0, &|| false).unwrap());
+    let mut differences = Differences {
+        inputs: Vec::new(),
+        dirs: vec!["src".into(), "other".into()],
+    };
+    names.remove_same(&mut differences, &|| false).unwrap();
+    assert_eq!(differences.dirs.len(), 2);
+    names.remove_same(&mut differences, &|| true).unwrap();
+    assert!(differences.is_empty());
 }
