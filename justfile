@@ -17,13 +17,13 @@ check LAYER="":
     cargo clippy --locked --all-targets {{features}} -- -D warnings
     cargo test --locked {{features}} --lib -- {{LAYER}}
 
-# Runs all tests, or those with a NAME. Uses the installed external programs of `.ci/run`.
-test *NAME:
-    #!/usr/bin/env bash
-    set -euo pipefail
-    source .ci/tools.sh
-    use_installed_tools
-    cargo test --locked {{features}} {{NAME}}
+# Runs unit tests, case files and contracts: less than two minutes after a build.
+test:
+    .ci/test quick
+
+# Runs all tests, or those with a NAME. Lists the skipped tests at the end, as `just test` does.
+test-all *NAME:
+    .ci/test all {{NAME}}
 
 # Runs the suite RUNS times next to LOAD busy processes, and counts the failures by name.
 steady RUNS="3" LOAD="0" *FILTER:
@@ -51,7 +51,7 @@ soak *ARGS:
     export FORGE_SEARCH_TEST_COMBINATIONS="${FORGE_SEARCH_TEST_COMBINATIONS:-50000}"
     export FORGE_SEARCH_TEST_PATTERNS="${FORGE_SEARCH_TEST_PATTERNS:-60000}"
     export FORGE_SEARCH_TEST_RG_CALLS="${FORGE_SEARCH_TEST_RG_CALLS:-50000}"
-    cargo test --release --locked --test it {{ARGS}} -- --nocapture fire:: living:: live::real live::safety request_lines:: rg_calls:: git_rules:: daemon::combinations
+    cargo test --release --locked --test it {{ARGS}} -- --nocapture fault_injection:: daemon::stress changing_tree:: live_index::real live_index::safety request_lines:: rg_calls:: git_rules:: daemon::combinations
 
 # Checks formatting and lints, as in `.ci/run`.
 lint:

@@ -8,9 +8,9 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::by_the_line::ByTheLine;
-use crate::slow::slow_files;
-pub(crate) use crate::slow::{SLOW, slow_text};
+use crate::line_processes::ByTheLine;
+use crate::slow_searches::slow_files;
+pub(crate) use crate::slow_searches::{SLOW, slow_text};
 use crate::support::GUARD;
 use crate::system::shown_path;
 

@@ -1,10 +1,10 @@
 //! The command line with indexes: runs the real binary, checks output and exit codes.
 
-mod both;
-mod kept;
+mod both_tools;
 mod limits;
 #[cfg(unix)]
-mod living;
+mod live_status;
+mod management;
 mod searches;
 #[cfg(unix)]
 mod waiting;

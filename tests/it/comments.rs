@@ -3,7 +3,7 @@
 //! `CONTRIBUTING.md` has the rules. The ratios are a sign that a text is hard to read, so they are
 //! checked for each layer as a whole.
 
-use crate::source::{self, SourceFile, check, enforce};
+use crate::project_files::{self, SourceFile, check, enforce};
 
 /// The most columns of a comment line, its indentation included.
 const MAX_COLUMNS: usize = 100;
@@ -121,7 +121,7 @@ fn ratio(files: &[SourceFile], wanted: &[&str]) -> (usize, usize) {
 
 /// Returns the Rust files of the project, except those of evaluation sets in other languages.
 fn rust_files() -> Vec<SourceFile> {
-    let mut files = source::rust_files();
+    let mut files = project_files::rust_files();
     files.retain(|file| !file.path.starts_with("benches/ranking/languages/"));
     files
 }

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::source::{code_only, is_ident, project_files, root};
+use crate::project_files::{code_only, is_ident, project_files, root};
 
 /// The heading over the requirements that tests prove.
 const PROVED: &str = "## Proved";

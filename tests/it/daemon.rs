@@ -1,32 +1,32 @@
 //! Tests of the daemon over a real socket. The messages are encoded and decoded by hand here, so
 //! that the tests check the wire format, independently of the library's own code for it.
 
-mod alone;
 mod clients;
 mod combinations;
+mod fake_daemons;
 mod find;
 mod find_code;
-mod fire;
 mod git;
-mod inherit;
+mod inherited_settings;
 mod inspect;
 mod languages;
 mod mcp;
 mod mcp_messages;
+mod output_for_people;
 mod own_output;
 mod page;
 mod parts;
-mod people;
 mod places;
-mod played;
 pub(crate) mod program;
 mod protocol;
 mod queries;
 mod rg;
 mod robust;
 mod schemas;
+mod stress;
 mod terminals;
 mod withheld;
+mod without_daemon;
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

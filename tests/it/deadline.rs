@@ -14,7 +14,7 @@ use forge_search::internal::tool::response::SearchResponse;
 use serde_json::{Value, json};
 
 use crate::clocks::{FakeClock, Gate, TickingClock, ends, until};
-use crate::hooked::Hooked;
+use crate::hooked_engines::Hooked;
 use crate::support::{Setup, Tree, check_response};
 
 /// The number of clock readings allowed after the deadline: the grace period of the workers, and

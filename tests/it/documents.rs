@@ -9,7 +9,7 @@ mod tree;
 
 use std::fs;
 
-use crate::source::root;
+use crate::project_files::root;
 
 /// A document of the project.
 struct Document {

@@ -6,7 +6,7 @@
 //! `⟦x*1000⟧` is `x` a thousand times.
 
 mod git;
-mod living;
+mod live_index;
 mod oracle;
 mod output;
 

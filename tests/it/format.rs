@@ -21,8 +21,8 @@ use forge_search::internal::format::section::{
 };
 use forge_search::internal::format::storage::{Privacy, Storage};
 
-use crate::child::{self, Started};
-use crate::source::root;
+use crate::child_processes::{self, Started};
+use crate::project_files::root;
 
 /// Returns the example file that the document shows.
 fn example() -> (Vec<u8>, Summary) {
@@ -569,7 +569,7 @@ fn check_locked(result: Result<DirLock, FormatError>) {
 fn a_lock_is_seen_by_other_processes_and_ends_with_its_holder() {
     if let Some(dir) = std::env::var_os(CHILD_DIR) {
         let lock = exclusive(Path::new(&dir), 0).unwrap();
-        child::pause();
+        child_processes::pause();
         assert!(lock.is_writer());
         return;
     }
@@ -597,7 +597,7 @@ fn a_writer_that_is_killed_leaves_the_old_file() {
             let (half, rest) = content.split_at(content.len() / 2);
             out.write_all(half).unwrap();
             if pause {
-                child::pause();
+                child_processes::pause();
             }
             out.write_all(rest).unwrap();
             Ok(())

@@ -32,7 +32,7 @@ mod tokenizer;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::source::root;
+use crate::project_files::root;
 
 /// The body of a fuzz target, which gets the input.
 type Body = fn(&[u8]);

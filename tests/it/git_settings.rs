@@ -8,8 +8,8 @@ use std::process::Command;
 use forge_search::internal::index::rules::settings::{SettingFiles, excludes_file};
 use serde_json::json;
 
-use crate::by_the_line::ByTheLine;
 use crate::cli::forge_search;
+use crate::line_processes::ByTheLine;
 use crate::support::Tree;
 
 /// A user's files, with a repository in `repo`.

@@ -14,7 +14,7 @@ use forge_search::internal::index::state::IndexState;
 use forge_search::internal::tool::config::IndexStorage;
 use serde_json::{Value, json};
 
-use crate::child::{self, Started};
+use crate::child_processes::{self, Started};
 use crate::differential::Seeded;
 use crate::index_support::{Host, LIVE, VARIANTS, Variant, compare};
 use crate::support::{GUARD, Setup, Tree, seeds, step};
@@ -376,7 +376,7 @@ fn a_killed_builder_leaves_the_index_as_it_was() {
     if let Ok(places) = std::env::var(BUILDER) {
         let (root, store) = places.split_once('\n').unwrap();
         let setup = setup_at(root.as_ref(), store.as_ref());
-        child::say_ready();
+        child_processes::say_ready();
         loop {
             setup.build_root(root.as_ref(), &Host::hasty()).unwrap();
         }

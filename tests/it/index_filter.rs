@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::differential::Seeded;
 use crate::differential::ignores::plant;
-use crate::hooked::Hooked;
+use crate::hooked_engines::Hooked;
 use crate::index_support::{Host, LIVE, VARIANTS, compare};
 use crate::support::{Setup, Tree, engines, is_turn, paths, seeds};
 

@@ -3,7 +3,7 @@
 //! Each rule is a function of one file's path and text. The tests can therefore show that the rule
 //! fails when a file violates it.
 
-use crate::source::{
+use crate::project_files::{
     check, code_only, dense, enforce, is_ident, lines_with_word, project_files, root, rust_files,
 };
 

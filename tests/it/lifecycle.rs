@@ -6,7 +6,7 @@ use std::fmt::{Debug, Write};
 use forge_search::internal::index::state::table::{Effect, TABLE};
 use forge_search::internal::index::state::{IndexState, SafetyState, Trigger};
 
-use crate::source::{code_only, dense, is_ident, root, rust_files};
+use crate::project_files::{code_only, dense, is_ident, root, rust_files};
 
 /// Environment variable: with the value 1, the test writes the document instead of comparing it.
 const UPDATE: &str = "UPDATE_LIFECYCLE";

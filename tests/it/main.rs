@@ -9,9 +9,10 @@
 // A test is a sequence of steps on one tree, or a table of cases. It reads best in one piece.
 #![allow(clippy::too_many_lines)]
 
-mod by_the_line;
 mod cases;
-mod child;
+#[cfg(unix)]
+mod changing_tree;
+mod child_processes;
 mod cli;
 mod cli_caps;
 mod cli_events;
@@ -25,7 +26,6 @@ mod clocks;
 mod comments;
 mod configuration;
 mod conformance;
-mod contract;
 #[cfg(unix)]
 mod daemon;
 mod deadline;
@@ -36,42 +36,43 @@ mod documents;
 mod engines;
 #[cfg(unix)]
 mod executor;
-mod fallback;
-mod files;
 #[cfg(unix)]
-mod fire;
+mod fault_injection;
+mod files;
 mod format;
 mod fuzz_replay;
+mod fuzzy_fallback;
 mod git_rules;
 mod git_settings;
-mod hooked;
-mod index_again;
-mod index_along;
+mod hooked_engines;
+mod host_contract;
 mod index_cases;
+mod index_compared_along;
 mod index_damage;
 mod index_determinism;
 mod index_edits;
 mod index_eligibility;
 mod index_exclusion;
 mod index_filter;
+mod index_large_files;
 mod index_pace;
-mod index_parts;
 mod index_precision;
 mod index_properties;
+mod index_rebuild;
 mod index_support;
 mod index_unfinished;
 mod indexing;
 mod layering;
 mod lifecycle;
-mod live;
-#[cfg(unix)]
-mod living;
+mod line_processes;
+mod live_index;
 mod oracle;
 mod peers;
 #[cfg(unix)]
 mod permissions;
-mod planning;
+mod project_files;
 mod properties;
+mod query_plans;
 #[cfg(unix)]
 mod request_errors;
 #[cfg(unix)]
@@ -84,8 +85,7 @@ mod rg_json;
 #[cfg(unix)]
 mod setup_clients;
 mod skipped;
-mod slow;
-mod source;
+mod slow_searches;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod support;
@@ -96,4 +96,4 @@ mod tool_globs;
 mod tui;
 mod verification;
 mod verification_lsi;
-mod withheld;
+mod withheld_files;

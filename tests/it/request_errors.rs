@@ -12,8 +12,8 @@ use forge_search::internal::tool::search::SearchTool;
 use forge_search::internal::tool::search_files::{FilesRequest, FilesTool, files_schema};
 use serde_json::{Value, json};
 
-use crate::by_the_line::ByTheLine;
 use crate::cli::forge_search;
+use crate::line_processes::ByTheLine;
 use crate::support::{Tree, step};
 
 const TOOLS: [&str; 3] = ["Search", "search_files", "find_files"];

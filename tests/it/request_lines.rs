@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::by_the_line::ByTheLine;
 use crate::cli::forge_search;
 use crate::differential::Seeded;
+use crate::line_processes::ByTheLine;
 
 /// Names of files and directories that are hard to print, to match or to sort.
 const NAMES: [&[u8]; 16] = [

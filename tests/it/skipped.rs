@@ -1,8 +1,8 @@
 //! Reports tests that can't prove anything on this machine.
 //!
 //! The test harness can't skip tests, and hides the output of tests that pass. Each reason is
-//! therefore written directly to stderr, as a line that starts with `skipped: `. `.ci/run` repeats
-//! these lines at its end.
+//! therefore written directly to stderr, as a line that starts with `skipped: `. `.ci/run` and
+//! `.ci/test` repeat these lines at their end.
 
 use std::fmt::Display;
 use std::io::Write;

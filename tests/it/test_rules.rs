@@ -3,7 +3,7 @@
 //! `CONTRIBUTING.md` has all of the rules. A line that needs an exception has a comment above it.
 //! The comment starts with `// Real time:` and gives the reason.
 
-use crate::source::{code_only, rust_files};
+use crate::project_files::{code_only, rust_files};
 
 /// The longest sleep in a test. Tests sleep only between two looks at a state.
 const LONGEST_PAUSE_MS: u64 = 50;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::hooked::{Hooked, broken};
+use crate::hooked_engines::{Hooked, broken};
 use crate::support::{Tree, engines, events, paths, stable_json};
 
 /// A tree of many files in many directories. Each file has matches and other lines.

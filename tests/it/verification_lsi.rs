@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::clocks::{FakeClock, Gate, ends, until};
-use crate::hooked::{Hooked, broken};
+use crate::hooked_engines::{Hooked, broken};
 use crate::support::{Setup, Tree, engines, events, paths, stable_json};
 use crate::verification::many_files;
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::program::{Place, halt, kill, ok, text, wait_until};
 use crate::cli::{SLOW, slow_text};
-use crate::slow::slow_files;
+use crate::slow_searches::slow_files;
 use crate::support::GUARD;
 
 pub(super) const PROGRAM: &str = env!("CARGO_BIN_EXE_forge-search");

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::program::{Place, kill, ok, text};
 use crate::cli::SLOW;
-use crate::slow::slow_files;
+use crate::slow_searches::slow_files;
 use crate::support::GUARD;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_forge-search");

@@ -15,7 +15,7 @@ use forge_search::internal::tool::daemon::socket::Access;
 use serde_json::json;
 
 use super::{World, small};
-use crate::hooked::Hooked;
+use crate::hooked_engines::Hooked;
 use crate::support::{GUARD, Tree};
 
 #[test]

@@ -11,7 +11,7 @@ use forge_search::internal::tool::daemon::request::{
 };
 use serde_json::{Value, json};
 
-use crate::source::root;
+use crate::project_files::root;
 
 fn validators() -> &'static BTreeMap<&'static str, jsonschema::Validator> {
     static ALL: OnceLock<BTreeMap<&'static str, jsonschema::Validator>> = OnceLock::new();

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::source::dependencies;
+use crate::project_files::dependencies;
 use crate::support::Tree;
 
 /// The number of files, enough to contain every kind of text.

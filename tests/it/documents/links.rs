@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use regex::Regex;
 
 use super::{Document, documents_below, split_blocks};
-use crate::source::root;
+use crate::project_files::root;
 
 /// Returns the documents whose links are checked.
 fn documents() -> Vec<Document> {

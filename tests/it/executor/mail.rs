@@ -4,7 +4,7 @@
 use forge_search::internal::tool::executor::source::scan_mbox;
 
 use super::*;
-use crate::source::dependency;
+use crate::project_files::dependency;
 
 const MESSAGES: [&str; 6] = [
     // Encoded words, a display name and quoted-printable. The message was received later than it

@@ -14,7 +14,7 @@ use forge_search::internal::tool::indexing::Condition;
 use serde_json::json;
 
 use super::{World, listing, manifest, needle};
-use crate::source::root;
+use crate::project_files::root;
 
 #[test]
 fn filters_of_requests_need_no_index_of_their_own() {

@@ -9,7 +9,7 @@ use forge_search::internal::tool::search::ReadEvidence;
 use serde_json::json;
 
 use super::{Opened, World, needle};
-use crate::source::{code_only, rust_files};
+use crate::project_files::{code_only, rust_files};
 
 const UNLOOKED: Option<&str> = Some("OPEN_REQUIRES_VALIDATION");
 

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OpenFlags};
 use serde_json::json;
 
 use super::{Host, Place, cache};
-use crate::child::{self, Started};
+use crate::child_processes::{self, Started};
 use crate::clocks::until;
 use crate::support::{GUARD, SetAtEnd, Tree};
 
@@ -178,7 +178,7 @@ fn a_writer_that_is_killed_leaves_the_old_index() {
             hears: |progress: Progress| {
                 let writing = progress.phase == Phase::Persist && progress.bytes_done > 1_500_000;
                 if writing && !ready.swap(true, Ordering::Relaxed) {
-                    child::pause();
+                    child_processes::pause();
                 }
             },
         };

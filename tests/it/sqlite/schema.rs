@@ -8,7 +8,7 @@ use forge_search::internal::tool::config::IndexStorage;
 use rusqlite::{Connection, params};
 
 use super::{Place, cache, connect, varied};
-use crate::source::root;
+use crate::project_files::root;
 use crate::support::Tree;
 
 /// Returns a statement without comments, and with white space only between words.

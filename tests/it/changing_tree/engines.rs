@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::Engine;
 use super::requests::eligible;
 use crate::index_support::{Host, VARIANTS, Variant, as_json};
-use crate::live::patient;
+use crate::live_index::patient;
 use crate::support::{GUARD, Setup, Tree, check_response};
 
 fn setup(tree: &Tree) -> Setup {

@@ -14,7 +14,7 @@ use forge_search::internal::tool::indexing::LiveEnvironment;
 use forge_search::internal::tool::request::SearchRequest;
 use serde_json::{Value, json};
 
-use crate::hooked::{Hooked, broken};
+use crate::hooked_engines::{Hooked, broken};
 use crate::index_support::{Host, VARIANTS};
 use crate::support::{Setup, Tree, events, paths, stable_json};
 use crate::system::{shown_path, status_of, symlink};

@@ -176,7 +176,7 @@ fn an_index_on_a_read_only_filesystem_serves_and_changes_no_answer() {
 #[test]
 fn an_empty_directory_that_can_not_be_written_is_no_place_for_indexes() {
     unprivileged(
-        "fire::places::an_empty_directory_that_can_not_be_written_is_no_place_for_indexes",
+        "fault_injection::places::an_empty_directory_that_can_not_be_written_is_no_place_for_indexes",
         |tree| {
             tree.file("a.txt", "a needle\n").file("b.txt", "straw\n");
             let cache = tree.path("../cache");
@@ -208,7 +208,7 @@ fn where_nothing_can_be_written_the_old_index_serves_and_the_next_build_says_why
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     };
     unprivileged(
-        "fire::places::where_nothing_can_be_written_the_old_index_serves_and_the_next_build_says_why",
+        "fault_injection::places::where_nothing_can_be_written_the_old_index_serves_and_the_next_build_says_why",
         |tree| {
             tree.file("a.txt", "a needle\n").file("b.txt", "straw\n");
             let cache = tree.path("../cache");
@@ -256,7 +256,7 @@ fn where_nothing_can_be_written_the_old_index_serves_and_the_next_build_says_why
 #[test]
 fn a_cache_that_others_own_or_reach_into_is_refused() {
     unprivileged(
-        "fire::places::a_cache_that_others_own_or_reach_into_is_refused",
+        "fault_injection::places::a_cache_that_others_own_or_reach_into_is_refused",
         |tree| {
             tree.file("a.txt", "a needle\n").file("b.txt", "straw\n");
             let make = |name: &str, owner: u32, mode: u32| {

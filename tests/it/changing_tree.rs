@@ -110,7 +110,7 @@ fn random_changes_are_seen_by_an_index_that_lives() {
 #[test]
 fn random_changes_are_seen_by_whoever_may_not_read_everything() {
     unprivileged(
-        "living::random_changes_are_seen_by_whoever_may_not_read_everything",
+        "changing_tree::random_changes_are_seen_by_whoever_may_not_read_everything",
         |_| {},
         |_| {
             let changes = number("FORGE_SEARCH_TEST_OPS", 100).div_ceil(3);

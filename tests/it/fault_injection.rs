@@ -17,7 +17,7 @@ mod edition;
 mod faults;
 mod flips;
 mod kills;
-mod kills_living;
+mod kills_live_index;
 mod places;
 mod power;
 mod privacy;

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use super::program::{Place, kill, ok, text, wait_until};
 use super::schemas;
 use crate::cli::SLOW;
-use crate::slow::slow_files;
+use crate::slow_searches::slow_files;
 use crate::support::GUARD;
 
 /// Returns a number from an environment variable, or the default `otherwise`.

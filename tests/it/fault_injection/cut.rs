@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::edition::{Edition, answer, key, names, store};
 use super::times;
-use crate::child;
+use crate::child_processes;
 use crate::cli::forge_search;
 use crate::differential::Seeded;
 use crate::support::{GUARD, SetAtEnd};
@@ -166,7 +166,9 @@ fn look_after_a_cut(mapped: bool, cut: Cut) -> (ExitStatus, usize) {
     edition.publish(&plain, &key(1)).unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "--nocapture", "--test-threads=1"])
-        .arg("fire::cut::a_library_that_reads_files_is_safe_from_those_that_cut_them_off")
+        .arg(
+            "fault_injection::cut::a_library_that_reads_files_is_safe_from_those_that_cut_them_off",
+        )
         .env(STORE, &root)
         .env(MAPPED, mapped.to_string())
         .stdin(Stdio::piped())
@@ -201,7 +203,7 @@ fn a_library_that_reads_files_is_safe_from_those_that_cut_them_off() {
         let store = store(Path::new(&root), None).mapped(mapped);
         let opened = store.load(&key(1), &mut std::thread::sleep);
         let opened = opened.unwrap().unwrap();
-        child::pause();
+        child_processes::pause();
         // The answer is right, or the damage is noticed.
         match answer(opened.segment()) {
             Ok(found) => assert_eq!(found, Edition::of(1, 1_200).answer),

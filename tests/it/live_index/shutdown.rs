@@ -154,7 +154,7 @@ fn held_locks(dir: &Path) -> Vec<PathBuf> {
 fn a_shutdown_releases_all_locks_descriptors_and_threads() {
     const CHILD: &str = "FORGE_SEARCH_TEST_SHUTDOWN";
     if std::env::var_os(CHILD).is_none() {
-        let name = "live::shutdown::a_shutdown_releases_all_locks_descriptors_and_threads";
+        let name = "live_index::shutdown::a_shutdown_releases_all_locks_descriptors_and_threads";
         let output = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", name, "--test-threads=1"])
             .env(CHILD, "1")

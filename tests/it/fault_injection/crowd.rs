@@ -14,7 +14,7 @@ use forge_search::internal::index::store::Store;
 use super::disks::Overtaken;
 use super::edition::{Edition, check_tidy, key, load, store};
 use super::times;
-use crate::child::{self, Started};
+use crate::child_processes::{self, Started};
 use crate::clocks::until;
 use crate::support::SetAtEnd;
 
@@ -102,7 +102,7 @@ fn read(root: &Path, mapped: bool, counts: &Counts, done: &dyn Fn() -> bool) {
 fn readers_in_a_crowd_of_writers_see_whole_states_in_order() {
     if let Some(root) = std::env::var_os(STORE) {
         let root = PathBuf::from(root);
-        child::say_ready();
+        child_processes::say_ready();
         let role = std::env::var(ROLE).unwrap();
         let end = root.with_file_name("end");
         let done = || end.exists();
@@ -122,7 +122,7 @@ fn readers_in_a_crowd_of_writers_see_whole_states_in_order() {
     let over = AtomicBool::new(false);
     let done = || over.load(Ordering::Relaxed);
     let (writers, readers) = (Counts::default(), Counts::default());
-    let test = "fire::crowd::readers_in_a_crowd_of_writers_see_whole_states_in_order";
+    let test = "fault_injection::crowd::readers_in_a_crowd_of_writers_see_whole_states_in_order";
     std::thread::scope(|scope| {
         let _even_after_a_panic = SetAtEnd(&over);
         let children = ["writer", "writer", "reader", "reader"].map(|role| {

@@ -16,9 +16,9 @@ use forge_search::internal::index::state::{
 use serde_json::{Value, json};
 
 use super::World;
-use crate::by_the_line::ByTheLine;
 use crate::index_support::locked;
-use crate::source::root;
+use crate::line_processes::ByTheLine;
+use crate::project_files::root;
 use crate::system::set_mode;
 
 /// A process with a live index.

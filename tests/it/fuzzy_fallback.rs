@@ -11,7 +11,7 @@ use forge_search::internal::tool::response::{SearchResponse, Stats};
 use serde_json::{Value, json};
 
 use crate::clocks::{FakeClock, Gate, until};
-use crate::hooked::{Hooked, broken};
+use crate::hooked_engines::{Hooked, broken};
 use crate::index_support::{Host, LIVE, compare};
 use crate::support::{Setup, Tree, engines, events, stable_json};
 

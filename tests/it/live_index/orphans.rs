@@ -86,7 +86,8 @@ fn files_that_come_and_go_do_not_count_as_writes_to_removed_names() {
     if std::env::var_os(ALONE).is_none() {
         // Processes that other tests start inherit this process's open files for a moment. Such a
         // process may be the last to close a file, which sends an event.
-        let name = "live::orphans::files_that_come_and_go_do_not_count_as_writes_to_removed_names";
+        let name =
+            "live_index::orphans::files_that_come_and_go_do_not_count_as_writes_to_removed_names";
         let output = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", name])
             .env(ALONE, "1")

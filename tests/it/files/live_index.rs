@@ -10,9 +10,9 @@ use forge_search::internal::tool::indexing::LiveEnvironment;
 
 use super::*;
 use crate::clocks::{FakeClock, Gate, until};
-use crate::hooked::Hooked;
-use crate::live::double::{Hands, Hearing, Watchers};
-use crate::live::patient;
+use crate::hooked_engines::Hooked;
+use crate::live_index::double::{Hands, Hearing, Watchers};
+use crate::live_index::patient;
 use crate::support::GUARD;
 
 const FILES: [(&str, &str); 4] = [
