@@ -12,19 +12,21 @@ use serde_json::{Map, Value, json};
 
 use super::identity;
 use super::limits::{self, Remarks};
+use super::related::SourceLine;
 use super::reply::{
-    ErrorCode, Failure, Found, Git, LimitsInForce, SCHEMA_VERSION, Score, Success, Timings,
+    ErrorCode, Failure, Git, LimitsInForce, QUERY_SCHEMA_VERSION, Success, Timings,
 };
 use super::request::SearchQuery;
 use super::retriever::{Hits, Lexical, Retriever, retrieve_all};
 use super::service::ended;
+use super::written::{ResultDraft, to_usize, written};
 use crate::exec::eligible::{Globs, WantedWords};
 use crate::exec::indexes::Snapshot;
 use crate::exec::query::{Case, Query, QueryOptions};
 use crate::exec::question::{IgnoreRules, IndexList};
 use crate::exec::rank::{
-    Bucket, Comparison, DIMENSIONS, Meaning, Profile, Ranked, Scorer, Select, Snippet, Terms,
-    Versions, WordTable, select,
+    Bucket, Comparison, Meaning, Model, Profile, Ranked, Scorer, Select, Snippet, Terms, Versions,
+    Weights, WordTable, select,
 };
 use crate::exec::reach::Resolved;
 use crate::exec::retrieve::{Candidate, Excerpts, Retrieval, Retrieved, excerpts, shown_path};
@@ -33,13 +35,17 @@ use crate::tool::config::{DaemonConfig, Embed};
 use crate::tool::error::ToolError;
 use crate::tool::indexing::{Question, index_traversal};
 use crate::tool::notes::{Note, Reader};
-use crate::tool::render::{escape_lines, escape_name};
+use crate::tool::render::escape_name;
 use crate::tool::response::IndexUse;
 use crate::tool::search::{SearchTool, ToolContext};
 
 /// Each further place of a file has so many tenths of the score that it would have by itself, so
 /// that one file does not crowd out others.
 const FURTHER: u64 = 5;
+
+/// How much paths and definitions count for code like that at a place. Its names say where they are
+/// defined, and its text what it does.
+const OF_RELATED: f64 = 0.25;
 
 /// The exponent of a place's share of the worth of the best place in its file.
 const WORSE: f64 = 0.4;
@@ -79,6 +85,8 @@ pub(super) struct RankedSearch<'a> {
     pub root: &'a Path,
     /// The directory or file below the root that is searched. Falls back to the path of the query.
     pub target: Option<Resolved>,
+    /// The line whose piece of code is the question. Falls back to the place of the query.
+    pub source: Option<SourceLine>,
     /// The id of the store.
     pub store_id: &'a str,
     /// The fingerprint of the configuration in force.
@@ -105,35 +113,6 @@ pub(super) struct RankedSearch<'a> {
     pub is_low_priority: bool,
 }
 
-/// A result before it is written.
-struct ResultDraft {
-    path: String,
-    lossy: bool,
-    text: String,
-    /// The offset of the first hit in the text.
-    at: usize,
-    start_line: u64,
-    end_line: u64,
-    defines: bool,
-    is_anchor: bool,
-}
-
-impl ResultDraft {
-    /// Escapes control characters in the path and the text.
-    fn escaped(self) -> ResultDraft {
-        let at = self
-            .text
-            .get(..self.at)
-            .map_or(0, |text| escape_lines(text).len());
-        ResultDraft {
-            path: escape_name(&self.path).into_owned(),
-            text: escape_lines(&self.text).into_owned(),
-            at,
-            ..self
-        }
-    }
-}
-
 impl RankedSearch<'_> {
     /// Answers a query, and returns how long each stage took.
     ///
@@ -149,13 +128,18 @@ impl RankedSearch<'_> {
     ) -> Result<(Success, Timings), Failure> {
         let id = Some(request_id.clone()).filter(|id| !id.is_empty());
         let of = |failure: Failure| failure.of(id.clone());
-        let terms = Terms::new(&query.query).map_err(|error| of(invalid(error.to_string())))?;
+        let began = self.now();
+        let _searching = self.tool.searcher().searching();
+        let related = self.related(query).map_err(of)?;
+        self.go_on(&None).map_err(of)?;
+        let asked = related.as_ref().map_or(&*query.query, |one| &one.question);
+        let terms = Terms::new(asked).map_err(|error| of(invalid(error.to_string())))?;
         let profile = Profile::from(query.mode.unwrap_or_default());
-        let snippet = Snippet::from(query.snippet.unwrap_or_default());
+        let snippet = Snippet::from(query.snippet());
         let limit = query.limit.unwrap_or(limits::MAX_RESULTS.default);
         let per_file = query.per_file.unwrap_or(profile.per_file().into());
         let mut remarks = Remarks::default();
-        if terms.left_out() > 0 {
+        if terms.left_out() > 0 && related.is_none() {
             let all = (terms.words().len() + terms.left_out()) as u64;
             remarks.limit(
                 "max_query_terms",
@@ -171,16 +155,15 @@ impl RankedSearch<'_> {
             remarks.warn("stale_config", message, None);
         }
 
-        let began = self.now();
-        let question = self.question(query, &terms).map_err(of)?;
+        let question = self.question_of(query, &terms).map_err(of)?;
         let scope = scope(&question.target.canonical, self.root);
-        let _searching = self.tool.searcher().searching();
         let retrieval = Retrieval {
             terms: &terms,
             scope: &scope,
             max_file_size: self.tool.config().max_file_size_bytes,
             max_candidates: to_usize(self.caps.max_candidates),
             stop: self.stop,
+            without: related.as_ref().map(|one| &one.piece),
         };
         let lexical = Lexical {
             searcher: self.tool.searcher(),
@@ -188,7 +171,10 @@ impl RankedSearch<'_> {
             deadline: self.deadline.clone(),
             cancel: &self.context.cancel,
         };
-        let meaning = self.meaning(&query.query, &terms);
+        let meaning = match &related {
+            Some(related) => related.meaning.clone(),
+            None => self.meaning(&query.query, &terms),
+        };
         let retrievers: [&dyn Retriever; 1] = [&lexical];
         let Hits {
             retrieved,
@@ -243,7 +229,11 @@ impl RankedSearch<'_> {
         let documents = retrieved.candidates.iter().map(|one| &one.document);
         let paths = retrieved.candidates.iter().map(|one| &*one.key);
         let versions = Versions::of(&terms, paths);
-        let weights = profile.weights();
+        let mut weights = profile.weights();
+        if related.is_some() {
+            weights.path *= OF_RELATED;
+            weights.definition *= OF_RELATED;
+        }
         let scorer = Scorer::new(&terms, &retrieved.corpus, documents, versions, weights);
         let chosen = self.pool.install(|| {
             let best = best(
@@ -278,7 +268,7 @@ impl RankedSearch<'_> {
         let ranked_at = self.now();
 
         let mix = chosen.iter().map(|one| one.bucket).collect::<Vec<_>>();
-        let results = self.written(chosen, query.raw, &mut remarks);
+        let results = written(chosen, query, self.caps, &mut remarks);
         // A commit does not change a snapshot, so deterministic answers can't depend on it.
         let head_sha = match query.deterministic {
             true => None,
@@ -302,6 +292,7 @@ impl RankedSearch<'_> {
             let asked = AnswerExplanation {
                 terms: &terms,
                 profile,
+                weights,
                 retrieved: &retrieved,
                 mix: &mix,
                 retrievers: &retrievers,
@@ -346,7 +337,7 @@ impl RankedSearch<'_> {
         }
         self.go_on(&snapshot_id).map_err(of)?;
         let success = Success {
-            schema_version: SCHEMA_VERSION,
+            schema_version: QUERY_SCHEMA_VERSION,
             request_id,
             store_id: self.store_id.to_string(),
             config_fingerprint: self.config_fingerprint.to_string(),
@@ -390,8 +381,21 @@ impl RankedSearch<'_> {
         Err(failure)
     }
 
-    /// Builds the question: the files and words to search for.
-    fn question(&self, query: &SearchQuery, terms: &Terms) -> Result<Question, Failure> {
+    /// Builds the question for terms: the files and words to search for.
+    fn question_of(&self, query: &SearchQuery, terms: &Terms) -> Result<Question, Failure> {
+        let keys: Vec<u32> = terms.keys().collect();
+        let is_wanted = (0..keys.len()).map(|nth| terms.is_wanted(nth)).collect();
+        self.question(query, terms.expression(), keys, is_wanted)
+    }
+
+    /// Builds a question. Without an expression, the words with these terms are looked up.
+    pub(super) fn question(
+        &self,
+        query: &SearchQuery,
+        literal: Option<String>,
+        keys: Vec<u32>,
+        is_wanted: Vec<bool>,
+    ) -> Result<Question, Failure> {
         let config = self.tool.config();
         let target = match &self.target {
             Some(target) => target.clone(),
@@ -406,14 +410,9 @@ impl RankedSearch<'_> {
         };
         // A question without letters is searched for as it stands; the words of others are looked
         // up.
-        let literal = terms.expression();
-        let words = literal.is_none().then(|| {
-            let keys: Vec<u32> = terms.keys().collect();
-            Arc::new(WantedWords {
-                is_wanted: (0..keys.len()).map(|nth| terms.is_wanted(nth)).collect(),
-                keys,
-            })
-        });
+        let words = literal
+            .is_none()
+            .then(|| Arc::new(WantedWords { keys, is_wanted }));
         let expression = literal.unwrap_or_else(|| ANY_LINE.to_string());
         let expression = Query::new(&[expression], &options)
             .map_err(|error| invalid(format!("query: {error}")))?;
@@ -438,29 +437,34 @@ impl RankedSearch<'_> {
 
     /// Returns the meaning of a question in words. A question that is one name asks for that name.
     fn meaning(&self, question: &str, terms: &Terms) -> Option<Meaning> {
-        if self.caps.embed == Embed::Off || terms.is_symbol() || terms.expression().is_some() {
+        if terms.is_symbol() || terms.expression().is_some() {
             return None;
         }
-        Meaning::of(WordTable::built_in()?, question)
+        Meaning::of(model(self.caps.embed)?, question)
     }
 
     /// Resolves the path of a query, which is absolute and below the root.
     fn target_of(&self, query: &SearchQuery) -> Result<Resolved, Failure> {
-        let relative = match &query.path {
-            None => None,
-            Some(path) => Some(inside(Path::new(path), self.root)?),
-        };
-        let sandbox = &self.context.sandbox;
-        let target = sandbox
-            .resolve(relative.as_deref().or(Some(".")))
-            .map_err(|error| match relative {
-                Some(_) => invalid(format!("path: {}", error.message())),
-                // The path is the root itself, which the client did not name.
-                None => internal(error.message()),
-            })?;
+        match &query.path {
+            Some(path) => self.resolve_inside("path", path),
+            None => {
+                // The client did not name the root.
+                let root = self.context.sandbox.resolve(Some("."));
+                root.map_err(|error| internal(error.message()))
+            }
+        }
+    }
+
+    /// Resolves the path in a field of a query, which is absolute and below the root.
+    pub(super) fn resolve_inside(&self, field: &str, path: &str) -> Result<Resolved, Failure> {
+        let relative = inside(field, Path::new(path), self.root)?;
+        let target = self.context.sandbox.resolve(Some(&relative));
+        let target = target.map_err(|error| invalid(format!("{field}: {}", error.message())))?;
         if !target.canonical.starts_with(self.root) {
             // A link may lead to an allowed place outside of this tree.
-            return Err(invalid("path: it leads out of the daemon's root"));
+            return Err(invalid(format!(
+                "{field}: it leads out of the daemon's root"
+            )));
         }
         Ok(target)
     }
@@ -481,7 +485,7 @@ impl RankedSearch<'_> {
         let read: Vec<_> = best
             .par_iter()
             .map_init(
-                || meaning.and_then(Comparison::with),
+                || Some(Comparison::with(model(self.caps.embed)?, meaning?)),
                 |comparison, (candidate, ..)| {
                     let rarity = scorer.rarity();
                     let comparison = comparison.as_mut();
@@ -495,6 +499,9 @@ impl RankedSearch<'_> {
         {
             let piece = scorer.piece(counts.share, &candidate.key);
             let meaning = scorer.meaning(counts.likeness, &candidate.key);
+            let mut parts = scorer.contributions(&candidate.document, &candidate.key);
+            parts.words += piece;
+            parts.meaning = meaning;
             let (score, lexical) = (score + piece + meaning, lexical + piece);
             let real = candidate.found.absolute();
             let shown = real.strip_prefix(self.root).unwrap_or(&candidate.path);
@@ -535,6 +542,7 @@ impl RankedSearch<'_> {
                         start_line: excerpt.chunk.start_line,
                         end_line: excerpt.chunk.end_line,
                         defines: excerpt.chunk.defines,
+                        why: parts.reasons(excerpt.chunk.defines),
                         is_anchor: nth == 0,
                     },
                 });
@@ -542,60 +550,13 @@ impl RankedSearch<'_> {
         }
         places
     }
+}
 
-    /// Builds the results within the caps on snippets. Unless `raw` is set, control characters are
-    /// escaped.
-    fn written(
-        &self,
-        chosen: Vec<Ranked<ResultDraft>>,
-        raw: bool,
-        remarks: &mut Remarks,
-    ) -> Vec<Found> {
-        let most = chosen.first().map_or(1, |one| one.score.max(1));
-        let mut left = to_usize(self.caps.max_total_snippet_bytes);
-        let each = to_usize(self.caps.max_snippet_bytes_per_result);
-        let mut results = Vec::with_capacity(chosen.len());
-        for Ranked { score, item, .. } in chosen {
-            let item = if raw { item } else { item.escaped() };
-            if item.lossy {
-                let message = "some bytes are not valid UTF-8 and are shown as U+FFFD";
-                remarks.warn("invalid_utf8", message, Some(&item.path));
-            }
-            let whole = item.text.len();
-            if whole > each {
-                let (cap, seen) = (each as u64, Some(whole as u64));
-                remarks.limit("max_snippet_bytes_per_result", cap, seen, Some(&item.path));
-            }
-            if whole.min(each) > left {
-                let cap = self.caps.max_total_snippet_bytes;
-                remarks.limit("max_total_snippet_bytes", cap, None, None);
-            }
-            let shown = char_window(&item.text, item.at, each.min(left));
-            let feeds = |text: &str| text.matches('\n').count() as u64;
-            let start_line = item.start_line + feeds(&item.text[..shown.start]);
-            // Without a snippet the lines are those of the whole place.
-            let end_line = match shown.is_empty() {
-                true => item.end_line,
-                false => item.end_line - feeds(&item.text[shown.end..]),
-            };
-            let start_line = start_line.min(end_line);
-            let content = item.text[shown].to_string();
-            left -= content.len();
-            results.push(Found {
-                path: item.path,
-                score: Score(score),
-                match_pct: score * 100 / most,
-                content,
-                chunk_type: match item.defines {
-                    true => "definition".to_string(),
-                    false => "content".to_string(),
-                },
-                start_line,
-                end_line,
-                is_anchor: item.is_anchor,
-            });
-        }
-        results
+/// Returns the model that compares meanings. Returns `None` if it is turned off, or damaged.
+pub(super) fn model(embed: Embed) -> Option<&'static dyn Model> {
+    match embed {
+        Embed::Off => None,
+        Embed::Words => WordTable::built_in().map(|table| table as &dyn Model),
     }
 }
 
@@ -674,10 +635,10 @@ fn scope(canonical: &Path, root: &Path) -> std::path::PathBuf {
 }
 
 /// Converts an absolute path to one relative to the root.
-fn inside(path: &Path, root: &Path) -> Result<String, Failure> {
+fn inside(field: &str, path: &Path, root: &Path) -> Result<String, Failure> {
     let refused = || {
         invalid(format!(
-            "path must be absolute, without `..`, and inside {}",
+            "{field} must be absolute, without `..`, and inside {}",
             root.display()
         ))
     };
@@ -696,6 +657,7 @@ fn inside(path: &Path, root: &Path) -> Result<String, Failure> {
 struct AnswerExplanation<'a> {
     terms: &'a Terms,
     profile: Profile,
+    weights: Weights,
     retrieved: &'a Retrieved,
     mix: &'a [Bucket],
     retrievers: &'a [&'a dyn Retriever],
@@ -705,7 +667,7 @@ struct AnswerExplanation<'a> {
 
 impl AnswerExplanation<'_> {
     fn to_json(&self) -> Map<String, Value> {
-        let weights = self.profile.weights();
+        let weights = self.weights;
         let by_kind = |count: &dyn Fn(Bucket) -> u64| {
             let pairs = Bucket::ALL
                 .iter()
@@ -760,7 +722,7 @@ impl AnswerExplanation<'_> {
             true => json!({
                 "method": "word_table",
                 "words": WordTable::built_in().map_or(0, WordTable::words),
-                "dimensions": DIMENSIONS,
+                "dimensions": WordTable::built_in().map_or(0, WordTable::dimensions),
                 "files_per_kind": RERANKED,
             }),
             false => "not used".into(),
@@ -773,20 +735,6 @@ fn warn_changed(remarks: &mut Remarks, path: &str) {
     let message = "the file has changed since the snapshot and is missing from the answer; ask \
          again";
     remarks.warn("changed_since_snapshot", message, Some(path));
-}
-
-/// Returns a range of at most `most` bytes around an offset, a quarter of it before the offset. It
-/// begins and ends at character boundaries.
-fn char_window(text: &str, at: usize, most: usize) -> std::ops::Range<usize> {
-    if text.len() <= most {
-        return 0..text.len();
-    }
-    let start = at.saturating_sub(most / 4).min(text.len() - most);
-    let start = text.ceil_char_boundary(start);
-    start
-        ..text
-            .floor_char_boundary(start.saturating_add(most).min(text.len()))
-            .max(start)
 }
 
 pub(super) fn invalid(message: impl AsRef<str>) -> Failure {
@@ -810,8 +758,4 @@ pub(super) fn of_tool(error: &ToolError) -> Failure {
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn to_usize(n: u64) -> usize {
-    usize::try_from(n).unwrap_or(usize::MAX)
 }

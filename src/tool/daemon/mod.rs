@@ -28,6 +28,7 @@ pub mod log;
 pub mod metrics;
 pub(crate) mod question;
 mod refusals;
+pub(crate) mod related;
 pub mod reply;
 pub mod report;
 pub mod request;
@@ -38,3 +39,4 @@ pub mod service;
 #[cfg(unix)]
 pub mod socket;
 pub mod tree_backend;
+mod written;
