@@ -125,7 +125,7 @@ impl FindCodeRequest {
         let is_asked = !self.question.trim().is_empty();
         match &self.related {
             None if !is_asked => {
-                let message = "`question` is missing or blank; ask in words, or give a name, or \
+                let message = "`question` is missing, empty or blank; ask in words, or give a name, or \
                                give a file and a line as `related`";
                 return Err(TOOL.wrong(message, &[]));
             }
