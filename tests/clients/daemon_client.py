@@ -95,7 +95,7 @@ def refused(answer, code, what):
 def handshake():
     wire = Wire()
     expect(wire.welcome["protocol_version"] == 2, "the version is 2")
-    expect(wire.welcome["protocol_versions"] == [2], "it speaks 2")
+    expect(wire.welcome["protocol_versions"] == [1, 2], "it speaks both")
     expect(wire.welcome["store_id"] == STORE and wire.welcome["config_fingerprint"] == CONFIG, "it is the one")
     versions = wire.welcome["supported_schema_versions"]
     expect(sorted(versions) == ["health", "query_error", "query_success", "status"], "versions of schemas")
@@ -105,7 +105,7 @@ def handshake():
     one = greeting(protocol_versions=None, protocol_version=2)
     expect(single.ask(one)["protocol_version"] == 2, "a single version is a list of one")
     for changes, code in [
-        ({"protocol_versions": [1, 3]}, "incompatible"),
+        ({"protocol_versions": [3, 4]}, "incompatible"),
         ({"protocol_versions": None, "protocol_version": 9}, "incompatible"),
         ({"store_id": "0" * 64}, "invalid_request"),
         ({"config_fingerprint": "0" * 64}, "invalid_request"),

@@ -144,7 +144,7 @@ impl RankedSearch<'_> {
                 let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
                 timed_out(ms)
             }
-            Err(failure) => return Err(of_failure(failure)),
+            Err(failure) => return Err(of_failure(failure, request)),
         };
         let draft = FindCodeDraft { as_text, ..draft };
         draft.fit(self.context.budget(self.tool.config().max_output_bytes))
@@ -250,9 +250,12 @@ fn shown(path: &str) -> String {
     escape_name(path).into_owned()
 }
 
-fn of_failure(failure: Failure) -> ToolError {
+fn of_failure(failure: Failure, request: &FindCodeRequest) -> ToolError {
     let message = failure.error.message;
     match failure.error.code {
+        ErrorCode::InvalidRequest if request.related.is_some() => {
+            ToolName::FindCode.wrong_field("related", message)
+        }
         ErrorCode::InvalidRequest => ToolName::FindCode.wrong(message, &[]),
         ErrorCode::Cancelled => ToolError::Cancelled,
         _ => ToolError::ExecutionFailed {

@@ -6,8 +6,8 @@ use super::reply::{ErrorCode, Failure, Welcome};
 use super::request::Hello;
 
 /// The versions of the protocol that this program speaks, ascending. Version 2 added `related` and
-/// `budget` to questions, and `why` to results.
-pub const PROTOCOL_VERSIONS: [i64; 1] = [2];
+/// `budget` to questions. All else is as in version 1.
+pub const PROTOCOL_VERSIONS: [i64; 2] = [1, 2];
 
 /// The tree and the configuration that a daemon serves.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,6 +20,9 @@ use crate::exec::schedule::RunError;
 use crate::exec::stop::StopReason;
 use crate::tool::searcher::Work;
 
+/// How many pieces above a piece without words are looked at, at most.
+const MAX_ABOVE: usize = 4;
+
 /// A place of a form that is accepted.
 pub(crate) const EXAMPLE: &str = "src/a.rs:120";
 
@@ -95,7 +98,7 @@ impl RankedSearch<'_> {
         };
         let text = self.text_of(&source)?;
         let shown = &source.shown;
-        let bytes = piece_at(&text, shown, source.line).map_err(|lines| {
+        let mut bytes = piece_at(&text, shown, source.line).map_err(|lines| {
             let lines = match lines {
                 1 => "1 line".to_string(),
                 lines => format!("{lines} lines"),
@@ -105,8 +108,17 @@ impl RankedSearch<'_> {
                 "`{shown}` has {lines}; line {line} is beyond its end"
             ))
         })?;
+        // A line without words, such as the end of a long definition, belongs to the code above it.
+        let mut words = PieceWords::of(&text[bytes.clone()], shown);
+        for _ in 0..MAX_ABOVE {
+            if bytes.start == 0 || !words.keys().is_empty() {
+                break;
+            }
+            let line_above = memchr::memchr_iter(b'\n', &text[..bytes.start]).count() as u64;
+            bytes = piece_at(&text, shown, line_above).unwrap_or(0..0);
+            words = PieceWords::of(&text[bytes.clone()], shown);
+        }
         let piece = &text[bytes.clone()];
-        let words = PieceWords::of(piece, shown);
         let keys = words.keys();
         let counted = self.frequencies(query, &keys)?;
         let with = |key: u32| {

@@ -267,7 +267,8 @@ pub struct Found {
     pub chunk_type: String,
     /// The parts of the score that decided: the largest one, and the second one if it is at least
     /// half as large.
-    #[schemars(length(min = 1, max = 2))]
+    #[serde(default)]
+    #[schemars(required, length(min = 1, max = 2))]
     pub why: Vec<Reason>,
     /// The number of the first line shown, starting at 1.
     pub start_line: u64,

@@ -427,6 +427,14 @@ impl Request {
 }
 
 impl RequestBody {
+    /// Returns the lowest version of the protocol that has all fields of the request.
+    pub fn protocol_version(&self) -> i64 {
+        match self {
+            RequestBody::Search(query) if query.related.is_some() || query.budget.is_some() => 2,
+            _ => 1,
+        }
+    }
+
     fn from_fields(mut fields: Map<String, Value>) -> Result<RequestBody, RequestError> {
         let kind = match fields.remove("type") {
             Some(Value::String(kind)) => kind,

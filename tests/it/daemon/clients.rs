@@ -152,6 +152,29 @@ fn a_daemon_that_answers_for_another_tree_is_asked_nothing() {
 }
 
 #[test]
+fn a_daemon_of_the_first_protocol_is_asked_only_for_fields_that_it_knows() {
+    let place = Place::new();
+    let error = json!({"error": {"code": "internal", "message": "so it is"}});
+    let first = |hello: &Value| welcome_but("protocol_version", json!(1))(hello);
+    let (socket, asked) = play(&place, first, Some(error));
+    let socket = socket.to_str().unwrap();
+    for more in [
+        &["--related", "src/delay.rs:1"][..],
+        &["--budget", "9", "x"],
+    ] {
+        let refused = place.ggrep(&[&["--socket", socket], more].concat());
+        assert_eq!(refused.status.code(), Some(13), "{refused:?}");
+        assert!(
+            text(&refused.stderr).contains("`ggrep stop`"),
+            "{refused:?}"
+        );
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 0);
+    place.ggrep(&["--socket", socket, "x"]);
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+}
+
+#[test]
 fn a_client_without_a_name_is_named_after_its_parent_program() {
     let place = Place::new();
     let (tell, told) = std::sync::mpsc::channel();

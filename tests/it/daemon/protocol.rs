@@ -23,7 +23,7 @@ fn a_daemon_names_its_protocol_versions_and_refuses_others() {
     let world = World::over(small(), Settings::default());
     let welcome = world.connect().ask(&world.hello());
     assert_eq!(welcome["protocol_version"], 2);
-    assert_eq!(welcome["protocol_versions"], json!([2]));
+    assert_eq!(welcome["protocol_versions"], json!([1, 2]));
     assert_eq!(welcome["binary_version"], env!("CARGO_PKG_VERSION"));
     let versions = &welcome["supported_schema_versions"];
     for schema in ["query_success", "query_error", "status", "health"] {
@@ -31,7 +31,7 @@ fn a_daemon_names_its_protocol_versions_and_refuses_others() {
         assert_eq!(versions[schema], json!([own]));
     }
     let mut other = world.hello();
-    other["protocol_versions"] = json!([7, 1]);
+    other["protocol_versions"] = json!([7, 3]);
     let mut wire = world.connect();
     wire.refused(&other, "incompatible");
     wire.ends();

@@ -1,6 +1,8 @@
 //! Questions about the code at a place, and answers within a budget of tokens: by the tool
 //! `find_code` and by `ggrep`.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use super::program::{Place, ok, text};
@@ -74,6 +76,13 @@ fn code_like_that_of_a_line_is_found_and_the_line_itself_is_not() {
         &json!({"related": "src/client.rs:1"}),
     );
     assert_eq!(indexed, answer);
+    // So does the end of a long definition, which has no words.
+    let long = "    // …\n".repeat(60);
+    let text = fs::read_to_string(place.root().join("src/client.rs")).unwrap();
+    let text = text.replace("jitter);\n}", &format!("jitter);\n{long}}}"));
+    place.write("src/client.rs", &text);
+    let last = called(&place, &[], &json!({"related": "src/client.rs:65"}));
+    assert_eq!(places(&last)[0], ("src/queue.rs", 1), "{last}");
     // The path limits the results.
     let request = json!({"related": "src/client.rs:3", "path": "src/jitter.rs"});
     assert_eq!(

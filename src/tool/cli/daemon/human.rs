@@ -60,13 +60,13 @@ pub(super) fn print(success: &Success, raw: bool, out: &mut dyn Write) -> io::Re
             true => found.start_line.to_string(),
             false => format!("{}-{}", found.start_line, found.end_line),
         };
-        writeln!(
-            out,
-            "{}:{lines} ({}%, {})",
-            shown(&found.path),
-            found.match_pct,
-            Reason::joined(&found.why)
-        )?;
+        // A daemon of an older release gives no reasons.
+        let why = match found.why.is_empty() {
+            true => String::new(),
+            false => format!(", {}", Reason::joined(&found.why)),
+        };
+        let (path, percent) = (shown(&found.path), found.match_pct);
+        writeln!(out, "{path}:{lines} ({percent}%{why})")?;
         for (number, line) in (found.start_line..).zip(found.content.lines()) {
             writeln!(out, "{number:>6}  {}", shown(line))?;
         }
