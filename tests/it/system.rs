@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::fs::{File, Metadata};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 #[cfg(unix)]
 pub(crate) use std::os::unix::fs::symlink;
