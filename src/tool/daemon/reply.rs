@@ -250,6 +250,11 @@ impl<'de> Deserialize<'de> for Score {
     }
 }
 
+/// Removes the default of a field that only daemons of older releases leave out.
+fn without_default(schema: &mut schemars::Schema) {
+    schema.remove("default");
+}
+
 /// One result: lines of a file that match a question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
@@ -268,7 +273,7 @@ pub struct Found {
     /// The parts of the score that decided: the largest one, and the second one if it is at least
     /// half as large.
     #[serde(default)]
-    #[schemars(required, length(min = 1, max = 2))]
+    #[schemars(required, length(min = 1, max = 2), transform = without_default)]
     pub why: Vec<Reason>,
     /// The number of the first line shown, starting at 1.
     pub start_line: u64,
