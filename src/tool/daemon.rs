@@ -35,6 +35,7 @@ pub mod log;
 pub mod metrics;
 pub(crate) mod question;
 mod refusals;
+pub(crate) mod related;
 pub mod reply;
 pub mod report;
 pub mod request;

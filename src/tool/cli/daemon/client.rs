@@ -94,9 +94,9 @@ impl Client<'_> {
         loop {
             let (mut connection, was_started) = self.connect()?;
             is_started |= was_started;
-            if self.rules.same_release
-                && connection.welcome.binary_version != env!("CARGO_PKG_VERSION")
-            {
+            let is_other = connection.welcome.binary_version != env!("CARGO_PKG_VERSION");
+            let is_older = connection.welcome.protocol_version < request.body.protocol_version();
+            if self.rules.same_release && is_other || is_older {
                 return Err(DaemonCallError::OtherRelease);
             }
             if let Some(call_cancel) = self.call_cancel
