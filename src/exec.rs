@@ -2,12 +2,18 @@
 //! answer.
 //!
 //! Callers (the tools, the command line, the daemon) build a [`question::Question`], which compiles
-//! into a [`query::Query`]. A source ([`eligible::FileSource`]) yields the files in order, from a
-//! walk or from an index. The scheduler ([`schedule`]) gives them to the workers of an engine
-//! ([`engine`]), and the collector ([`collect`]) truncates the results at the limits.
+//! into a [`query::Query`]. A source ([`eligible::FileSource`]) yields the files in emission order:
+//! from a walk ([`eligible`]), or from the catalog of an index ([`catalog`]). [`indexes`] decides
+//! for each request whether an index may be used. The scheduler ([`schedule`]) gives the files to
+//! the workers of an engine ([`engine`]), and the collector ([`collect`]) truncates the results at
+//! the limits. Lines that an external program reports are confirmed in process (`confirm`).
 //!
-//! This module does not know where a request came from. It reads no configuration, no environment
-//! and no clock unless the caller passed it.
+//! A *ranked question*, a text in words, takes another way: [`retrieve`] reads the files of a
+//! source and keeps candidates, and [`rank`] decides which of them answer best.
+//!
+//! This module does not know where a request came from. It reads no configuration and no
+//! environment. Deadlines and monotonic clocks come from the caller; only [`indexes`] reads the
+//! wall clock, through one function.
 
 pub(crate) mod allowance;
 pub(crate) mod as_text;

@@ -4,12 +4,16 @@
 //! Owns enumeration, opening files beneath a root, the definition of text, n-grams, and the index
 //! made of them. It knows nothing of requests.
 //!
-//! - [`walk`] lists a tree by the ignore rules of [`rules`]; [`enumerate`] lists all of it for a
-//!   build.
-//! - [`builder`] tokenizes the files ([`token`]) into a [`segment`]; [`store`] publishes segments.
+//! - [`walk`] lists a tree by the ignore rules of [`rules`] and the denied patterns of [`deny`];
+//!   [`enumerate`] lists all of it for a build. [`root_dir`] opens files, and nothing outside of
+//!   the root.
+//! - [`text`] defines which part of a file is searched. [`builder`] tokenizes files ([`token`]) and
+//!   counts their words ([`words`]) into a [`segment`].
+//! - [`store`] publishes segments under a [`key`], as files or in a database (`sqlite`).
 //! - A [`snapshot`] is a segment plus the [`overlay`] of changes since it was built. Searches pin
 //!   one.
-//! - [`live`] keeps the snapshot of one tree current, with [`watch`] and [`refresh`].
+//! - [`live`] keeps the snapshot of one tree current, with [`watch`] and [`refresh`]. [`state`]
+//!   decides its next step, and [`pace`] how hard a build works meanwhile.
 //! - [`plan`] computes which files may match an expression.
 
 pub mod block;

@@ -185,6 +185,8 @@ pub use crate::tool::find_files::{FindRequest, FindResponse, FoundPath, Sort};
 
 // The tool `find_code`.
 #[cfg(feature = "daemon")]
+pub use crate::exec::rank::Reason as CodePlaceReason;
+#[cfg(feature = "daemon")]
 pub use crate::tool::daemon::request::Mode as FindCodeMode;
 #[cfg(feature = "daemon")]
 pub use crate::tool::find_code::{CodePlace, FindCodeRequest, FindCodeResponse, PlaceKind};

@@ -1,7 +1,24 @@
 //! The user-facing layer: requests, responses, configuration, the sandbox and the surfaces.
 //!
-//! Only this layer knows configuration files, the environment and the clock. Every surface is thin:
-//! it converts its input into a call of one of the [`tools`].
+//! Only this layer reads configuration files and the environment, and passes them down as values.
+//! The layers below read a clock in two places only, which this layer uses too:
+//! `exec::indexes::host` has the wall clock, and `index::pace` the monotonic clock.
+//!
+//! A *surface* is a way in: the command line (`cli`), ripgrep's command line (`rg`), agents
+//! (`mcp`), the web page (`web`), tasks with a lease (`executor`), and the library itself
+//! (`forge_search`). The query daemon (`daemon`) answers for several of them. A surface is thin. It
+//! converts its input into one of these:
+//!
+//! - A call of a tool ([`tools`]), with a request in JSON or as a type. Agents, the web page, the
+//!   interactive search, `forge-search call` and the library do this.
+//! - A question for `answering`. `forge-search PATTERN` does this, and the search tools convert
+//!   their requests into one.
+//! - A ranked question, a text in words, for `daemon::service`. `ggrep` and the tool `find_code` do
+//!   this.
+//!
+//! Two surfaces search by themselves. `rg` runs ripgrep's own crates, and only asks an index which
+//! files need not be read. The executor searches the sources of its configuration, not the trees of
+//! the other surfaces.
 
 mod answer_notes;
 mod answering;

@@ -1,6 +1,7 @@
-//! A time budget of a call for one kind of work, spent in pieces and by several threads.
+//! A time budget of a call for one kind of work: comparing and updating an index. `indexes` and
+//! `catalog` spend it in portions, on several threads.
 //!
-//! Owns how the pieces add up: while several threads work at once, that time counts once.
+//! Owns how the portions add up: while several threads work at once, that time counts once.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,7 +1,9 @@
-//! Emission: turns outcomes in order into the answer, truncated exactly at the limits.
+//! The collector turns outcomes into the answer, in emission order, truncated exactly at the
+//! limits.
 //!
-//! Owns counting and truncation. The scheduler passes files to the `Collector` strictly in emission
-//! order. So the result depends neither on threads nor on the source of the files.
+//! *Emission order* is the order of `format::sort_key` within each searched path. Owns counting and
+//! truncation. The scheduler passes files to the `Collector` strictly in emission order. So the
+//! result depends neither on threads nor on the source of the files.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

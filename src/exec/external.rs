@@ -2,8 +2,7 @@
 //!
 //! Owns the parts that the external engines share: which files a program gets, how it gets them,
 //! and how its reports become outcomes in the order of the batch. A program gets explicit files as
-//! arguments, in order, as many at once as the system allows. It
-//! only reports lines, in any order.
+//! arguments, in order, as many at once as the system allows. It only reports lines, in any order.
 //!
 //! Every reported line is confirmed from bytes that are read here, through the safe open of
 //! [`EligibleFile`]. The engines for ripgrep and ugrep say which program runs, and with which

@@ -1,8 +1,8 @@
-//! Records which parts of an answer were handed out, so that a second search can hand out the rest.
+//! Records which parts of an answer a caller has got, so that a second search can pass on the rest.
 //!
-//! A search may fail after a part of its answer was handed out: the catalog turns out to be
-//! damaged, or the daemon that answers is killed. Then the same question is searched again, in the
-//! same order. Parts that were already handed out are skipped.
+//! A part is *handed out* once the caller has got it. A search may fail after that: the catalog
+//! turns out to be damaged, or the daemon that answers is killed. Then the same question is
+//! searched again, in the same order. Parts that were already handed out are skipped.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;

@@ -91,7 +91,7 @@ pub struct Question {
     pub target: Resolved,
     /// The globs that files must satisfy.
     pub globs: Globs,
-    /// The directories that may be read, and the denied names.
+    /// The directories that may be read, and the denied patterns.
     pub reach: Arc<Reach>,
     /// Git's global excludes file, if the search uses it.
     pub global_excludes: Option<PathBuf>,

@@ -1,8 +1,8 @@
 //! A prefilter for large files, in pieces that stay in the processor's cache.
 //!
 //! Most files contain no match, and reading a large file whole only to find that out costs more
-//! memory traffic than searching it. The probe returns "certainly no result" or "maybe", nothing
-//! more exact.
+//! memory traffic than searching it. The embedded engine asks this module before it reads a large
+//! file whole. The answer is "certainly no result" or "maybe", nothing more exact.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;

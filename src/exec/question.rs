@@ -1,4 +1,6 @@
-//! One question about a tree: everything that a caller can ask of a search.
+//! One question about a tree: everything that a caller can ask of a search for lines or files. (A
+//! *ranked* question is a text in words, for which [`rank`](crate::exec::rank) finds the best
+//! places.)
 //!
 //! The tools `Search` and `search_files`, the command line and the daemon all build a [`Question`].
 //! The layers below do not know which of them built it.

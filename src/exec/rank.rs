@@ -2,25 +2,30 @@
 //!
 //! Owns the terms of a question ([`Terms`]), the counts of terms in one file ([`Document`]), the
 //! score of a file ([`Scorer`]), how alike a question and a piece of code are ([`Meaning`]), the
-//! shares of file kinds in an answer ([`Profile`]), and the choice of lines to show ([`chunks`]).
-//! The ranked search reads files and calls this module.
-//! Everything here is a pure function of texts and numbers: it opens no file and reads no clock.
-//! The same input gives the same order on every run.
+//! shares of file kinds in an answer ([`Profile`]), the choice of the lines of a snippet
+//! ([`chunks`]), why a place is a result ([`Reason`]), and the question that is made of a piece of
+//! code ([`PieceWords`]). The ranked search reads files and calls this module. Everything here is a
+//! pure function of texts and numbers: it opens no file and reads no clock. The same input gives the
+//! same order on every run.
 
 mod document;
 mod meaning;
 mod order;
 mod profile;
+mod reason;
+mod related;
 mod score;
 mod snippet;
 mod terms;
 mod versions;
 
 pub use document::{Document, Hit, TermSet, hits};
-pub use meaning::{Comparison, DIMENSIONS, MEANING_VERSION, Meaning, WordTable};
+pub use meaning::{Comparison, MEANING_VERSION, Meaning, Model, WordTable};
 pub use order::{Ranked, Select, select};
 pub use profile::{Bucket, Profile, Quota};
+pub use reason::{Contributions, Reason};
+pub use related::{PieceWords, piece_at};
 pub use score::{Corpus, Scorer, Weights};
-pub use snippet::{Chunk, Chunks, Snippet, chunks};
+pub use snippet::{Chunk, Chunks, Snippet, chunks, head_of};
 pub use terms::{MAX_QUERY_BYTES, MAX_TERMS, Terms, TermsError};
 pub use versions::Versions;

@@ -1,9 +1,9 @@
-//! Parser for the reports of external programs: records of a path and a line number.
+//! Parser for the reports of external programs. Each report is a record of a path and a line
+//! number.
 //!
-//! Owns the grammar of the programs' output and its bounded parsing.
-//! Every record starts with the path as it was given, ended by a NUL byte. No path contains NUL, so
-//! all names are unambiguous, also with line feeds or invalid UTF-8. This module neither opens
-//! files nor interprets reports.
+//! Owns the grammar of the programs' output and its bounded parsing. Every record starts with the
+//! path as it was given, ended by a NUL byte. No path contains NUL, so all names are unambiguous,
+//! also with line feeds or invalid UTF-8. This module neither opens files nor interprets reports.
 
 use memchr::memchr;
 

@@ -4,6 +4,9 @@
 //! in bounded memory. [`rank`](crate::exec::rank) defines how candidates compare in the end, and
 //! the source decides which files may be left out.
 
+mod frequencies;
+mod source_piece;
+
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::io::{self, Read};
@@ -19,6 +22,9 @@ use crate::format::sort_key::sort_key;
 use crate::index::stamp::Stamp;
 use crate::index::text::{Region, decode, region};
 use crate::index::walk::FoundFile;
+
+pub use frequencies::{Frequencies, frequencies};
+pub use source_piece::{NamedContent, SourcePiece, named_content};
 
 /// The number of file names kept for each kind of problem, the first ones in order.
 const KEPT_NAMES: usize = 100;
@@ -36,6 +42,8 @@ pub struct Retrieval<'a> {
     pub max_candidates: usize,
     /// The flag that stops all work when it is raised.
     pub stop: &'a Stop,
+    /// The piece that the question is made of, which is no result.
+    pub without: Option<&'a SourcePiece>,
 }
 
 /// A file that contains at least one term.
@@ -169,8 +177,15 @@ fn expand<S: FileSource>(
                 return part;
             }
             match item {
-                Item::File(file) => {
+                Item::File(mut file) => {
                     part.corpus.files = 1 + file.passed_before;
+                    if options
+                        .without
+                        .is_some_and(|piece| piece.is_in(&file.found))
+                    {
+                        // The index knows the words of the whole file.
+                        file.words = None;
+                    }
                     look(file, options, &mut part);
                 }
                 Item::Passed(count) => part.corpus.files = count,
@@ -307,6 +322,9 @@ fn look(mut file: EligibleFile, options: &Retrieval<'_>, part: &mut Retrieved) {
         part.binary = Named::one(name());
     }
     let Some(text) = text else { return };
+    let source = options.without.filter(|piece| piece.is_in(&file.found));
+    let text = source.map_or(Cow::Borrowed(text), |piece| piece.blanked(text).into());
+    let text = text.as_ref();
     let (terms, shown) = (options.terms, name());
     let document = match terms.expression() {
         Some(_) => Document::of_literal(terms, &shown, text),
@@ -407,7 +425,13 @@ pub fn excerpts(
     let path = shown_path(&candidate.path).0;
     let mut hits = hits(options.terms, &path, text, stopped);
     hits.sort_by_key(|hit| (hit.start, hit.term));
-    if hits.is_empty() {
+    let source = options
+        .without
+        .filter(|piece| piece.is_in(&candidate.found));
+    if let Some(piece) = source {
+        hits.retain(|hit| !piece.bytes.contains(&hit.start));
+    }
+    if hits.is_empty() && source.is_none() {
         // Only the name of the file has a term: its beginning is shown.
         hits.push(Hit {
             term: usize::MAX,
@@ -493,6 +517,7 @@ mod tests {
             max_file_size: 1 << 20,
             max_candidates: 10,
             stop,
+            without: None,
         }
     }
 

@@ -1,5 +1,5 @@
 //! A lazily built automaton that processes a line byte by byte, so that it notices a deadline in
-//! the middle of a line of any length.
+//! the middle of a line of any length. `matcher` uses it for lines that are longer than its window.
 
 use std::fmt;
 

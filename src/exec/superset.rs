@@ -5,10 +5,10 @@
 //! than the pattern matches, never fewer. This module turns a parsed pattern into such a superset,
 //! in the program's dialect. It knows expressions, and no processes.
 //!
-//! ripgrep shares our dialect, so it gets the pattern itself, weakened. The expressions have no
-//! negation, because negated classes are spelled out as the characters that they contain. So an
-//! expression matches more lines when one of its parts matches more, and each of these steps can
-//! only add lines:
+//! ripgrep shares our dialect, so it gets the pattern itself, weakened. A parsed pattern has no
+//! negation, because negated classes are spelled out as the characters that they contain. So it
+//! matches more lines when one of its parts matches more, and each of these steps can only add
+//! lines:
 //!
 //! - An assertion is left out.
 //! - A class with many ranges beyond ASCII gets all characters beyond ASCII.

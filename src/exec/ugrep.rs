@@ -6,8 +6,9 @@
 //! ugrep's dialect differs from ours without an error: classes that cross line ends, other escapes,
 //! other word boundaries, the longest match instead of the first. Its search for literals is
 //! sometimes wrong, too: 7.8.4 does not find `\wfoo` in `afoo`. So ugrep never gets the pattern
-//! itself, but a few literals of which every match must contain one. The module `asked` finds them,
-//! and ugrep 3 and 7 agree with us about literals. A pattern without such literals is refused.
+//! itself, but a few literals of which every match must contain one. The module
+//! `superset::required` finds them, and ugrep 3 and 7 agree with us about literals. A pattern
+//! without such literals is refused.
 
 use std::ffi::OsString;
 use std::sync::Arc;

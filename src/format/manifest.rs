@@ -1,4 +1,4 @@
-//! The manifest: the file that describes an index and names its segments.
+//! The manifest of an index: the file that describes the index and names its segments.
 //!
 //! Owns the manifest's fields, their encoding and their limits. The store publishes and reads a
 //! [`Manifest`]. It is a plain value: `index` compares keys, hashes a key into a directory name,
@@ -29,7 +29,7 @@ pub const MAX_PATH_BYTES: usize = 32_768;
 /// The longest name of a strategy, backend or tokenizer, in bytes.
 pub const MAX_ID_BYTES: usize = 1024;
 
-/// The largest number of deny patterns.
+/// The largest number of denied patterns.
 pub const MAX_DENY_PATTERNS: usize = 65_536;
 
 /// The largest number of segments.
@@ -77,7 +77,7 @@ pub struct KeyParts {
     pub ngram_chars: u32,
     /// The longest text that is tokenized, in bytes (`index_max_tokenized_bytes`).
     pub max_tokenized_bytes: u64,
-    /// The deny patterns, in their configured order.
+    /// The denied patterns, in their configured order.
     pub deny_patterns: Vec<String>,
     /// Git's global excludes file, in the system's path bytes; empty without one.
     pub global_excludes: Vec<u8>,

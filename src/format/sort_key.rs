@@ -1,8 +1,9 @@
 //! The ordering key of paths.
 //!
-//! This module owns the order in which files are enumerated, searched, cut and shown. All code that
-//! depends on the order compares paths through it, so that two layers never disagree. It knows
-//! paths as bytes. It does not know their content, and does not touch the filesystem.
+//! This module owns the order in which files are enumerated, searched, cut and shown: the *emission
+//! order*. All code that depends on the order compares paths through it, so that two layers never
+//! disagree. It knows paths as bytes. It does not know their content, and does not touch the
+//! filesystem.
 //!
 //! The key is the path relative to the search's order root, with `/` between the components,
 //! invalid UTF-8 replaced by U+FFFD, in Unicode Normalization Form C. Keys compare bytewise, so the

@@ -1,9 +1,10 @@
 //! Blocks: the stored form of the n-grams of up to 512 slots, one row of bits per n-gram.
 //!
-//! A slot is a file, or a part of a large file. Blocks treat both the same, so the types here call
-//! slots "files". The builder encodes blocks, and [`Segment`](crate::index::segment::Segment) reads
-//! their rows. This module owns the encoding of the Bloom filters: the rows of each n-gram, and the
-//! bits of each row. It knows nothing of files except their n-grams.
+//! A slot is a file, or a part of a large file. Blocks treat both the same. In this module, a
+//! "file" is the content of one slot. The builder encodes blocks, and
+//! [`Segment`](crate::index::segment::Segment) reads their rows. This module owns the encoding of
+//! the Bloom filters: the rows of each n-gram, and the bits of each row. It knows nothing of files
+//! except their n-grams.
 //!
 //! # Encoding, and why there are no false negatives
 //!

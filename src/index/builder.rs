@@ -1,10 +1,10 @@
 //! Builds a segment, the index file of one tree: lists the tree, tokenizes its files and writes the
 //! result.
 //!
-//! This module owns the phases ENUMERATE, TOKENIZE and PERSIST of a build, its use
-//! of memory and threads, and the order of everything in the segment. That order does not depend on
-//! the number of threads or on the order of directory listings. The caller provides a [`BuildHost`]
-//! for time, limits and cancellation, and publishes the segment. The module reads no clock.
+//! This module owns the phases ENUMERATE, TOKENIZE and PERSIST of a build, its use of memory and
+//! threads, and the order of everything in the segment. That order does not depend on the number of
+//! threads or on the order of directory listings. The caller provides a [`BuildHost`] for time,
+//! limits and cancellation, and publishes the segment. The module reads no clock.
 //!
 //! Files are read in order of length. Their n-grams are collected until they fill a fixed amount of
 //! memory. These files, which have similar sizes, become a group of blocks, and the rows of the

@@ -1,4 +1,4 @@
-//! The deny patterns: paths that are never opened.
+//! The denied patterns: paths that match one are never opened.
 //!
 //! Owns the syntax of the patterns and the set in force. It knows no configuration and opens
 //! nothing.
@@ -37,7 +37,7 @@ pub fn is_withheld(relative: &Path) -> bool {
     DEFAULTS.as_ref().is_none_or(denies)
 }
 
-/// The error for a deny pattern that is no valid glob.
+/// The error for a denied pattern that is no valid glob.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("denied pattern `{pattern}`: {message}")]
 pub struct DenyError {
@@ -47,7 +47,7 @@ pub struct DenyError {
     pub message: String,
 }
 
-/// The compiled deny patterns in force.
+/// The compiled denied patterns in force.
 #[derive(Clone, Debug)]
 pub struct DenySet {
     /// Sorted and without repetitions.

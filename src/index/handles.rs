@@ -1,7 +1,8 @@
-//! The number of open segments and its limit.
+//! Counts open segments, up to a limit.
 //!
-//! A segment is open while any snapshot of it is in use. A replaced segment stays open until the
-//! last search that pinned it ends. The caller decides what to do when the limit is reached.
+//! Owns the count, which several stores may share. A segment is open while any snapshot of it is in
+//! use. A replaced segment stays open until the last search that pinned it ends. The caller decides
+//! what to do when the limit is reached.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

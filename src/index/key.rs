@@ -1,7 +1,7 @@
 //! Index keys: the tree of an index and the way in which the index was made.
 //!
-//! Owns the components of a key and the directory name derived from them. All
-//! components are stored and compared one by one.
+//! Owns the components of a key and the directory name derived from them. All components are stored
+//! and compared one by one.
 
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,7 @@ pub struct KeyInputs<'a> {
     pub max_tokenized_bytes: u64,
     /// The parameters of the logical filter; different ones give a different index.
     pub bloom: BloomParams,
-    /// The deny patterns in force.
+    /// The denied patterns in force.
     pub deny: &'a [String],
     /// The path of Git's global excludes file.
     pub global_excludes: Option<&'a Path>,

@@ -11,8 +11,8 @@
 //! - The *watcher's thread* receives file system events. For each one it adds a mark to the dirty
 //!   set or fires a trigger. It does not wait for the other threads' work.
 //! - The *worker* is one thread. It opens, builds and reconciles the index, processes dirty marks
-//!   once their files are quiet, and reads changed files. Most of the work runs on the ground's
-//!   thread pool, whose threads have a low priority.
+//!   once their files are quiet, and reads changed files. Most of the work runs on the thread pool
+//!   of the [`IndexHost`], whose threads have a low priority.
 //! - A *search* pins a snapshot. It first passes a barrier, which proves that all earlier events
 //!   were received. Then it processes the dirty marks, within its budget. If the budget does not
 //!   suffice, it does without the index. An edit that was finished before the call is therefore
@@ -446,7 +446,7 @@ impl Shared {
         lock(&self.status)
     }
 
-    /// Describes work that ended now and began at `begun_ms` of the ground's clock.
+    /// Describes work that ended now and began at `begun_ms` of the clock of the [`IndexHost`].
     fn done(&self, begun_ms: u64, succeeded: bool) -> TaskRun {
         TaskRun {
             ended_ns: self.index_host.host().now_ns(),

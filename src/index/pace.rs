@@ -1,9 +1,8 @@
 //! Pacing: limits how much of the machine background indexing uses, and how long a build may take.
 //!
-//! This module owns the throttling arithmetic, the record of
-//! searches that run during a build, the budget of a build, and low-priority
-//! threads. It reads no clock but the one that it is given, and knows neither
-//! builds nor configurations.
+//! This module owns the throttling arithmetic, the record of searches that run during a build, the
+//! budget of a build, and low-priority threads. It reads no clock but the one that it is given, and
+//! knows neither builds nor configurations.
 //!
 //! While searches run, a build rests after each piece of work, so that its share of the processors
 //! stays within the target. After each batch of files it rests for an additional fixed time. Once

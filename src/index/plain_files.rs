@@ -1,4 +1,5 @@
-//! The files of a segment that a search reads as they are, as far as they were examined.
+//! The plain files of a segment, as far as they were examined. A plain file has no byte-order mark
+//! and no NUL byte, so a search sees its bytes unchanged.
 //!
 //! Owns the results, in groups of files, and the rule that one thread examines a group while others
 //! wait. The caller examines the files.

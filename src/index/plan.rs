@@ -6,10 +6,10 @@
 //! evaluation. It does not know how n-grams are stored, which files are searched, or what a request
 //! is.
 //!
-//! The steps: `analysis` (exact matches) and `nearly` (matches with edits) turn an expression into
+//! The steps: `analysis` (exact matches) and `approx` (approximate matches) turn an expression into
 //! chains, which are sequences of small character sets. `path` turns chains into requirements on a
-//! file, and `need` simplifies these. `evaluate` compiles requirements and tests them against the
-//! rows of a block; `describe` prints them.
+//! file, and `requirement` simplifies these. `evaluate` compiles requirements and tests them
+//! against the rows of a block; `describe` prints them.
 
 mod analysis;
 mod approx;

@@ -2,9 +2,9 @@
 //!
 //! An attacker may replace a validated path by a symbolic link before it is opened. This module
 //! owns the handle that opens every file and directory of a root, so that the open itself detects
-//! the replacement. The kernel resolves the path relative to a directory that is
-//! already open, and any symbolic link in it is an error. This module does not know the allowed
-//! roots or the denied names.
+//! the replacement. The kernel resolves the path relative to a directory that is already open, and
+//! any symbolic link in it is an error. This module does not know the allowed roots or the denied
+//! patterns.
 //!
 //! On Linux, one `openat2` call does the whole resolution. If that call is missing or filtered, and
 //! on other Unixes, the path is opened component by component without following links (`unix`). On

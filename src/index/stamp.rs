@@ -1,7 +1,6 @@
 //! Stamps: metadata that tells states of a file or directory apart without reading it.
 //!
-//! Owns the comparison of states and the rule for when a stamp is
-//! reliable. It reads no clock.
+//! Owns the comparison of states and the rule for when a stamp is reliable. It reads no clock.
 
 use std::time::Duration;
 

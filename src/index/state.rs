@@ -1,5 +1,4 @@
-//! The index safety state machine: computes the next state and the required actions from
-//! triggers.
+//! The index safety state machine: computes the next state and the required actions from triggers.
 //!
 //! This module owns the states, the triggers, the transition table and the rules of precedence. It
 //! is a pure function: no I/O, no clock, no memory. The caller, the live index, detects triggers

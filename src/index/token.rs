@@ -1,8 +1,9 @@
 //! The tokenizer: extracts the distinct n-grams of a file, as they are and case-folded.
 //!
-//! The builder and the live index call it with the bytes of a file. This module owns the normative
-//! pipeline from bytes to n-grams and decides whether n-grams may exclude the text from
-//! searches. It does not know where bytes come from or where n-grams are stored.
+//! The builder and the live index call it with the bytes of a file. This module owns the steps from
+//! bytes to n-grams that the specification of the index prescribes, and decides whether n-grams may
+//! exclude the text from searches. It does not know where bytes come from or where n-grams are
+//! stored.
 //!
 //! ASCII text takes a fast path: an n-gram is a 21-bit number, a bitmap detects known n-grams, and
 //! no n-gram is allocated or hashed. Other n-grams go into a list that is sorted once. Property

@@ -1,11 +1,10 @@
 //! Lists the eligible files of a tree, directory by directory, in emission order.
 //!
-//! Searches and index builds find files only with this module, so
-//! both agree about eligibility. It applies the ignore rules, the hidden-file rule, the deny list
-//! and the rules for symbolic links. A directory is listed on demand, and its entries are sorted by
-//! the ordering key. So a depth-first visit yields files in emission order without knowledge of the
-//! rest of the tree. The module knows no requests: callers pass the path filters of a request as a
-//! [`PathFilter`].
+//! Searches and index builds find files only with this module, so both agree about eligibility. It
+//! applies the ignore rules, the hidden-file rule, the denied patterns and the rules for symbolic
+//! links. A directory is listed on demand, and its entries are sorted by the ordering key. So a
+//! depth-first visit yields files in emission order without knowledge of the rest of the tree. The
+//! module knows no requests: callers pass the path filters of a request as a [`PathFilter`].
 //!
 //! `chains` has the ignore rules of a directory, `order` sorts entries, and `links` resolves
 //! symbolic links.
@@ -442,7 +441,7 @@ impl Walk {
         if target.is_none() && self.deny.denies(paths.real_absolute, paths.real).is_some() {
             return;
         }
-        // If links are followed, the deny list also applies to the path that led here.
+        // If links are followed, the denied patterns also apply to the path that led here.
         if self.options.follow != Follow::Never {
             let from_root = self.top_in_root.join(paths.logical);
             if self.deny.denies(paths.absolute, &from_root).is_some() {

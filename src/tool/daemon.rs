@@ -5,9 +5,16 @@
 //! - [`handshake`] negotiates the protocol version, [`identity`] computes the ids that both sides
 //!   compare;
 //! - [`server`] owns the connections of a [`socket`], [`client`] is the other end;
-//! - [`admission`] decides which query runs, waits or is refused;
+//! - [`admission`] decides which query runs, waits or is refused; `gate` lets the tasks of the
+//!   server wait for that;
 //! - [`service`] answers admitted queries. It knows nothing of sockets, and it searches with the
-//!   same tools as every other surface.
+//!   same tools as every surface without a daemon.
+//!
+//! A service gets three kinds of queries:
+//! - a call of a tool;
+//! - a person's search (`question`), which it answers in parts;
+//! - a ranked question: `retriever` finds candidates, `answer` ranks and writes them. The tool
+//!   [`find_code`] asks one too.
 
 pub mod admission;
 mod answer;
@@ -28,6 +35,7 @@ pub mod log;
 pub mod metrics;
 pub(crate) mod question;
 mod refusals;
+pub(crate) mod related;
 pub mod reply;
 pub mod report;
 pub mod request;

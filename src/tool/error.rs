@@ -72,7 +72,7 @@ pub enum DenialReason {
         /// denied.
         resolved: PathBuf,
     },
-    /// The path, or a directory above it, matches a deny pattern.
+    /// The path, or a directory above it, matches a denied pattern.
     #[error(
         "path `{}` is denied by the pattern `{pattern}`; choose another path, such as `.`, or change \
          `denied_patterns` or `include_default_denies` in `[tools.sandbox]`",
@@ -81,7 +81,7 @@ pub enum DenialReason {
     DeniedPatternMatched {
         /// The path as the caller wrote it.
         attempted: PathBuf,
-        /// The deny pattern, as configured.
+        /// The denied pattern, as configured.
         pattern: String,
     },
     /// The call exceeds a limit of the host.

@@ -1,7 +1,8 @@
 //! The executor: runs one search task, authorized by a signed lease, over one configured source.
 //!
-//! Owns the order of checks and execution (EXEC §2 to §9), and the bytes of the answer. The steps,
-//! each a module:
+//! Owns the order of checks and execution, and the bytes of the answer. EXEC is the specification
+//! of the executor; §2 to §9 are about this order, and `docs/conformance.md` says which tests prove
+//! it. The steps, each a module:
 //! - [`lease`] verifies the signed lease, [`manifest`] validates the task;
 //! - [`store`] returns the result of a task that was executed before;
 //! - [`host`] starts a confined [`worker`] process;
@@ -14,12 +15,14 @@
 //! use forge_search::internal::tool::config::{Config, Loader, Profile};
 //! use forge_search::internal::tool::executor::{Executor, host::Worker};
 //!
-//! let config = Loader::new(Profile::Library).file("forge.toml").build()?; let worker =
-//! Worker::new(PathBuf::from("/usr/bin/forge-search"), vec!["execute-worker".into()]); let executor
-//! = Executor::new(&config.executor, PathBuf::from("/var/lib/forge/results.db"), worker)?; let
-//! manifest = br#"{"task_id": "t1", "capability_id": "SEARCH_FILES", "target_scope": "docs",
-//! "query": "plan", "max_results": 10}"#; let execution = executor.execute(manifest,
-//! "v4.public.…"); println!("{}", String::from_utf8_lossy(&execution.body));
+//! let config = Loader::new(Profile::Library).file("forge.toml").build()?;
+//! let worker = Worker::new(PathBuf::from("/usr/bin/forge-search"), vec!["execute-worker".into()]);
+//! let results = PathBuf::from("/var/lib/forge/results.db");
+//! let executor = Executor::new(&config.executor, results, worker)?;
+//! let manifest = br#"{"task_id": "t1", "capability_id": "SEARCH_FILES",
+//!     "target_scope": "docs", "query": "plan", "max_results": 10}"#;
+//! let execution = executor.execute(manifest, "v4.public.…");
+//! println!("{}", String::from_utf8_lossy(&execution.body));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

@@ -1,9 +1,9 @@
 //! The sandbox: the paths that a call may reach.
 //!
-//! Owns the validation of paths and the allowed roots. It returns a root and a path relative to it.
-//! The caller opens that path through [`RootDir`](crate::index::root_dir::RootDir), which detects a
-//! path that was swapped for a link since. The sandbox knows no patterns of searches and reads no
-//! file.
+//! Owns the validation of paths, and the choice of the allowed roots. [`Reach`] keeps their open
+//! handles. The sandbox returns a root and a path relative to it. The caller opens that path
+//! through [`RootDir`](crate::index::root_dir::RootDir), which detects a path that was swapped for
+//! a link since. The sandbox knows no patterns of searches and reads no file.
 
 use std::fs;
 use std::io;
@@ -21,7 +21,7 @@ pub use crate::exec::reach::Resolved;
 /// The maximum length of a path in bytes. No supported system opens a longer one.
 const MAX_PATH_BYTES: usize = 32_768;
 
-/// The allowed roots and deny patterns in force, and the working directory of relative paths.
+/// The allowed roots and denied patterns in force, and the working directory of relative paths.
 #[derive(Debug)]
 pub struct Sandbox {
     working_dir: PathBuf,
@@ -30,7 +30,7 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Opens the allowed roots and compiles the deny patterns. No index has an entry for a denied
+    /// Opens the allowed roots and compiles the denied patterns. No index has an entry for a denied
     /// file.
     ///
     /// # Errors
@@ -157,7 +157,7 @@ impl Sandbox {
         }
     }
 
-    /// Returns the allowed roots and the deny patterns.
+    /// Returns the allowed roots and the denied patterns.
     #[doc(hidden)]
     pub fn reach(&self) -> &Arc<Reach> {
         &self.reach

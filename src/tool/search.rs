@@ -1,7 +1,8 @@
 //! The `Search` tool: from a request to a response.
 //!
-//! Every surface sends its requests through this one path: validation, sandbox, engine, response.
-//! Apart from defaults and caps it adds no semantics.
+//! All requests of the tool take this one path, from any surface: validation, sandbox, engine,
+//! response. Apart from defaults and caps the tool adds no semantics. A person's search has no
+//! request: it calls the tool with a [`Question`], which `answering` answers.
 
 mod draft;
 mod explain;

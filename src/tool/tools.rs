@@ -256,8 +256,9 @@ impl ToolName {
             }
             #[cfg(feature = "daemon")]
             ToolName::FindCode => {
-                "Find the code that a question in words or a name is about: whole definitions, the best \
-                 first. Use it if the exact text is not known."
+                "Find the code that a question in words or a name is about, or that is most like the code \
+                 at a line (`related`): whole definitions, the best first. Use it if the exact text is \
+                 not known."
             }
         }
     }
@@ -304,6 +305,10 @@ impl ToolName {
             Value::Object(request) => request,
             _ => Map::new(),
         };
+        if fields.iter().any(|(name, _)| *name == "related") {
+            // It stands in place of a question.
+            request.remove("question");
+        }
         let fields = fields.iter().cloned();
         request.extend(fields.map(|(name, value)| (name.to_string(), value)));
         Value::Object(request)
@@ -331,6 +336,7 @@ impl ToolName {
             ("types", _) => json!(["rust"]),
             ("name", _) => "lib.rs".into(),
             ("question", _) => "where are retries limited".into(),
+            ("related", _) => "src/a.rs:120".into(),
             (_, Some("array")) => json!(["*.rs"]),
             (_, Some("boolean")) => true.into(),
             (_, Some("integer")) => schema["default"]

@@ -31,6 +31,7 @@ use self::guard::{Guard, Token};
 use crate::tool::daemon::request::ToolCall;
 use crate::tool::daemon::tree_backend::{CallCancel, TreeBackend};
 use crate::tool::error::ToolError;
+use crate::tool::find_code::FIND_CODE_NAME;
 use crate::tool::request::SEARCH_NAME;
 use crate::tool::response::BuildStats;
 
@@ -202,7 +203,16 @@ fn router(shared: Arc<Shared>) -> Router {
             "/page.js",
             get(async || file("text/javascript", include_str!("web/page/page.js"))),
         )
-        .route("/api/search", post(search))
+        .route(
+            "/api/search",
+            post(async |shared, headers, body| call_tool(SEARCH_NAME, shared, headers, body).await),
+        )
+        .route(
+            "/api/code",
+            post(async |shared, headers, body| {
+                call_tool(FIND_CODE_NAME, shared, headers, body).await
+            }),
+        )
         .route("/api/status", get(status))
         .route("/api/health", get(health))
         .fallback(async || refusal(StatusCode::NOT_FOUND, "there is no such page"))
@@ -278,8 +288,13 @@ async fn call_backend(
     }
 }
 
-/// `POST /api/search`: a request of the tool `Search`, answered like the tool.
-async fn search(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Body) -> Response {
+/// `POST /api/search` and `/api/code`: a request of a tool, answered like the tool.
+async fn call_tool(
+    tool: &'static str,
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
     let is_json = headers
         .get(header::CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok())
@@ -315,7 +330,7 @@ async fn search(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bod
         Err(error) => return answer(&ToolError::bad_args(error.to_string()).to_json()),
     };
     let call = ToolCall {
-        tool: SEARCH_NAME.to_string(),
+        tool: tool.to_string(),
         request,
         max_output_bytes: Some(MAX_ANSWER_BYTES),
         text: false,

@@ -166,6 +166,30 @@ def use(browser):
     browser.wait("the checks", "return document.querySelectorAll('#health li.ok').length > 5")
     print("latencies, the index and its health are shown")
 
+    # The ranked mode answers a question in words, and the address keeps the mode.
+    choose = "const m = document.getElementById('mode'); m.value = arguments[0]; for (const kind of ['input', 'change']) m.dispatchEvent(new Event(kind, {bubbles: true}))"
+    browser.run(choose, "ranked")
+    assert "mode=ranked" in browser.run("return location.href")
+    assert "token=" in browser.run("return location.href")
+    assert not browser.run("return document.getElementById('word').checkVisibility()")
+    shown = "const f = document.querySelector('.file'); return f?.querySelector('.why')?.innerText.includes(arguments[0]) && [f.querySelector('h3').firstChild.textContent, f.querySelector('.why').innerText]"
+    first = browser.wait("the definition", shown, "defined here")
+    assert first == ["src/delay.rs:1", "100 % · defined here"], first
+    browser.type("#pattern", "delay of a retry")
+    first = browser.wait("a place by its meaning", shown, "meaning")
+    assert first[0] == "src/delay.rs:1" and first[1].startswith("100 % · "), first
+    browser.shot("page-ranked.png")
+    browser.call("POST", "/refresh", {})
+    browser.wait("the mode", "return document.getElementById('mode').value === 'ranked'")
+    browser.type("#pattern", "page needle42")
+    browser.wait("the page", "return document.querySelector('.file h3')?.firstChild.textContent === 'page.txt:1'")
+    assert browser.run("return document.querySelectorAll('#results img, #results script').length") == 0
+    browser.run(choose, "exact")
+    assert "mode" not in browser.run("return location.search")
+    browser.type("#pattern", "retry_delay")
+    browser.noted("3 lines in 3 files")
+    print("ranked questions are answered")
+
     browser.call("POST", "/goog/cdp/execute", {"cmd": "Emulation.setEmulatedMedia", "params": {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}})
     browser.shot("page-dark.png")
     browser.call("POST", "/window/rect", {"width": 500, "height": 900})

@@ -69,7 +69,7 @@ class Wire:
 
 def greeting(**changes):
     hello = {
-        "protocol_versions": [1],
+        "protocol_versions": [2],
         "store_id": STORE,
         "config_fingerprint": CONFIG,
         "client_id": "python",
@@ -94,18 +94,18 @@ def refused(answer, code, what):
 
 def handshake():
     wire = Wire()
-    expect(wire.welcome["protocol_version"] == 1, "the version is 1")
-    expect(wire.welcome["protocol_versions"] == [1], "it speaks 1")
+    expect(wire.welcome["protocol_version"] == 2, "the version is 2")
+    expect(wire.welcome["protocol_versions"] == [1, 2], "it speaks both")
     expect(wire.welcome["store_id"] == STORE and wire.welcome["config_fingerprint"] == CONFIG, "it is the one")
     versions = wire.welcome["supported_schema_versions"]
     expect(sorted(versions) == ["health", "query_error", "query_success", "status"], "versions of schemas")
     several = Wire(hello=False)
-    expect(several.ask(greeting(protocol_versions=[3, 1, 2]))["protocol_version"] == 1, "the highest common one")
+    expect(several.ask(greeting(protocol_versions=[3, 1, 2]))["protocol_version"] == 2, "the highest common one")
     single = Wire(hello=False)
-    one = greeting(protocol_versions=None, protocol_version=1)
-    expect(single.ask(one)["protocol_version"] == 1, "a single version is a list of one")
+    one = greeting(protocol_versions=None, protocol_version=2)
+    expect(single.ask(one)["protocol_version"] == 2, "a single version is a list of one")
     for changes, code in [
-        ({"protocol_versions": [2, 3]}, "incompatible"),
+        ({"protocol_versions": [3, 4]}, "incompatible"),
         ({"protocol_versions": None, "protocol_version": 9}, "incompatible"),
         ({"store_id": "0" * 64}, "invalid_request"),
         ({"config_fingerprint": "0" * 64}, "invalid_request"),
@@ -157,7 +157,7 @@ def framing():
 def search():
     wire = Wire()
     answer = wire.ask({"type": "search", "query": "retry_delay", "request_id": "mine", "explain": True})
-    expect(answer["schema_version"] == 1 and answer["request_id"] == "mine", "the id is the client's")
+    expect(answer["schema_version"] == 2 and answer["request_id"] == "mine", "the id is the client's")
     for name in ["store_id", "config_fingerprint", "ignore_fingerprint", "query_fingerprint", "embed_config_fingerprint"]:
         expect(HEX.match(answer[name]), f"{name} is 64 hexadecimal digits")
     if INDEX == "on":

@@ -20,6 +20,7 @@ mod places;
 pub(crate) mod program;
 mod protocol;
 mod queries;
+mod related;
 mod rg;
 mod robust;
 mod schemas;
@@ -151,7 +152,7 @@ impl World {
 
     fn hello(&self) -> Value {
         json!({
-            "protocol_versions": [1],
+            "protocol_versions": [2],
             "store_id": self.store.store_id,
             "config_fingerprint": self.store.config_fingerprint,
             "client_id": "test",

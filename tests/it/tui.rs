@@ -248,6 +248,13 @@ fn tui_begins_with_a_pattern_and_switches_what_it_is() {
     session.until("with an edit", |shown| {
         shown.contains("2 lines,") && shown.contains("1 edit")
     });
+    // The key F6 makes the pattern a ranked question.
+    session.type_in("\u{1b}[17~");
+    session.until("the ranked places", |shown| {
+        shown.contains("ranked question") && shown.contains("2 places,")
+    });
+    session.type_in("\u{1b}[17~");
+    session.until("the lines again", |shown| shown.contains("2 lines,"));
     session.type_in("\u{3}");
     assert_eq!(session.end(), Some(0));
 }

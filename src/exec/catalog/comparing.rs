@@ -11,10 +11,10 @@
 //! differs, too, the source builds its *twin*: a source with a snapshot that matches the tree. The
 //! twin expands that unit and all later units.
 //!
-//! A directory affects all ranks at which its files are or could be. This is the range from its
-//! first rank up to and including its end, where a new file would be inserted. A unit is correct on
-//! its own if every directory that touches it is unchanged. So units that were expanded before the
-//! twin was built are the same as in the twin.
+//! A directory affects a range of ranks: those of the files below it, and the rank after the last
+//! one, because a new file may be inserted before it. A unit is correct if all directories that
+//! affect it are unchanged. Only such units are expanded before the twin is built, so the twin
+//! would have the same files in them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,6 +1,9 @@
 //! Lists that depend on the files that an index rules out.
 //!
-//! Owns which of these files are listed or counted, and which of them a search reads as they are.
+//! Owns which of these files are listed with their paths, and which are only counted. Some lists
+//! need to know the *plain* files: those without a byte-order mark and without a NUL byte, of which
+//! a search sees the bytes unchanged. This module reads the files to find out; `plain_files` keeps
+//! the results.
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read};

@@ -1,5 +1,5 @@
-//! Units of a source: ranges of ranks. Each unit has at least as many entries as the unit before,
-//! up to a limit; the last unit may be smaller.
+//! Units of a source: ranges of ranks, which are positions in the catalog. Each unit has at least
+//! as many entries as the unit before, up to a limit; the last unit may be smaller.
 
 use std::ops::Range;
 

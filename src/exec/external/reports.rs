@@ -1,4 +1,5 @@
-//! The reports of one run of an external program, collected until the program ends.
+//! The reports (path and line number) of one run of an external program, collected until the
+//! program ends.
 //!
 //! The adapter adds each record that the program writes, and takes the reports of each file at the
 //! end. A program is asked to keep the order of its files, but nothing relies on that order. A

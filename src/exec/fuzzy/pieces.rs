@@ -1,10 +1,10 @@
 //! Pieces of a pattern: a match with few edits contains at least one of them unchanged.
 //!
-//! **Why.** Take any word that the expression matches, and `level + 1` pieces of it that do not
-//! overlap. Each edit changes or splits at most one piece, so `level` edits leave one piece whole.
-//! For example, with one edit a match of `search` contains `sea` or `rch`. Pieces are taken from
-//! the characters that every match of an alternative contains in order. Only assertions may stand
-//! between the characters of one piece.
+//! **Why.** Let `n` edits be allowed. Take `n + 1` pieces of a text that the expression matches,
+//! without overlap. Each edit destroys at most one piece, so one stays whole. For example, with one
+//! edit a match of `search` contains `sea` or `rch`. Pieces are taken from the characters that
+//! every match of an alternative contains in order. Only assertions may stand between the
+//! characters of one piece.
 
 use regex_syntax::hir::{Class, ClassUnicode, Hir};
 

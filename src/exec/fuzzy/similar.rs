@@ -1,21 +1,27 @@
-//! Texts that are similar to a literal, by the share of characters that need no edit (D68).
+//! Texts that are similar to a literal, by the share of characters that need no edit (D68 in
+//! `docs/decisions.md`).
 //!
 //! **Definition.** Let a text have *m* characters, a literal *p* characters, and let them differ by
-//! *d* edits. The score of the text is `1 − d / max(p, m)`. A text *qualifies* if it is not
-//! empty, its score reaches the threshold *t*, and *m* is at most `4p`. The match of a line is the
+//! *d* edits. The score of the text is `1 − d / max(p, m)`. A text *qualifies* if it is not empty,
+//! its score reaches the threshold *t*, and *m* is at most `4p`. The match of a line is the
 //! qualifying text with the highest score, then the earliest start, then the shortest length. The
 //! next matches are the best of the qualifying texts that do not overlap earlier matches.
 //!
-//! **Algorithm.** `d ≤ (1 − t) · max(p, m)` holds if and only if `d ≤ (1 − t) · p` or
-//! `d − (1 − t) · m ≤ 0`. Both left sides are sums over the steps of an alignment. So two dynamic
-//! programming tables, of which only one column is kept, show for each position whether a
-//! qualifying text ends there.
+//! **Algorithm.** The score of a text reaches the threshold if `d ≤ (1 − t) · max(p, m)`. That is
+//! the case if and only if one of two conditions holds:
 //!
-//! At the first such position the best text is determined. Then a better text that overlaps it
-//! replaces it, until no better text exists. Any text with a still higher score does not overlap
-//! it. The part of the line to the left of the match is searched again on its own. So matches are
-//! found from left to right, and the search reads no more of a line than the requested matches
-//! need.
+//! - `d ≤ (1 − t) · p`, or
+//! - `d − (1 − t) · m ≤ 0`.
+//!
+//! The left side of each is a sum over the steps of an alignment. So each needs one dynamic
+//! programming table, of which only one column is kept at a time. The two tables show for each
+//! position of the line whether a qualifying text ends there.
+//!
+//! At the first such position, the best text that starts before it becomes the candidate. If a
+//! better text overlaps the candidate, that text becomes the candidate instead, and so on. The last
+//! candidate is a match: a text with a higher score does not overlap it. The part of the line to
+//! the left of the match is searched again on its own. So matches are found from left to right, and
+//! the search reads no more of a line than the requested matches need.
 
 use std::cell::RefCell;
 use std::ops::Range;

@@ -1,12 +1,17 @@
 //! A filter for lines that may contain a text similar to a literal. Bit-parallel: one machine word
 //! holds all characters of the literal.
 //!
-//! **Why.** Let a text of *m* characters differ from a literal of *p* by *i* insertions, *r*
-//! replacements and *x* deletions, so that *m = p + i − x*. If the text reaches a threshold *t* of
-//! at least one half, then `i + r + x ≤ (1 − t) · max(p, p + i − x)`. If *m ≤ p*, then
-//! `i + r + x ≤ (1 − t) p`; otherwise `t · i + r + (2 − t) · x ≤ (1 − t) p`. In both cases
-//! `i / 2 + r + x ≤ (1 − t) p`. So an insertion costs at least one half, and every other edit costs
-//! at least one. The automaton counts in halves and has one row for each number of halves.
+//! **Why.** Let the literal have *p* characters and the text *m*. They differ by *i* insertions,
+//! *r* replacements and *x* deletions, so *m = p + i − x*. If the text reaches a threshold *t*,
+//! then `i + r + x ≤ (1 − t) · max(p, m)`. The filter requires that *t* is at least one half. There
+//! are two cases:
+//!
+//! - If *m ≤ p*, then `i + r + x ≤ (1 − t) · p`.
+//! - Otherwise, with *p + i − x* for *m*, `t · i + r + (2 − t) · x ≤ (1 − t) · p`.
+//!
+//! Since *t* is between one half and one, `i / 2 + r + x ≤ (1 − t) · p` holds in both cases. So an
+//! insertion costs at least one half, and every other edit costs at least one. The automaton counts
+//! in halves and has one row for each number of halves.
 
 use super::alphabet::first_char;
 use crate::exec::matcher::Stopped;

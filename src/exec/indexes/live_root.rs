@@ -78,7 +78,7 @@ pub struct LiveSettings {
 /// The environment that the program provides for its live indexes.
 #[derive(Clone)]
 pub struct LiveEnvironment {
-    /// The allowed roots and denied names. They are the same as in the settings of the indexes.
+    /// The allowed roots and denied patterns. They are the same as in the settings of the indexes.
     pub reach: Arc<Reach>,
     /// Reports running searches, and a monotonic time.
     pub activity: Arc<Activity>,

@@ -1,9 +1,9 @@
 //! How alike the meanings of two texts are, by the words in them.
 //!
-//! Owns the word table: a vector for each of 20,000 words of source code. Words that are used alike
-//! have vectors that point alike. For example, `delete` lies near `remove`. The vector of a text is
-//! the sum of the vectors of its words. So code can answer a question although it shares few words
-//! with it.
+//! Owns the seam for models ([`Model`]), and the model of this program: the word table, a vector
+//! for each of 20,000 words of source code. Words that are used alike have vectors that point
+//! alike. For example, `delete` lies near `remove`. The vector of a text is the sum of the vectors
+//! of its words. So code can answer a question although it shares few words with it.
 //!
 //! The table was learned from comments and the code below them. `benches/ranking` has the program
 //! that made it, its sources and its limits. The table is part of the program: nothing is
@@ -20,7 +20,7 @@ use crate::index::words::forms::each_form;
 use crate::index::words::names::Names;
 
 /// The numbers of a vector.
-pub const DIMENSIONS: usize = 128;
+const DIMENSIONS: usize = 128;
 
 /// What a word counts for in a text that has it once, twice and so on: the logarithm of one more
 /// than the count.
@@ -47,6 +47,24 @@ static BYTES: &[u8] = include_bytes!("words.bin");
 
 /// The CRC-32 of these bytes.
 const CHECKSUM: u32 = 0x3e25_03dc;
+
+/// A model: it turns a text into a vector. Texts with like meanings have vectors that point alike.
+/// Equal texts have equal vectors on every machine.
+pub trait Model: Sync + std::fmt::Debug {
+    /// Returns how many numbers a vector has.
+    fn dimensions(&self) -> usize;
+
+    /// Returns a digest that changes whenever vectors may change.
+    fn fingerprint(&self) -> &str;
+
+    /// Appends the tokens of a name that the model knows. The tokens of a text are those of its
+    /// names, in order.
+    fn tokens(&self, name: &[u8], tokens: &mut Vec<u32>);
+
+    /// Returns the vector of a text with these tokens, of any length. Returns `None` for a text
+    /// that says nothing. May change the order of the tokens.
+    fn vector(&self, tokens: &mut [u32]) -> Option<Vec<f32>>;
+}
 
 /// A vector for each word.
 #[derive(Debug)]
@@ -109,9 +127,19 @@ impl WordTable {
         let is_table = rows.len() == count && more.is_empty() && table.keys.is_sorted();
         is_table.then_some(table)
     }
+}
+
+impl Model for WordTable {
+    fn dimensions(&self) -> usize {
+        DIMENSIONS
+    }
+
+    fn fingerprint(&self) -> &str {
+        WordTable::SHA256
+    }
 
     /// Appends the places of the words of a name.
-    fn find(&self, name: &[u8], words: &mut Vec<u32>) {
+    fn tokens(&self, name: &[u8], words: &mut Vec<u32>) {
         each_form(name, |form| {
             if form.kind.is_part()
                 && let Ok(word) = self.keys.binary_search(&form.key)
@@ -121,8 +149,8 @@ impl WordTable {
         });
     }
 
-    /// Returns the meaning of a text with these words. Sorts the words.
-    fn meaning(&self, words: &mut [u32]) -> Option<Meaning> {
+    /// Returns the sum of the vectors of words. Sorts the words.
+    fn vector(&self, words: &mut [u32]) -> Option<Vec<f32>> {
         words.sort_unstable();
         let mut sum = [0.0f32; DIMENSIONS];
         for same in words.chunk_by(|a, b| a == b) {
@@ -132,23 +160,30 @@ impl WordTable {
                 *sum += weight * f32::from(*number);
             }
         }
-        let length = sum.iter().map(|number| number * number).sum::<f32>().sqrt();
-        (length > 0.0).then(|| Meaning(sum.map(|number| number / length)))
+        Some(sum.to_vec())
     }
 }
 
 /// The meaning of a text: a vector of length 1.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Meaning([f32; DIMENSIONS]);
+pub struct Meaning(Vec<f32>);
 
 impl Meaning {
-    /// Returns the meaning of a question. Returns `None` if the table has none of its words.
-    pub fn of(table: &WordTable, question: &str) -> Option<Meaning> {
-        let mut words = Vec::new();
+    /// Returns the meaning of a question. Returns `None` if the model knows none of its words.
+    pub fn of(model: &dyn Model, question: &str) -> Option<Meaning> {
+        let mut tokens = Vec::new();
         for name in Names::of(question.as_bytes()) {
-            table.find(&question.as_bytes()[name], &mut words);
+            model.tokens(&question.as_bytes()[name], &mut tokens);
         }
-        table.meaning(&mut words)
+        Meaning::of_tokens(model, &mut tokens)
+    }
+
+    fn of_tokens(model: &dyn Model, tokens: &mut [u32]) -> Option<Meaning> {
+        let mut numbers = model.vector(tokens)?;
+        let squares = numbers.iter().map(|number| number * number);
+        let length = squares.sum::<f32>().sqrt();
+        numbers.iter_mut().for_each(|number| *number /= length);
+        (length > 0.0).then_some(Meaning(numbers))
     }
 
     /// Returns how alike two meanings are: 1 for the same, 0 for texts that have nothing to do with
@@ -159,27 +194,27 @@ impl Meaning {
     }
 }
 
-/// Compares texts with a question, and remembers the words of names that it has seen.
+/// Compares texts with a question, and remembers the tokens of names that it has seen.
 #[derive(Debug)]
 pub struct Comparison<'q> {
-    table: &'static WordTable,
+    model: &'q dyn Model,
     question: &'q Meaning,
-    /// The words of each name: a range of `words`.
+    /// The tokens of each name: a range of `tokens`.
     #[allow(clippy::disallowed_types)]
     known: HashMap<Box<[u8]>, Range<usize>>,
-    words: Vec<u32>,
+    tokens: Vec<u32>,
 }
 
 impl<'q> Comparison<'q> {
-    /// Starts a comparison with a question. Returns `None` if there is no table.
+    /// Starts a comparison with a question, whose meaning is by the same model.
     #[allow(clippy::disallowed_types)]
-    pub fn with(question: &'q Meaning) -> Option<Comparison<'q>> {
-        Some(Comparison {
-            table: WordTable::built_in()?,
+    pub fn with(model: &'q dyn Model, question: &'q Meaning) -> Comparison<'q> {
+        Comparison {
+            model,
             question,
             known: HashMap::new(),
-            words: Vec::new(),
-        })
+            tokens: Vec::new(),
+        }
     }
 
     /// Returns how alike the question and a text of these parts are, from 0 to 1. Takes time linear
@@ -188,28 +223,28 @@ impl<'q> Comparison<'q> {
         let mut found = Vec::new();
         for part in parts {
             for name in Names::of(part) {
-                let words = self.words_of(&part[name]);
-                found.extend_from_slice(&self.words[words]);
+                let tokens = self.tokens_of(&part[name]);
+                found.extend_from_slice(&self.tokens[tokens]);
             }
         }
-        let meaning = self.table.meaning(&mut found);
+        let meaning = Meaning::of_tokens(self.model, &mut found);
         meaning.map_or(0.0, |meaning| self.question.likeness(&meaning))
     }
 
-    /// Returns the words of a name, as a range of `self.words`.
-    fn words_of(&mut self, name: &[u8]) -> Range<usize> {
-        if let Some(words) = self.known.get(name) {
-            return words.clone();
+    /// Returns the tokens of a name, as a range of `self.tokens`.
+    fn tokens_of(&mut self, name: &[u8]) -> Range<usize> {
+        if let Some(tokens) = self.known.get(name) {
+            return tokens.clone();
         }
         if self.known.len() >= MAX_REMEMBERED {
             self.known.clear();
-            self.words.clear();
+            self.tokens.clear();
         }
-        let from = self.words.len();
-        self.table.find(name, &mut self.words);
-        let words = from..self.words.len();
-        self.known.insert(name.into(), words.clone());
-        words
+        let from = self.tokens.len();
+        self.model.tokens(name, &mut self.tokens);
+        let tokens = from..self.tokens.len();
+        self.known.insert(name.into(), tokens.clone());
+        tokens
     }
 }
 
@@ -220,9 +255,44 @@ mod tests {
     fn likeness(question: &str, text: &str) -> f64 {
         let table = WordTable::built_in().unwrap();
         let question = Meaning::of(table, question).unwrap();
-        Comparison::with(&question)
-            .unwrap()
-            .likeness(&[text.as_bytes()])
+        Comparison::with(table, &question).likeness(&[text.as_bytes()])
+    }
+
+    /// A model that knows the first letters of names, and nothing else.
+    #[derive(Debug)]
+    struct FirstLetters;
+
+    impl Model for FirstLetters {
+        fn dimensions(&self) -> usize {
+            26
+        }
+
+        fn fingerprint(&self) -> &str {
+            "first letters"
+        }
+
+        fn tokens(&self, name: &[u8], tokens: &mut Vec<u32>) {
+            let letter = name.first().filter(|byte| byte.is_ascii_lowercase());
+            tokens.extend(letter.map(|byte| u32::from(byte - b'a')));
+        }
+
+        fn vector(&self, tokens: &mut [u32]) -> Option<Vec<f32>> {
+            let mut counts = vec![0.0; self.dimensions()];
+            tokens
+                .iter()
+                .for_each(|token| counts[*token as usize] += 1.0);
+            (!tokens.is_empty()).then_some(counts)
+        }
+    }
+
+    #[test]
+    fn another_model_compares_texts_by_its_own_rules() {
+        let question = Meaning::of(&FirstLetters, "open socket").unwrap();
+        let mut comparison = Comparison::with(&FirstLetters, &question);
+        assert!((comparison.likeness(&[b"other", b"sea"]) - 1.0).abs() < 1e-6);
+        assert!((comparison.likeness(&[b"one"]) - 0.5f64.sqrt()).abs() < 1e-6);
+        assert_eq!(comparison.likeness(&[b"delete", b"OPEN"]), 0.0);
+        assert_eq!(Meaning::of(&FirstLetters, "1 2"), None);
     }
 
     #[test]
@@ -259,7 +329,7 @@ mod tests {
     fn a_comparison_that_forgot_names_finds_the_same() {
         let table = WordTable::built_in().unwrap();
         let question = Meaning::of(table, "read the header of a socket").unwrap();
-        let mut comparison = Comparison::with(&question).unwrap();
+        let mut comparison = Comparison::with(table, &question);
         let text = b"read_header(socket)";
         let before = comparison.likeness(&[text]);
         let many: Vec<String> = (0..MAX_REMEMBERED).map(|n| format!("name{n}")).collect();

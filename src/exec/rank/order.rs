@@ -1,4 +1,8 @@
 //! The order of results, and the selection of results for an answer.
+//!
+//! Results are ordered by their score, then by the score of their text, then by path and place. The
+//! selection gives each kind of file its share of the answer, and fills free places with the best
+//! of the other results.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,4 @@
-//! Profiles: the purpose of an answer, which decides the mix of files in it.
+//! Profiles of ranked answers: the purpose of an answer, which decides the mix of files in it.
 
 use super::score::Weights;
 

@@ -7,6 +7,7 @@
 
 use super::document::{Document, TermSet};
 use super::profile::Bucket;
+use super::reason::Contributions;
 use super::terms::Terms;
 use super::versions::Versions;
 
@@ -196,7 +197,30 @@ impl Scorer {
     /// Returns the score of a file, in ten-thousandths, and the part of its text. `path`
     /// tells of which kind the file is.
     pub fn score(&self, document: &Document, path: &str) -> (u64, u64) {
-        let text = worth::TEXT * self.weights.content * self.text(document) / self.best_text;
+        let text = self.text_part(document);
+        let length = worth::LINES * logarithm(document.lines) / self.most_lines;
+        let depth = worth::DEPTH * f64::from(document.depth) / self.most_depth;
+        let all = text + self.definitions(document) + self.path_words(document) + length - depth;
+        let factor = self.factor(path);
+        (parts(all * factor), parts(text * factor))
+    }
+
+    /// Returns the parts of [`Scorer::score`] that can be reasons for a result.
+    pub fn contributions(&self, document: &Document, path: &str) -> Contributions {
+        let factor = self.factor(path);
+        Contributions {
+            definitions: parts(self.definitions(document) * factor),
+            path: parts(self.path_words(document) * factor),
+            words: parts(self.text_part(document) * factor),
+            meaning: 0,
+        }
+    }
+
+    fn text_part(&self, document: &Document) -> f64 {
+        worth::TEXT * self.weights.content * self.text(document) / self.best_text
+    }
+
+    fn definitions(&self, document: &Document) -> f64 {
         let definitions = worth::FUNCTIONS * self.share(document.in_functions)
             + worth::TYPES * self.share(document.in_types)
             + worth::DEFINED * self.share(document.in_functions | document.in_types)
@@ -204,19 +228,17 @@ impl Scorer {
             + worth::SYMBOL_FOLDED * hundredths(document.symbol_folded)
             + worth::EMBEDDED * hundredths(document.embedded)
             + worth::JOINED * hundredths(document.joined);
+        self.weights.definition * definitions
+    }
+
+    fn path_words(&self, document: &Document) -> f64 {
         let names = document.in_name & self.parts();
         let precision = f64::from(names.count_ones()) / f64::from(document.name_words.max(1));
         let path_words = worth::NAME * self.share(document.in_name)
             + worth::NAME_PRECISION * precision
             + worth::NEAR_NAME * self.share(document.near_name)
             + worth::DIRECTORIES * self.share(document.in_directories);
-        let length = worth::LINES * logarithm(document.lines) / self.most_lines;
-        let depth = worth::DEPTH * f64::from(document.depth) / self.most_depth;
-        let all =
-            text + self.weights.definition * definitions + self.weights.path * path_words + length
-                - depth;
-        let factor = self.factor(path);
-        (parts(all * factor), parts(text * factor))
+        self.weights.path * path_words
     }
 
     /// Returns what the meaning of a file adds to the first number of [`Scorer::score`]. `likeness`

@@ -1,4 +1,8 @@
 //! Snippets: the lines of a file that an answer shows.
+//!
+//! Splits a text into pieces of code, finds the best pieces and the best line of each, and decides
+//! how many lines are shown around it. For example, [`Snippet::Definition`] shows the whole
+//! definition with the comments above it.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -159,11 +163,7 @@ pub fn chunks(
     most: usize,
     meaning: Option<&mut Comparison<'_>>,
 ) -> Chunks {
-    let mut starts = vec![0];
-    starts.extend(memchr::memchr_iter(b'\n', text).map(|feed| feed + 1));
-    if starts.len() > 1 && starts.last() == Some(&text.len()) {
-        starts.pop();
-    }
+    let starts = line_starts(text);
     let pieces = pieces(text, &starts, Language::of(path));
     let mut best: Vec<Place> = Vec::new();
     let mut best_piece = 0.0f64;
@@ -265,9 +265,19 @@ fn text_score(hits: &[Hit], rarity: &[f64], bytes: usize) -> f64 {
     counts.iter().zip(rarity).map(score).sum()
 }
 
+/// Returns the places where lines begin, in bytes of the text. There is at least one.
+pub(super) fn line_starts(text: &[u8]) -> Vec<usize> {
+    let mut starts = vec![0];
+    starts.extend(memchr::memchr_iter(b'\n', text).map(|feed| feed + 1));
+    if starts.len() > 1 && starts.last() == Some(&text.len()) {
+        starts.pop();
+    }
+    starts
+}
+
 /// Returns the indices of the lines at which pieces begin. `starts` are the places where lines
 /// begin.
-fn pieces(text: &[u8], starts: &[usize], language: Language) -> Vec<usize> {
+pub(super) fn pieces(text: &[u8], starts: &[usize], language: Language) -> Vec<usize> {
     let line = |nth: usize| {
         let end = starts.get(nth + 1).copied().unwrap_or(text.len());
         without_terminator(&text[starts[nth]..end])
@@ -300,6 +310,19 @@ fn pieces(text: &[u8], starts: &[usize], language: Language) -> Vec<usize> {
     }
     cut_at(starts.len());
     pieces
+}
+
+/// Returns which line of a piece is its head, from 0: the first one that defines a name, or else
+/// the first one that is no comment.
+pub fn head_of(piece: &str, path: &str) -> usize {
+    let language = Language::of(path);
+    let defines = |line: &str| {
+        definition(line.as_bytes(), language).is_some_and(|found| found.kind != Kind::Variable)
+    };
+    let is_code = |line: &str| !line.trim().is_empty() && !belongs_below(line.as_bytes());
+    let head = piece.lines().position(defines);
+    head.or_else(|| piece.lines().position(is_code))
+        .unwrap_or(0)
 }
 
 /// Whether a piece is a test of Rust, which may stand in the file that it tests.
@@ -407,6 +430,15 @@ mod tests {
         let rarity = vec![1.0; terms.words().len()];
         let chunks = chunks(text.as_bytes(), "a.rs", &hits, &rarity, snippet, most, None);
         chunks.best.into_iter().map(shown).collect()
+    }
+
+    #[test]
+    fn the_head_of_a_piece_is_its_definition_or_its_first_code() {
+        let head = |text| head_of(text, "a.rs");
+        assert_eq!(head("/// Waits.\n#[inline]\nfn wait() {\n}"), 2);
+        assert_eq!(head("// A note.\n\nuse std::fs;\n"), 2);
+        assert_eq!(head("// A note."), 0);
+        assert_eq!(head(""), 0);
     }
 
     #[test]

@@ -1,4 +1,9 @@
-//! The terms of a question.
+//! The terms of a ranked question.
+//!
+//! Takes the question apart into names, parts of names and stems, by the rules of
+//! [`words`](crate::index::words). For example, `How are open sockets retried by parseConfig?` has
+//! the terms `open`, `socket`, `retri`, `parseconfig`, `pars` and `config`. Stop words are left
+//! out, and only the first [`MAX_TERMS`] terms count.
 
 use memchr::memmem;
 
@@ -13,7 +18,7 @@ pub const MAX_QUERY_BYTES: usize = 4096;
 pub const MAX_TERMS: usize = 32;
 
 /// Bytes below which a term says too little to look for files by it, if there are longer ones.
-const WEAK: usize = 3;
+pub(super) const WEAK: usize = 3;
 
 /// Words that say nothing about a file. The last lines have those that every question about code
 /// may have, and those of questions in German and Russian.

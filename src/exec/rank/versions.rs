@@ -1,5 +1,7 @@
-//! Old versions of code that lie beside newer ones, such as `v3/` beside `v4/`, and copies of
+//! Finds old code: versions that lie beside newer ones, such as `v3/` beside `v4/`, and copies of
 //! files, such as `tools/include/list.h` of `include/list.h`.
+//!
+//! The score of a file ([`Scorer`](super::Scorer)) depends on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,5 @@
-//! The state of one search: queued, running and finished work, by position in emission order.
+//! The state of one search: queued, running and finished pieces of work, by position in emission
+//! order.
 //!
 //! The scheduler and its workers share one [`State`] behind a lock. Owns the choice of the next
 //! piece of work, the order of emission, the limit on work ahead of the emission point, and the

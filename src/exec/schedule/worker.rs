@@ -1,4 +1,4 @@
-//! One worker: takes the earliest piece of work, runs it, and returns its outcomes.
+//! One worker of a search: takes the earliest piece of work, runs it, and returns its outcomes.
 //!
 //! Runs on a thread of its own, which the scheduler starts. Owns the worker's loop and the
 //! completion of a piece. Guarantees that a call learns of the end of a worker, even after a panic.

@@ -1,4 +1,5 @@
-//! Reads a container whose bytes are not trusted.
+//! Reads a container whose bytes are not trusted: no byte of a page is returned before its checksum
+//! matched.
 
 mod parts;
 

@@ -1,4 +1,5 @@
-//! Writes a container, front to back.
+//! Writes a container from front to back, and computes the checksum of each page on the way.
+//! Nothing that was written is read or changed again.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,5 @@
-//! Why a build ends without a segment, or with a part of one.
+//! Why a build ends early: without a segment, or with one that covers a part of the tree. For
+//! example, the budget was used up.
 
 use std::io;
 

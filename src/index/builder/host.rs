@@ -1,4 +1,7 @@
-//! The interface between a build and the program that runs it.
+//! The interface between a build and its caller, the *host* of the build.
+//!
+//! The host provides the clock, the pauses, the limits and the number of threads. It can stop the
+//! build, and it receives its progress.
 
 use std::path::Path;
 use std::time::Duration;

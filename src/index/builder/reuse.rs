@@ -1,8 +1,8 @@
 //! Incremental builds: reuses the blocks of an earlier segment for unchanged files.
 //!
 //! This module compares the tree with the segment, and decides which groups of blocks are worth
-//! copying. Blocks are copied unchanged, except that slots get the new ranks of their files. The
-//! slots of files that are gone or changed become vacant.
+//! copying. Blocks are copied unchanged, except that slots get the new ranks of their files, which
+//! are the positions in the new catalog. The slots of files that are gone or changed become vacant.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;

@@ -1,4 +1,5 @@
-//! The status of a live index: its state, its dirty marks and the wanted tasks.
+//! The status of a live index: its state, its dirty marks, and the tasks that the worker still has
+//! to do.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
-//! Publishes the status of the index for other processes.
+//! Decides when the status of a live index is published for other processes.
 //!
-//! This module decides when to publish. It publishes when the state, its reason, `tracking` or the
-//! generation in use has changed, and periodically during a build. The worker and the threads of a
-//! build publish; a search never does. The ground knows where the status is written.
+//! The status is published when the state, its reason, `tracking` or the generation in use has
+//! changed, and periodically during a build. `tracking` is true while a watcher reports changes;
+//! the *generation* is the number of the published index. The worker and the threads of a build
+//! publish; a search never does. The [`IndexHost`](super::IndexHost) writes the file.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
-//! The budget of a build.
+//! The budget of a build: the most time, files and bytes.
+//!
+//! The error names the limit that was exceeded, its key in the configuration, and a remedy.
 
 /// The limits of an index build in total, independent of the time limits of searches. Time at rest
 /// counts too.

@@ -1,4 +1,4 @@
-//! Requirements of fuzzy search: on a text that is within some edits of a match.
+//! Requirements of approximate search: on a text that is within some edits of a match.
 //!
 //! This module turns the runs of an expression into windows of n-grams, and evaluates over a block
 //! of files how many windows each file lacks. `SupersetSafe` in `plan` has the proof.

@@ -1,10 +1,11 @@
 //! The runs of characters that every match of an expression contains, in order.
 //!
-//! Fuzzy search uses them twice: `nearly` plans with them, and `exec::fuzzy` cuts patterns into
-//! pieces. This module knows expressions, but neither n-grams nor edits. Assertions count as empty,
-//! since they only remove matches.
+//! Approximate search uses them twice: `approx` plans with them, and `exec::fuzzy` cuts patterns
+//! into pieces. This module knows expressions, but neither n-grams nor edits. Assertions count as
+//! empty, since they only remove matches.
 //!
-//! For example, `foo.*ba[rz]` has one spine with the runs `foo` and `ba[rz]`.
+//! The runs of one alternative are its *spine*. For example, `foo.*ba[rz]` has one spine, with the
+//! runs `foo` and `ba[rz]`.
 
 use regex_syntax::hir::{
     Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Literal, Repetition,

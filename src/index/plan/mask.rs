@@ -1,4 +1,5 @@
-//! Sets of the files of one block.
+//! Sets of the files of one block, one bit per file: for example, the files that may match one
+//! requirement of a plan.
 
 /// The largest number of files in a block.
 pub const BLOCK_FILES: usize = 512;

@@ -1,4 +1,4 @@
-//! Comparing the names in a directory with the catalog.
+//! Compares the names in a directory with the catalog of the snapshot.
 //!
 //! An editor that saves `src/main.rs` by renaming a new file to it changes the state of `src`, but
 //! no name in it. Such a directory needs no catching up: the search itself checks each file before

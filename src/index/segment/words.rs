@@ -1,9 +1,9 @@
 //! Looks terms up in the word lists of a segment.
 //!
-//! A ranked question asks for its terms, and gets for each file that has one of them how often it
-//! stands there and what it is besides. The files come in order of rank. Files without a record in
-//! a list, such as binary ones, are not found here; [`Segment::word_ranks`] says which files have
-//! one.
+//! Returns, for each file with a term of a ranked question, how often the term occurs, and whether
+//! it stands in a name that the file defines, or in the name of the file. The files come in order
+//! of rank. Files without a record in a list, such as binary ones, are not found here;
+//! [`Segment::word_ranks`] says which files have one.
 
 use std::borrow::Cow;
 use std::ops::Range;

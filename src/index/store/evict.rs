@@ -1,8 +1,8 @@
 //! Eviction: keeps the store within its limits.
 //!
-//! Owns the order in which indexes are evicted. Guarantees that no index is
-//! evicted while a process writes or opens it. `Store::publish` calls
-//! `Store::make_room`; the store empties the directories.
+//! Owns the order in which indexes are evicted. Guarantees that no index is evicted while a process
+//! writes or opens it. `Store::publish` calls `Store::make_room`; the store empties the
+//! directories.
 //!
 //! Evicting an index takes both locks of its directory without waiting: a held lock means that the
 //! index is in use. The manifest or database is removed first, so that a later open finds no index.
@@ -71,7 +71,7 @@ pub struct Eviction {
     pub spared: Vec<NotEvicted>,
     /// Whether the store still exceeds its limits.
     pub over_limits: bool,
-    /// The indexes that were purged because they were built under fewer deny patterns.
+    /// The indexes that were purged because they were built under fewer denied patterns.
     pub purged: Vec<Evicted>,
     /// The indexes that were due to be purged and are still there.
     pub unpurged: Vec<NotEvicted>,

@@ -1,9 +1,9 @@
-//! Purges indexes of a tree that were built under weaker deny patterns.
+//! Purges indexes of a tree that were built under weaker denied patterns.
 //!
 //! The patterns are part of the key, so an index is never used under other patterns. But an index
 //! that was built under fewer patterns still has the names and n-grams of files that are denied
-//! now, and must be removed. For example, adding the pattern `**/*.secret` removes the
-//! index that was built without it.
+//! now, and must be removed. For example, adding the pattern `**/*.secret` removes the index that
+//! was built without it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::format::manifest::KeyParts;
 use crate::index::deny::DEFAULT_DENIES;
 use crate::index::key::root_of;
 
-/// An index of the same tree that was built under other deny patterns.
+/// An index of the same tree that was built under other denied patterns.
 struct OtherPolicyIndex {
     dir: PathBuf,
     key: KeyParts,
@@ -25,7 +25,7 @@ struct OtherPolicyIndex {
 }
 
 impl Store {
-    /// Compares the other indexes of the tree of `key` with its deny patterns. `None` if no index
+    /// Compares the other indexes of the tree of `key` with its denied patterns. `None` if no index
     /// has other patterns; `Some(true)` if an index lacks a pattern of `key`. Reads the manifest of
     /// every index, and does not wait for locks.
     pub fn other_policies(&self, key: &KeyParts) -> Option<bool> {
@@ -67,7 +67,7 @@ impl Store {
         empty(disk, writers, Some(readers))
     }
 
-    /// Finds the indexes of the tree of `key` with other deny patterns.
+    /// Finds the indexes of the tree of `key` with other denied patterns.
     fn others(&self, key: &KeyParts) -> Vec<OtherPolicyIndex> {
         let store = self.waiting(Duration::ZERO);
         let listed = store.list_with_unfinished().unwrap_or_default();
@@ -94,7 +94,7 @@ fn is_laxer(found: &KeyParts, now: &KeyParts) -> bool {
     own_patterns(now).any(|pattern| !known.contains(&pattern))
 }
 
-/// Returns the deny patterns of a key without the default ones. Of files that a default pattern
+/// Returns the denied patterns of a key without the default ones. Of files that a default pattern
 /// denies, every index has at most the path.
 fn own_patterns(key: &KeyParts) -> impl Iterator<Item = &String> {
     let is_default = |pattern: &&String| DEFAULT_DENIES.contains(&pattern.as_str());

@@ -1,4 +1,7 @@
-//! The nodes of a walk: directories, and the files in them.
+//! The nodes of a walk: directories to be listed, and the files found in them.
+//!
+//! Sibling directories whose names have the same ordering key form one node, because their entries
+//! interleave.
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -1,4 +1,7 @@
-//! Watchers of the operating system.
+//! Starts, uses and ends the watcher that the operating system offers.
+//!
+//! Owns the setup of cookies, mounts and watched directories around the library's watcher, and the
+//! conversion of the library's errors to [`WatchError`], which say how to raise a limit.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The sources of events.
+//! The sources of file system events.
 //!
 //! This module selects the operating system's way of watching. Every source reports events in the
 //! types of the crate `notify`.

@@ -1,8 +1,8 @@
 //! The terms of a question, and how often they stand in a text.
 //!
-//! A scan counts in each text only the terms that a question asks for. It takes apart only names
-//! with the first letters of one of them, which is several times as fast as a
-//! [`Counter`](super::record::Counter). Both find the same.
+//! A scan counts only the terms of a question. It skips names that begin with other letters, so it
+//! is several times as fast as a [`Counter`](super::record::Counter), which counts all terms of a
+//! text. Both find the same counts.
 
 use std::ops::Range;
 

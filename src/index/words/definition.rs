@@ -1,9 +1,8 @@
 //! Lines that define a name, told by how they look.
 //!
 //! There is no parser here: one line decides, in any language. A wrong guess moves a file in the
-//! order of an answer, and changes nothing else. For example, `pub fn open(path: &str)`, `def
-//! open(path):`, `#define OPEN(path) …` and
-//! `static int open(char *path)` each define `open`.
+//! order of an answer, and changes nothing else. For example, `pub fn open(path: &str)`,
+//! `def open(path):`, `#define OPEN(path) …` and `static int open(char *path)` each define `open`.
 
 mod functions;
 mod keywords;

@@ -1,10 +1,10 @@
-//! Names of a text, and the parts of a name.
+//! Names in a text, such as identifiers, and the parts of a name.
 //!
 //! A name is a run of letters, digits, `_` and `$`, such as `parseConfig2`. Its parts are `parse`,
 //! `Config` and `2`. Names follow the word boundaries of Unicode (UAX #29), with one exception:
 //! ASCII punctuation always ends a name, because `a.b` are two names in source code. Scripts that
-//! write no spaces between words have overlapping pairs of characters as parts: `重试延迟` has
-//! `重试`, `试延` and `延迟`.
+//! write no spaces between words have overlapping pairs of characters as parts: `重试延迟` has `重试`,
+//! `试延` and `延迟`.
 
 use std::borrow::Cow;
 use std::ops::Range;

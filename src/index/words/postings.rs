@@ -1,9 +1,9 @@
 //! The word lists of a group of files: for each term, the files that have it.
 //!
 //! The builder encodes the word records of the files of one group into one list. The list numbers
-//! its files from 0; the segment keeps the rank of each. So a later build copies a list unchanged.
-//! A lookup reads the directory of the list and one bundle of terms. `docs/format.md` has the
-//! bytes.
+//! its files from 0; the segment keeps the rank of each, its position in the catalog. So a later
+//! build copies a list unchanged. A lookup reads the directory of the list and one bundle of terms.
+//! `docs/format.md` has the bytes.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! The word record of a text: how often each term stands in it, and what it defines.
+//! The word record of a text: how often each term stands in it, and which names it defines.
 //!
 //! The builder makes a record of each file that it reads, and stores it with the n-grams. A ranked
 //! question looks its terms up in the records. A file without a record in the index, such as one

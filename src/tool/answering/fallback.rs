@@ -1,4 +1,4 @@
-//! Approximate searches after an exact search without a match.
+//! The approximate searches that follow an exact search without a match.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

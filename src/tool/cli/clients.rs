@@ -1,4 +1,5 @@
-//! `forge-search setup`: registers this program with coding agents and editors.
+//! `forge-search setup`: registers this program with its clients, which are coding agents and
+//! editors.
 //!
 //! Owns the change of a client's configuration: one entry, shown as a difference, written with
 //! `--write`, removed with `--undo`. Other entries, comments and the layout of a file stay as they

@@ -1,4 +1,6 @@
-//! Paths of files relative to the user's directory.
+//! Paths of files as a user in a directory writes them.
+//!
+//! For example, the file `a.rs` of the tree `/home/me/tree` is `../a.rs` from `/home/me/tree/src`.
 
 use std::path::{Component, Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Events of the program on standard error.
+//! The program's own log events, on standard error.
 //!
 //! Owns which events are printed: warnings, unless `--debug` or `RUST_LOG` asks for others. A
 //! process prints equal warnings only once, because each tool sets up its indexes separately.

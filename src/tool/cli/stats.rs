@@ -1,4 +1,4 @@
-//! `--stats`: prints diagnostics of a search.
+//! `--stats`: prints diagnostics of a search on standard error, one field a line.
 
 use std::io::{self, Write};
 

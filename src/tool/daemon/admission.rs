@@ -9,9 +9,10 @@
 //! length of a query is the mean duration of its kind, so a short query does not wait behind all
 //! long ones. A client with many queries waits behind itself; others pass.
 //!
-//! Long kinds leave one place to the others. Every second time, the only query of a client passes a
-//! long one if it is short. A decision takes time in proportion to the number of waiting clients,
-//! which is at most the depth of the queue.
+//! If several queries may run at once, queries of long kinds never take all places. If a long query
+//! is next, a short query of a client without other queries runs before it, but not twice in a row.
+//! A decision takes time in proportion to the number of waiting clients, which is at most the depth
+//! of the queue.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -163,11 +164,15 @@ struct Lane {
 ///     Admission, Arrival, Bounds, Client, Kind, Share,
 /// };
 ///
-/// let mut admission = Admission::new(Bounds::new(1, 1)); let me = Client::Named("me".to_string());
-/// let mut ask = |admission: &mut Admission| admission.arrive(&me, Share::Interactive,
-/// Kind::Search); let Arrival::Admitted(first) = ask(&mut admission) else { panic!() }; let
-/// Arrival::Queued { ticket, .. } = ask(&mut admission) else { panic!() }; assert_eq!(ask(&mut
-/// admission), Arrival::Busy); assert_eq!(admission.leave(first, 10), [ticket]);
+/// let mut admission = Admission::new(Bounds::new(1, 1));
+/// let me = Client::Named("me".to_string());
+/// let mut ask = |admission: &mut Admission| {
+///     admission.arrive(&me, Share::Interactive, Kind::Search)
+/// };
+/// let Arrival::Admitted(first) = ask(&mut admission) else { panic!() };
+/// let Arrival::Queued { ticket, .. } = ask(&mut admission) else { panic!() };
+/// assert_eq!(ask(&mut admission), Arrival::Busy);
+/// assert_eq!(admission.leave(first, 10), [ticket]);
 /// ```
 #[derive(Debug)]
 pub struct Admission {

@@ -8,6 +8,7 @@ mod order;
 mod remarks;
 mod results;
 mod scope;
+mod written;
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,13 +18,17 @@ use serde_json::{Map, Value, json};
 
 use super::identity;
 use super::limits::{self, Remarks};
-use super::reply::{ErrorCode, Failure, Git, LimitsInForce, SCHEMA_VERSION, Success, Timings};
+use super::related::{RelatedPiece, SourceLine};
+use super::reply::{
+    ErrorCode, Failure, Git, LimitsInForce, QUERY_SCHEMA_VERSION, Success, Timings,
+};
 use super::request::SearchQuery;
 use super::retriever::{Hits, Lexical, Retriever, retrieve_all};
 use super::service::ended;
 use crate::exec::indexes::Snapshot;
 use crate::exec::rank::{
-    Meaning, Profile, Ranked, Scorer, Select, Snippet, Terms, Versions, WordTable, select,
+    Meaning, Model, Profile, Ranked, Scorer, Select, Snippet, Terms, Versions, Weights, WordTable,
+    select,
 };
 use crate::exec::reach::Resolved;
 use crate::exec::retrieve::{Retrieval, Retrieved};
@@ -33,8 +38,12 @@ use crate::tool::error::ToolError;
 use crate::tool::search::{SearchTool, ToolContext};
 use explanation::AnswerExplanation;
 use order::{RERANKED, best};
-use results::ResultDraft;
 use scope::scope;
+use written::{ResultDraft, written};
+
+/// How much paths and definitions count for code like that at a place. Its names say where they are
+/// defined, and its text what it does.
+const OF_RELATED: f64 = 0.25;
 
 /// The caps in force.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +80,8 @@ pub(super) struct RankedSearch<'a> {
     pub root: &'a Path,
     /// The directory or file below the root that is searched. Falls back to the path of the query.
     pub target: Option<Resolved>,
+    /// The line whose piece of code is the question. Falls back to the place of the query.
+    pub source: Option<SourceLine>,
     /// The id of the store.
     pub store_id: &'a str,
     /// The fingerprint of the configuration in force.
@@ -101,6 +112,7 @@ pub(super) struct RankedSearch<'a> {
 #[derive(Clone, Copy)]
 struct Settings {
     profile: Profile,
+    weights: Weights,
     snippet: Snippet,
     /// Results of the answer.
     limit: u64,
@@ -109,11 +121,17 @@ struct Settings {
 }
 
 impl Settings {
-    fn of(query: &SearchQuery) -> Settings {
+    fn of(query: &SearchQuery, is_related: bool) -> Settings {
         let profile = Profile::from(query.mode.unwrap_or_default());
+        let mut weights = profile.weights();
+        if is_related {
+            weights.path *= OF_RELATED;
+            weights.definition *= OF_RELATED;
+        }
         Settings {
             profile,
-            snippet: Snippet::from(query.snippet.unwrap_or_default()),
+            weights,
+            snippet: Snippet::from(query.snippet()),
             limit: query.limit.unwrap_or(limits::MAX_RESULTS.default),
             per_file: query.per_file.unwrap_or(profile.per_file().into()),
         }
@@ -143,17 +161,21 @@ impl RankedSearch<'_> {
         query: &SearchQuery,
         request_id: String,
     ) -> Result<(Success, Timings), Failure> {
-        let terms = Terms::new(&query.query).map_err(|error| invalid(error.to_string()))?;
-        let settings = Settings::of(query);
-        let mut remarks = remarks::of_query(&terms, self.stale);
-
         let began = self.now();
-        let question = self.question(query, &terms)?;
-        let scope = scope(&question.target.canonical, self.root);
         let _searching = self.tool.searcher().searching();
-        let retrieval = self.retrieval(&terms, &scope);
+        let related = self.related(query)?;
+        let related = related.as_ref();
+        self.go_on(&None)?;
+        let asked = related.map_or(&*query.query, |one| &one.question);
+        let terms = Terms::new(asked).map_err(|error| invalid(error.to_string()))?;
+        let settings = Settings::of(query, related.is_some());
+        let mut remarks = remarks::of_query(related.is_none().then_some(&terms), self.stale);
+
+        let question = self.question_of(query, &terms)?;
+        let scope = scope(&question.target.canonical, self.root);
+        let retrieval = self.retrieval(&terms, &scope, related);
         let lexical = self.lexical();
-        let meaning = self.meaning(&query.query, &terms);
+        let meaning = self.meaning(query, related, &terms);
         let retrievers: [&dyn Retriever; 1] = [&lexical];
         let Hits {
             retrieved,
@@ -173,15 +195,9 @@ impl RankedSearch<'_> {
         let ranked_at = self.now();
 
         let mix = chosen.iter().map(|one| one.bucket).collect::<Vec<_>>();
-        let results = self.written(chosen, query.raw, &mut remarks);
+        let results = written(chosen, query, self.caps, &mut remarks);
         let git = self.git(query);
-        let timings = Timings {
-            admission: millis(self.waited),
-            snapshot_read: millis(pinning),
-            retrieve: millis(retrieved_at.saturating_sub(began).saturating_sub(pinning)),
-            rank: millis(ranked_at.saturating_sub(retrieved_at)),
-            format: millis(self.now().saturating_sub(ranked_at)),
-        };
+        let timings = self.timings(pinning, [began, retrieved_at, ranked_at]);
         let place = question.target.canonical.as_path();
         let query_fingerprint =
             identity::query_fingerprint(query, place, settings.limit, settings.per_file);
@@ -189,6 +205,7 @@ impl RankedSearch<'_> {
             let asked = AnswerExplanation {
                 terms: &terms,
                 profile: settings.profile,
+                weights: settings.weights,
                 retrieved: &retrieved,
                 mix: &mix,
                 retrievers: &retrievers,
@@ -204,7 +221,7 @@ impl RankedSearch<'_> {
         let (limits_hit, warnings) = remarks::written(remarks, query.raw);
         self.go_on(&snapshot_id)?;
         let success = Success {
-            schema_version: SCHEMA_VERSION,
+            schema_version: QUERY_SCHEMA_VERSION,
             request_id,
             store_id: self.store_id.to_string(),
             config_fingerprint: self.config_fingerprint.to_string(),
@@ -225,13 +242,19 @@ impl RankedSearch<'_> {
         Ok((success, timings))
     }
 
-    fn retrieval<'r>(&'r self, terms: &'r Terms, scope: &'r Path) -> Retrieval<'r> {
+    fn retrieval<'r>(
+        &'r self,
+        terms: &'r Terms,
+        scope: &'r Path,
+        related: Option<&'r RelatedPiece>,
+    ) -> Retrieval<'r> {
         Retrieval {
             terms,
             scope,
             max_file_size: self.tool.config().max_file_size_bytes,
             max_candidates: to_usize(self.caps.max_candidates),
             stop: self.stop,
+            without: related.map(|one| &one.piece),
         }
     }
 
@@ -271,13 +294,12 @@ impl RankedSearch<'_> {
         let documents = retrieved.candidates.iter().map(|one| &one.document);
         let paths = retrieved.candidates.iter().map(|one| &*one.key);
         let versions = Versions::of(retrieval.terms, paths);
-        let weights = settings.profile.weights();
         let scorer = Scorer::new(
             retrieval.terms,
             &retrieved.corpus,
             documents,
             versions,
-            weights,
+            settings.weights,
         );
         self.pool.install(|| {
             let best = best(
@@ -300,6 +322,17 @@ impl RankedSearch<'_> {
                 },
             )
         })
+    }
+
+    /// Returns how long each stage took, from the beginning and the ends of retrieval and ranking.
+    fn timings(&self, pinning: Duration, [began, retrieved, ranked]: [Duration; 3]) -> Timings {
+        Timings {
+            admission: millis(self.waited),
+            snapshot_read: millis(pinning),
+            retrieve: millis(retrieved.saturating_sub(began).saturating_sub(pinning)),
+            rank: millis(ranked.saturating_sub(retrieved)),
+            format: millis(self.now().saturating_sub(ranked)),
+        }
     }
 
     /// Returns the state of git's repository.
@@ -360,12 +393,29 @@ impl RankedSearch<'_> {
         Err(failure)
     }
 
-    /// Returns the meaning of a question in words. A question that is one name asks for that name.
-    fn meaning(&self, question: &str, terms: &Terms) -> Option<Meaning> {
-        if self.caps.embed == Embed::Off || terms.is_symbol() || terms.expression().is_some() {
+    /// Returns the meaning of a piece of code or of a question in words. A question that is one name
+    /// asks for that name.
+    fn meaning(
+        &self,
+        query: &SearchQuery,
+        related: Option<&RelatedPiece>,
+        terms: &Terms,
+    ) -> Option<Meaning> {
+        if let Some(related) = related {
+            return related.meaning.clone();
+        }
+        if terms.is_symbol() || terms.expression().is_some() {
             return None;
         }
-        Meaning::of(WordTable::built_in()?, question)
+        Meaning::of(model(self.caps.embed)?, &query.query)
+    }
+}
+
+/// Returns the model that compares meanings. Returns `None` if it is turned off, or damaged.
+pub(super) fn model(embed: Embed) -> Option<&'static dyn Model> {
+    match embed {
+        Embed::Off => None,
+        Embed::Words => WordTable::built_in().map(|table| table as &dyn Model),
     }
 }
 

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::answer::RankedSearch;
 use super::limits::{LimitHit, Warning};
+use super::related::{SourceLine, place_of};
 use super::reply::{ErrorCode, Failure, Found, Success};
 use super::request::{SearchQuery, SnippetMode};
 use super::service::Service;
@@ -103,7 +104,16 @@ impl RankedSearch<'_> {
             return Err(DenialReason::Disabled.into());
         }
         request.validate()?;
-        let target = self.resolve(request.path.as_deref())?;
+        let target = self.resolve("path", request.path.as_deref())?;
+        let place = request.related.as_deref().and_then(place_of);
+        let source = place.map(|(file, line)| {
+            Ok::<_, ToolError>(SourceLine {
+                file: self.resolve("related", Some(file))?,
+                shown: file.to_string(),
+                line,
+            })
+        });
+        let source = source.transpose()?;
         let sandbox = &self.context.sandbox;
         let allowed = sandbox.reach().containing(&target.canonical);
         let root = match allowed {
@@ -114,11 +124,14 @@ impl RankedSearch<'_> {
         let search = RankedSearch {
             root,
             target: Some(target),
+            source,
             ..self.clone()
         };
         let query = SearchQuery {
             limit: Some(request.max_results.unwrap_or(DEFAULT_RESULTS)),
             mode: request.mode,
+            related: request.related.clone(),
+            budget: request.budget,
             snippet: Some(SnippetMode::Definition),
             // The text for a model escapes control characters itself.
             raw: true,
@@ -131,19 +144,19 @@ impl RankedSearch<'_> {
                 let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
                 timed_out(ms)
             }
-            Err(failure) => return Err(of_failure(failure)),
+            Err(failure) => return Err(of_failure(failure, request)),
         };
         let draft = FindCodeDraft { as_text, ..draft };
         draft.fit(self.context.budget(self.tool.config().max_output_bytes))
     }
 
-    /// Resolves the path of a request, which must exist.
-    fn resolve(&self, path: Option<&str>) -> Result<Resolved, ToolError> {
+    /// Resolves the path in a field of a request, which must exist.
+    fn resolve(&self, field: &str, path: Option<&str>) -> Result<Resolved, ToolError> {
         let resolved = self.context.sandbox.resolve(path);
         let resolved = resolved.map_err(|error| ToolName::FindCode.explain(error))?;
         if !resolved.canonical.exists() {
             let message = format!("the path `{}` does not exist", path.unwrap_or("."));
-            return Err(ToolName::FindCode.wrong_field("path", message));
+            return Err(ToolName::FindCode.wrong_field(field, message));
         }
         Ok(resolved)
     }
@@ -190,6 +203,7 @@ fn place(found: Found) -> CodePlace {
             "definition" => PlaceKind::Definition,
             _ => PlaceKind::Content,
         },
+        why: found.why,
         match_pct: found.match_pct,
         content: found.content,
     }
@@ -236,9 +250,12 @@ fn shown(path: &str) -> String {
     escape_name(path).into_owned()
 }
 
-fn of_failure(failure: Failure) -> ToolError {
+fn of_failure(failure: Failure, request: &FindCodeRequest) -> ToolError {
     let message = failure.error.message;
     match failure.error.code {
+        ErrorCode::InvalidRequest if request.related.is_some() => {
+            ToolName::FindCode.wrong_field("related", message)
+        }
         ErrorCode::InvalidRequest => ToolName::FindCode.wrong(message, &[]),
         ErrorCode::Cancelled => ToolError::Cancelled,
         _ => ToolError::ExecutionFailed {

@@ -5,8 +5,9 @@ use serde_json::Value;
 use super::reply::{ErrorCode, Failure, Welcome};
 use super::request::Hello;
 
-/// The versions of the protocol that this program speaks, ascending.
-pub const PROTOCOL_VERSIONS: [i64; 1] = [1];
+/// The versions of the protocol that this program speaks, ascending. Version 2 added `related` and
+/// `budget` to questions. All else is as in version 1.
+pub const PROTOCOL_VERSIONS: [i64; 2] = [1, 2];
 
 /// The tree and the configuration that a daemon serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,7 +164,7 @@ mod tests {
         }
         let single = Hello {
             protocol_versions: None,
-            protocol_version: Some(1),
+            protocol_version: Some(2),
             ..hello(&[])
         };
         assert!(negotiate(&single, &own(), &PROTOCOL_VERSIONS).is_ok());
@@ -175,7 +176,7 @@ mod tests {
             let other = Hello {
                 store_id: store_id.to_string(),
                 config_fingerprint: config.to_string(),
-                ..hello(&[1])
+                ..hello(&[2])
             };
             let failure = negotiate(&other, &own(), &PROTOCOL_VERSIONS).unwrap_err();
             assert_eq!(failure.error.code, ErrorCode::InvalidRequest);
@@ -195,12 +196,12 @@ mod tests {
     fn a_client_of_another_release_is_told_so_whatever_else_it_sends() {
         for (message, code) in [
             (
-                r#"{"protocol_versions":[2],"session":"new"}"#,
+                r#"{"protocol_versions":[3],"session":"new"}"#,
                 ErrorCode::Incompatible,
             ),
             (r#"{"protocol_version":0}"#, ErrorCode::Incompatible),
             (
-                r#"{"protocol_versions":[2,1],"session":"new"}"#,
+                r#"{"protocol_versions":[3,2],"session":"new"}"#,
                 ErrorCode::InvalidRequest,
             ),
             (r#"{"protocol_versions":[]}"#, ErrorCode::InvalidRequest),
@@ -215,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_client_checks_which_daemon_has_answered() {
-        let welcome = negotiate(&hello(&[1]), &own(), &PROTOCOL_VERSIONS).unwrap();
+        let welcome = negotiate(&hello(&[2]), &own(), &PROTOCOL_VERSIONS).unwrap();
         assert_eq!(check(&welcome, &own()), Ok(()));
         let newer = Welcome {
             protocol_version: 7,

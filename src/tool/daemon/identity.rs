@@ -9,8 +9,9 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 use ulid::Ulid;
 
+use super::answer::model;
 use super::request::{Mode, SearchQuery};
-use crate::exec::rank::{DIMENSIONS, MEANING_VERSION, Profile, Snippet, WordTable};
+use crate::exec::rank::{MEANING_VERSION, Profile, Snippet};
 use crate::index::inputs::Inputs;
 use crate::index::key::IMPLEMENTATION_VERSION;
 use crate::index::rules::{ControlFiles, read_regular_file};
@@ -77,11 +78,11 @@ pub fn config_fingerprint(config: &Config, global_excludes: Option<&Path>) -> St
 /// Returns the fingerprint of the embedding configuration: of the word table, and of the rules by
 /// which texts are split into words and compared.
 pub fn embed_config_fingerprint(embed: Embed) -> String {
-    match embed {
-        Embed::Off => fingerprint("embedding", [&b"off"[..]]),
-        Embed::Words => embed_fingerprint(
-            WordTable::SHA256,
-            DIMENSIONS,
+    match model(embed) {
+        None => fingerprint("embedding", [&b"off"[..]]),
+        Some(model) => embed_fingerprint(
+            model.fingerprint(),
+            model.dimensions(),
             [IMPLEMENTATION_VERSION, MEANING_VERSION],
         ),
     }
@@ -96,11 +97,16 @@ fn embed_fingerprint(table: &str, dimensions: usize, versions: [u32; 2]) -> Stri
 /// filled in. Time limits and output options don't count.
 pub fn query_fingerprint(query: &SearchQuery, place: &Path, limit: u64, per_file: u64) -> String {
     let profile = Profile::from(query.mode.unwrap_or_default());
-    let snippet = Snippet::from(query.snippet.unwrap_or_default()).as_str();
+    let snippet = Snippet::from(query.snippet()).as_str();
     let ranked = format!("{:?} {:?}", profile.weights(), profile.quota());
     let (limit, per_file) = (limit.to_string(), per_file.to_string());
+    let budget = query
+        .budget
+        .map_or(String::new(), |budget| budget.to_string());
     let parts = [
         query.query.as_bytes(),
+        query.related.as_deref().unwrap_or_default().as_bytes(),
+        budget.as_bytes(),
         profile.as_str().as_bytes(),
         ranked.as_bytes(),
         snippet.as_bytes(),
@@ -178,6 +184,7 @@ pub fn mode_name(mode: Option<Mode>) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exec::rank::WordTable;
     use crate::tool::config::{Loader, Profile as Defaults};
     use crate::tool::daemon::request::SnippetMode;
 
@@ -209,10 +216,10 @@ mod tests {
         let all = [
             embed_config_fingerprint(Embed::Off),
             embed_config_fingerprint(Embed::Words),
-            embed_fingerprint("another table", DIMENSIONS, versions),
+            embed_fingerprint("another table", 128, versions),
             embed_fingerprint(WordTable::SHA256, 64, versions),
-            embed_fingerprint(WordTable::SHA256, DIMENSIONS, [0, MEANING_VERSION]),
-            embed_fingerprint(WordTable::SHA256, DIMENSIONS, [IMPLEMENTATION_VERSION, 0]),
+            embed_fingerprint(WordTable::SHA256, 128, [0, MEANING_VERSION]),
+            embed_fingerprint(WordTable::SHA256, 128, [IMPLEMENTATION_VERSION, 0]),
         ];
         let different: std::collections::BTreeSet<&String> = all.iter().collect();
         assert_eq!(different.len(), all.len(), "{all:?}");

@@ -1,4 +1,4 @@
-//! Limits of one query, and the remarks about limits that were reached.
+//! Limits of one query, and the notes about limits that were reached.
 //!
 //! Owns the order of limits and warnings in an answer. The caps themselves, with upper bounds that
 //! no configuration can raise, are defined with their configuration keys.

@@ -1,4 +1,4 @@
-//! The wire format of a person's search that a daemon answers.
+//! The wire format of a person's search (`forge-search PATTERN`) that a daemon answers.
 //!
 //! Owns the messages. A search travels as a call of a tool named [`NAME`], with all parts of a
 //! [`Question`]. The daemon answers with several messages: [`Message::Parts`] and others while it

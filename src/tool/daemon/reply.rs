@@ -1,7 +1,7 @@
 //! The answers of a daemon.
 //!
-//! Owns the shapes of responses, which are part of the contract. Every field is present unless its
-//! doc says otherwise, `null` occurs only where its schema allows it, and new fields need a new
+//! Owns the shapes of responses, on which clients rely. Every field is present unless its doc says
+//! otherwise, `null` occurs only where its schema allows it, and new fields need a new
 //! `schema_version`. The schemas in `docs/schemas/` are generated from these types.
 
 use schemars::JsonSchema;
@@ -12,11 +12,15 @@ use super::handshake::Store;
 use super::limits::{LimitHit, Warning};
 use super::report::{Exposition, Health, Status};
 use super::request::{Hello, MAX_ID_CHARS, SearchQuery, ToolCall};
+use crate::exec::rank::Reason;
 use crate::tool::arguments::written_schema_of;
 use crate::tool::render::escape_lines;
 
-/// The version of all schemas.
+/// The version of the schemas of failures, `status` and `health`.
 pub const SCHEMA_VERSION: u64 = 1;
+
+/// The version of the schema of responses to `search`. Version 2 added `why` to results.
+pub const QUERY_SCHEMA_VERSION: u64 = 2;
 
 /// The reason for a failed request, for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -143,7 +147,7 @@ impl SchemaVersions {
     pub fn own() -> SchemaVersions {
         let own = || vec![SCHEMA_VERSION];
         SchemaVersions {
-            query_success: own(),
+            query_success: vec![QUERY_SCHEMA_VERSION],
             query_error: own(),
             status: own(),
             health: own(),
@@ -246,6 +250,11 @@ impl<'de> Deserialize<'de> for Score {
     }
 }
 
+/// Removes the default of a field that only daemons of older releases leave out.
+fn without_default(schema: &mut schemars::Schema) {
+    schema.remove("default");
+}
+
 /// One result: lines of a file that match a question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
@@ -261,6 +270,11 @@ pub struct Found {
     pub content: String,
     /// `definition` if a name is defined here, else `content`.
     pub chunk_type: String,
+    /// The parts of the score that decided: the largest one, and the second one if it is at least
+    /// half as large.
+    #[serde(default)]
+    #[schemars(required, length(min = 1, max = 2), transform = without_default)]
+    pub why: Vec<Reason>,
     /// The number of the first line shown, starting at 1.
     pub start_line: u64,
     /// The number of the last line shown.
@@ -274,7 +288,7 @@ pub struct Found {
 #[schemars(deny_unknown_fields)]
 pub struct Success {
     /// The version of this schema.
-    #[schemars(extend("const" = 1))]
+    #[schemars(extend("const" = QUERY_SCHEMA_VERSION))]
     pub schema_version: u64,
     /// The id of the request.
     pub request_id: String,
@@ -386,10 +400,14 @@ fn request_schema() -> Value {
         if kind == "cancel" {
             required.push(json!("request_id"));
         }
-        json!({
+        let mut schema = json!({
             "title": kind, "type": "object", "properties": properties, "required": required,
             "additionalProperties": false,
-        })
+        });
+        if kind == "search" {
+            schema["oneOf"] = json!([{ "required": ["query"] }, { "required": ["related"] }]);
+        }
+        schema
     });
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

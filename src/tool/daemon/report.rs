@@ -1,7 +1,7 @@
 //! The answers to `status`, `health` and `metrics`.
 //!
-//! Owns their shapes, which are part of the contract like those of [`reply`](super::reply). They
-//! hold metadata only, never text of a file.
+//! Owns their shapes, on which clients rely as on those of [`reply`](super::reply). They hold
+//! metadata only, never text of a file.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

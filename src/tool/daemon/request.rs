@@ -12,11 +12,18 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::limits::{MAX_PER_FILE, MAX_RESULTS, QUERY_TIMEOUT_MS};
+use super::related::{no_place, place_of};
 use crate::exec::rank::{Profile, Snippet};
 use crate::tool::request::{SEARCH_NAME, SearchRequest};
 
 /// The most characters of an id that a client chooses.
 pub const MAX_ID_CHARS: usize = 128;
+
+/// The bytes of a token of a budget. Code has three to four bytes for each token of a model.
+pub const BYTES_PER_TOKEN: u64 = 3;
+
+/// The largest budget of a question, in tokens.
+pub const MAX_BUDGET: u64 = 1_000_000;
 
 /// Half of the most characters of a client's text that an error message quotes.
 const SHOWN: usize = 80;
@@ -86,7 +93,7 @@ impl Hello {
         match (&hello.protocol_versions, hello.protocol_version) {
             (None, None) => {
                 return Err(RequestError::new(
-                    "the handshake lacks protocol_versions, a list such as [1]",
+                    "the handshake lacks protocol_versions, a list such as [2]",
                 ));
             }
             (Some(_), Some(_)) => {
@@ -125,8 +132,13 @@ impl Hello {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SearchQuery {
-    /// The question in words.
+    /// The question in words. Absent if `related` is present.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub query: String,
+    /// A file and a line, such as `/srv/tree/src/a.rs:120`, instead of a question: finds code like
+    /// the code there. The path is absolute and inside the root.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub related: Option<String>,
     /// Maximum number of results, 1–1000; default 20.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub limit: Option<u64>,
@@ -142,6 +154,10 @@ pub struct SearchQuery {
     /// The length of snippets; default `short`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub snippet: Option<SnippetMode>,
+    /// Maximum size of all results in tokens of three bytes, 1–1000000. Results are whole
+    /// definitions then; of the first one that does not fit, the lines from its head on are shown.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub budget: Option<u64>,
     /// Whether the response has the field `explain`.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub explain: bool,
@@ -163,6 +179,8 @@ impl SearchQuery {
     pub fn new(query: impl Into<String>) -> SearchQuery {
         SearchQuery {
             query: query.into(),
+            related: None,
+            budget: None,
             limit: None,
             per_file: None,
             mode: None,
@@ -185,10 +203,37 @@ impl SearchQuery {
         within("limit", self.limit, MAX_RESULTS.most)?;
         within("per_file", self.per_file, MAX_PER_FILE.most)?;
         within("timeout_ms", self.timeout_ms, QUERY_TIMEOUT_MS.most)?;
-        if self.query.trim().is_empty() {
-            return Err(RequestError::new("query is blank; give at least one word"));
+        within("budget", self.budget, MAX_BUDGET)?;
+        if self.budget.is_some() && self.snippet() != SnippetMode::Definition {
+            return Err(RequestError::new(
+                "snippet is not `definition`, but a budget is for whole definitions; leave out one \
+                 of them",
+            ));
         }
-        Ok(())
+        match &self.related {
+            None if self.query.trim().is_empty() => {
+                Err(RequestError::new("query is blank; give at least one word"))
+            }
+            None => Ok(()),
+            Some(_) if !self.query.is_empty() => Err(RequestError::new(
+                "query and related are both present; give one of them",
+            )),
+            Some(place) if place_of(place).is_none() => Err(RequestError::new(format!(
+                "related: {}",
+                no_place(&shown(place))
+            ))),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Returns the length of snippets. With a budget, they are definitions unless the query says
+    /// otherwise.
+    pub fn snippet(&self) -> SnippetMode {
+        let default = match self.budget {
+            Some(_) => SnippetMode::Definition,
+            None => SnippetMode::default(),
+        };
+        self.snippet.unwrap_or(default)
     }
 }
 
@@ -382,6 +427,14 @@ impl Request {
 }
 
 impl RequestBody {
+    /// Returns the lowest version of the protocol that has all fields of the request.
+    pub fn protocol_version(&self) -> i64 {
+        match self {
+            RequestBody::Search(query) if query.related.is_some() || query.budget.is_some() => 2,
+            _ => 1,
+        }
+    }
+
     fn from_fields(mut fields: Map<String, Value>) -> Result<RequestBody, RequestError> {
         let kind = match fields.remove("type") {
             Some(Value::String(kind)) => kind,

@@ -1,7 +1,8 @@
-//! Retrievers: from a query to candidates.
+//! The interface of the stage "retrieve": from a ranked question to candidates, which are the files
+//! that may answer it.
 //!
-//! Owns the interface for ways to find candidates. The later stages, ranking, quotas and writing,
-//! know candidates only.
+//! Also has the lexical retriever, which finds files by the words in them. The later stages
+//! (ranking, selecting a share of each kind of file, writing) know candidates only.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

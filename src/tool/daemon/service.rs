@@ -342,6 +342,7 @@ impl Service {
             context,
             root: &self.root,
             target: None,
+            source: None,
             store_id: &self.store.store_id,
             config_fingerprint: &self.store.config_fingerprint,
             name_of: &|snapshot: &Snapshot| self.name_of(snapshot),

@@ -1,4 +1,7 @@
-//! Capabilities, and the kinds of data that they search.
+//! The capabilities of tasks, and the kinds of data that they search.
+//!
+//! Manifests, leases and results name a capability. For example, `SEARCH_EMAILS` searches Maildirs
+//! and mbox files.
 
 use serde::{Deserialize, Serialize};
 

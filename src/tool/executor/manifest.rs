@@ -1,4 +1,5 @@
-//! Manifests: the description of a task.
+//! Manifests of the executor: the description of a task. (The manifest of an index is another
+//! file.)
 //!
 //! Owns the two steps of reading one. The first step parses it as far as possible, since the lease
 //! is checked before the content of the manifest matters. The second step validates the query, the

@@ -1,4 +1,4 @@
-//! Snippets: the text around a match.
+//! Snippets in the results of tasks: the text around a match.
 
 use std::fmt::Write;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Sources of records: directories, mail, databases and files of records.
+//! The sources of records that tasks search: directories, mail, databases and files of records.
 //!
 //! Owns the reading of each kind, read-only and in bounded memory, and the errors of that. It does
 //! not know the query.

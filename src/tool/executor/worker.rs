@@ -1,4 +1,4 @@
-//! The worker: a process that searches one source once, and can do nothing else.
+//! The worker of the executor: a process that searches one source once, and can do nothing else.
 //!
 //! Owns the messages between host and worker. The worker reads one from standard input, sets its
 //! resource limits, confines itself, searches, and writes its answer to standard output. The host

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::exec::rank::Reason;
 use crate::tool::budget::{Draft, Extent, Piece, fit};
 use crate::tool::error::ToolError;
 use crate::tool::notes::{Note, Reader};
@@ -30,7 +31,7 @@ pub struct FindCodeResponse {
     pub notes: Vec<String>,
 }
 
-/// Why a place was found.
+/// The kind of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -52,8 +53,11 @@ pub struct CodePlace {
     pub start_line: u64,
     /// The number of the last line shown.
     pub end_line: u64,
-    /// Why the place was found.
+    /// Whether a name is defined here.
     pub kind: PlaceKind,
+    /// The parts of the score that decided: the largest one, and the second one if it is at least
+    /// half as large.
+    pub why: Vec<Reason>,
     /// The score in percent of the best score.
     pub match_pct: u64,
     /// The lines. A definition is whole if it has at most 50 lines.
@@ -66,8 +70,8 @@ impl FindCodeResponse {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Returns the response as text for people and models: for each place the path and the
-    /// numbered lines, then notes in brackets.
+    /// Returns the response as text for people and models: for each place the path, the reasons and
+    /// the numbered lines, then notes in brackets.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         for (nth, place) in self.places.iter().enumerate() {
@@ -90,8 +94,8 @@ impl CodePlace {
         if nth > 0 {
             text.push('\n');
         }
-        text.push_str(&escape_name(&self.path));
-        text.push('\n');
+        let why = Reason::joined(&self.why);
+        let _ = writeln!(text, "{} ({why})", escape_name(&self.path));
         for (line, number) in self.content.lines().zip(self.start_line..) {
             let _ = writeln!(text, "{number}:{}", escape_controls(line));
         }
@@ -183,6 +187,7 @@ mod tests {
             start_line: 9,
             end_line: 10,
             kind: PlaceKind::Definition,
+            why: vec![Reason::DefinedHere, Reason::Words],
             match_pct: 100,
             content: content.to_string(),
         }
@@ -206,9 +211,13 @@ mod tests {
     fn the_text_has_paths_and_numbered_lines() {
         let places = vec![place("a.rs", "fn a() {\n}\n"), place("b.rs", "fn b()")];
         let whole = draft(places, true).fit(None).unwrap();
-        let expected = "a.rs\n9:fn a() {\n10:}\n\nb.rs\n9:fn b()\n";
+        let expected = "a.rs (defined here, words)\n9:fn a() {\n10:}\n\n\
+                        b.rs (defined here, words)\n9:fn b()\n";
         let odd = place("a\nb.rs", "fn a() {\r\n\x1b}\r\n");
-        assert_eq!(odd.to_text(0), "a\\nb.rs\n9:fn a() {\n10:\\x1b}\n");
+        assert_eq!(
+            odd.to_text(0),
+            "a\\nb.rs (defined here, words)\n9:fn a() {\n10:\\x1b}\n"
+        );
         assert_eq!(whole.to_text(), expected);
         let nothing = draft(Vec::new(), true).fit(None).unwrap();
         assert_eq!(nothing.to_text(), NOTHING);

@@ -1,4 +1,4 @@
-//! Chooses where indexes are stored: in the cache directory, or in memory.
+//! Chooses where the indexes of a tool are stored: in the cache directory, or in memory.
 //!
 //! This module owns the order of the candidates, and the fallback if no directory is suitable. The
 //! layout of the directory is up to [`Store`].

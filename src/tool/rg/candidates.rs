@@ -1,4 +1,4 @@
-//! The files that an index knows to be worth reading, or not to be.
+//! The files that an index knows to be worth reading, or not to be, in ripgrep's command line.
 //!
 //! Owns the conditions under which an index may decide: a skipped file must print nothing. If the
 //! index has found the same files as ripgrep's walk, its list takes the place of the walk. Globs,

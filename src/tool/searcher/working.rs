@@ -1,5 +1,5 @@
-//! Processes the files of a directory for purposes other than line search. The daemon ranks files
-//! with it.
+//! Calls a function with the source of the eligible files of a directory. The ranked search of the
+//! daemon reads files with it.
 
 use std::sync::Arc;
 

@@ -70,8 +70,8 @@ pub(super) fn play_at(
 /// The handshake response of the daemon that the client expects.
 pub(super) fn welcome(hello: &Value) -> Value {
     json!({
-        "protocol_version": 1, "protocol_versions": [1], "binary_version": "9.9.9",
-        "supported_schema_versions": {"query_success": [1], "query_error": [1], "status": [1], "health": [1]},
+        "protocol_version": 2, "protocol_versions": [2], "binary_version": "9.9.9",
+        "supported_schema_versions": {"query_success": [2], "query_error": [1], "status": [1], "health": [1]},
         "store_id": hello["store_id"], "config_fingerprint": hello["config_fingerprint"],
     })
 }
@@ -152,6 +152,29 @@ fn a_daemon_that_answers_for_another_tree_is_asked_nothing() {
 }
 
 #[test]
+fn a_daemon_of_the_first_protocol_is_asked_only_for_fields_that_it_knows() {
+    let place = Place::new();
+    let error = json!({"error": {"code": "internal", "message": "so it is"}});
+    let first = |hello: &Value| welcome_but("protocol_version", json!(1))(hello);
+    let (socket, asked) = play(&place, first, Some(error));
+    let socket = socket.to_str().unwrap();
+    for more in [
+        &["--related", "src/delay.rs:1"][..],
+        &["--budget", "9", "x"],
+    ] {
+        let refused = place.ggrep(&[&["--socket", socket], more].concat());
+        assert_eq!(refused.status.code(), Some(13), "{refused:?}");
+        assert!(
+            text(&refused.stderr).contains("`ggrep stop`"),
+            "{refused:?}"
+        );
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 0);
+    place.ggrep(&["--socket", socket, "x"]);
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+}
+
+#[test]
 fn a_client_without_a_name_is_named_after_its_parent_program() {
     let place = Place::new();
     let (tell, told) = std::sync::mpsc::channel();
@@ -178,19 +201,19 @@ fn a_client_without_a_name_is_named_after_its_parent_program() {
 fn programs_ignore_fields_of_daemons_that_they_do_not_know() {
     let place = Place::new();
     let found = json!({
-        "schema_version": 1, "request_id": "r", "store_id": "s", "config_fingerprint": "c", "ignore_fingerprint": "i",
+        "schema_version": 2, "request_id": "r", "store_id": "s", "config_fingerprint": "c", "ignore_fingerprint": "i",
         "query_fingerprint": "q", "embed_config_fingerprint": "e", "snapshot_id": null, "degraded": true, "new": 1,
         "git": {"head_sha": null, "dirty": null, "untracked_included": true, "new": 1}, "mode": "balanced",
         "limits": {"max_results": 1, "per_file": 1, "snippet": "short", "new": 1},
         "limits_hit": [{"code": "max_results", "limit": 1, "new": 1}],
         "warnings": [{"code": "w", "message": "be warned", "new": {}}],
         "timings_ms": {"admission": 0, "snapshot_read": 0, "retrieve": 0, "rank": 0, "format": 0, "new": 0},
-        "results": [{"path": "p", "score": 1.5, "match_pct": 100, "content": "text", "chunk_type": "content",
+        "results": [{"path": "p", "score": 1.5, "match_pct": 100, "content": "text", "chunk_type": "content", "why": ["words"],
             "start_line": 1, "end_line": 1, "is_anchor": true, "new": []}],
     });
     let (socket, _) = play(&place, welcome_but("new", json!(1)), Some(found));
     let output = place.ggrep(&["--socket", socket.to_str().unwrap(), "x"]);
-    assert!(ok(&output).starts_with("p:1 (100%)\n"), "{output:?}");
+    assert!(ok(&output).starts_with("p:1 (100%, words)\n"), "{output:?}");
     assert!(text(&output.stderr).contains("be warned"), "{output:?}");
 }
 
@@ -365,8 +388,8 @@ def write(message):
     text = json.dumps(message).encode()
     connection.sendall(struct.pack(">I", len(text)) + text)
 hello = read()
-write({"protocol_version": 1, "protocol_versions": [1], "binary_version": "9.9.9",
-    "supported_schema_versions": {"query_success": [1], "query_error": [1], "status": [1], "health": [1]},
+write({"protocol_version": 2, "protocol_versions": [2], "binary_version": "9.9.9",
+    "supported_schema_versions": {"query_success": [2], "query_error": [1], "status": [1], "health": [1]},
     "store_id": hello["store_id"], "config_fingerprint": hello["config_fingerprint"]})
 print("asked", read(), flush=True)
 "#;

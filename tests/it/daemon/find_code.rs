@@ -48,6 +48,7 @@ fn a_command_and_an_agent_get_the_same_places() {
     assert_eq!(found.len(), 2, "{by_command}");
     let first = &by_command["places"][0];
     assert_eq!(first["kind"], "definition");
+    assert_eq!(first["why"], json!(["defined here"]), "{by_command}");
     assert_eq!(first["end_line"], 4, "the whole definition");
 
     let mut wire = Wire::greeted(&place, &[]);
@@ -55,10 +56,10 @@ fn a_command_and_an_agent_get_the_same_places() {
     wire.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}));
     let answer = wire.answer(7);
     let told = shown(&answer);
-    let definition = "src/delay.rs\n1:/// Waits before the next attempt.\n\
+    let definition = "src/delay.rs (defined here)\n1:/// Waits before the next attempt.\n\
                       2:pub fn retry_delay(attempt: u32) -> u32 {\n3:    attempt * 2\n4:}\n";
     assert!(told.starts_with(definition), "{told}");
-    let second = format!("\n{}\n{}:", found[1].0, found[1].1);
+    let second = format!("\n{} (words)\n{}:", found[1].0, found[1].1);
     assert!(told.contains(&second), "{told}");
 }
 
@@ -138,7 +139,7 @@ fn a_response_has_the_text_of_the_file() {
     wire.send(&json!({"jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": params}));
     let answer = wire.answer(8);
     let told = shown(&answer);
-    let lines = "src/odd.rs\n1:fn odd_name() {\n2:    \\x1b\n3:}\n";
+    let lines = "src/odd.rs (defined here)\n1:fn odd_name() {\n2:    \\x1b\n3:}\n";
     assert!(told.starts_with(lines), "{told}");
 }
 

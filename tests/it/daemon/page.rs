@@ -118,8 +118,12 @@ impl Page {
     }
 
     fn search(&self, request: &Value) -> Got {
+        self.post("/api/search", request)
+    }
+
+    fn post(&self, path: &str, request: &Value) -> Got {
         let body = request.to_string();
-        self.raw("POST /api/search", &self.headers(), &body)
+        self.raw(&format!("POST {path}"), &self.headers(), &body)
     }
 }
 
@@ -147,6 +151,30 @@ fn web_a_search_is_answered_as_the_tool_answers_it() {
             .json();
         assert_eq!(found["count"], 1, "{n}: {found}");
     }
+}
+
+#[test]
+fn web_a_ranked_question_is_answered_as_the_tool_answers_it() {
+    let place = Place::new();
+    let page = Page::serve(&place);
+    for request in [
+        json!({"question": "retry_delay"}),
+        json!({"question": "delay of a retry", "max_results": 1}),
+        json!({"related": "src/use.rs:1"}),
+    ] {
+        let got = page.post("/api/code", &request);
+        assert_eq!(got.status, 200, "{}", got.body);
+        assert!(got.json()["returned"].as_u64() > Some(0), "{}", got.body);
+        let request = request.to_string();
+        let called = ok(&place.forge_search(&["call", "--tool", "find_code", &request]));
+        let called: Value = serde_json::from_str(&called).unwrap();
+        assert_eq!(got.json(), called, "{request}");
+    }
+    let got = page.post("/api/code", &json!({"question": " "}));
+    assert_eq!(got.status, 400);
+    assert_eq!(got.json()["error"]["code"], "bad_args");
+    let got = page.raw("POST /api/code", &page.headers()[..1], "{}");
+    assert_eq!(got.status, 401);
 }
 
 #[test]

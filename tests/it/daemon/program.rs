@@ -188,7 +188,7 @@ fn a_question_starts_a_daemon_that_goes_on() {
     let place = Place::new();
     let first = ok(&place.ggrep(&["retry delay"]));
     assert!(
-        first.starts_with("src/delay.rs:1-2 (100%, definition)\n"),
+        first.starts_with("src/delay.rs:1-2 (100%, defined here, meaning)\n"),
         "{first}"
     );
     assert!(
@@ -716,7 +716,7 @@ fn stale_daemons_say_so_and_clients_go_on_to_another_one() {
             serde_json::from_slice(&read(&mut stream, 1 << 24).unwrap().unwrap()).unwrap()
         };
         exchange(
-            &json!({"protocol_versions": [1], "store_id": first_store(&place), "config_fingerprint": pinned(&place)}),
+            &json!({"protocol_versions": [2], "store_id": first_store(&place), "config_fingerprint": pinned(&place)}),
         );
         let status = exchange(&json!({"type": "status"}));
         let found = exchange(&json!({"type": "search", "query": "retry"}));

@@ -22,20 +22,21 @@ use crate::support::{GUARD, Tree};
 fn a_daemon_names_its_protocol_versions_and_refuses_others() {
     let world = World::over(small(), Settings::default());
     let welcome = world.connect().ask(&world.hello());
-    assert_eq!(welcome["protocol_version"], 1);
-    assert_eq!(welcome["protocol_versions"], json!([1]));
+    assert_eq!(welcome["protocol_version"], 2);
+    assert_eq!(welcome["protocol_versions"], json!([1, 2]));
     assert_eq!(welcome["binary_version"], env!("CARGO_PKG_VERSION"));
     let versions = &welcome["supported_schema_versions"];
     for schema in ["query_success", "query_error", "status", "health"] {
-        assert_eq!(versions[schema], json!([1]));
+        let own = if schema == "query_success" { 2 } else { 1 };
+        assert_eq!(versions[schema], json!([own]));
     }
     let mut other = world.hello();
-    other["protocol_versions"] = json!([7, 2]);
+    other["protocol_versions"] = json!([7, 3]);
     let mut wire = world.connect();
     wire.refused(&other, "incompatible");
     wire.ends();
-    other["protocol_versions"] = json!([0, 1, 2]);
-    assert_eq!(world.connect().ask(&other)["protocol_version"], 1);
+    other["protocol_versions"] = json!([0, 1, 2, 3]);
+    assert_eq!(world.connect().ask(&other)["protocol_version"], 2);
 }
 
 #[test]
@@ -401,7 +402,7 @@ fn the_client_of_the_library_speaks_the_same_protocol() {
         access: Access::Owner,
     };
     let mut connection = Connection::open(&world.path(), &world.store, caller).unwrap();
-    assert_eq!(connection.welcome.protocol_version, 1);
+    assert_eq!(connection.welcome.protocol_version, 2);
     let request = Request {
         id: Some("x".to_string()),
         body: RequestBody::Search(SearchQuery::new("socket")),

@@ -110,6 +110,7 @@ fn definitions_come_first_and_files_without_a_term_are_not_listed() {
     let best = &answer["results"][0];
     assert_eq!(best["match_pct"], 100);
     assert_eq!(best["chunk_type"], "definition");
+    assert_eq!(best["why"][0], "defined here", "{best}");
     assert_eq!(
         (best["start_line"].as_u64(), best["end_line"].as_u64()),
         (Some(1), Some(3))
@@ -140,6 +141,30 @@ fn results_of_questions_are_the_same_with_and_without_an_index() {
         assert_eq!(without["degraded"], true);
         assert_eq!(without["snapshot_id"], Value::Null);
     }
+}
+
+#[test]
+fn related_code_is_the_same_with_and_without_the_words_of_an_index() {
+    let with = World::over(small(), Settings::default());
+    with_words(&with, &search("socket"));
+    let without = World::with(small(), Settings::default(), |config| {
+        config.search.index_mode = IndexMode::Off;
+    });
+    let related = |world: &World| {
+        let place = format!("{}/src/socket.rs:2", world.tree.root().display());
+        let query = json!({"type": "search", "related": place, "explain": true});
+        world.client().found(query)
+    };
+    let (with, without) = (related(&with), related(&without));
+    assert_eq!(with["results"], without["results"]);
+    assert_eq!(with["explain"]["terms"], without["explain"]["terms"]);
+    // The index knows all files. That of the piece is read: without the piece, its name is left.
+    let counts = &with["explain"]["candidates"];
+    let count = |name: &str| counts[name].as_u64().unwrap();
+    assert_eq!(count("files_known_to_index") + 1, count("files_with_any"));
+    let found = paths(&with);
+    assert_eq!(found[0], "src/main.rs", "{with}");
+    assert!(!found.contains(&"src/socket.rs"), "{with}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn greeted(world: &World, name: &str) -> Wire {
         let mut wire = world.connect();
         wire.send(&hello);
         let answer = wire.next().unwrap();
-        if answer["protocol_version"] == 1 {
+        if answer["protocol_version"] == 2 {
             return wire;
         }
         let message = answer["error"]["message"].as_str().unwrap();
@@ -51,7 +51,7 @@ fn a_message_over_the_cap_is_refused_unread() {
     let status = ok(&place.ggrep(&["status", "--json", "--set", "index_mode=off"]));
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
     let hello = json!({
-        "protocol_versions": [1],
+        "protocol_versions": [2],
         "store_id": status["store_id"],
         "config_fingerprint": status["config_fingerprint"],
     });
@@ -60,7 +60,7 @@ fn a_message_over_the_cap_is_refused_unread() {
         let stream = UnixStream::connect(&socket).unwrap();
         stream.set_read_timeout(Some(GUARD)).unwrap();
         let mut wire = Wire(stream);
-        assert_eq!(wire.ask(&hello)["protocol_version"], 1);
+        assert_eq!(wire.ask(&hello)["protocol_version"], 2);
         wire
     };
     let search = json!({"type": "search", "query": "retry"});

@@ -167,7 +167,7 @@ fn schemas_require_the_fields_of_the_contract_and_allow_no_others() {
         assert_eq!(all[name]["additionalProperties"], false, "{name}");
     }
     let success = &all["query_success"]["properties"];
-    assert_eq!(success["schema_version"]["const"], 1);
+    assert_eq!(success["schema_version"]["const"], 2);
     let result = &success["results"]["items"];
     assert_eq!(result["additionalProperties"], false);
     assert_eq!(result["properties"]["score"]["type"], "number");

@@ -53,7 +53,7 @@ impl Talk {
         stream.set_read_timeout(Some(GUARD)).unwrap();
         let mut talk = Talk(stream);
         let welcome = talk.ask(hello);
-        assert_eq!(welcome["protocol_version"], 1, "{welcome}");
+        assert_eq!(welcome["protocol_version"], 2, "{welcome}");
         talk
     }
 
@@ -82,7 +82,7 @@ fn greeting(place: &Place, sets: &[&str]) -> (std::path::PathBuf, Value) {
     let status: Value = serde_json::from_str(&status).unwrap();
     assert_eq!(status["daemon"]["running"], true);
     let hello = json!({
-        "protocol_versions": [1],
+        "protocol_versions": [2],
         "store_id": status["store_id"],
         "config_fingerprint": status["config_fingerprint"],
     });
@@ -286,7 +286,7 @@ fn every_answer_is_right_and_publishing_goes_on_under_load_and_edits() {
     wait_until("the index is there", || status()["sync"]["state"] == "idle");
     let hello = {
         let status = status();
-        json!({"protocol_versions": [1], "store_id": status["store_id"], "config_fingerprint": status["config_fingerprint"]})
+        json!({"protocol_versions": [2], "store_id": status["store_id"], "config_fingerprint": status["config_fingerprint"]})
     };
     let socket = place.sockets()[0].clone();
     let first = status();
@@ -567,7 +567,7 @@ fn a_signal_cancels_running_queries_and_the_daemon_ends_in_time() {
     let status = ok(&place.ggrep(&[&["status", "--json"], &sets[..]].concat()));
     let status: Value = serde_json::from_str(&status).unwrap();
     let hello = json!({
-        "protocol_versions": [1],
+        "protocol_versions": [2],
         "store_id": status["store_id"],
         "config_fingerprint": status["config_fingerprint"],
     });

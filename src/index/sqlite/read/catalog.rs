@@ -1,4 +1,5 @@
-//! Reading the catalog: directories, files and the side list.
+//! Reads the catalog: directories, files and the side list, which has the files with a line feed in
+//! their path.
 
 use super::super::problem::Problem;
 use super::super::row::{bytes_of, device_and_inode, last_component, name, status_number};

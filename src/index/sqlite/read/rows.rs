@@ -1,4 +1,5 @@
-//! Values of rows, and the columns of blocks.
+//! Reads values from the rows of the database, and converts the bitsets of files to the columns of
+//! blocks. A value that can't be right is reported as damage.
 
 use rusqlite::{Row, Rows};
 

@@ -1,4 +1,5 @@
-//! What `forge-search doctor` reports about clients: who starts this program.
+//! The part of `forge-search doctor` about coding agents and editors: which of them start this
+//! program.
 
 use std::io::{self, Write};
 use std::path::Path;

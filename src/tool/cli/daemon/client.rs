@@ -1,8 +1,11 @@
-//! The one client of daemons, between the commands and the daemon that answers them.
+//! Asks a daemon for a command: starts it if necessary, waits, retries, and gives up in time for
+//! the command to answer itself.
 //!
 //! Owns how long a daemon may take to greet and to answer, when a request is retried, and when the
-//! client stops waiting so that the command can answer itself. Every surface asks through
-//! [`Client::ask`]. Surfaces differ only in their [`Rules`].
+//! client stops waiting so that the command can answer itself. Commands that want an answer use
+//! [`Client::ask`], and differ only in their [`Rules`]. Commands that inspect or stop a daemon,
+//! such as `ggrep stop`, open the connection themselves.
+//! [`tool::daemon::client`](crate::tool::daemon::client) owns the connection.
 
 use std::io;
 use std::thread;
@@ -91,9 +94,9 @@ impl Client<'_> {
         loop {
             let (mut connection, was_started) = self.connect()?;
             is_started |= was_started;
-            if self.rules.same_release
-                && connection.welcome.binary_version != env!("CARGO_PKG_VERSION")
-            {
+            let is_other = connection.welcome.binary_version != env!("CARGO_PKG_VERSION");
+            let is_older = connection.welcome.protocol_version < request.body.protocol_version();
+            if self.rules.same_release && is_other || is_older {
                 return Err(DaemonCallError::OtherRelease);
             }
             if let Some(call_cancel) = self.call_cancel

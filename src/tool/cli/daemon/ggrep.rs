@@ -1,4 +1,7 @@
-//! The `ggrep` program: asks the daemon of a tree ranked questions.
+//! The command line of `ggrep`: asks the daemon of a tree ranked questions.
+//!
+//! A *ranked question* is a question in words, such as `where are sockets retried`. Its answer is
+//! the best places of the tree.
 //!
 //! Owns the steps of a question and the exit statuses. A question finds the daemon, starts it if
 //! necessary, asks it, and prints the answer. If no daemon can answer, this process answers
@@ -8,7 +11,7 @@ mod args;
 mod manage;
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +33,7 @@ use super::{DaemonEndpoint, canonical, human, root_of, serve};
 use crate::exec::stop::{Deadline, SystemClock};
 use crate::tool::daemon::client::{ClientError, Connection};
 use crate::tool::daemon::limits::Warning;
+use crate::tool::daemon::related::{no_place, place_of};
 use crate::tool::daemon::reply::{ErrorCode, Failure, Success};
 use crate::tool::daemon::request::{Request, RequestBody};
 use crate::tool::daemon::service::payload;
@@ -215,14 +219,25 @@ fn ask(
     out: &mut dyn Write,
 ) -> Result<(), GgrepError> {
     refuse_late_command(args)?;
+    // With a place the first argument is the path.
+    let mut args = args.clone();
+    if args.related.is_some() {
+        if args.path.is_some() {
+            let why = "--related takes the place of the question; leave out the question";
+            return Err(GgrepError::failed(ErrorCode::InvalidRequest, why));
+        }
+        args.path = args.query.take().map(PathBuf::from);
+    }
+    let args = &args;
     let named = args.which.setup.root.as_deref();
     let root = root_of(named, args.path.as_deref(), environment)?;
     let socket = args.which.socket.as_deref();
     let endpoint = DaemonEndpoint::find(&root, &args.which.setup, socket, environment)?;
     let path = scope(args, &root, environment)?;
+    let related = related(args, &root, environment)?;
     let request = Request {
         id: None,
-        body: RequestBody::Search(args.query(path)),
+        body: RequestBody::Search(args.query(path, related)),
     };
     // Check the question before a daemon is started for it.
     Request::parse(&payload(&request.to_value()))
@@ -427,6 +442,33 @@ fn scope(
             ),
         )),
     }
+}
+
+/// Returns the place of `--related` with an absolute path.
+fn related(
+    args: &QuestionArgs,
+    root: &Path,
+    environment: &Environment,
+) -> Result<Option<String>, GgrepError> {
+    let Some(place) = &args.related else {
+        return Ok(None);
+    };
+    let refused =
+        |why: String| GgrepError::failed(ErrorCode::InvalidRequest, format!("--related: {why}"));
+    let (file, line) = place_of(place).ok_or_else(|| refused(no_place(place)))?;
+    let path = match &args.which.setup.root {
+        Some(_) => root.join(file),
+        None => PathBuf::from(file),
+    };
+    let path = canonical(&path, environment).map_err(|error| refused(error.message()))?;
+    if !path.starts_with(root) {
+        let why = format!("{} is outside of {}", path.display(), root.display());
+        return Err(refused(why));
+    }
+    let path = path
+        .to_str()
+        .ok_or_else(|| refused(format!("{file} is not valid UTF-8")))?;
+    Ok(Some(format!("{path}:{line}")))
 }
 
 /// Returns how long to wait for an answer.

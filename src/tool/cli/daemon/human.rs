@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use serde_json::Value;
 
 use super::super::complain_as;
+use crate::exec::rank::Reason;
 use crate::tool::daemon::reply::{Failure, Success};
 use crate::tool::daemon::report::{Health, Severity};
 use crate::tool::render::{escape_controls, escape_json};
@@ -47,8 +48,8 @@ pub(super) fn print_health(health: &Health, raw: bool, out: &mut dyn Write) -> i
     Ok(())
 }
 
-/// Prints results. A heading line has the path, the lines and the match percentage; the numbered
-/// lines follow.
+/// Prints results. A heading line has the path, the lines, the match percentage and the reasons;
+/// the numbered lines follow.
 pub(super) fn print(success: &Success, raw: bool, out: &mut dyn Write) -> io::Result<()> {
     let shown = shown(raw);
     for (nth, found) in success.results.iter().enumerate() {
@@ -59,16 +60,13 @@ pub(super) fn print(success: &Success, raw: bool, out: &mut dyn Write) -> io::Re
             true => found.start_line.to_string(),
             false => format!("{}-{}", found.start_line, found.end_line),
         };
-        let what = match found.chunk_type.as_str() {
-            "definition" => ", definition",
-            _ => "",
+        // A daemon of an older release gives no reasons.
+        let why = match found.why.is_empty() {
+            true => String::new(),
+            false => format!(", {}", Reason::joined(&found.why)),
         };
-        writeln!(
-            out,
-            "{}:{lines} ({}%{what})",
-            shown(&found.path),
-            found.match_pct
-        )?;
+        let (path, percent) = (shown(&found.path), found.match_pct);
+        writeln!(out, "{path}:{lines} ({percent}%{why})")?;
         for (number, line) in (found.start_line..).zip(found.content.lines()) {
             writeln!(out, "{number:>6}  {}", shown(line))?;
         }
@@ -159,6 +157,7 @@ pub(super) fn remark(success: &Success) {
         let limit = match hit.code.as_str() {
             "max_results" => "--limit",
             "per_file" => "--per-file",
+            "budget" => "--budget",
             "max_query_terms" => "the limit of words per question",
             key => key,
         };

@@ -10,17 +10,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use serde_json::from_value;
+use serde_json::{from_value, json};
 
 use super::super::answer_files::{Roots, text};
 use super::super::backend::Backend;
+use crate::exec::rank::head_of;
 use crate::exec::stop::Clock;
 use crate::tool::answering::AS_TEXT;
 use crate::tool::daemon::request::ToolCall;
 use crate::tool::daemon::tree_backend::{CallCancel, TreeBackend};
 use crate::tool::error::ToolError;
+use crate::tool::find_code::{FIND_CODE_NAME, FindCodeResponse};
 use crate::tool::request::SearchRequest;
 use crate::tool::response::SearchResponse;
+
+/// Maximum places of the answer to a ranked question.
+const MAX_PLACES: u64 = 50;
 
 /// Lines of a preview before, and after, the chosen line.
 const AROUND: u64 = 200;
@@ -38,6 +43,8 @@ pub(super) struct NumberedQuestion {
     pub(super) number: u64,
     /// The search request; absent if the pattern is empty.
     pub(super) request: Option<SearchRequest>,
+    /// Whether its pattern is a question in words.
+    pub(super) is_ranked: bool,
 }
 
 /// A line of a file in the tree.
@@ -100,7 +107,10 @@ impl BackgroundThreads {
         let ask = move |(asked, call_cancel): (NumberedQuestion, Arc<CallCancel>)| {
             let request = asked.request.filter(|_| !call_cancel.is_cancelled())?;
             let began = clock.now();
-            let answer = answer(&*asking, &request, &call_cancel);
+            let answer = match asked.is_ranked {
+                true => ranked_answer(&*asking, &request, &call_cancel),
+                false => answer(&*asking, &request, &call_cancel),
+            };
             let told = BackgroundMessage::Answer {
                 number: asked.number,
                 answer,
@@ -212,6 +222,44 @@ fn answer(
         Some(message) => Err(message.replace(&format!("; {AS_TEXT} "), "; F2 ")),
         None => from_value(answer).map_err(|error| format!("the answer can't be read: {error}")),
     }
+}
+
+/// Returns the places of a ranked question, each as its head line.
+fn ranked_answer(
+    tree: &dyn TreeBackend,
+    request: &SearchRequest,
+    call_cancel: &CallCancel,
+) -> Result<Box<SearchResponse>, String> {
+    let question = json!({"question": request.pattern, "max_results": MAX_PLACES});
+    let call = ToolCall {
+        tool: FIND_CODE_NAME.to_string(),
+        request: question.as_object().cloned().unwrap_or_default(),
+        max_output_bytes: None,
+        text: false,
+        person: true,
+        whole: false,
+    };
+    let answer = tree.call(&call, call_cancel);
+    if let Some(message) = answer["error"]["message"].as_str() {
+        return Err(message.to_string());
+    }
+    let unread = |error| format!("the answer can't be read: {error}");
+    let found: FindCodeResponse = from_value(answer).map_err(unread)?;
+    let matches = found.places.iter().map(|place| {
+        let head = head_of(&place.content, &place.path);
+        let line = place.content.lines().nth(head).unwrap_or_default();
+        let data = json!({
+            "path": {"text": place.path}, "line_number": place.start_line + head as u64,
+            "lines": {"text": line},
+        });
+        json!({"type": "match", "data": data})
+    });
+    let shown = json!({
+        "pattern": request.pattern, "path": "", "count": found.returned,
+        "matches": matches.collect::<Vec<_>>(), "truncated": found.truncated,
+        "timed_out": found.timed_out, "files_scanned": 0, "errors": [], "content": "",
+    });
+    from_value(shown).map_err(unread)
 }
 
 /// Returns the status of the index in a few words.

@@ -71,6 +71,8 @@ pub(super) struct State {
     pub(super) case: Case,
     /// The number of edits; 0 for an exact search.
     pub(super) fuzzy: u64,
+    /// Whether the pattern is a question in words, answered with ranked places.
+    pub(super) is_ranked: bool,
     /// The last answer, and the duration of its search.
     pub(super) answer: Option<(SearchResponse, Duration)>,
     /// The error message for the current question.
@@ -103,6 +105,7 @@ impl State {
             words: false,
             case: Case::default(),
             fuzzy: 0,
+            is_ranked: false,
             answer: None,
             problem: None,
             notice: None,
@@ -152,7 +155,11 @@ impl State {
     pub(super) fn begin(&mut self) -> NumberedQuestion {
         self.number += 1;
         let pattern = self.input.value().to_string();
-        let request = (!pattern.is_empty()).then(|| SearchRequest {
+        let is_empty = match self.is_ranked {
+            true => pattern.trim().is_empty(),
+            false => pattern.is_empty(),
+        };
+        let request = (!is_empty).then(|| SearchRequest {
             fixed_strings: self.is_text,
             word_regexp: self.words,
             case: self.case,
@@ -169,6 +176,7 @@ impl State {
         NumberedQuestion {
             number: self.number,
             request,
+            is_ranked: self.is_ranked,
         }
     }
 
@@ -291,6 +299,8 @@ impl State {
             KeyCode::Char('c') if alt => self.turn_case(),
             KeyCode::F(5) => self.fuzzy = (self.fuzzy + 1) % (MAX_FUZZY + 1),
             KeyCode::Char('e') if alt => self.fuzzy = (self.fuzzy + 1) % (MAX_FUZZY + 1),
+            KeyCode::F(6) => self.is_ranked = !self.is_ranked,
+            KeyCode::Char('r') if alt => self.is_ranked = !self.is_ranked,
             // Search again: files may have been edited.
             KeyCode::Char('r') if control => {}
             _ => {
@@ -349,6 +359,10 @@ pub(super) mod tests {
         state.key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL))
     }
 
+    fn alt(state: &mut State, c: char) -> Action {
+        state.key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::ALT))
+    }
+
     fn place(path: &str, line: u64) -> Place {
         Place {
             path: path.to_string(),
@@ -397,6 +411,18 @@ pub(super) mod tests {
         let request = state.begin().request.unwrap();
         assert!(!request.fixed_strings && !request.word_regexp);
         assert_eq!((request.case, request.fuzzy), (Case::Smart, None));
+        assert_eq!(press(&mut state, KeyCode::F(6)), Action::Ask);
+        assert!(state.begin().is_ranked);
+        assert_eq!(alt(&mut state, 'r'), Action::Ask);
+        assert!(!state.begin().is_ranked);
+    }
+
+    #[test]
+    fn tui_a_blank_text_is_a_pattern_but_no_question() {
+        let mut state = State::new("/t".to_string(), "  ".to_string());
+        assert!(state.begin().request.is_some());
+        press(&mut state, KeyCode::F(6));
+        assert_eq!(state.begin().request, None);
     }
 
     #[test]

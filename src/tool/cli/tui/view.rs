@@ -21,7 +21,8 @@ const WIDE: u16 = 110;
 /// Minimum height, in rows, for the preview below the list.
 const HIGH: u16 = 18;
 
-const HELP: &str = "↑↓ choose · Enter edit · F2 text · F3 words · F4 case · F5 edits · Esc quit";
+const HELP: &str =
+    "↑↓ · Enter edit · F2 text · F3 words · F4 case · F5 edits · F6 ranked · Esc quit";
 
 /// Draws the whole screen.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State) {
@@ -84,6 +85,13 @@ fn options_line(state: &State) -> Line<'_> {
         true => Style::new().fg(Color::Yellow),
         false => Style::new().fg(Color::DarkGray),
     };
+    if state.is_ranked {
+        return Line::from(vec![
+            Span::styled("ranked question", on(true)),
+            Span::raw("  in ").dark_gray(),
+            Span::raw(shown(&state.root)).dark_gray(),
+        ]);
+    }
     let case = match state.case {
         Case::Smart => "smart case",
         Case::Sensitive => "with case",
@@ -122,13 +130,15 @@ fn said_line(state: &State) -> Line<'_> {
     let Some((answer, took)) = &state.answer else {
         return match state.waits {
             true => Line::from("searching…").dark_gray(),
+            false if state.is_ranked => Line::from("type a question").dark_gray(),
             false => Line::from("type a pattern").dark_gray(),
         };
     };
+    let kind = if state.is_ranked { "place" } else { "line" };
+    let plural = if answer.count == 1 { "" } else { "s" };
     let mut said = format!(
-        "{} {}, {:.1} ms",
+        "{} {kind}{plural}, {:.1} ms",
         answer.count,
-        if answer.count == 1 { "line" } else { "lines" },
         took.as_secs_f64() * 1e3
     );
     let mut is_whole = true;

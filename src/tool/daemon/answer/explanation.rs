@@ -1,10 +1,11 @@
-//! The explanation of an answer.
+//! The explanation of a ranked answer, in JSON: its terms, weights, counts and the ways in which
+//! candidates were found. It has numbers and names, and no text of files.
 
 use serde_json::{Map, Value, json};
 
 use super::super::retriever::Retriever;
 use super::order::RERANKED;
-use crate::exec::rank::{Bucket, DIMENSIONS, Profile, Terms, WordTable};
+use crate::exec::rank::{Bucket, Model, Profile, Terms, Weights, WordTable};
 use crate::exec::retrieve::Retrieved;
 use crate::tool::response::IndexUse;
 
@@ -12,6 +13,7 @@ use crate::tool::response::IndexUse;
 pub(super) struct AnswerExplanation<'a> {
     pub(super) terms: &'a Terms,
     pub(super) profile: Profile,
+    pub(super) weights: Weights,
     pub(super) retrieved: &'a Retrieved,
     pub(super) mix: &'a [Bucket],
     pub(super) retrievers: &'a [&'a dyn Retriever],
@@ -21,7 +23,7 @@ pub(super) struct AnswerExplanation<'a> {
 
 impl AnswerExplanation<'_> {
     pub(super) fn to_json(&self) -> Map<String, Value> {
-        let weights = self.profile.weights();
+        let weights = self.weights;
         let by_kind = |count: &dyn Fn(Bucket) -> u64| {
             let pairs = Bucket::ALL
                 .iter()
@@ -76,7 +78,7 @@ impl AnswerExplanation<'_> {
             true => json!({
                 "method": "word_table",
                 "words": WordTable::built_in().map_or(0, WordTable::words),
-                "dimensions": DIMENSIONS,
+                "dimensions": WordTable::built_in().map_or(0, WordTable::dimensions),
                 "files_per_kind": RERANKED,
             }),
             false => "not used".into(),

@@ -1,4 +1,5 @@
-//! Which files are best, by their terms and by their best pieces.
+//! Orders the files of a ranked search: by the scores of their terms, then by the pieces of code
+//! that answer the question best.
 
 use crate::exec::rank::{Bucket, Scorer};
 use crate::exec::retrieve::{Candidate, Excerpts};

@@ -1,4 +1,4 @@
-//! The remarks about an answer: limits that shortened it, and files that are missing from it.
+//! The notes about a ranked answer: limits that shortened it, and files that are missing from it.
 
 use super::super::limits::{LimitHit, Remarks, Warning};
 use super::Caps;
@@ -7,10 +7,11 @@ use crate::exec::retrieve::Retrieved;
 use crate::tool::notes::{Note, Reader};
 use crate::tool::render::escape_name;
 
-/// Returns the remarks about a query and the daemon.
-pub(super) fn of_query(terms: &Terms, is_stale: bool) -> Remarks {
+/// Returns the remarks about a query and the daemon. Without `terms`, the client did not choose the
+/// terms of the query.
+pub(super) fn of_query(terms: Option<&Terms>, is_stale: bool) -> Remarks {
     let mut remarks = Remarks::default();
-    if terms.left_out() > 0 {
+    if let Some(terms) = terms.filter(|terms| terms.left_out() > 0) {
         let all = (terms.words().len() + terms.left_out()) as u64;
         remarks.limit(
             "max_query_terms",

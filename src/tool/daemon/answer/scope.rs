@@ -1,4 +1,4 @@
-//! The question about the files of a ranked search, and its scope: the searched directory.
+//! Which files a ranked search considers: the eligible ones below one directory.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,8 +14,25 @@ use crate::exec::reach::Resolved;
 use crate::tool::indexing::{Question, index_traversal};
 
 impl RankedSearch<'_> {
-    /// Builds the question: the files and words to search for.
-    pub(super) fn question(&self, query: &SearchQuery, terms: &Terms) -> Result<Question, Failure> {
+    /// Builds the question for terms: the files and words to search for.
+    pub(super) fn question_of(
+        &self,
+        query: &SearchQuery,
+        terms: &Terms,
+    ) -> Result<Question, Failure> {
+        let keys: Vec<u32> = terms.keys().collect();
+        let is_wanted = (0..keys.len()).map(|nth| terms.is_wanted(nth)).collect();
+        self.question(query, terms.expression(), keys, is_wanted)
+    }
+
+    /// Builds a question. Without an expression, the words with these terms are looked up.
+    pub(in super::super) fn question(
+        &self,
+        query: &SearchQuery,
+        literal: Option<String>,
+        keys: Vec<u32>,
+        is_wanted: Vec<bool>,
+    ) -> Result<Question, Failure> {
         let config = self.tool.config();
         let target = match &self.target {
             Some(target) => target.clone(),
@@ -30,14 +47,9 @@ impl RankedSearch<'_> {
         };
         // A question without letters is searched for as it stands; the words of others are looked
         // up.
-        let literal = terms.expression();
-        let words = literal.is_none().then(|| {
-            let keys: Vec<u32> = terms.keys().collect();
-            Arc::new(WantedWords {
-                is_wanted: (0..keys.len()).map(|nth| terms.is_wanted(nth)).collect(),
-                keys,
-            })
-        });
+        let words = literal
+            .is_none()
+            .then(|| Arc::new(WantedWords { keys, is_wanted }));
         let expression = literal.unwrap_or_else(|| ANY_LINE.to_string());
         let expression = Query::new(&[expression], &options)
             .map_err(|error| invalid(format!("query: {error}")))?;
@@ -62,21 +74,30 @@ impl RankedSearch<'_> {
 
     /// Resolves the path of a query, which is absolute and below the root.
     fn target_of(&self, query: &SearchQuery) -> Result<Resolved, Failure> {
-        let relative = match &query.path {
-            None => None,
-            Some(path) => Some(inside(Path::new(path), self.root)?),
-        };
-        let sandbox = &self.context.sandbox;
-        let target = sandbox
-            .resolve(relative.as_deref().or(Some(".")))
-            .map_err(|error| match relative {
-                Some(_) => invalid(format!("path: {}", error.message())),
-                // The path is the root itself, which the client did not name.
-                None => internal(error.message()),
-            })?;
+        match &query.path {
+            Some(path) => self.resolve_inside("path", path),
+            None => {
+                // The client did not name the root.
+                let root = self.context.sandbox.resolve(Some("."));
+                root.map_err(|error| internal(error.message()))
+            }
+        }
+    }
+
+    /// Resolves the path in a field of a query, which is absolute and below the root.
+    pub(in super::super) fn resolve_inside(
+        &self,
+        field: &str,
+        path: &str,
+    ) -> Result<Resolved, Failure> {
+        let relative = inside(field, Path::new(path), self.root)?;
+        let target = self.context.sandbox.resolve(Some(&relative));
+        let target = target.map_err(|error| invalid(format!("{field}: {}", error.message())))?;
         if !target.canonical.starts_with(self.root) {
             // A link may lead to an allowed place outside of this tree.
-            return Err(invalid("path: it leads out of the daemon's root"));
+            return Err(invalid(format!(
+                "{field}: it leads out of the daemon's root"
+            )));
         }
         Ok(target)
     }
@@ -97,10 +118,10 @@ pub(super) fn scope(canonical: &Path, root: &Path) -> std::path::PathBuf {
 }
 
 /// Converts an absolute path to one relative to the root.
-fn inside(path: &Path, root: &Path) -> Result<String, Failure> {
+fn inside(field: &str, path: &Path, root: &Path) -> Result<String, Failure> {
     let refused = || {
         invalid(format!(
-            "path must be absolute, without `..`, and inside {}",
+            "{field} must be absolute, without `..`, and inside {}",
             root.display()
         ))
     };

@@ -46,7 +46,7 @@ fn every_mistake_in_a_daemon_request_is_named() {
         (json!({"type": 1}), "type is not a string"),
         (json!({"type": "serach"}), "unknown type `serach`"),
         (json!({"type": "shutdown", "x": 1}), "unknown field `x`"),
-        (json!({"type": "search"}), "missing field `query`"),
+        (json!({"type": "search"}), "query is blank"),
         (json!({"type": "search", "query": " "}), "query is blank"),
         (json!({"type": "search", "query": 1}), "query: invalid type"),
         (
@@ -64,6 +64,22 @@ fn every_mistake_in_a_daemon_request_is_named() {
         (
             json!({"type": "search", "query": "x", "per_file": 51}),
             "1 to 50",
+        ),
+        (
+            json!({"type": "search", "query": "x", "budget": 0}),
+            "budget is 0; 1 to 1000000",
+        ),
+        (
+            json!({"type": "search", "query": "x", "budget": 9, "snippet": "short"}),
+            "snippet is not `definition`",
+        ),
+        (
+            json!({"type": "search", "query": "x", "related": "/a.rs:1"}),
+            "query and related are both present",
+        ),
+        (
+            json!({"type": "search", "related": "/a.rs"}),
+            "`/a.rs` is not a file and a line",
         ),
         (
             json!({"type": "search", "query": "x", "mode": "fast"}),

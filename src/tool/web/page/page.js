@@ -21,6 +21,25 @@ async function ask(path, options = {}) {
   return response.json();
 }
 
+// In the ranked mode, the form asks a question in words. The address keeps the mode.
+const ranked = () => $("mode").value === "ranked";
+
+function turnMode() {
+  for (const one of document.querySelectorAll(".exact")) one.hidden = ranked();
+  for (const one of document.querySelectorAll(".ranked")) one.hidden = !ranked();
+  $("pattern").placeholder = ranked() ? "Ask in words, or give a name" : "Search (press / to get here)";
+}
+
+const whole = (id, most, otherwise) => Math.min(most, Math.max(1, Math.floor(Number($(id).value)) || otherwise));
+
+// Builds the request for the tool find_code from the form.
+function question() {
+  const asked = { question: $("pattern").value.trim(), max_results: whole("places", 1000, 10) };
+  const path = $("path").value.trim();
+  if (path) asked.path = path;
+  return asked;
+}
+
 // Builds the request for the tool Search from the form.
 function request() {
   const asked = {
@@ -29,7 +48,7 @@ function request() {
     word_regexp: $("word").checked,
     case: $("case").value,
     context: Math.min(20, Math.max(0, Math.floor(Number($("context").value)) || 0)),
-    max_results: Math.min(5000, Math.max(1, Math.floor(Number($("most").value)) || 200)),
+    max_results: whole("most", 5000, 200),
   };
   const path = $("path").value.trim();
   if (path) asked.path = path;
@@ -53,10 +72,11 @@ function soon(wait = 90) {
 }
 
 async function search() {
-  const asked = request();
+  const isRanked = ranked();
+  const asked = isRanked ? question() : request();
   if (running) running.abort();
   running = null;
-  if (!asked.pattern) {
+  if (!(asked.question || asked.pattern)) {
     $("results").replaceChildren();
     note("");
     shown = "";
@@ -67,7 +87,7 @@ async function search() {
   $("results").classList.add("old");
   const began = performance.now();
   try {
-    const answer = await ask("api/search", {
+    const answer = await ask(isRanked ? "api/code" : "api/search", {
       method: "POST",
       body: JSON.stringify(asked),
       headers: { "Content-Type": "application/json" },
@@ -82,7 +102,7 @@ async function search() {
     latencies.push(took);
     if (latencies.length > 120) latencies.shift();
     plot();
-    show(answer, took);
+    (isRanked ? showPlaces : show)(answer, took);
   } catch (error) {
     if (mine.signal.aborted) return;
     note(`No answer: ${error.message}`, "bad");
@@ -169,6 +189,32 @@ function show(answer, took) {
   if (answer.timed_out) said.push("the search timed out: results may be missing");
   if (answer.errors.length) said.push(`${answer.errors.length} could not be read, first ${answer.errors[0].path}`);
   note(said.join(" — "), answer.truncated || answer.timed_out || answer.errors.length ? "warn" : "");
+}
+
+function showPlaces(answer, took) {
+  const results = $("results");
+  results.classList.remove("old");
+  const text = JSON.stringify(answer.places);
+  if (text !== shown) {
+    shown = text;
+    const all = document.createDocumentFragment();
+    for (const place of answer.places) {
+      const file = element("article", "file");
+      const title = element("h3", "", `${place.path}:${place.start_line}`);
+      title.append(element("span", "why", `${place.match_pct} % · ${place.why.join(", ")}`));
+      const block = element("pre");
+      place.content.replace(/\n$/, "").split("\n").forEach((line, nth) => {
+        const row = element("span", "row");
+        row.append(element("span", "number", String(place.start_line + nth)), line);
+        block.append(row);
+      });
+      file.append(title, block);
+      all.append(file);
+    }
+    results.replaceChildren(all);
+  }
+  const said = [`${answer.returned} ${answer.returned === 1 ? "place" : "places"}, ${took.toFixed(1)} ms`, ...answer.notes];
+  note(said.join(" — "), answer.truncated || answer.timed_out ? "warn" : "");
 }
 
 const latencies = [];
@@ -277,6 +323,15 @@ async function check() {
   }
 }
 
+$("mode").value = new URLSearchParams(location.search).get("mode") === "ranked" ? "ranked" : "exact";
+turnMode();
+$("mode").addEventListener("change", () => {
+  const address = new URL(location.href);
+  if (ranked()) address.searchParams.set("mode", "ranked");
+  else address.searchParams.delete("mode");
+  history.replaceState(null, "", address);
+  turnMode();
+});
 $("form").addEventListener("input", () => soon());
 $("form").addEventListener("submit", (event) => {
   event.preventDefault();

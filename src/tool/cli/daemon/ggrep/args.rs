@@ -1,4 +1,5 @@
-//! The arguments of `ggrep`.
+//! The arguments of `ggrep`: a ranked question with its options, or a command about daemons such as
+//! `status`. `forge-search ask` has the same.
 
 use std::path::PathBuf;
 
@@ -7,13 +8,15 @@ use clap_complete::Shell;
 
 use crate::tool::cli::args::SetupArgs;
 use crate::tool::daemon::limits::{MAX_PER_FILE, MAX_RESULTS, QUERY_TIMEOUT_MS};
-use crate::tool::daemon::request::{Mode, SearchQuery, SnippetMode, id_error};
+use crate::tool::daemon::request::{MAX_BUDGET, Mode, SearchQuery, SnippetMode, id_error};
 
 const EXAMPLES: &str = "\
 Examples:
   ggrep 'where is the retry delay computed'   find the places that answer a question best
   ggrep --mode debug 'lock order' drivers     search below drivers, ranked for finding a defect
   ggrep --json --limit 5 parse_header         print one JSON object, for programs
+  ggrep --related src/lock.rs:120             find the code most like the code there
+  ggrep --budget 4000 'retry delay'           print definitions of at most 4,000 tokens
   ggrep --explain scheduler                   show how the answer was computed
   ggrep status                                show the daemon of this tree
   ggrep health                                check the index and everything else the daemon needs
@@ -133,11 +136,22 @@ pub(in super::super::super) struct StatusArgs {
 #[derive(Clone, Debug, Args)]
 pub(super) struct QuestionArgs {
     /// Question in words, identifiers or code; put -- before one that starts with a dash.
-    #[arg(required = true)]
+    #[arg(required_unless_present = "related")]
     pub(super) query: Option<String>,
     /// File or directory to search [default: the working directory, or all of --root].
     pub(super) path: Option<PathBuf>,
 
+    /// Find the code most like that at a place, instead of asking a question.
+    ///
+    /// The definition at the line of FILE is compared. It is no result itself.
+    #[arg(long, value_name = "FILE:LINE")]
+    pub(super) related: Option<String>,
+    /// Print whole definitions, as many as fit into NUM tokens of three bytes.
+    ///
+    /// The best ones come first. Of the first one that does not fit, the lines from its head on are
+    /// printed.
+    #[arg(long, value_name = "NUM", conflicts_with = "snippet", value_parser = clap::value_parser!(u64).range(1..=MAX_BUDGET))]
+    pub(super) budget: Option<u64>,
     /// Rank results for a purpose [default: balanced].
     #[arg(long, value_name = "MODE")]
     pub(super) mode: Option<ModeArg>,
@@ -220,7 +234,8 @@ pub(super) enum SnippetArg {
 }
 
 impl QuestionArgs {
-    pub(super) fn query(&self, path: Option<String>) -> SearchQuery {
+    /// Builds the query for an absolute path and an absolute place.
+    pub(super) fn query(&self, path: Option<String>, related: Option<String>) -> SearchQuery {
         SearchQuery {
             limit: self.limit,
             per_file: self.per_file,
@@ -232,6 +247,7 @@ impl QuestionArgs {
                 ModeArg::Debug => Mode::Debug,
             }),
             path,
+            related,
             // A program that reads the answer wants to see what it asked for, not only where it is.
             snippet: match self.snippet {
                 None => self.json.then_some(SnippetMode::Definition),
@@ -244,6 +260,7 @@ impl QuestionArgs {
             deterministic: self.deterministic,
             raw: self.raw,
             timeout_ms: self.timeout_ms,
+            budget: self.budget,
             ..SearchQuery::new(self.query.clone().unwrap_or_default())
         }
     }

@@ -1,0 +1,154 @@
+//! Writes the results of a ranked search, within the caps and within the budget of the query.
+
+use super::super::limits::Remarks;
+use super::super::reply::{Found, Score};
+use super::super::request::{BYTES_PER_TOKEN, SearchQuery};
+use super::{Caps, to_usize};
+use crate::exec::rank::{Ranked, Reason, head_of};
+use crate::tool::render::{escape_lines, escape_name};
+
+/// A result before it is written.
+#[derive(Clone, Debug)]
+pub(super) struct ResultDraft {
+    pub(super) path: String,
+    pub(super) lossy: bool,
+    pub(super) text: String,
+    /// The offset of the first hit in the text.
+    pub(super) at: usize,
+    pub(super) start_line: u64,
+    pub(super) end_line: u64,
+    pub(super) defines: bool,
+    pub(super) why: Vec<Reason>,
+    pub(super) is_anchor: bool,
+}
+
+impl ResultDraft {
+    /// Escapes control characters in the path and the text.
+    fn escaped(self) -> ResultDraft {
+        let at = self
+            .text
+            .get(..self.at)
+            .map_or(0, |text| escape_lines(text).len());
+        ResultDraft {
+            path: escape_name(&self.path).into_owned(),
+            text: escape_lines(&self.text).into_owned(),
+            at,
+            ..self
+        }
+    }
+}
+
+/// Builds the results within the caps on snippets. Unless the query wants raw text, control
+/// characters are escaped.
+///
+/// With a budget, results are whole as long as they fit. Of the first one that does not, the lines
+/// from its head on are shown, as many as fit. The budget is spent then. So a larger budget never
+/// shows less.
+pub(super) fn written(
+    chosen: Vec<Ranked<ResultDraft>>,
+    query: &SearchQuery,
+    caps: Caps,
+    remarks: &mut Remarks,
+) -> Vec<Found> {
+    let most = chosen.first().map_or(1, |one| one.score.max(1));
+    let mut left = to_usize(caps.max_total_snippet_bytes);
+    let each = to_usize(caps.max_snippet_bytes_per_result);
+    let budget = query.budget.unwrap_or(u64::MAX);
+    let mut unspent = to_usize(budget.saturating_mul(BYTES_PER_TOKEN));
+    let mut results = Vec::with_capacity(chosen.len());
+    for Ranked { score, item, .. } in chosen {
+        let item = if query.raw { item } else { item.escaped() };
+        if item.lossy {
+            let message = "some bytes are not valid UTF-8 and are shown as U+FFFD";
+            remarks.warn("invalid_utf8", message, Some(&item.path));
+        }
+        let whole = item.text.len();
+        if whole > each {
+            let (cap, seen) = (each as u64, Some(whole as u64));
+            remarks.limit("max_snippet_bytes_per_result", cap, seen, Some(&item.path));
+        }
+        if whole.min(each) > left {
+            let cap = caps.max_total_snippet_bytes;
+            remarks.limit("max_total_snippet_bytes", cap, None, None);
+        }
+        let shown = char_window(&item.text, item.at, each.min(left));
+        let feeds = |text: &str| text.matches('\n').count() as u64;
+        let start_line = item.start_line + feeds(&item.text[..shown.start]);
+        // Without a snippet the lines are those of the whole place.
+        let end_line = match shown.is_empty() {
+            true => item.end_line,
+            false => item.end_line - feeds(&item.text[shown.end..]),
+        };
+        let content = item.text[shown].to_string();
+        left -= content.len();
+        let found = Found {
+            path: item.path,
+            score: Score(score),
+            match_pct: score * 100 / most,
+            content,
+            chunk_type: match item.defines {
+                true => "definition".to_string(),
+                false => "content".to_string(),
+            },
+            why: item.why,
+            start_line: start_line.min(end_line),
+            end_line,
+            is_anchor: item.is_anchor,
+        };
+        let Some(found) = within(found, &mut unspent) else {
+            remarks.limit("budget", budget, None, None);
+            break;
+        };
+        results.push(found);
+        if unspent == 0 {
+            remarks.limit("budget", budget, None, None);
+            break;
+        }
+    }
+    results
+}
+
+/// Returns a result whole if it fits the budget, and takes its bytes off. Otherwise the budget is
+/// spent: returns the lines from the head of the result on that fit, if there are any.
+fn within(found: Found, unspent: &mut usize) -> Option<Found> {
+    let heading = found.path.len() + 1;
+    let cost = |line: u64, text: &str| line.to_string().len() + 1 + text.len() + 1;
+    let numbered = (found.start_line..).zip(found.content.lines());
+    let whole: usize = numbered.map(|(number, line)| cost(number, line)).sum();
+    if heading + whole <= *unspent {
+        *unspent -= heading + whole;
+        return Some(found);
+    }
+    let mut room = std::mem::take(unspent).checked_sub(heading)?;
+    let head = head_of(&found.content, &found.path);
+    let first = found.start_line + head as u64;
+    let mut kept: Vec<&str> = Vec::new();
+    for (number, line) in (first..).zip(found.content.lines().skip(head)) {
+        let Some(rest) = room.checked_sub(cost(number, line)) else {
+            break;
+        };
+        room = rest;
+        kept.push(line);
+    }
+    let last = first + (kept.len() as u64).checked_sub(1)?;
+    Some(Found {
+        content: kept.join("\n"),
+        start_line: first,
+        end_line: last,
+        ..found
+    })
+}
+
+/// Returns a range of at most `most` bytes around an offset, a quarter of it before the offset. It
+/// begins and ends at character boundaries.
+fn char_window(text: &str, at: usize, most: usize) -> std::ops::Range<usize> {
+    if text.len() <= most {
+        return 0..text.len();
+    }
+    let start = at.saturating_sub(most / 4).min(text.len() - most);
+    let start = text.ceil_char_boundary(start);
+    start
+        ..text
+            .floor_char_boundary(start.saturating_add(most).min(text.len()))
+            .max(start)
+}

@@ -1,0 +1,240 @@
+//! Questions about the code at a place: which code is like that of `src/a.rs:120`?
+//!
+//! Owns the reading of the place, and the question that is made of its piece of code. The question
+//! is answered as any other, but for one thing: the piece itself is no result.
+
+use std::borrow::Cow;
+use std::io;
+use std::path::Path;
+
+use super::answer::{RankedSearch, internal, invalid, model};
+use super::reply::Failure;
+use super::request::SearchQuery;
+use crate::exec::collect::Limits;
+use crate::exec::eligible::{EligibleFile, FileSource};
+use crate::exec::query::Report;
+use crate::exec::rank::{Meaning, PieceWords, piece_at};
+use crate::exec::reach::{EntryKind, Resolved};
+use crate::exec::retrieve::{Frequencies, NamedContent, SourcePiece, frequencies, named_content};
+use crate::exec::schedule::RunError;
+use crate::exec::stop::StopReason;
+use crate::tool::searcher::Work;
+
+/// How many pieces above a piece without words are looked at, at most.
+const MAX_ABOVE: usize = 4;
+
+/// A place of a form that is accepted.
+pub(crate) const EXAMPLE: &str = "src/a.rs:120";
+
+/// Reads a place, such as `src/a.rs:120`. Of a range of lines such as `src/a.rs:120-134`, the first
+/// one counts.
+pub(crate) fn place_of(text: &str) -> Option<(&str, u64)> {
+    let (file, lines) = text.rsplit_once(':')?;
+    let first = lines.split_once('-').map_or(lines, |(first, _)| first);
+    let line = first.parse().ok().filter(|line| *line > 0)?;
+    (!file.is_empty()).then_some((file, line))
+}
+
+/// Returns the message about a text that is no place.
+pub(crate) fn no_place(text: &str) -> String {
+    format!("`{text}` is not a file and a line, such as {EXAMPLE}")
+}
+
+/// A line of a file.
+#[derive(Clone)]
+pub(super) struct SourceLine {
+    /// The file as resolved.
+    pub(super) file: Resolved,
+    /// The file as the caller names it.
+    pub(super) shown: String,
+    /// The number of the line, from 1.
+    pub(super) line: u64,
+}
+
+/// The piece of code around a line, and the question that is made of it.
+pub(super) struct RelatedPiece {
+    /// The most telling words of the piece.
+    pub(super) question: String,
+    /// The meaning of the piece.
+    pub(super) meaning: Option<Meaning>,
+    /// The place of the piece.
+    pub(super) piece: SourcePiece,
+}
+
+/// The work of counting the files that have terms.
+struct FrequencyWork<'a> {
+    search: &'a RankedSearch<'a>,
+    keys: &'a [u32],
+}
+
+impl Work for FrequencyWork<'_> {
+    type Found = Frequencies;
+
+    fn through<S: FileSource>(&self, source: S) -> Result<Frequencies, RunError> {
+        let most = self.search.tool.config().max_file_size_bytes;
+        let stop = self.search.stop;
+        let count = || frequencies(&source, self.keys, most, stop);
+        Ok(self.search.pool.install(count))
+    }
+
+    fn without_time(&self) -> Frequencies {
+        self.search.stop.raise(StopReason::TimedOut);
+        Frequencies::default()
+    }
+}
+
+impl RankedSearch<'_> {
+    /// Returns the piece that a query asks about, if it does.
+    ///
+    /// # Errors
+    ///
+    /// `invalid_request` if the file or the line does not exist, the file must not be read or is no
+    /// text, or its piece has no words to ask for. `internal` if the tree can't be read.
+    pub(super) fn related(&self, query: &SearchQuery) -> Result<Option<RelatedPiece>, Failure> {
+        let source = match (&self.source, &query.related) {
+            (Some(source), _) => source.clone(),
+            (None, Some(place)) => self.source_of(place)?,
+            (None, None) => return Ok(None),
+        };
+        let text = self.text_of(&source)?;
+        let shown = &source.shown;
+        let mut bytes = piece_at(&text, shown, source.line).map_err(|lines| {
+            let lines = match lines {
+                1 => "1 line".to_string(),
+                lines => format!("{lines} lines"),
+            };
+            let line = source.line;
+            invalid(format!(
+                "`{shown}` has {lines}; line {line} is beyond its end"
+            ))
+        })?;
+        // A line without words, such as the end of a long definition, belongs to the code above it.
+        let mut words = PieceWords::of(&text[bytes.clone()], shown);
+        for _ in 0..MAX_ABOVE {
+            if bytes.start == 0 || !words.keys().is_empty() {
+                break;
+            }
+            let line_above = memchr::memchr_iter(b'\n', &text[..bytes.start]).count() as u64;
+            bytes = piece_at(&text, shown, line_above).unwrap_or(0..0);
+            words = PieceWords::of(&text[bytes.clone()], shown);
+        }
+        let piece = &text[bytes.clone()];
+        let keys = words.keys();
+        let counted = self.frequencies(query, &keys)?;
+        let with = |key: u32| {
+            let nth = keys.binary_search(&key).ok();
+            nth.and_then(|nth| counted.with.get(nth))
+                .copied()
+                .unwrap_or(0)
+        };
+        let question = words.question(counted.files, with).ok_or_else(|| {
+            let line = source.line;
+            invalid(format!(
+                "`{shown}`: other files have no words of the code at line {line}"
+            ))
+        })?;
+        let model = model(self.caps.embed);
+        Ok(Some(RelatedPiece {
+            question,
+            meaning: model.and_then(|model| Meaning::of(model, &String::from_utf8_lossy(piece))),
+            piece: SourcePiece {
+                file: source.file.canonical,
+                bytes,
+            },
+        }))
+    }
+
+    /// Resolves the place of a query, which is absolute and below the root.
+    fn source_of(&self, place: &str) -> Result<SourceLine, Failure> {
+        let (file, line) = place_of(place).ok_or_else(|| invalid(no_place(place)))?;
+        let file = self.resolve_inside("related", file)?;
+        let shown = file
+            .canonical
+            .strip_prefix(self.root)
+            .unwrap_or(&file.canonical);
+        Ok(SourceLine {
+            shown: crate::exec::as_text::shown(shown).into_owned(),
+            file,
+            line,
+        })
+    }
+
+    /// Reads the file of a place.
+    fn text_of(&self, source: &SourceLine) -> Result<Vec<u8>, Failure> {
+        let (file, shown) = (&source.file, &source.shown);
+        let unread = |error: io::Error| {
+            let why = match error.kind() {
+                io::ErrorKind::NotFound => Cow::Borrowed("does not exist"),
+                _ => format!("can't be read: {error}").into(),
+            };
+            invalid(format!("`{shown}` {why}"))
+        };
+        let meta = file.root.metadata(&file.relative).map_err(unread)?;
+        if meta.kind != EntryKind::File {
+            let kind = match meta.kind {
+                EntryKind::Dir => "a directory",
+                _ => "no regular file",
+            };
+            let message = format!("`{shown}` is {kind}; name a file and a line, such as {EXAMPLE}");
+            return Err(invalid(message));
+        }
+        let most = self.tool.config().max_file_size_bytes;
+        match named_content(&EligibleFile::named(file), most).map_err(unread)? {
+            NamedContent::Text(text) => Ok(text),
+            NamedContent::Binary => Err(invalid(format!("`{shown}` is binary, and has no lines"))),
+            NamedContent::TooLarge => {
+                let why = format!("is larger than max_file_size_bytes ({most})");
+                Err(invalid(format!("`{shown}` {why}")))
+            }
+        }
+    }
+
+    /// Counts the files of the searched directory that have each term. For a searched file, its
+    /// directory counts.
+    fn frequencies(&self, query: &SearchQuery, keys: &[u32]) -> Result<Frequencies, Failure> {
+        let wanted = vec![true; keys.len()];
+        let mut question = self.question(query, None, keys.to_vec(), wanted)?;
+        let target = &mut question.target;
+        let kind = target.root.metadata(&target.relative).map(|meta| meta.kind);
+        if kind.is_ok_and(|kind| kind != EntryKind::Dir) {
+            target.canonical = parent(&target.canonical).to_path_buf();
+            target.relative = parent(&target.relative).to_path_buf();
+        }
+        let limits = Limits {
+            max_results: 1,
+            max_files: u64::MAX,
+            report: Report::Lines,
+        };
+        let searcher = self.tool.searcher();
+        let run = searcher.options(limits, self.deadline.clone(), &self.context.cancel);
+        let work = FrequencyWork { search: self, keys };
+        match searcher.over_dir(&question, &run, &work).0 {
+            Ok(counted) => Ok(counted),
+            Err(RunError::Cancelled) => {
+                self.stop.raise(StopReason::Cancelled);
+                Ok(Frequencies::default())
+            }
+            Err(RunError::NoWorkers(message)) => Err(internal(message)),
+        }
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_a_file_and_a_line_from_one() {
+        assert_eq!(place_of("src/a.rs:120"), Some(("src/a.rs", 120)));
+        assert_eq!(place_of("src/a.rs:120-134"), Some(("src/a.rs", 120)));
+        assert_eq!(place_of("a:b.rs:1"), Some(("a:b.rs", 1)));
+        for text in ["", "src/a.rs", "a.rs:", "a.rs:0", "a.rs:-1", "a.rs:x", ":3"] {
+            assert_eq!(place_of(text), None, "{text}");
+        }
+        assert!(place_of(EXAMPLE).is_some());
+    }
+}
