@@ -310,7 +310,7 @@ fn project_files_are_the_committed_ones() {
         ".gitignore",
         "Cargo.toml",
         "src/lib.rs",
-        "tests/it/source.rs",
+        "tests/it/project_files.rs",
     ] {
         assert!(
             paths.iter().any(|path| path == expected),
