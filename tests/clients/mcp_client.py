@@ -109,7 +109,7 @@ async def answers(session):
         told = await session.call_tool(tool, request)
         expected = call_by_command_line(tool, request)
         assert not told.is_error and told.structured_content == expected, (told, expected)
-        assert text(told).startswith("src/delay.rs\n"), told
+        assert text(told).startswith("src/delay.rs (defined here)\n"), told
     print("answers are those of the command line")
 
 
