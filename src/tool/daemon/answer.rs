@@ -393,8 +393,8 @@ impl RankedSearch<'_> {
         Err(failure)
     }
 
-    /// Returns the meaning of a piece of code or of a question in words. A question that is one name
-    /// asks for that name.
+    /// Returns the meaning of a piece of code or of a question in words. A question that is one
+    /// name asks for that name.
     fn meaning(
         &self,
         query: &SearchQuery,
