@@ -5,8 +5,8 @@
 //! shares of file kinds in an answer ([`Profile`]), the choice of the lines of a snippet
 //! ([`chunks`]), why a place is a result ([`Reason`]), and the question that is made of a piece of
 //! code ([`PieceWords`]). The ranked search reads files and calls this module. Everything here is a
-//! pure function of texts and numbers: it opens no file and reads no clock. The same input gives the
-//! same order on every run.
+//! pure function of texts and numbers: it opens no file and reads no clock. The same input gives
+//! the same order on every run.
 
 mod document;
 mod meaning;

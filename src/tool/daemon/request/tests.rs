@@ -39,6 +39,7 @@ fn requests_are_read_as_they_are_written() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn every_mistake_in_a_daemon_request_is_named() {
     for (value, said) in [
         (json!([]), "not a JSON object"),
