@@ -95,12 +95,9 @@ pub(super) fn written(
             end_line,
             is_anchor: item.is_anchor,
         };
-        let Some(found) = within(found, &mut unspent) else {
-            remarks.limit("budget", budget, None, None);
-            break;
-        };
-        results.push(found);
-        if unspent == 0 {
+        let (found, is_whole) = within(found, &mut unspent);
+        results.extend(found);
+        if !is_whole {
             remarks.limit("budget", budget, None, None);
             break;
         }
@@ -108,18 +105,22 @@ pub(super) fn written(
     results
 }
 
-/// Returns a result whole if it fits the budget, and takes its bytes off. Otherwise the budget is
-/// spent: returns the lines from the head of the result on that fit, if there are any.
-fn within(found: Found, unspent: &mut usize) -> Option<Found> {
+/// Returns a result whole, and true, if it fits the budget, and takes its bytes off. Otherwise
+/// returns the lines from its head on that fit, if there are any, and false.
+fn within(found: Found, unspent: &mut usize) -> (Option<Found>, bool) {
     let heading = found.path.len() + 1;
-    let cost = |line: u64, text: &str| line.to_string().len() + 1 + text.len() + 1;
     let numbered = (found.start_line..).zip(found.content.lines());
     let whole: usize = numbered.map(|(number, line)| cost(number, line)).sum();
     if heading + whole <= *unspent {
         *unspent -= heading + whole;
-        return Some(found);
+        return (Some(found), true);
     }
-    let mut room = std::mem::take(unspent).checked_sub(heading)?;
+    let room = unspent.checked_sub(heading);
+    (room.and_then(|room| from_head(found, room)), false)
+}
+
+/// Returns the lines of a result from its head on that fit into some bytes, if there are any.
+fn from_head(found: Found, mut room: usize) -> Option<Found> {
     let head = head_of(&found.content, &found.path);
     let first = found.start_line + head as u64;
     let mut kept: Vec<&str> = Vec::new();
@@ -139,6 +140,11 @@ fn within(found: Found, unspent: &mut usize) -> Option<Found> {
     })
 }
 
+/// Returns the bytes of a line with its number.
+fn cost(number: u64, line: &str) -> usize {
+    number.to_string().len() + 1 + line.len() + 1
+}
+
 /// Returns a range of at most `most` bytes around an offset, a quarter of it before the offset. It
 /// begins and ends at character boundaries.
 fn char_window(text: &str, at: usize, most: usize) -> std::ops::Range<usize> {
@@ -151,4 +157,54 @@ fn char_window(text: &str, at: usize, most: usize) -> std::ops::Range<usize> {
         ..text
             .floor_char_boundary(start.saturating_add(most).min(text.len()))
             .max(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exec::rank::Bucket;
+    use crate::tool::config::{Config, DaemonConfig};
+
+    /// Writes one result of 21 bytes for a budget, and returns its content and whether the budget
+    /// was reported.
+    fn shown(budget: u64) -> (Vec<String>, bool) {
+        let item = ResultDraft {
+            path: "a.rs".to_string(),
+            lossy: false,
+            text: "fn a() {\n}".to_string(),
+            at: 3,
+            start_line: 9,
+            end_line: 10,
+            defines: true,
+            why: vec![Reason::DefinedHere],
+            is_anchor: true,
+        };
+        let one = Ranked {
+            score: 1,
+            lexical: 1,
+            path_key: b"a.rs".to_vec(),
+            start: 0,
+            row: 0,
+            bucket: Bucket::of("a.rs"),
+            item,
+        };
+        let query = SearchQuery {
+            budget: Some(budget),
+            ..SearchQuery::new("a")
+        };
+        let config: DaemonConfig = Config::command_line_default().daemon;
+        let mut remarks = Remarks::default();
+        let found = written(vec![one], &query, Caps::from(&config), &mut remarks);
+        let (limits, _) = remarks.into_parts();
+        assert!(limits.iter().all(|hit| hit.code == "budget"));
+        let contents = found.into_iter().map(|one| one.content);
+        (contents.collect(), !limits.is_empty())
+    }
+
+    #[test]
+    fn a_result_that_fits_exactly_is_whole() {
+        assert_eq!(shown(7), (vec!["fn a() {\n}".to_string()], false));
+        assert_eq!(shown(6), (vec!["fn a() {".to_string()], true));
+        assert_eq!(shown(5), (Vec::new(), true));
+    }
 }
