@@ -334,8 +334,12 @@ impl Reader<'_> {
             return;
         };
         let last = found.last(line);
-        if self.terms.match_name(last) != super::terms::NameMatch::default() {
-            self.line.asked = worth(found.kind, whole(last) == self.own_name);
+        let matched = self.terms.match_name(last);
+        if matched != super::terms::NameMatch::default() {
+            let worth = worth(found.kind, whole(last) == self.own_name);
+            // A question for `read` means `read` rather than `__read`.
+            let is_near = matched.symbol_folded && !matched.symbol;
+            self.line.asked = if is_near { worth * 9 / 10 } else { worth };
         }
         Names::of(last).for_each(|name| {
             each_form(&last[name], |form| {

@@ -86,9 +86,16 @@ impl PieceWords {
     }
 
     /// Returns a question of the most telling words: the defined names, then words by how few of
-    /// `files` have them. `with` returns how many files have a term. A word that only one file has
-    /// finds nothing else, so it is left out. Returns `None` if no word is left.
-    pub fn question(&self, files: u64, with: impl Fn(u32) -> u64) -> Option<String> {
+    /// `files` have them. `with` returns how many of these files have a term. A word that no file
+    /// has but the piece's own finds nothing else, so it is left out; `is_own_counted` says whether
+    /// the piece's file is one of `files`. Returns `None` if no word is left.
+    pub fn question(
+        &self,
+        files: u64,
+        is_own_counted: bool,
+        with: impl Fn(u32) -> u64,
+    ) -> Option<String> {
+        let own = u64::from(is_own_counted);
         let rarity = |word: &Word| {
             let with = with(word.key) as f64;
             let rarity = (1.0 + (files as f64 - with + 0.5).max(0.0) / (with + 0.5)).ln();
@@ -97,7 +104,7 @@ impl PieceWords {
         let mut telling: Vec<(&Word, f64)> = self
             .0
             .iter()
-            .filter(|word| word.is_defined || with(word.key) > 1)
+            .filter(|word| word.is_defined || with(word.key) > own)
             .map(|word| (word, rarity(word)))
             .collect();
         // The sort is stable, so equal words keep their order in the piece.
@@ -184,7 +191,7 @@ mod tests {
         let words = PieceWords::of(TEXT.as_bytes(), "a.rs");
         let rare = whole(b"back_off");
         let with = |key: u32| if key == rare { 2 } else { 50 };
-        let question = words.question(100, with).unwrap();
+        let question = words.question(100, true, with).unwrap();
         let asked: Vec<&str> = question.split(' ').collect();
         assert_eq!(asked[..3], ["retry_delay", "read_all", "back_off"]);
         assert_eq!(asked.len(), ASKED_WORDS);
@@ -193,10 +200,10 @@ mod tests {
             "{question}"
         );
         // A word that no other file has finds nothing.
-        let alone = words.question(100, |_| 1).unwrap();
+        let alone = words.question(100, true, |_| 1).unwrap();
         assert_eq!(alone, "retry_delay read_all");
         assert_eq!(
-            PieceWords::of(b"{ 1 + 0x2f; }\n", "a.rs").question(9, |_| 5),
+            PieceWords::of(b"{ 1 + 0x2f; }\n", "a.rs").question(9, true, |_| 5),
             None
         );
     }

@@ -177,8 +177,8 @@ pub fn chunks(
         if let Some(line) = best_line(inside, &starts, *piece) {
             let part = &text[starts[*piece]..end.min(text.len())];
             let factor = if is_test(part) { OF_TESTS } else { 1.0 };
-            let score = factor * text_score(inside, rarity, end.saturating_sub(starts[*piece]));
-            best_piece = best_piece.max(score);
+            let score = text_score(inside, rarity, end.saturating_sub(starts[*piece]));
+            best_piece = best_piece.max(factor * score);
             best.push(Place {
                 worth: factor * worth_of(inside, rarity, score),
                 text: part,
@@ -296,16 +296,18 @@ pub(super) fn pieces(text: &[u8], starts: &[usize], language: Language) -> Vec<u
             pieces.push(nth);
         }
     };
+    // Where the comments and attributes above the current line begin.
+    let mut above = 1;
     for nth in 1..starts.len() {
         let here = line(nth);
         let indent = here.len() - here.trim_ascii_start().len();
         let begins = indent <= DEEPEST
             && definition(here, language).is_some_and(|found| found.kind != Kind::Variable);
         if begins {
-            let above = (1..nth)
-                .rev()
-                .take_while(|above| belongs_below(line(*above)));
-            cut_at(above.last().unwrap_or(nth));
+            cut_at(above);
+        }
+        if !belongs_below(here) {
+            above = nth + 1;
         }
     }
     cut_at(starts.len());

@@ -381,7 +381,7 @@ impl RankedSearch<'_> {
     }
 
     /// Fails if the time is over or the query was cancelled.
-    fn go_on(&self, snapshot_id: &Option<String>) -> Result<(), Failure> {
+    pub(super) fn go_on(&self, snapshot_id: &Option<String>) -> Result<(), Failure> {
         if self.deadline.remaining().is_zero() {
             self.stop.raise(StopReason::TimedOut);
         }

@@ -23,6 +23,9 @@ use crate::tool::searcher::Work;
 /// How many pieces above a piece without words are looked at, at most.
 const MAX_ABOVE: usize = 4;
 
+/// The part of a piece whose words count, in bytes. A line of a minified file is longer.
+const MAX_PIECE_BYTES: usize = 64 * 1024;
+
 /// A place of a form that is accepted.
 pub(crate) const EXAMPLE: &str = "src/a.rs:120";
 
@@ -38,6 +41,10 @@ pub(crate) fn place_of(text: &str) -> Option<(&str, u64)> {
 /// Returns the message about a text that is no place.
 pub(crate) fn no_place(text: &str) -> String {
     format!("`{text}` is not a file and a line, such as {EXAMPLE}")
+}
+
+fn beginning(piece: &[u8]) -> &[u8] {
+    &piece[..piece.len().min(MAX_PIECE_BYTES)]
 }
 
 /// A line of a file.
@@ -109,30 +116,37 @@ impl RankedSearch<'_> {
             ))
         })?;
         // A line without words, such as the end of a long definition, belongs to the code above it.
-        let mut words = PieceWords::of(&text[bytes.clone()], shown);
+        let mut words = PieceWords::of(beginning(&text[bytes.clone()]), shown);
         for _ in 0..MAX_ABOVE {
             if bytes.start == 0 || !words.keys().is_empty() {
                 break;
             }
             let line_above = memchr::memchr_iter(b'\n', &text[..bytes.start]).count() as u64;
             bytes = piece_at(&text, shown, line_above).unwrap_or(0..0);
-            words = PieceWords::of(&text[bytes.clone()], shown);
+            words = PieceWords::of(beginning(&text[bytes.clone()]), shown);
         }
-        let piece = &text[bytes.clone()];
+        let piece = beginning(&text[bytes.clone()]);
+        let no_words = || {
+            let line = source.line;
+            invalid(format!(
+                "`{shown}`: other files have no words of the code at line {line}"
+            ))
+        };
         let keys = words.keys();
-        let counted = self.frequencies(query, &keys)?;
+        if keys.is_empty() {
+            return Err(no_words());
+        }
+        let (counted, is_own_counted) = self.frequencies(query, &source.file, &keys)?;
+        // A count that was stopped says nothing.
+        self.go_on(&None)?;
         let with = |key: u32| {
             let nth = keys.binary_search(&key).ok();
             nth.and_then(|nth| counted.with.get(nth))
                 .copied()
                 .unwrap_or(0)
         };
-        let question = words.question(counted.files, with).ok_or_else(|| {
-            let line = source.line;
-            invalid(format!(
-                "`{shown}`: other files have no words of the code at line {line}"
-            ))
-        })?;
+        let question = words.question(counted.files, is_own_counted, with);
+        let question = question.ok_or_else(no_words)?;
         let model = model(self.caps.embed);
         Ok(Some(RelatedPiece {
             question,
@@ -190,8 +204,13 @@ impl RankedSearch<'_> {
     }
 
     /// Counts the files of the searched directory that have each term. For a searched file, its
-    /// directory counts.
-    fn frequencies(&self, query: &SearchQuery, keys: &[u32]) -> Result<Frequencies, Failure> {
+    /// directory counts. Also returns whether `source` is in that directory.
+    fn frequencies(
+        &self,
+        query: &SearchQuery,
+        source: &Resolved,
+        keys: &[u32],
+    ) -> Result<(Frequencies, bool), Failure> {
         let wanted = vec![true; keys.len()];
         let mut question = self.question(query, None, keys.to_vec(), wanted)?;
         let target = &mut question.target;
@@ -200,6 +219,7 @@ impl RankedSearch<'_> {
             target.canonical = parent(&target.canonical).to_path_buf();
             target.relative = parent(&target.relative).to_path_buf();
         }
+        let is_inside = source.canonical.starts_with(&target.canonical);
         let limits = Limits {
             max_results: 1,
             max_files: u64::MAX,
@@ -209,10 +229,10 @@ impl RankedSearch<'_> {
         let run = searcher.options(limits, self.deadline.clone(), &self.context.cancel);
         let work = FrequencyWork { search: self, keys };
         match searcher.over_dir(&question, &run, &work).0 {
-            Ok(counted) => Ok(counted),
+            Ok(counted) => Ok((counted, is_inside)),
             Err(RunError::Cancelled) => {
                 self.stop.raise(StopReason::Cancelled);
-                Ok(Frequencies::default())
+                Ok((Frequencies::default(), is_inside))
             }
             Err(RunError::NoWorkers(message)) => Err(internal(message)),
         }

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use super::limits::{MAX_PER_FILE, MAX_RESULTS, QUERY_TIMEOUT_MS};
 use super::related::{no_place, place_of};
 use crate::exec::rank::{Profile, Snippet};
+use crate::tool::find_code::FIND_CODE_NAME;
 use crate::tool::request::{SEARCH_NAME, SearchRequest};
 
 /// The most characters of an id that a client chooses.
@@ -325,6 +326,11 @@ pub struct ToolCall {
 }
 
 impl ToolCall {
+    fn has_field_of_version_2(&self) -> bool {
+        let has = |field: &str| self.request.contains_key(field);
+        self.tool == FIND_CODE_NAME && (has("related") || has("budget"))
+    }
+
     /// Builds a call of the tool `Search`. Fields without a value are left out.
     pub fn search(request: &SearchRequest) -> ToolCall {
         let mut fields = match serde_json::to_value(request) {
@@ -431,6 +437,7 @@ impl RequestBody {
     pub fn protocol_version(&self) -> i64 {
         match self {
             RequestBody::Search(query) if query.related.is_some() || query.budget.is_some() => 2,
+            RequestBody::Tool(call) if call.has_field_of_version_2() => 2,
             _ => 1,
         }
     }

@@ -45,7 +45,7 @@ pub struct FindCodeRequest {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub question: String,
     /// A file and a line, such as `src/a.rs:120`, instead of a question: finds the code most like
-    /// the definition at that line.
+    /// the piece of code at that line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub related: Option<String>,

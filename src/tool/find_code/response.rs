@@ -56,7 +56,8 @@ pub struct CodePlace {
     /// Whether a name is defined here.
     pub kind: PlaceKind,
     /// The parts of the score that decided: the largest one, and the second one if it is at least
-    /// half as large.
+    /// half as large. Absent in answers of daemons of earlier versions.
+    #[serde(default)]
     pub why: Vec<Reason>,
     /// The score in percent of the best score.
     pub match_pct: u64,
@@ -94,8 +95,11 @@ impl CodePlace {
         if nth > 0 {
             text.push('\n');
         }
-        let why = Reason::joined(&self.why);
-        let _ = writeln!(text, "{} ({why})", escape_name(&self.path));
+        let path = escape_name(&self.path);
+        let _ = match &self.why[..] {
+            [] => writeln!(text, "{path}"),
+            why => writeln!(text, "{path} ({})", Reason::joined(why)),
+        };
         for (line, number) in self.content.lines().zip(self.start_line..) {
             let _ = writeln!(text, "{number}:{}", escape_controls(line));
         }

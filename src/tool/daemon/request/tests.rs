@@ -200,3 +200,19 @@ fn a_handshake_gives_its_versions_in_one_of_two_ways() {
     let batch = hello(json!({"protocol_version": 1, "client_capabilities": ["batch"]}));
     assert!(batch.unwrap().is_batch());
 }
+
+#[test]
+fn fields_of_version_2_are_not_sent_over_version_1() {
+    let call = |tool: &str, request: Value| {
+        let request = request.as_object().cloned().unwrap_or_default();
+        let body = json!({"type": "tool", "tool": tool, "request": request});
+        parse(body).unwrap().body.protocol_version()
+    };
+    assert_eq!(call("find_code", json!({"question": "retry"})), 1);
+    assert_eq!(call("find_code", json!({"related": "a.rs:1"})), 2);
+    assert_eq!(
+        call("find_code", json!({"question": "retry", "budget": 9})),
+        2
+    );
+    assert_eq!(call("Search", json!({"pattern": "x", "budget": 9})), 1);
+}

@@ -201,7 +201,7 @@ function showPlaces(answer, took) {
     for (const place of answer.places) {
       const file = element("article", "file");
       const title = element("h3", "", `${place.path}:${place.start_line}`);
-      title.append(element("span", "why", `${place.match_pct} % · ${place.why.join(", ")}`));
+      title.append(element("span", "why", `${place.match_pct} % · ${(place.why ?? []).join(", ")}`));
       const block = element("pre");
       place.content.replace(/\n$/, "").split("\n").forEach((line, nth) => {
         const row = element("span", "row");

@@ -143,7 +143,8 @@ pub(super) struct QuestionArgs {
 
     /// Find the code most like that at a place, instead of asking a question.
     ///
-    /// The definition at the line of FILE is compared. It is no result itself.
+    /// The piece of code at the line of FILE is compared: a definition, at most 50 lines of a
+    /// longer one, or several short ones. It is no result itself.
     #[arg(long, value_name = "FILE:LINE")]
     pub(super) related: Option<String>,
     /// Print whole definitions, as many as fit into NUM tokens of three bytes.
