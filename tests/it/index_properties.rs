@@ -160,7 +160,7 @@ fn check(requests: impl Strategy<Value = Vec<Value>>) -> Tally {
 
 #[test]
 fn random_requests_are_answered_as_without_an_index() {
-    check(prop::collection::vec(asked(), 4..12)).check(8);
+    check(prop::collection::vec(asked(), 4..12)).check(16);
 }
 
 /// Each request is cut at every possible place.

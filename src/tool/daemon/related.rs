@@ -33,9 +33,13 @@ pub(crate) const EXAMPLE: &str = "src/a.rs:120";
 /// one counts.
 pub(crate) fn place_of(text: &str) -> Option<(&str, u64)> {
     let (file, lines) = text.rsplit_once(':')?;
-    let first = lines.split_once('-').map_or(lines, |(first, _)| first);
-    let line = first.parse().ok().filter(|line| *line > 0)?;
-    (!file.is_empty()).then_some((file, line))
+    let number = |digits: &str| {
+        let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+        is_plain.then(|| digits.parse::<u64>().ok())?
+    };
+    let (first, last) = lines.split_once('-').unwrap_or((lines, lines));
+    let (line, last) = (number(first)?, number(last)?);
+    (!file.is_empty() && line > 0 && last >= line).then_some((file, line))
 }
 
 /// Returns the message about a text that is no place.
@@ -252,7 +256,18 @@ mod tests {
         assert_eq!(place_of("src/a.rs:120"), Some(("src/a.rs", 120)));
         assert_eq!(place_of("src/a.rs:120-134"), Some(("src/a.rs", 120)));
         assert_eq!(place_of("a:b.rs:1"), Some(("a:b.rs", 1)));
-        for text in ["", "src/a.rs", "a.rs:", "a.rs:0", "a.rs:-1", "a.rs:x", ":3"] {
+        for text in [
+            "src/a.rs:9-3",
+            "src/a.rs:9-x",
+            "src/a.rs:+9",
+            "",
+            "src/a.rs",
+            "a.rs:",
+            "a.rs:0",
+            "a.rs:-1",
+            "a.rs:x",
+            ":3",
+        ] {
             assert_eq!(place_of(text), None, "{text}");
         }
         assert!(place_of(EXAMPLE).is_some());
