@@ -153,56 +153,60 @@ impl Named {
 /// Retrieves candidates from a source. Reads every file that the source hands out once, and keeps
 /// at most `max_candidates`. The result does not depend on the number of threads.
 pub fn retrieve<S: FileSource>(source: &S, options: &Retrieval<'_>) -> Retrieved {
-    let mut all = expand(source, source.start(), options);
-    keep_best(&mut all.candidates, options.max_candidates);
-    all.candidates.sort_by(by_path);
-    all
-}
-
-fn expand<S: FileSource>(
-    source: &S,
-    items: Vec<Item<S::Unit>>,
-    options: &Retrieval<'_>,
-) -> Retrieved {
     let terms = options.terms.words().len();
     let none = || Retrieved {
         corpus: Corpus::new(terms),
         ..Retrieved::default()
     };
-    items
-        .into_par_iter()
-        .map(|item| {
-            let mut part = none();
-            if options.stop.is_raised() {
-                return part;
+    let take = |part: &mut Retrieved, item: Item<S::Unit>| match item {
+        Item::File(mut file) => {
+            part.corpus.files = 1 + file.passed_before;
+            let without = options.without;
+            if without.is_some_and(|piece| piece.is_in(&file.found)) {
+                // The index knows the words of the whole file.
+                file.words = None;
             }
-            match item {
-                Item::File(mut file) => {
-                    part.corpus.files = 1 + file.passed_before;
-                    if options
-                        .without
-                        .is_some_and(|piece| piece.is_in(&file.found))
-                    {
-                        // The index knows the words of the whole file.
-                        file.words = None;
-                    }
-                    look(file, options, &mut part);
-                }
-                Item::Passed(count) => part.corpus.files = count,
-                // A ranked search asks for no list.
-                Item::Listed(_) => {}
-                Item::Error(error) => {
-                    let path = options.scope.join(error.path);
-                    part.unread = Named::one(shown_path(&path).0);
-                }
-                Item::Unit(unit) => {
-                    let items = source.expand(unit, options.stop);
-                    part = expand(source, items, options);
-                }
+            look(file, options, part);
+        }
+        Item::Passed(count) => part.corpus.files = count,
+        Item::Error(error) => {
+            let path = options.scope.join(error.path);
+            part.unread = Named::one(shown_path(&path).0);
+        }
+        // A ranked search asks for no list.
+        Item::Listed(_) | Item::Unit(_) => {}
+    };
+    let add = |a, b| merge(a, b, options.max_candidates);
+    let mut all = total(source, source.start(), options.stop, &none, &take, &add);
+    keep_best(&mut all.candidates, options.max_candidates);
+    all.candidates.sort_by(by_path);
+    all
+}
+
+/// Adds up the parts of a total, one for each item of a source, on the threads of the current pool.
+/// `take` gets an item that is no unit, and its part, which is `none()`. Items are left out once
+/// `stop` is raised.
+fn total<S: FileSource, T: Send>(
+    source: &S,
+    items: Vec<Item<S::Unit>>,
+    stop: &Stop,
+    none: &(impl Fn() -> T + Sync),
+    take: &(impl Fn(&mut T, Item<S::Unit>) + Sync),
+    add: &(impl Fn(T, T) -> T + Sync),
+) -> T {
+    let parts = items.into_par_iter().map(|item| {
+        let mut part = none();
+        match item {
+            _ if stop.is_raised() => {}
+            Item::Unit(unit) => {
+                let items = source.expand(unit, stop);
+                part = total(source, items, stop, none, take, add);
             }
-            part
-        })
-        .reduce(none, |a, b| merge(a, b, options.max_candidates))
+            item => take(&mut part, item),
+        }
+        part
+    });
+    parts.reduce(none, add)
 }
 
 fn merge(a: Retrieved, b: Retrieved, most: usize) -> Retrieved {

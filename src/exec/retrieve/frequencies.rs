@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use rayon::prelude::*;
-
-use super::{parts, read, shown_path};
+use super::{parts, read, shown_path, total};
 use crate::exec::eligible::{EligibleFile, FileSource, Item};
 use crate::exec::stop::Stop;
 use crate::index::text::decode;
@@ -20,13 +18,6 @@ pub struct Frequencies {
 }
 
 impl Frequencies {
-    fn none(terms: usize) -> Frequencies {
-        Frequencies {
-            files: 0,
-            with: vec![0; terms],
-        }
-    }
-
     fn add(mut self, other: Frequencies) -> Frequencies {
         self.files += other.files;
         for (own, other) in self.with.iter_mut().zip(other.with) {
@@ -45,37 +36,26 @@ pub fn frequencies<S: FileSource>(
     max_file_size: u64,
     stop: &Stop,
 ) -> Frequencies {
-    expand(source, source.start(), keys, max_file_size, stop)
-}
-
-fn expand<S: FileSource>(
-    source: &S,
-    items: Vec<Item<S::Unit>>,
-    keys: &[u32],
-    max_file_size: u64,
-    stop: &Stop,
-) -> Frequencies {
-    let none = || Frequencies::none(keys.len());
-    let counted = items.into_par_iter().map(|item| {
-        let mut part = none();
-        if stop.is_raised() {
-            return part;
+    let none = || Frequencies {
+        files: 0,
+        with: vec![0; keys.len()],
+    };
+    let take = |part: &mut Frequencies, item: Item<S::Unit>| match item {
+        Item::File(file) => {
+            part.files = 1 + file.passed_before;
+            look(&file, keys, max_file_size, stop, &mut part.with);
         }
-        match item {
-            Item::File(file) => {
-                part.files = 1 + file.passed_before;
-                look(&file, keys, max_file_size, stop, &mut part.with);
-            }
-            Item::Passed(count) => part.files = count,
-            Item::Listed(_) | Item::Error(_) => {}
-            Item::Unit(unit) => {
-                let items = source.expand(unit, stop);
-                part = expand(source, items, keys, max_file_size, stop);
-            }
-        }
-        part
-    });
-    counted.reduce(none, Frequencies::add)
+        Item::Passed(count) => part.files = count,
+        Item::Listed(_) | Item::Error(_) | Item::Unit(_) => {}
+    };
+    total(
+        source,
+        source.start(),
+        stop,
+        &none,
+        &take,
+        &Frequencies::add,
+    )
 }
 
 /// Counts the terms of one file.
