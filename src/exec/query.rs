@@ -11,6 +11,7 @@ use crate::exec::choices::choices;
 use crate::exec::eligible::EligibleFile;
 use crate::exec::fuzzy::Threshold;
 use crate::exec::pattern::{Pattern, PatternError, PatternOptions};
+use crate::index::plan::{Strategy, SupersetSafe};
 use crate::index::root_dir::{EntryMeta, FileIdentity};
 
 /// How letters compare.
@@ -337,6 +338,20 @@ impl Query {
     /// it.
     pub(crate) fn leaves_out(&self, file: &EligibleFile, meta: &EntryMeta) -> bool {
         self.own_output.is_some() && self.own_output == meta.identity && !file.is_named
+    }
+
+    /// Returns the plan that says which files an index can exclude.
+    pub(crate) fn superset(&self, strategy: Strategy) -> SupersetSafe {
+        let hir = self.pattern.hir();
+        let fold = self.pattern.fold() != Fold::Sensitive;
+        match self.fuzzy {
+            None => SupersetSafe::for_expression(hir, fold, strategy),
+            Some(fuzziness) => {
+                let chars = self.pattern.original().chars().count();
+                let edits = fuzziness.max_edits(chars).unwrap_or(u32::MAX);
+                SupersetSafe::nearly(hir, fold, strategy, edits)
+            }
+        }
     }
 
     /// Compiles patterns under `options`. A line matches if it matches one of them.

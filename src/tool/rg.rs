@@ -5,11 +5,12 @@
 //! that ripgrep is made of walk (`ignore`), search (`grep-searcher`, `grep-regex`) and print
 //! (`grep-printer`). The daemon of a tree, or an index, may say which files need not be read.
 //!
-//! `flags` has the table of flags, `args` parses, `plan` decides, `walk` and `candidates` find
-//! files, `search` reads them, and `print` prints.
+//! `flags` has the table of flags, `args` parses, `plan` decides, `walk`, `candidates`
+//! and `feed` find files, `search` reads them, and `print` prints.
 
 mod args;
 mod candidates;
+mod feed;
 mod flags;
 mod generate;
 mod help;

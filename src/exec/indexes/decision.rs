@@ -20,7 +20,6 @@ use crate::exec::allowance::Allowance;
 use crate::exec::catalog::CatalogSource;
 use crate::exec::catalog::comparing::Refusal;
 use crate::exec::indexes::IndexUse;
-use crate::exec::query::Fold;
 use crate::exec::stop::{CancelHandle, Deadline, SystemClock};
 use crate::index::plan::SupersetSafe;
 use crate::index::snapshot::Snapshot;
@@ -256,7 +255,7 @@ impl Indexes {
         };
         let index = request.index()?;
         request.check_settings()?;
-        let plan = kept_plan.insert(self.plan(question));
+        let plan = kept_plan.insert(question.query.superset(self.strategy));
         if let Some(reason) = plan.reason()
             && !question.pins
         {
@@ -274,21 +273,6 @@ impl Indexes {
                 Condition::Damaged(error.to_string())
             }
         })
-    }
-
-    /// Returns the plan that says which files the index can exclude for a request.
-    fn plan(&self, question: &Question) -> SupersetSafe {
-        let query = &question.query;
-        let (hir, strategy) = (query.pattern.hir(), self.strategy);
-        let fold = query.pattern.fold() != Fold::Sensitive;
-        match query.fuzzy {
-            None => SupersetSafe::for_expression(hir, fold, strategy),
-            Some(fuzziness) => {
-                let chars = query.pattern.original().chars().count();
-                let edits = fuzziness.max_edits(chars).unwrap_or(u32::MAX);
-                SupersetSafe::nearly(hir, fold, strategy, edits)
-            }
-        }
     }
 }
 

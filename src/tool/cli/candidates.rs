@@ -24,6 +24,7 @@ use crate::exec::question::{
     QuestionLimits, Scope, TraversalOptions,
 };
 use crate::exec::stop::{Clock, SystemClock};
+use crate::index::plan::Strategy;
 use crate::tool::config::{Config, DaemonUse, IndexMode, Origin};
 
 /// The files that the question is about.
@@ -43,7 +44,7 @@ pub(in crate::tool) struct Wanted {
 #[derive(Debug)]
 pub(in crate::tool) enum Candidates {
     /// An index decided.
-    Known(CandidateList),
+    Known(FileCounts),
     /// There is an index, but ripgrep might find other files.
     OtherFiles,
     /// No index decided, for this reason.
@@ -52,21 +53,52 @@ pub(in crate::tool) enum Candidates {
     Signal(u8),
 }
 
-/// The listed files.
-#[derive(Debug, Default)]
-pub(in crate::tool) struct CandidateList {
-    /// The files, in lists of which each belongs to one directory.
-    pub(in crate::tool) lists: Vec<ListedFiles>,
-    /// The number of all files, and of those that the index rules out.
+/// The number of all files, and of those that the index rules out.
+#[derive(Debug)]
+pub(in crate::tool) struct FileCounts {
     pub(in crate::tool) files: u64,
     pub(in crate::tool) skipped: u64,
 }
+
+/// Receives the listed files while an index still looks for more. Each list belongs to one
+/// directory.
+pub(in crate::tool) type ListTaker<'a> = dyn FnMut(ListedFiles) -> ControlFlow<()> + 'a;
 
 /// The surroundings in which a daemon or an index is looked for.
 pub(in crate::tool) struct CandidateSearch {
     environment: Environment,
     config: Config,
     setup: SetupArgs,
+}
+
+impl Wanted {
+    /// Returns the reason why no index can rule a file out for these patterns, whatever its
+    /// configuration.
+    pub(in crate::tool) fn keeps_everything(&self) -> Option<String> {
+        self.looked_for.patterns.as_ref()?;
+        let question = self.question(Vec::new());
+        // A pattern that is refused gets its message from the search itself.
+        let query = question.query(None).ok()?;
+        let plan = query.superset(Strategy::Boolean);
+        plan.reason().map(|reason| reason.to_string())
+    }
+
+    fn question(&self, paths: Vec<PathBuf>) -> Question {
+        Question {
+            looked_for: self.looked_for.clone(),
+            scope: Scope {
+                globs_from: Some(PathBuf::new()),
+                ..Scope::of(paths, self.traversal)
+            },
+            shown: OutputSpec {
+                report: Report::Presence,
+                by_index: self.list,
+                ..OutputSpec::default()
+            },
+            limits: QuestionLimits::NONE,
+            fallback: FallbackPlan::default(),
+        }
+    }
 }
 
 impl CandidateSearch {
@@ -96,15 +128,16 @@ impl CandidateSearch {
         ) == (traversal.hidden, !has_rules)
     }
 
-    /// Asks for the list.
-    pub(in crate::tool) fn find(&self, wanted: Wanted) -> Candidates {
-        match self.checked(wanted) {
+    /// Asks for the list, which `taker` receives in parts. If no index decides in the end, the parts
+    /// so far still list files that ripgrep's walk finds, and that have to be read.
+    pub(in crate::tool) fn find(&self, wanted: &Wanted, taker: &mut ListTaker<'_>) -> Candidates {
+        match self.checked(wanted, taker) {
             Ok(candidates) => candidates,
             Err(why) => Candidates::Unknown(why),
         }
     }
 
-    fn checked(&self, wanted: Wanted) -> Result<Candidates, String> {
+    fn checked(&self, wanted: &Wanted, taker: &mut ListTaker<'_>) -> Result<Candidates, String> {
         if self.config.search.index_mode == IndexMode::Off {
             return Err("the configuration turns indexes off".to_string());
         }
@@ -121,24 +154,21 @@ impl CandidateSearch {
         }
         let (question, extra_roots) = self.question(wanted, &here)?;
         question.check().map_err(|error| error.to_string())?;
-        let mut found = CandidateList::default();
         let mut problem = None;
-        let mut take = |part: Found| {
-            match part {
-                Found::Listed(files) => found.lists.push(files),
-                Found::Error(error) => problem = Some(error.message),
-                Found::File(file) if file.outcome != FileOutcome::nothing() => {
-                    problem = Some("the daemon searched instead of listing files".to_string());
-                }
-                Found::File(file) => {
-                    let mut files = ListedFiles::of_target(file.target);
-                    files.push(Path::new(""), &file.path);
-                    found.lists.push(files);
-                }
+        let mut take = |part: Found| match part {
+            Found::Listed(files) => taker(files),
+            Found::Error(error) => {
+                problem = Some(error.message);
+                ControlFlow::Break(())
             }
-            match problem {
-                None => ControlFlow::Continue(()),
-                Some(_) => ControlFlow::Break(()),
+            Found::File(file) if file.outcome != FileOutcome::nothing() => {
+                problem = Some("the daemon searched instead of listing files".to_string());
+                ControlFlow::Break(())
+            }
+            Found::File(file) => {
+                let mut files = ListedFiles::of_target(file.target);
+                files.push(Path::new(""), &file.path);
+                taker(files)
             }
         };
         // ripgrep handles no signals, so that a shell sees which one ended it.
@@ -165,9 +195,10 @@ impl CandidateSearch {
             let reason = reason.map_or_else(String::new, |reason| format!(", {reason}"));
             return Err(format!("no index decided: {state}{reason}"));
         }
-        found.files = run.totals.files_scanned;
-        found.skipped = run.totals.files_excluded;
-        Ok(Candidates::Known(found))
+        Ok(Candidates::Known(FileCounts {
+            files: run.totals.files_scanned,
+            skipped: run.totals.files_excluded,
+        }))
     }
 
     /// Returns whether some names are denied to people.
@@ -178,7 +209,7 @@ impl CandidateSearch {
             || is_set && config.sandbox.include_default_denies
     }
 
-    fn question(&self, wanted: Wanted, here: &Path) -> Result<(Question, Vec<PathBuf>), String> {
+    fn question(&self, wanted: &Wanted, here: &Path) -> Result<(Question, Vec<PathBuf>), String> {
         let (mut paths, mut extra_roots) = (Vec::new(), Vec::new());
         for dir in &wanted.dirs {
             let path = searched_path(dir, None, &self.environment, Some(here));
@@ -186,21 +217,7 @@ impl CandidateSearch {
             extra_roots.extend(path.extra_root);
             paths.push(path.asked);
         }
-        let question = Question {
-            looked_for: wanted.looked_for,
-            scope: Scope {
-                globs_from: Some(PathBuf::new()),
-                ..Scope::of(paths, wanted.traversal)
-            },
-            shown: OutputSpec {
-                report: Report::Presence,
-                by_index: wanted.list,
-                ..OutputSpec::default()
-            },
-            limits: QuestionLimits::NONE,
-            fallback: FallbackPlan::default(),
-        };
-        Ok((question, extra_roots))
+        Ok((wanted.question(paths), extra_roots))
     }
 
     fn search<'a>(
@@ -226,10 +243,12 @@ impl CandidateSearch {
     /// # Errors
     ///
     /// The reason why none can be started.
-    pub(in crate::tool) fn start_daemon(&self, wanted: Wanted, files: u64) -> Result<(), String> {
+    pub(in crate::tool) fn start_daemon(&self, wanted: &Wanted, files: u64) -> Result<(), String> {
         if self.config.daemon.searches != DaemonUse::Start {
             return Ok(());
         }
+        let signals = Signals::take_over().map_err(|error| error.to_string())?;
+        signals.act_by_default();
         let here = self.environment.working_dir.clone();
         let here = here.map_err(|error| error.to_string())?;
         let (question, extra_roots) = self.question(wanted, &here)?;

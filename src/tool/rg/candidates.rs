@@ -4,8 +4,8 @@
 //! index has found the same files as ripgrep's walk, its list takes the place of the walk. Globs,
 //! types and limits that only exclude files are applied here, by ripgrep's own matchers. If the
 //! walk may find other files, it takes place, and files that the index rules out are not read.
+//! `feed` hands the files out.
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
@@ -13,97 +13,63 @@ use grep_printer::Stats;
 
 use super::Failure;
 use super::args::{Args, Binary, Decoding, Mode, TypeRule};
+use super::feed::{self, FileTaker, Listing, SkippedByWalk};
 use super::plan::{Plan, is_stdin};
-use super::walk::{Haystack, sorts_while_walking};
 use crate::exec::query::{Case, CaseRule};
 use crate::exec::question::{
-    FileIdentity, Follow, IgnoreRules, IndexList, PatternSpec, TraversalOptions, is_hidden,
+    Follow, IgnoreRules, IndexList, PatternSpec, TraversalOptions, is_hidden,
 };
-use crate::tool::cli::candidates::{
-    CandidateList, CandidateSearch, Candidates, Wanted, is_file, output_file,
-};
+use crate::tool::cli::candidates::{CandidateSearch, Candidates, Wanted, output_file};
 
 /// The most entries of a tree that is not worth a question.
 const SMALL_TREE: usize = 24;
 
 /// The answer to the question which files have to be read.
 pub(super) enum Known {
-    /// These files, in the order of the typed paths.
+    /// The index handed out every file to read.
     Files {
-        files: Vec<Haystack>,
         /// The statistics of the files that are not read.
         others: Stats,
     },
-    /// The walk finds the files, and these need not be read.
-    RuledOut(RuledOut),
-    /// No index decided. The walk finds the files.
-    Nothing(AfterWalk),
+    /// The walk finds the files, and skips these.
+    Walk(SkippedByWalk, AfterWalk),
 }
 
-/// The sizes of files, by the paths of the walk.
-#[allow(clippy::disallowed_types, reason = "nothing iterates")]
-type Sizes = std::collections::HashMap<OsString, u64>;
-
-/// Files without a match.
-#[derive(Debug, Default)]
-pub(super) struct RuledOut {
-    /// The bytes that a search of the file would read; zero unless they are counted.
-    sizes: Sizes,
-}
-
-impl RuledOut {
-    fn new(plan: &Plan, found: &CandidateList, dirs: &[PathBuf]) -> RuledOut {
-        let mut sizes = Sizes::with_capacity(usize::try_from(found.files).unwrap_or(0));
-        for files in &found.lists {
-            let Some(dir) = dirs.get(files.target) else {
-                continue;
-            };
-            let all = files.sizes().iter().copied().map(Some);
-            let all = all.chain(std::iter::repeat(None));
-            for (below, size) in files.iter().zip(all) {
-                if size.is_some() || !plan.look.has_stats {
-                    sizes.insert(dir.join(&below).into_os_string(), size.unwrap_or(0));
-                }
-            }
-        }
-        RuledOut { sizes }
-    }
-
-    /// Returns the number of bytes of a file that need not be read.
-    pub(super) fn size_of(&self, haystack: &Haystack) -> Option<u64> {
-        if self.sizes.is_empty() || haystack.is_named() {
-            return None;
-        }
-        self.sizes.get(haystack.found_path().as_os_str()).copied()
+impl Known {
+    /// Returns the answer for a search that wants no more files.
+    pub(super) fn ended() -> Known {
+        let others = Stats::new();
+        Known::Files { others }
     }
 }
 
 /// What is left to do after a walk.
-pub(super) struct AfterWalk(Option<Box<(CandidateSearch, Wanted)>>);
+pub(super) struct AfterWalk(Option<Wanted>);
 
 impl AfterWalk {
     /// Starts the daemon of the tree for later calls, if the configuration asks for it and the walk
     /// found enough files.
     pub(super) fn end(self, files: u64) {
-        let Some(asked) = self.0 else {
+        let Some(wanted) = self.0 else {
             return;
         };
-        let (search, wanted) = *asked;
-        if let Err(why) = search.start_daemon(wanted, files) {
+        let started = CandidateSearch::new().and_then(|search| search.start_daemon(&wanted, files));
+        if let Err(why) = started {
             log::debug!("no daemon is started: {why}");
         }
     }
 }
 
-/// Asks the daemon of the tree or an index which files have to be read.
+/// Asks the daemon of the tree or an index which files have to be read. `taker` receives them one by
+/// one, while the index still looks for more.
 ///
 /// # Errors
 ///
 /// [`Failure::Signal`] if a signal arrived meanwhile.
-pub(super) fn known(plan: &Plan) -> Result<Known, Failure> {
+pub(super) fn known(plan: &Plan, taker: &mut FileTaker<'_>) -> Result<Known, Failure> {
     let walks = |why: &str| {
         log::debug!("no index is asked: {why}");
-        Ok(Known::Nothing(AfterWalk(None)))
+        Ok(Known::Walk(SkippedByWalk::default(), AfterWalk(None)))
     };
     let mut wanted = match wanted(plan) {
         Ok(wanted) => wanted,
@@ -112,71 +78,78 @@ pub(super) fn known(plan: &Plan) -> Result<Known, Failure> {
     if is_small(plan) {
         return walks("the tree is small");
     }
+    if let Some(why) = wanted.keeps_everything() {
+        log::debug!("no index is asked: {why}");
+        let skipped = SkippedByWalk::default();
+        return Ok(Known::Walk(skipped, AfterWalk(Some(wanted))));
+    }
     let search = match CandidateSearch::new() {
         Ok(search) => search,
         Err(why) => return walks(&why),
     };
+    let mut skipped = SkippedByWalk::default();
     match finds_all(plan, &mut wanted, &search) {
-        Ok(()) => match search.find(wanted.clone()) {
-            Candidates::OtherFiles => log::debug!("ripgrep might find other files"),
-            Candidates::Known(found) => match haystacks(plan, &found) {
-                Some(files) => {
-                    let others = others(plan, &found);
-                    return Ok(Known::Files { files, others });
-                }
-                None => log::debug!("files of a repository are searched"),
-            },
-            Candidates::Unknown(why) if wanted.list.has_hidden() => {
-                log::debug!("no index lists hidden files: {why}");
+        Ok(()) => match feed::list(plan, &wanted, &search, taker)? {
+            Listing::Complete(others) => return Ok(Known::Files { others }),
+            Listing::Partial(searched) => skipped = searched,
+            Listing::Undecided(searched, why) => {
+                log::debug!("the tree is walked: {why}");
+                return Ok(Known::Walk(searched, AfterWalk(Some(wanted))));
             }
-            answer => return taken(plan, answer, search, wanted),
         },
         Err(why) if plan.args.mode == Mode::Files => return walks(why),
         Err(why) => log::debug!("an index does not find the files: {why}"),
     }
     if plan.args.mode == Mode::Files {
-        return walks("ripgrep might find other files");
+        log::debug!("the tree is walked: ripgrep might find other files");
+        return Ok(Known::Walk(skipped, AfterWalk(None)));
     }
-    let found = |dir: &PathBuf| !is_stdin(dir) && dir.is_dir();
-    wanted.dirs = plan
-        .paths
-        .list
-        .iter()
-        .filter(|dir| found(dir))
-        .cloned()
-        .collect();
+    rule_out(plan, wanted, &search, skipped, taker)
+}
+
+/// Asks which files the walk need not read. `skipped` has the files that are searched already.
+fn rule_out(
+    plan: &Plan,
+    mut wanted: Wanted,
+    search: &CandidateSearch,
+    mut skipped: SkippedByWalk,
+    taker: &mut FileTaker<'_>,
+) -> Result<Known, Failure> {
+    wanted.dirs.retain(|dir| !is_stdin(dir) && dir.is_dir());
     if wanted.dirs.is_empty() {
-        return walks("no path is a directory");
+        log::debug!("the tree is walked: no path is a directory");
+        return Ok(Known::Walk(skipped, AfterWalk(None)));
     }
     wanted.list = match plan.look.has_stats {
         true => IndexList::RuledOutTexts,
         false => IndexList::RuledOut,
     };
-    taken(plan, search.find(wanted.clone()), search, wanted)
-}
-
-/// Converts the answer to the question which files need not be read.
-fn taken(
-    plan: &Plan,
-    answer: Candidates,
-    search: CandidateSearch,
-    wanted: Wanted,
-) -> Result<Known, Failure> {
+    let mut is_ended = taker(None).is_break();
+    let answer = match is_ended {
+        true => return Ok(Known::ended()),
+        false => search.find(&wanted, &mut |files| {
+            skipped.rule_out(plan, &files, &wanted.dirs);
+            let wants_more = taker(None);
+            is_ended = wants_more.is_break();
+            wants_more
+        }),
+    };
     let why = match answer {
-        Candidates::Known(found) => {
-            let ruled_out = RuledOut::new(plan, &found, &wanted.dirs);
+        Candidates::Signal(status) => return Err(Failure::Signal(status)),
+        _ if is_ended => return Ok(Known::ended()),
+        Candidates::Known(_) => {
             log::debug!(
                 "an index decided: the tree is walked, and {} files are not read",
-                ruled_out.sizes.len()
+                skipped.ruled_out()
             );
-            return Ok(Known::RuledOut(ruled_out));
+            return Ok(Known::Walk(skipped, AfterWalk(None)));
         }
-        Candidates::Signal(status) => return Err(Failure::Signal(status)),
         Candidates::Unknown(why) => why,
         Candidates::OtherFiles => "ripgrep might find other files".to_string(),
     };
     log::debug!("the tree is walked: {why}");
-    Ok(Known::Nothing(AfterWalk(Some(Box::new((search, wanted))))))
+    skipped.rule_nothing_out();
+    Ok(Known::Walk(skipped, AfterWalk(Some(wanted))))
 }
 
 /// Returns the question about files, or the reason why all files have to be read.
@@ -392,121 +365,4 @@ fn check_dir(path: &Path, working_dir: &Path) -> Result<(), &'static str> {
         Ok(canonical) if canonical.is_dir() => Ok(()),
         _ => Err("a path is no directory"),
     }
-}
-
-/// Returns the candidates as files to search. Leaves out those that the arguments exclude. Returns
-/// `None` if files of a repository itself are searched, which an index does not list.
-fn haystacks(plan: &Plan, found: &CandidateList) -> Option<Vec<Haystack>> {
-    let output = output_file().filter(|_| plan.args.mode.is_search());
-    let mut by_dir: Vec<Vec<Haystack>> = Vec::new();
-    by_dir.resize_with(plan.paths.list.len(), Vec::new);
-    for files in found.lists.iter().filter(|files| files.sizes().is_empty()) {
-        let dir = plan.paths.list.get(files.target);
-        let (Some(dir), Some(kept)) = (dir, by_dir.get_mut(files.target)) else {
-            continue;
-        };
-        for below in files.iter() {
-            let path = dir.join(&below);
-            if is_repository(&path) {
-                match leaves_out_below(plan, dir, &below, &path) {
-                    true => continue,
-                    false => return None,
-                }
-            }
-            if is_kept(plan, dir, &below, &path, output) {
-                kept.push(Haystack::found(path, plan));
-            }
-        }
-    }
-    if sorts_while_walking(plan) {
-        for files in &mut by_dir {
-            files.sort_by(|a, b| a.path().cmp(b.path()));
-        }
-    }
-    let files: Vec<Haystack> = by_dir.into_iter().flatten().collect();
-    log::debug!(
-        "an index decided: {} of {} files are skipped, {} are read",
-        found.skipped,
-        found.files,
-        files.len()
-    );
-    Some(files)
-}
-
-/// Returns the statistics of the texts without a match, which are counted but not listed.
-fn others(plan: &Plan, found: &CandidateList) -> Stats {
-    let mut stats = Stats::new();
-    if plan.look.has_stats {
-        stats.add_searches(found.skipped);
-        let sizes = found.lists.iter().flat_map(|files| files.sizes());
-        sizes.for_each(|size| stats.add_bytes_searched(*size));
-    }
-    stats
-}
-
-/// Returns whether a listed path is the directory of a repository, which stands for its files.
-fn is_repository(path: &Path) -> bool {
-    path.ends_with(".git") && fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir())
-}
-
-/// Returns whether the arguments exclude all files below a directory.
-fn leaves_out_below(plan: &Plan, dir: &Path, below: &Path, path: &Path) -> bool {
-    let depth = below.components().count();
-    if plan.args.max_depth.is_some_and(|most| depth >= most) || !globs_keep(plan, dir, below, true)
-    {
-        return true;
-    }
-    let Ok(mut entries) = fs::read_dir(path) else {
-        return false;
-    };
-    entries.all(|entry| {
-        let is_left_out = |entry: fs::DirEntry| {
-            let is_dir = entry.file_type().ok()?.is_dir();
-            Some(!globs_keep(
-                plan,
-                dir,
-                &below.join(entry.file_name()),
-                is_dir,
-            ))
-        };
-        entry.ok().and_then(is_left_out).unwrap_or(false)
-    })
-}
-
-/// Returns whether the globs keep a path below a searched directory, and the directories above it.
-fn globs_keep(plan: &Plan, dir: &Path, below: &Path, is_dir: bool) -> bool {
-    if plan.globs.is_empty() {
-        return true;
-    }
-    let depth = below.components().count();
-    let mut so_far: PathBuf = dir.to_path_buf();
-    (1..).zip(below.components()).all(|(nth, name)| {
-        so_far.push(name);
-        let shown = so_far.strip_prefix("./").unwrap_or(&so_far);
-        !plan.globs.matched(shown, nth < depth || is_dir).is_ignore()
-    })
-}
-
-/// Returns whether the arguments keep a file, given its path below a searched directory.
-fn is_kept(
-    plan: &Plan,
-    dir: &Path,
-    below: &Path,
-    path: &Path,
-    output: Option<FileIdentity>,
-) -> bool {
-    let args = &plan.args;
-    let depth = below.components().count();
-    if args.max_depth.is_some_and(|most| depth > most) || !globs_keep(plan, dir, below, false) {
-        return false;
-    }
-    if plan.types.matched(path, false).is_ignore() {
-        return false;
-    }
-    let is_too_large = |most: u64| fs::symlink_metadata(path).is_ok_and(|meta| meta.len() > most);
-    if args.max_filesize.is_some_and(is_too_large) {
-        return false;
-    }
-    // A file that can't be examined is searched, which reports the error.
-    !output.is_some_and(|output| is_file(path, output).unwrap_or(false))
 }

@@ -1,4 +1,4 @@
-//! The search of one file after the other, on one thread or on several.
+//! The search of one file after the other.
 //!
 //! Owns how a file is read: as a whole or in blocks, through a decompression program, or through
 //! the program of `--pre`. The crate `grep-searcher` matches, and the printer prints.
@@ -6,13 +6,15 @@
 //! ripgrep maps files into memory if only a few were named. This program reads such files as a
 //! whole, which gives the same results: a NUL byte counts at the start of a file and in matches.
 
+mod parallel;
+
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::mem;
+use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
@@ -21,10 +23,11 @@ use grep_printer::Stats;
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink};
 use ignore::WalkState;
-use termcolor::{Buffer, BufferWriter, WriteColor};
+use termcolor::WriteColor;
 
 use super::Failure;
-use super::candidates::{self, Known, RuledOut};
+use super::candidates::{self, Known};
+use super::feed::SkippedByWalk;
 use super::messages::Reporter;
 use super::patterns;
 use super::plan::Plan;
@@ -43,8 +46,6 @@ const WAITING_PATHS: usize = 4096;
 #[derive(Clone)]
 struct Worker<'p, W> {
     plan: &'p Plan,
-    /// Files that need not be read.
-    ruled_out: &'p RuledOut,
     matcher: RegexMatcher,
     searcher: Searcher,
     printer: Printer<W>,
@@ -63,7 +64,7 @@ struct Searched {
 }
 
 impl Searched {
-    /// Returns the result of a file of this size without a match.
+    /// Returns the result of a file without a match.
     fn without_match(plan: &Plan, size: u64) -> Searched {
         Searched {
             has_match: false,
@@ -88,12 +89,7 @@ enum Input<'a> {
 }
 
 impl<'p, W: WriteColor> Worker<'p, W> {
-    fn new(
-        plan: &'p Plan,
-        ruled_out: &'p RuledOut,
-        matcher: RegexMatcher,
-        output: W,
-    ) -> Worker<'p, W> {
+    fn new(plan: &'p Plan, matcher: RegexMatcher, output: W) -> Worker<'p, W> {
         let mut programs = CommandReaderBuilder::new();
         programs.async_stderr(true);
         let decompression = plan.args.search_zip.then(|| {
@@ -103,7 +99,6 @@ impl<'p, W: WriteColor> Worker<'p, W> {
         });
         Worker {
             plan,
-            ruled_out,
             matcher,
             searcher: plan.searcher(),
             printer: Printer::new(plan, output),
@@ -114,9 +109,6 @@ impl<'p, W: WriteColor> Worker<'p, W> {
     }
 
     fn search(&mut self, haystack: &Haystack) -> io::Result<Searched> {
-        if let Some(size) = self.ruled_out.size_of(haystack) {
-            return Ok(Searched::without_match(self.plan, size));
-        }
         let path = haystack.path();
         let (named, found) = &self.plan.binary;
         let detection = if haystack.is_named() { named } else { found };
@@ -248,23 +240,9 @@ fn complain(reporter: &Reporter, haystack: &Haystack, error: &io::Error) {
 ///
 /// A message if a pattern can't be compiled, and a signal.
 pub(super) fn run(plan: &Plan, reporter: &Reporter, started: Instant) -> Result<bool, Failure> {
-    let seen = match candidates::known(plan)? {
-        Known::Files { files, others } => {
-            let seen = over_known(plan, files, others, reporter, started)?;
-            // The walk would find a file that is not read.
-            let searched = seen.searched > 0
-                || plan.paths.implicit && walk::sequence(plan, reporter).next().is_some();
-            Seen {
-                searched: searched.into(),
-                ..seen
-            }
-        }
-        Known::RuledOut(ruled_out) => by_walk(plan, &ruled_out, reporter, started)?,
-        Known::Nothing(after) => {
-            let seen = by_walk(plan, &RuledOut::default(), reporter, started)?;
-            after.end(seen.searched);
-            seen
-        }
+    let seen = match plan.threads > 1 {
+        true => parallel::in_parallel(plan, reporter, started)?,
+        false => on_this_thread(plan, reporter, started)?,
     };
     if plan.paths.implicit && seen.searched == 0 {
         // Clients look for this text, which is ripgrep's.
@@ -284,30 +262,50 @@ struct Seen {
     matched: bool,
 }
 
-/// Searches the files that the walk finds.
-fn by_walk(
-    plan: &Plan,
-    ruled_out: &RuledOut,
-    reporter: &Reporter,
-    started: Instant,
-) -> Result<Seen, String> {
-    if plan.threads > 1 {
-        return in_parallel(plan, ruled_out, reporter, started);
+impl Seen {
+    /// Completes the outcome of a search without a walk. If no file was read, looks whether a walk
+    /// finds one. If so, ripgrep has no warning that no file was searched.
+    fn of_index(self, plan: &Plan, reporter: &Reporter) -> Seen {
+        let is_any = self.searched > 0
+            || plan.paths.implicit && walk::sequence(plan, reporter).next().is_some();
+        Seen {
+            searched: is_any.into(),
+            ..self
+        }
     }
-    // A sorted walk reports its errors before those of the patterns.
-    let haystacks = walk::sequence(plan, reporter);
-    let worker = Worker::new(
-        plan,
-        ruled_out,
-        patterns::matcher(plan)?,
-        print::stdout(plan),
-    );
-    one_by_one(haystacks, worker, Stats::new(), reporter, started)
+}
+
+/// Asks for all files, and then searches them on this thread.
+fn on_this_thread(plan: &Plan, reporter: &Reporter, started: Instant) -> Result<Seen, Failure> {
+    let mut listed = Vec::new();
+    let known = candidates::known(plan, &mut |file| {
+        listed.extend(file);
+        ControlFlow::Continue(())
+    })?;
+    let search = |haystacks: Box<dyn Iterator<Item = Haystack> + '_>, skipped, others| {
+        let worker = Worker::new(plan, patterns::matcher(plan)?, print::stdout(plan));
+        one_by_one(haystacks, skipped, worker, others, reporter, started)
+    };
+    match known {
+        Known::Files { others } => {
+            let files = walk::in_order(listed, plan);
+            Ok(search(files, &SkippedByWalk::default(), others)?.of_index(plan, reporter))
+        }
+        // The listed files are not searched yet, so the walk searches them too.
+        Known::Walk(skipped, after) => {
+            // A sorted walk reports its errors before those of the patterns.
+            let files = walk::sequence(plan, reporter);
+            let seen = search(files, &skipped, Stats::new())?;
+            after.end(seen.searched);
+            Ok(seen)
+        }
+    }
 }
 
 /// Searches files on this thread, in the given order. Adds to the statistics of other files.
 fn one_by_one(
     haystacks: impl Iterator<Item = Haystack>,
+    skipped: &SkippedByWalk,
     mut worker: Worker<'_, grep_cli::StandardStream>,
     mut stats: Stats,
     reporter: &Reporter,
@@ -320,7 +318,11 @@ fn one_by_one(
     };
     for haystack in haystacks {
         seen.searched += 1;
-        match worker.search(&haystack) {
+        let searched = match skipped.size_of(&haystack) {
+            Some(size) => Ok(Searched::without_match(plan, size)),
+            None => worker.search(&haystack),
+        };
+        match searched {
             Ok(searched) => {
                 seen.matched |= searched.has_match;
                 if let Some(more) = &searched.stats {
@@ -341,138 +343,17 @@ fn one_by_one(
     Ok(seen)
 }
 
-/// The search by several threads, each of which writes the results of one file at a time.
-struct Parallel<'p> {
-    plan: &'p Plan,
-    reporter: &'p Reporter,
-    buffers: BufferWriter,
-    stats: Mutex<Stats>,
-    searched: AtomicU64,
-    matched: AtomicBool,
-}
-
-impl<'p> Parallel<'p> {
-    fn new(plan: &'p Plan, stats: Stats, reporter: &'p Reporter) -> Parallel<'p> {
-        Parallel {
-            plan,
-            reporter,
-            buffers: print::buffers(plan),
-            stats: Mutex::new(stats),
-            searched: AtomicU64::new(0),
-            matched: AtomicBool::new(false),
-        }
-    }
-
-    /// Searches one file, and says whether the thread goes on.
-    fn search(&self, worker: &mut Worker<'_, Buffer>, haystack: &Haystack) -> WalkState {
-        self.searched.fetch_add(1, Ordering::Relaxed);
-        worker.printer.output().clear();
-        let result = match worker.search(haystack) {
-            Ok(result) => result,
-            Err(error) => {
-                complain(self.reporter, haystack, &error);
-                return WalkState::Continue;
-            }
-        };
-        if result.has_match {
-            self.matched.store(true, Ordering::Relaxed);
-        }
-        if let Some(stats) = &result.stats {
-            *self.stats.lock().unwrap_or_else(PoisonError::into_inner) += stats;
-        }
-        match self.buffers.print(worker.printer.output()) {
-            Err(error) if is_closed(&error) => return WalkState::Quit,
-            Err(error) => complain(self.reporter, haystack, &error),
-            Ok(()) => {}
-        }
-        if self.plan.stops_at_match && self.matched.load(Ordering::Relaxed) {
-            return WalkState::Quit;
-        }
-        WalkState::Continue
-    }
-
-    fn end(&self, started: Instant) -> Seen {
-        if self.plan.look.has_stats {
-            let stats = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut buffer = self.buffers.buffer();
-            let printed = print::stats(self.plan, &stats, started.elapsed(), &mut buffer);
-            // As above: a closed output is no error.
-            let _ = printed.and_then(|()| self.buffers.print(&buffer));
-        }
-        Seen {
-            searched: self.searched.load(Ordering::Relaxed),
-            matched: self.matched.load(Ordering::Relaxed),
-        }
-    }
-}
-
-fn in_parallel(
-    plan: &Plan,
-    ruled_out: &RuledOut,
-    reporter: &Reporter,
-    started: Instant,
-) -> Result<Seen, String> {
-    let all = &Parallel::new(plan, Stats::new(), reporter);
-    let first = Worker::new(
-        plan,
-        ruled_out,
-        patterns::matcher(plan)?,
-        all.buffers.buffer(),
-    );
-    walk::walk(plan, reporter).build_parallel().run(|| {
-        let mut worker = first.clone();
-        Box::new(move |found| match Haystack::of(found, plan, reporter) {
-            Some(haystack) => all.search(&mut worker, &haystack),
-            None => WalkState::Continue,
-        })
-    });
-    Ok(all.end(started))
-}
-
-/// Searches the files that an index left, with as many threads as there is work for. Adds to the
-/// statistics of the `others`.
-fn over_known(
-    plan: &Plan,
-    files: Vec<Haystack>,
-    others: Stats,
-    reporter: &Reporter,
-    started: Instant,
-) -> Result<Seen, String> {
-    let matcher = patterns::matcher(plan)?;
-    let threads = plan.threads.min(files.len());
-    let ruled_out = &RuledOut::default();
-    if threads <= 1 {
-        let files = walk::in_order(files, plan);
-        let worker = Worker::new(plan, ruled_out, matcher, print::stdout(plan));
-        return one_by_one(files, worker, others, reporter, started);
-    }
-    let all = &Parallel::new(plan, others, reporter);
-    let first = Worker::new(plan, ruled_out, matcher, all.buffers.buffer());
-    let (next, files) = (&AtomicUsize::new(0), &files);
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            let mut worker = first.clone();
-            scope.spawn(move || {
-                while let Some(haystack) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if all.search(&mut worker, haystack) == WalkState::Quit {
-                        // No thread takes another file.
-                        next.store(files.len(), Ordering::Relaxed);
-                    }
-                }
-            });
-        }
-    });
-    Ok(all.end(started))
-}
-
 /// Prints the paths of all files of the plan. Returns whether there are any.
 pub(super) fn list(plan: &Plan, reporter: &Reporter) -> Result<bool, Failure> {
-    match candidates::known(plan)? {
-        Known::Files { files, .. } => print_paths(plan, walk::in_order(files, plan)),
-        Known::RuledOut(_) | Known::Nothing(_) if plan.threads == 1 => {
-            print_paths(plan, walk::sequence(plan, reporter))
-        }
-        Known::RuledOut(_) | Known::Nothing(_) => list_in_parallel(plan, reporter),
+    let mut listed = Vec::new();
+    let known = candidates::known(plan, &mut |file| {
+        listed.extend(file);
+        ControlFlow::Continue(())
+    })?;
+    match known {
+        Known::Files { .. } => print_paths(plan, walk::in_order(listed, plan)),
+        Known::Walk(..) if plan.threads == 1 => print_paths(plan, walk::sequence(plan, reporter)),
+        Known::Walk(..) => list_in_parallel(plan, reporter),
     }
 }
 

@@ -160,12 +160,20 @@ pub(super) fn sequence<'a>(
     }
 }
 
-/// Hands out known files in the order that `--sort` asks for. The files below each typed path must
-/// come together.
-pub(super) fn in_order(files: Vec<Haystack>, plan: &Plan) -> Box<dyn Iterator<Item = Haystack>> {
+/// Hands out files from an index in the order that `--sort` asks for. Each file has the position of
+/// the typed path that it lies below. The files below one path come together.
+pub(super) fn in_order(
+    mut files: Vec<(usize, Haystack)>,
+    plan: &Plan,
+) -> Box<dyn Iterator<Item = Haystack>> {
+    match sorts_while_walking(plan) {
+        true => files.sort_by(|(a, one), (b, other)| (a, one.path()).cmp(&(b, other.path()))),
+        false => files.sort_by_key(|(target, _)| *target),
+    }
+    let files = files.into_iter().map(|(_, file)| file);
     match plan.args.sort.filter(|_| !sorts_while_walking(plan)) {
-        None => Box::new(files.into_iter()),
-        Some(sort) => sorted(files.into_iter(), sort),
+        None => Box::new(files),
+        Some(sort) => sorted(files, sort),
     }
 }
 

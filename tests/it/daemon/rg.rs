@@ -430,6 +430,35 @@ fn debug_says_what_an_index_decided() {
 }
 
 #[test]
+fn a_file_below_two_typed_paths_is_searched_twice() {
+    let world = World::new();
+    for args in [
+        &["-c", "needle|hay", ".", "many"][..],
+        &["-c", "needle|hay", "many", "many"],
+        // The list breaks off at the repository below `nested`, after the files of `many`.
+        &["--hidden", "-c", "needle|hay", ".", "./many"],
+        &["--hidden", "-c", "needle|hay", ".", "."],
+        &["--hidden", "-c", "needle|hay", "./many", "."],
+        &["--hidden", "-c", "-g", "!.git", "needle|hay", ".", "./many"],
+    ] {
+        for more in [&[][..], &["-j1"], &["-j4"]] {
+            let args = [more, args].concat();
+            let lines = |way: Way| -> Vec<String> {
+                let output = world.rg(way, &args).output().unwrap();
+                let mut lines: Vec<_> = text(&output.stdout).lines().map(Into::into).collect();
+                lines.sort();
+                lines
+            };
+            let walked = lines(Way::Walk);
+            assert!(walked.len() > 80, "{args:?}: {walked:?}");
+            for way in [Way::Index, Way::Daemon] {
+                assert_eq!(lines(way), walked, "{way:?} {args:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_directory_with_the_name_of_standard_input_does_not_replace_it() {
     let world = World::new();
     let input = world.place.dir().join("input");
