@@ -354,6 +354,13 @@ impl Query {
         }
     }
 
+    /// Returns the reason why no index can exclude a file, with any strategy.
+    #[cfg(feature = "cli")]
+    pub(crate) fn keeps_everything(&self) -> Option<String> {
+        let plan = self.superset(Strategy::Boolean);
+        plan.reason().map(|reason| reason.to_string())
+    }
+
     /// Compiles patterns under `options`. A line matches if it matches one of them.
     ///
     /// # Errors

@@ -24,7 +24,6 @@ use crate::exec::question::{
     QuestionLimits, Scope, TraversalOptions,
 };
 use crate::exec::stop::{Clock, SystemClock};
-use crate::index::plan::Strategy;
 use crate::tool::config::{Config, DaemonUse, IndexMode, Origin};
 
 /// The files that the question is about.
@@ -79,8 +78,7 @@ impl Wanted {
         let question = self.question(Vec::new());
         // A pattern that is refused gets its message from the search itself.
         let query = question.query(None).ok()?;
-        let plan = query.superset(Strategy::Boolean);
-        plan.reason().map(|reason| reason.to_string())
+        query.keeps_everything()
     }
 
     fn question(&self, paths: Vec<PathBuf>) -> Question {
@@ -128,8 +126,8 @@ impl CandidateSearch {
         ) == (traversal.hidden, !has_rules)
     }
 
-    /// Asks for the list, which `taker` receives in parts. If no index decides in the end, the parts
-    /// so far still list files that ripgrep's walk finds, and that have to be read.
+    /// Asks for the list, which `taker` receives in parts. If no index decides in the end, the
+    /// parts so far still list files that ripgrep's walk finds, and that have to be read.
     pub(in crate::tool) fn find(&self, wanted: &Wanted, taker: &mut ListTaker<'_>) -> Candidates {
         match self.checked(wanted, taker) {
             Ok(candidates) => candidates,

@@ -60,8 +60,8 @@ impl AfterWalk {
     }
 }
 
-/// Asks the daemon of the tree or an index which files have to be read. `taker` receives them one by
-/// one, while the index still looks for more.
+/// Asks the daemon of the tree or an index which files have to be read. `taker` receives each file
+/// while the index still looks for more.
 ///
 /// # Errors
 ///
