@@ -37,7 +37,8 @@ pub(super) enum Known {
 
 impl Known {
     /// Returns the answer for a search that wants no more files.
-    pub(super) fn ended() -> Known {
+    fn ended() -> Known {
+        log::debug!("an index decided: the search has ended, and the other files are skipped");
         let others = Stats::new();
         Known::Files { others }
     }

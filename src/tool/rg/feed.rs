@@ -129,7 +129,11 @@ pub(super) fn list(
     let answer = search.find(wanted, &mut |files| feed.take(files));
     Ok(match (feed.ended, answer) {
         (_, Candidates::Signal(status)) => return Err(Failure::Signal(status)),
-        (Some(Ended::Enough), _) => Listing::Complete(Stats::new()),
+        (Some(Ended::Enough), _) => {
+            let read = feed.files;
+            log::debug!("an index decided: the other files are skipped, at most {read} are read");
+            Listing::Complete(Stats::new())
+        }
         (Some(Ended::Repository), _) => {
             log::debug!("files of a repository are searched");
             Listing::Partial(feed.searched())
