@@ -11,9 +11,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use forge_search::internal::exec::fuzzy::FuzzyMatcher;
-use forge_search::internal::exec::pattern::Pattern;
-use forge_search::internal::exec::query::Fold;
+use forge_search::internal::exec::matching::fuzzy::FuzzyMatcher;
+use forge_search::internal::exec::matching::pattern::Pattern;
+use forge_search::internal::exec::question::query::Fold;
 use forge_search::internal::exec::stop::Stop;
 use grep_matcher::LineMatchKind;
 

@@ -19,10 +19,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use forge_search::internal::exec::collect::Limits;
-use forge_search::internal::exec::eligible::{EligibleFile, ListSource};
-use forge_search::internal::exec::query::{Query, QueryOptions, Report};
+use forge_search::internal::exec::answer::collect::Limits;
+use forge_search::internal::exec::question::query::{Query, QueryOptions, Report};
 use forge_search::internal::exec::schedule::{self, AbandonedWorkers, RunOptions};
+use forge_search::internal::exec::sources::eligible::{EligibleFile, ListSource};
 use forge_search::internal::exec::stop::{CancelHandle, Deadline, SystemClock};
 use forge_search::internal::index::root_dir::RootDir;
 use forge_search::internal::index::walk::{FoundFile, Place};

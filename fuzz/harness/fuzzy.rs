@@ -7,11 +7,13 @@
 //! - A literal's matches are equal to those of a plain edit-distance table.
 //! - The parts that are similar to a short literal are equal to those of the definition.
 
-use forge_search::internal::exec::event::{LineSpans, Span};
-use forge_search::internal::exec::fuzzy::{FuzzyMatcher, FuzzyWorker, SimilarMatcher, Threshold};
-use forge_search::internal::exec::matcher::LineMatcher;
-use forge_search::internal::exec::pattern::Pattern;
-use forge_search::internal::exec::query::Fold;
+use forge_search::internal::exec::answer::event::{LineSpans, Span};
+use forge_search::internal::exec::matching::fuzzy::{
+    FuzzyMatcher, FuzzyWorker, SimilarMatcher, Threshold,
+};
+use forge_search::internal::exec::matching::matcher::LineMatcher;
+use forge_search::internal::exec::matching::pattern::Pattern;
+use forge_search::internal::exec::question::query::Fold;
 use forge_search::internal::exec::stop::Stop;
 use grep_matcher::LineMatchKind;
 

@@ -8,10 +8,10 @@
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
-use forge_search::internal::exec::fuzzy::{FuzzyMatcher, FuzzyWorker};
-use forge_search::internal::exec::matcher::{LineMatcher, WorkerMatcher};
-use forge_search::internal::exec::pattern::Pattern;
-use forge_search::internal::exec::query::Fold;
+use forge_search::internal::exec::matching::fuzzy::{FuzzyMatcher, FuzzyWorker};
+use forge_search::internal::exec::matching::matcher::{LineMatcher, WorkerMatcher};
+use forge_search::internal::exec::matching::pattern::Pattern;
+use forge_search::internal::exec::question::query::Fold;
 use forge_search::internal::exec::stop::Stop;
 use forge_search::internal::index::casefold::Casefold;
 use forge_search::internal::index::gram::Gram;

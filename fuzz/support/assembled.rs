@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use forge_search::internal::exec::embedded::FileSearcher;
-use forge_search::internal::exec::matcher::LineMatcher;
-use forge_search::internal::exec::query::{Case, Fold, Query, QueryOptions};
+use forge_search::internal::exec::engine::embedded::FileSearcher;
+use forge_search::internal::exec::matching::matcher::LineMatcher;
+use forge_search::internal::exec::question::query::{Case, Fold, Query, QueryOptions};
 use forge_search::internal::exec::stop::Stop;
 use forge_search::internal::format::segment::StampRecord;
 use forge_search::internal::index::bloom::BloomParams;

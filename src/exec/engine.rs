@@ -4,13 +4,16 @@
 //! nor the order of results, nor where they are truncated: the scheduler and the collector do. An
 //! engine gets explicit, ordered files and returns one [`FileOutcome`] for each.
 
+pub mod embedded;
+pub mod list;
+
 use std::fmt;
 use std::sync::Arc;
 
-use crate::exec::eligible::EligibleFile;
-use crate::exec::event::FileOutcome;
-use crate::exec::pattern::PatternError;
-use crate::exec::query::Query;
+use crate::exec::answer::event::FileOutcome;
+use crate::exec::matching::pattern::PatternError;
+use crate::exec::question::query::Query;
+use crate::exec::sources::eligible::EligibleFile;
 use crate::exec::stop::Stop;
 
 /// The identity of an engine: its kind and version. Index keys and stats have it as `backend_id`.

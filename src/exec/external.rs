@@ -8,7 +8,17 @@
 //! [`EligibleFile`]. The engines for ripgrep and ugrep say which program runs, and with which
 //! arguments.
 
+pub(in crate::exec) mod confirm;
+pub mod detect;
+pub mod exit;
+#[cfg(all(unix, feature = "daemon"))]
+pub(crate) mod git;
+pub(crate) mod process;
+pub(in crate::exec) mod records;
 mod reports;
+pub mod ripgrep;
+pub(in crate::exec) mod superset;
+pub mod ugrep;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,19 +27,19 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::exec::confirm::LineSelection;
-use crate::exec::detect::{Tool, Version};
-use crate::exec::eligible::EligibleFile;
-use crate::exec::embedded::FileSearcher;
+use crate::exec::answer::event::FileOutcome;
+use crate::exec::engine::embedded::FileSearcher;
 use crate::exec::engine::{Batching, EngineError, Prepared, Worker};
-use crate::exec::event::FileOutcome;
-use crate::exec::exit::{Completion, Exit, RunObservations, classify};
-use crate::exec::matcher::LineMatcher;
-use crate::exec::process::{self, Invocation, RunEnd, StopConditions};
-use crate::exec::query::Query;
-use crate::exec::records::{Format, RecordError, Records};
+use crate::exec::external::confirm::LineSelection;
+use crate::exec::external::detect::{Tool, Version};
+use crate::exec::external::exit::{Completion, Exit, RunObservations, classify};
+use crate::exec::external::process::{Invocation, RunEnd, StopConditions};
+use crate::exec::external::records::{Format, RecordError, Records};
+use crate::exec::external::superset::ARGUMENT_LIMIT;
+use crate::exec::matching::matcher::LineMatcher;
+use crate::exec::question::query::Query;
+use crate::exec::sources::eligible::EligibleFile;
 use crate::exec::stop::{Stop, StopReason};
-use crate::exec::superset::ARGUMENT_LIMIT;
 use crate::index::text::utf16_mark;
 
 use self::reports::{Ordered, Report, Reports};

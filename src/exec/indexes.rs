@@ -26,10 +26,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::exec::eligible::{Globs, WantedWords};
-use crate::exec::query::Query;
 use crate::exec::question::IndexList;
-use crate::exec::reach::{Reach, Resolved};
+use crate::exec::question::query::Query;
+use crate::exec::sources::eligible::{Globs, WantedWords};
+use crate::exec::sources::reach::{Reach, Resolved};
 use crate::exec::stop::Deadline;
 use crate::format::error::FormatError;
 use crate::index::builder::{BuildError, BuildHost, BuildOptions, BuildRequest, BuiltSegment};

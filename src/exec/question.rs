@@ -5,17 +5,20 @@
 //! The tools `Search` and `search_files`, the command line and the daemon all build a [`Question`].
 //! The layers below do not know which of them built it.
 
+pub(crate) mod choices;
+pub mod query;
+
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::exec::as_text;
-use crate::exec::eligible::{GlobError, Globs};
-use crate::exec::pattern::PatternError;
-use crate::exec::query::{
+use crate::exec::matching::pattern::PatternError;
+use crate::exec::question::query::{
     BinaryRule, Case, CaseRule, Fuzziness, Query, QueryOptions, Report, Spans,
 };
-use crate::exec::types::{TypeError, TypeRule, file_types};
+use crate::exec::sources::eligible::{GlobError, Globs};
+use crate::exec::sources::types::{TypeError, TypeRule, file_types};
 
 pub(crate) use crate::index::names::is_hidden;
 pub use crate::index::root_dir::FileIdentity;

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 
 use crate::exec::as_text::shown;
-use crate::exec::eligible::{EligibleFile, FileSource, Item, KnownWords};
 use crate::exec::rank::{Chunk, Comparison, Corpus, Document, Hit, Snippet, Terms, chunks, hits};
+use crate::exec::sources::eligible::{EligibleFile, FileSource, Item, KnownWords};
 use crate::exec::stop::Stop;
 use crate::format::sort_key::sort_key;
 use crate::index::stamp::Stamp;
@@ -478,7 +478,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::exec::eligible::ListSource;
+    use crate::exec::sources::eligible::ListSource;
     use crate::index::root_dir::RootDir;
     use crate::index::walk::Place;
 

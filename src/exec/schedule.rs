@@ -25,11 +25,11 @@ use std::thread;
 use std::time::Duration;
 
 use self::state::{Piece, Position, State, TakenTask, Task};
-use crate::exec::collect::{Collector, Cuts, Found, Limits, Totals};
-use crate::exec::eligible::{EligibleFile, FileSource, Item};
+use crate::exec::answer::collect::{Collector, Cuts, Found, Limits, Totals};
+use crate::exec::answer::event::{FileError, FileOutcome};
+use crate::exec::answer::listed::ListedFiles;
 use crate::exec::engine::{Batching, EngineError, Prepared};
-use crate::exec::event::{FileError, FileOutcome};
-use crate::exec::listed::ListedFiles;
+use crate::exec::sources::eligible::{EligibleFile, FileSource, Item};
 use crate::exec::stop::{CancelHandle, Deadline, Stop, StopReason};
 
 /// Limits of the window of finished work that can't be emitted yet: pieces, and bytes of events.

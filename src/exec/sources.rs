@@ -1,10 +1,15 @@
 //! The files of a whole request: one source for each searched path, in their order.
 
+pub mod catalog;
+pub mod eligible;
+pub mod reach;
+pub mod types;
+
 use std::ops::Range;
 
-use crate::exec::catalog::CatalogSource;
-use crate::exec::eligible::{FileSource, Item, ListSource, WalkSource};
-use crate::exec::event::FileError;
+use crate::exec::answer::event::FileError;
+use crate::exec::sources::catalog::CatalogSource;
+use crate::exec::sources::eligible::{FileSource, Item, ListSource, WalkSource};
 use crate::exec::stop::Stop;
 use crate::index::walk::DirNode;
 

@@ -3,6 +3,8 @@
 //! Owns the flag that long work polls. Workers never read a clock. The thread that waits for them
 //! reads it, through the [`Clock`] that it was given, and raises the flag.
 
+pub(crate) mod allowance;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use crate::exec::query::Fuzziness;
 use crate::exec::question::Question;
+use crate::exec::question::query::Fuzziness;
 use crate::tool::answering::Summary;
 use crate::tool::notes::Note;
 use crate::tool::searcher::slashed;

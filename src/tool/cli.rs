@@ -1,54 +1,20 @@
 //! The command line: arguments, output and exit codes of `forge-search` and `ggrep`.
 //!
-//! [`main`] parses the arguments and calls the `run` function of one command's module, such as
-//! `search` or `index`. `setup` reads the environment and loads the configuration. `backend`
-//! decides whether the daemon of the tree or this process answers. The answers come from the layers
-//! below (`tool::answering`, `tool::daemon`), and `output` prints them. Every failure ends as a
-//! message on standard error and an exit status.
+//! [`main`] parses the arguments (`args`) and calls the `run` function of one of the `commands`,
+//! such as `search` or `index`. `setup` reads the environment and loads the configuration.
+//! `answers` decides whether the daemon of the tree or this process answers. The answers come from
+//! the layers below (`tool::answering`, `tool::daemon`), and `output` prints them. Every failure
+//! ends as a message on standard error and an exit status.
 
-#[cfg(unix)]
-mod answer_files;
+pub(in crate::tool) mod answers;
 mod args;
-#[cfg(unix)]
-mod backend;
-mod building;
-mod call;
-pub(in crate::tool) mod candidates;
-mod clients;
-#[cfg(unix)]
-mod daemon;
-mod doctor;
-#[cfg(unix)]
-mod execute;
-mod explain;
-mod flag_hints;
-mod flag_order;
-#[cfg(unix)]
-mod here;
-mod index;
+mod commands;
 mod input;
-mod left_out;
-mod links;
-mod logging;
-mod manual;
-#[cfg(unix)]
-mod mcp;
 mod output;
-mod person_search;
-mod places;
-mod progress;
-mod question;
-mod search;
 mod setup;
-mod show;
-mod signals;
-mod stats;
-mod stdin;
-#[cfg(unix)]
-mod tui;
 
 #[cfg(unix)]
-pub use daemon::ggrep::main as ggrep;
+pub use commands::daemon::ggrep::main as ggrep;
 /// The allocator of the programs. It returns unused memory to the system after half a second, even
 /// while no thread allocates. A daemon thus doesn't keep the memory of a finished build.
 #[cfg(all(target_os = "linux", feature = "allocator"))]
@@ -63,10 +29,14 @@ use std::io::{self, IsTerminal, Write};
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue};
 
-use args::{Cli, Command};
+use args::{Cli, Command, flag_hints, left_out, manual};
 #[cfg(unix)]
-use daemon::ggrep::Other;
-use setup::Environment;
+use commands::daemon::ggrep::Other;
+use commands::{call, clients, doctor, explain, index, search};
+#[cfg(unix)]
+use commands::{daemon, execute, mcp, tui};
+use output::show;
+use setup::{Environment, logging, signals};
 
 use crate::tool::error::ToolError;
 use crate::tool::render::escape_controls;

@@ -37,7 +37,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-pub use crate::exec::query::Case;
+pub use crate::exec::question::query::Case;
 pub use choice::{
     Backend, DaemonUse, Embed, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode,
     RegexStrategy,

@@ -6,14 +6,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::exec::detect::{DetectError, Detected, SearchPath, Tool, detect};
-use crate::exec::embedded::Embedded;
+use crate::exec::engine::embedded::Embedded;
+use crate::exec::engine::list::ListEngine;
 use crate::exec::engine::{Engine, EngineError, Prepared};
-use crate::exec::list::ListEngine;
-use crate::exec::query::Query;
-use crate::exec::ripgrep::Ripgrep;
+use crate::exec::external::detect::{DetectError, Detected, SearchPath, Tool, detect};
+use crate::exec::external::ripgrep::Ripgrep;
+use crate::exec::external::ugrep::Ugrep;
+use crate::exec::question::query::Query;
 use crate::exec::stop::Clock;
-use crate::exec::ugrep::Ugrep;
 use crate::tool::config::{Backend, SearchConfig};
 use crate::tool::error::ToolError;
 
@@ -208,7 +208,7 @@ pub struct EngineReport {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
-    use crate::exec::process::tests::write_script;
+    use crate::exec::external::process::tests::write_script;
     use crate::exec::stop::SystemClock;
     use crate::tool::config::Config;
 

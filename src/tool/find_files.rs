@@ -16,13 +16,13 @@ use std::time::UNIX_EPOCH;
 
 use serde_json::Value;
 
-use crate::exec::collect::Found;
-use crate::exec::query::Report;
+use crate::exec::answer::collect::Found;
+use crate::exec::question::query::Report;
 use crate::exec::question::{
     FallbackPlan, OutputSpec, PatternSpec, Question, QuestionLimits, Scope,
 };
 use crate::exec::question::{Follow, IgnoreRules, TraversalOptions};
-use crate::exec::types::TypeRule;
+use crate::exec::sources::types::TypeRule;
 use crate::tool::answer_notes::notes_of;
 use crate::tool::answering::Target;
 use crate::tool::error::{DenialReason, ToolError};

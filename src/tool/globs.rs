@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::exec::as_text::shown;
 use crate::exec::question::Question;
-use crate::exec::reach::{EntryKind, Resolved};
+use crate::exec::sources::reach::{EntryKind, Resolved};
 use crate::tool::sandbox::Sandbox;
 
 /// A glob that repeats the searched path and would match nothing unchanged.

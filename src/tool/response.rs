@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::exec::event::{Line, LineKind};
+use crate::exec::answer::event::{Line, LineKind};
 use crate::exec::indexes::BuildReport;
 use crate::exec::indexes::Phase;
 use crate::tool::shorten::shown_line;

@@ -13,10 +13,10 @@ use std::sync::Arc;
 pub use super::config::SandboxConfig;
 use super::error::{DenialReason, ToolError};
 use crate::exec::as_text::shown;
-use crate::exec::reach::Reach;
+use crate::exec::sources::reach::Reach;
 use crate::index::deny::DenySet;
 
-pub use crate::exec::reach::Resolved;
+pub use crate::exec::sources::reach::Resolved;
 
 /// The maximum length of a path in bytes. No supported system opens a longer one.
 const MAX_PATH_BYTES: usize = 32_768;

@@ -16,16 +16,16 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::exec::collect::Found;
+use crate::exec::answer::collect::Found;
+use crate::exec::answer::event::{Gaps, Line};
 use crate::exec::engine::EngineError;
-use crate::exec::event::{Gaps, Line};
-use crate::exec::query::{CaseRule, Fuzziness};
+use crate::exec::question::query::{CaseRule, Fuzziness};
 use crate::exec::question::{
     FallbackPlan, OutputSpec, PatternSpec, Question, QuestionLimits, Scope,
 };
 use crate::exec::question::{Follow, IgnoreRules, TraversalOptions};
-use crate::exec::reach::join;
 use crate::exec::schedule::Taker;
+use crate::exec::sources::reach::join;
 use crate::exec::stop::{CancelHandle, Clock, SystemClock};
 use crate::tool::answer_notes::notes_of;
 use crate::tool::answering::{Call, Summary, Target};

@@ -16,14 +16,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::exec::collect::Cuts;
-use crate::exec::fuzzy::Threshold;
-use crate::exec::query::{BinaryRule, Fuzziness, Report, Spans};
+use crate::exec::answer::collect::Cuts;
+use crate::exec::matching::fuzzy::Threshold;
+use crate::exec::question::query::{BinaryRule, Fuzziness, Report, Spans};
 use crate::exec::question::{
     FallbackPlan, OutputSpec, PatternSpec, Question, QuestionLimits, Scope,
 };
 use crate::exec::question::{Follow, IgnoreRules, TraversalOptions};
-use crate::exec::reach::EntryKind;
+use crate::exec::sources::reach::EntryKind;
 use crate::tool::answer_notes::notes_of_globs;
 use crate::tool::answering::{self, Call, Fallback, Summary};
 use crate::tool::arguments;

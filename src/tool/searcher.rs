@@ -12,12 +12,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::exec::answer::collect::Limits;
 use crate::exec::as_text::shown;
-use crate::exec::collect::Limits;
 use crate::exec::engine::Prepared;
 use crate::exec::indexes::{ComparisonMode, DecisionTime, RunningSearch};
-use crate::exec::query::{Fuzziness, Query};
 use crate::exec::question::FallbackPlan;
+use crate::exec::question::query::{Fuzziness, Query};
 use crate::exec::schedule::{self, AbandonedWorkers, RunError, RunOptions};
 use crate::exec::stop::{CancelHandle, Deadline};
 use crate::tool::config::SearchConfig;

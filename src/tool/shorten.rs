@@ -4,8 +4,8 @@
 
 use std::ops::Range;
 
-use crate::exec::event::Line;
-use crate::exec::line_sink::lossy;
+use crate::exec::answer::event::Line;
+use crate::exec::answer::line_sink::lossy;
 use crate::tool::response::LeftOut;
 
 /// The displayed form of a line.
@@ -82,7 +82,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::exec::event::{LineKind, Span};
+    use crate::exec::answer::event::{LineKind, Span};
 
     fn line(text: &[u8], found: Option<(usize, usize)>) -> Line {
         let span = found.map(|(start, end)| Span {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::exec::event::Line;
+use crate::exec::answer::event::Line;
 use crate::tool::budget::{Draft, Extent, Piece, fit};
 use crate::tool::error::ToolError;
 use crate::tool::notes::{Note, Reader};
@@ -202,7 +202,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::exec::event::{LineKind, Span};
+    use crate::exec::answer::event::{LineKind, Span};
 
     fn line(number: u64, text: &str, is_match: bool) -> Line {
         let span = Span {

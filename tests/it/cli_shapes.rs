@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Output;
 use std::time::{Duration, SystemTime};
 
-use forge_search::internal::exec::detect::Tool;
+use forge_search::internal::exec::external::detect::Tool;
 use serde_json::Value;
 
 use crate::cli::{command, forge_search};

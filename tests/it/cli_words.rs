@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use forge_search::internal::exec::detect::Tool;
+use forge_search::internal::exec::external::detect::Tool;
 
 use crate::cli::{command, forge_search};
 use crate::peers::peers;

@@ -10,15 +10,15 @@ mod trouble;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use forge_search::internal::exec::detect::{Detected, Tool};
-use forge_search::internal::exec::eligible::EligibleFile;
-use forge_search::internal::exec::embedded::Embedded;
+use forge_search::internal::exec::answer::event::FileOutcome;
+use forge_search::internal::exec::engine::embedded::Embedded;
 use forge_search::internal::exec::engine::{Engine, EngineError};
-use forge_search::internal::exec::event::FileOutcome;
-use forge_search::internal::exec::query::{Case, Query, QueryOptions};
-use forge_search::internal::exec::ripgrep::Ripgrep;
+use forge_search::internal::exec::external::detect::{Detected, Tool};
+use forge_search::internal::exec::external::ripgrep::Ripgrep;
+use forge_search::internal::exec::external::ugrep::Ugrep;
+use forge_search::internal::exec::question::query::{Case, Query, QueryOptions};
+use forge_search::internal::exec::sources::eligible::EligibleFile;
 use forge_search::internal::exec::stop::{Stop, SystemClock};
-use forge_search::internal::exec::ugrep::Ugrep;
 use forge_search::internal::index::root_dir::RootDir;
 use forge_search::internal::index::walk::{FoundFile, Place};
 

@@ -4,13 +4,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use forge_search::internal::exec::eligible::EligibleFile;
-use forge_search::internal::exec::embedded::Embedded;
+use forge_search::internal::exec::answer::event::FileOutcome;
+use forge_search::internal::exec::engine::embedded::Embedded;
 use forge_search::internal::exec::engine::{
     Batching, Capabilities, Engine, EngineError, EngineId, Prepared, Worker,
 };
-use forge_search::internal::exec::event::FileOutcome;
-use forge_search::internal::exec::query::Query;
+use forge_search::internal::exec::question::query::Query;
+use forge_search::internal::exec::sources::eligible::EligibleFile;
 use forge_search::internal::exec::stop::Stop;
 use forge_search::internal::tool::engines::Engines;
 

@@ -10,9 +10,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use forge_search::internal::exec::embedded::FileSearcher;
-use forge_search::internal::exec::matcher::LineMatcher;
-use forge_search::internal::exec::query::{Case, Fold, Query, QueryOptions};
+use forge_search::internal::exec::engine::embedded::FileSearcher;
+use forge_search::internal::exec::matching::matcher::LineMatcher;
+use forge_search::internal::exec::question::query::{Case, Fold, Query, QueryOptions};
 use forge_search::internal::exec::stop::Stop;
 use forge_search::internal::index::plan::{Strategy, SupersetSafe};
 use forge_search::internal::index::ranks::RankSet;

@@ -2,7 +2,7 @@
 //!
 //! `FORGE_SEARCH_TREE` names another tree to measure, as in the tests of exclusion.
 
-use forge_search::internal::exec::query::Case;
+use forge_search::internal::exec::question::query::Case;
 use forge_search::internal::index::gram::{Gram, NGRAM_CHARS};
 
 use crate::differential::Seeded;

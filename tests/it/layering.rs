@@ -23,7 +23,7 @@ const LONG_FILES: [&str; 1] = ["src/exec/rank/terms.rs"];
 const UNSAFE_FILE: &str = "src/format/mmap.rs";
 
 /// The only file that may start processes. Modules below it may do so as well.
-const PROCESS_FILE: &str = "src/exec/process.rs";
+const PROCESS_FILE: &str = "src/exec/external/process.rs";
 
 /// Finds uses of upper layers. Comments count too: a lower layer that refers to an upper one in its
 /// documentation depends on it.
@@ -151,13 +151,13 @@ fn an_upward_use_is_noticed() {
 /// They set up, manage or explain indexes, or read files for other purposes than a search. All
 /// other files use `exec`.
 const ADMINISTRATION: [&str; 17] = [
-    "src/tool/cli/answer_files.rs",
-    "src/tool/cli/building.rs",
-    "src/tool/cli/daemon/serve.rs",
-    "src/tool/cli/doctor.rs",
-    "src/tool/cli/explain.rs",
-    "src/tool/cli/index.rs",
-    "src/tool/cli/progress.rs",
+    "src/tool/cli/answers/answer_files.rs",
+    "src/tool/cli/answers/building.rs",
+    "src/tool/cli/commands/daemon/serve.rs",
+    "src/tool/cli/commands/doctor.rs",
+    "src/tool/cli/commands/explain.rs",
+    "src/tool/cli/commands/index.rs",
+    "src/tool/cli/output/progress.rs",
     "src/tool/cli/setup.rs",
     "src/tool/config/value.rs",
     "src/tool/daemon/git.rs",
@@ -481,7 +481,7 @@ fn processes_are_started_in_one_place() {
 fn a_process_started_elsewhere_is_noticed() {
     check(
         started_processes,
-        "src/exec/ugrep.rs",
+        "src/exec/external/ugrep.rs",
         "let x = Command::new(\"ugrep\");",
         1,
     );
@@ -509,7 +509,7 @@ fn a_process_started_elsewhere_is_noticed() {
         "std::process::Command::new(program)",
         0,
     );
-    let part = "src/exec/process/unix.rs";
+    let part = "src/exec/external/process/unix.rs";
     check(started_processes, part, "use std::process::Command;", 0);
     let beside = "src/exec/process_list.rs";
     check(started_processes, beside, "Command::new(program)", 1);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex};
 
-use forge_search::internal::exec::detect::{Detected, SearchPath, Tool, detect};
+use forge_search::internal::exec::external::detect::{Detected, SearchPath, Tool, detect};
 
 use crate::clocks::FakeClock;
 use crate::skipped::skipped;

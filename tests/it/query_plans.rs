@@ -4,8 +4,8 @@
 use std::cell::Cell;
 use std::ops::RangeInclusive;
 
-use forge_search::internal::exec::pattern::Pattern;
-use forge_search::internal::exec::query::Fold;
+use forge_search::internal::exec::matching::pattern::Pattern;
+use forge_search::internal::exec::question::query::Fold;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use forge_search::internal::exec::detect::Tool;
+use forge_search::internal::exec::external::detect::Tool;
 use regex::bytes::Regex;
 
 use crate::differential::Seeded;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use forge_search::internal::exec::detect::Tool;
+use forge_search::internal::exec::external::detect::Tool;
 
 use crate::cli::{command, forge_search};
 use crate::differential::rg::Ripgrep;

@@ -340,7 +340,7 @@ fn the_entry_starts_a_server() {
 
 #[test]
 fn the_paragraph_for_agents_is_that_of_the_guide() {
-    let paragraph = include_str!("../../src/tool/cli/clients/agents.md");
+    let paragraph = include_str!("../../src/tool/cli/commands/clients/agents.md");
     let guide = include_str!("../../docs/guide/agents.md");
     assert!(guide.contains(&format!("```markdown\n{paragraph}```")));
 

@@ -10,10 +10,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use forge_search::internal::exec::detect::Tool;
 use forge_search::internal::exec::engine::Engine;
-use forge_search::internal::exec::ripgrep::Ripgrep;
-use forge_search::internal::exec::ugrep::Ugrep;
+use forge_search::internal::exec::external::detect::Tool;
+use forge_search::internal::exec::external::ripgrep::Ripgrep;
+use forge_search::internal::exec::external::ugrep::Ugrep;
 use forge_search::internal::format::sort_key::cmp_paths;
 use forge_search::internal::tool::config::{Config, SandboxConfig, SearchConfig};
 use forge_search::internal::tool::engines::Engines;

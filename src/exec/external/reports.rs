@@ -9,8 +9,8 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use crate::exec::confirm::{Approximate, Reported};
-use crate::exec::records::{Record, RecordError};
+use crate::exec::external::confirm::{Approximate, Reported};
+use crate::exec::external::records::{Record, RecordError};
 
 /// The most lines that are kept of all files of a run. Later lines are searched in process.
 const LINES_LIMIT: usize = 1 << 20;

@@ -2,9 +2,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::*;
-use crate::exec::detect::Detected;
-use crate::exec::process::tests::write_script;
-use crate::exec::query::{Case, QueryOptions};
+use crate::exec::external::detect::Detected;
+use crate::exec::external::process::tests::write_script;
+use crate::exec::question::query::{Case, QueryOptions};
 use crate::index::root_dir::RootDir;
 use crate::index::walk::{FoundFile, Place};
 
@@ -157,8 +157,8 @@ fn capabilities_follow_from_versions() {
         path: PathBuf::from("/x"),
         version: Version::new(13, 0, 1),
     };
-    let rg = crate::exec::ripgrep::Ripgrep::new(detected(Tool::Ripgrep));
-    let ugrep = crate::exec::ugrep::Ugrep::new(detected(Tool::Ugrep));
+    let rg = crate::exec::external::ripgrep::Ripgrep::new(detected(Tool::Ripgrep));
+    let ugrep = crate::exec::external::ugrep::Ugrep::new(detected(Tool::Ugrep));
     assert_eq!(rg.id().to_string(), "rg@13.0.1");
     assert_eq!(ugrep.id().to_string(), "ugrep@13.0.1");
     assert!(rg.capabilities().file_lists && ugrep.capabilities().file_lists);

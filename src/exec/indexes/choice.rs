@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::BuildReport;
 use super::other_roots::OtherRootIndex;
 use super::status::Condition;
-use crate::exec::catalog::CatalogSource;
+use crate::exec::sources::catalog::CatalogSource;
 use crate::index::plan::{PlanDescription, SupersetSafe};
 use crate::index::state::IndexState;
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::place::{Fallback, Place};
 use super::roots::IndexRoot;
-use crate::exec::reach::Reach;
+use crate::exec::sources::reach::Reach;
 use crate::format::storage::Storage;
 use crate::index::builder::{
     BuildError, BuildHost, BuildOptions, BuildRequest, BuiltSegment, EarlierSegment, MAX_SETTLE,

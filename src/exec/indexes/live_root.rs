@@ -15,7 +15,7 @@ use super::index_storage::{IndexStorage, above, walk};
 use super::process_status::StatusFile;
 use super::roots::{IndexRoot, Waits};
 use super::{Indexes, Report};
-use crate::exec::reach::Reach;
+use crate::exec::sources::reach::Reach;
 use crate::exec::stop::CancelHandle;
 use crate::format::error::FormatError;
 use crate::index::builder::{

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Indexes;
-use crate::exec::reach::Reach;
+use crate::exec::sources::reach::Reach;
 use crate::format::manifest::KeyParts;
 use crate::index::key::root_of;
 

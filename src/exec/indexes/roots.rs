@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::host::wall_clock_ns;
-use crate::exec::reach::Reach;
+use crate::exec::sources::reach::Reach;
 use crate::exec::stop::Deadline;
 use crate::format::error::{FormatError, FormatErrorKind};
 use crate::index::bloom::BloomParams;

@@ -4,9 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use super::index_storage::walk;
 use super::roots::IndexRoot;
-use crate::exec::catalog::Scope;
-use crate::exec::catalog::comparing::{GoOn, TreeDifferences};
-use crate::exec::reach::Reach;
+use crate::exec::sources::catalog::Scope;
+use crate::exec::sources::catalog::comparing::{GoOn, TreeDifferences};
+use crate::exec::sources::reach::Reach;
 use crate::format::error::FormatError;
 use crate::index::overlay::Overlay;
 use crate::index::refresh::catch_up::{CaughtUp, catch_up};

@@ -16,7 +16,7 @@ use super::other_roots::OtherRootIndex;
 use super::process_status::{ProcessIndexStatus, living_in};
 use super::roots::{IndexRoot, Waits};
 use crate::exec::indexes::IndexUse;
-use crate::exec::reach::Reach;
+use crate::exec::sources::reach::Reach;
 use crate::format::error::FormatError;
 use crate::format::manifest::KeyParts;
 use crate::format::segment::StampRecord;

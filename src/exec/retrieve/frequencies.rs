@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{parts, read, shown_path, total};
-use crate::exec::eligible::{EligibleFile, FileSource, Item};
+use crate::exec::sources::eligible::{EligibleFile, FileSource, Item};
 use crate::exec::stop::Stop;
 use crate::index::text::decode;
 use crate::index::words::record::Counter;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use super::{parts, read};
-use crate::exec::eligible::EligibleFile;
+use crate::exec::sources::eligible::EligibleFile;
 use crate::index::text::decode;
 use crate::index::walk::FoundFile;
 

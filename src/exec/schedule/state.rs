@@ -6,8 +6,8 @@
 //! number of workers. Starts no threads and never waits.
 
 use super::*;
-use crate::exec::collect::weight;
-use crate::exec::listed::ListedFiles;
+use crate::exec::answer::collect::weight;
+use crate::exec::answer::listed::ListedFiles;
 
 /// A position in emission order: the indices on the path through the source.
 pub(super) type Position = Box<[u32]>;

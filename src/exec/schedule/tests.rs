@@ -12,9 +12,9 @@ use std::time::Instant;
 use proptest::prelude::*;
 
 use super::*;
+use crate::exec::answer::event::{FileAnswer, Line, LineKind, Span};
 use crate::exec::engine::Worker;
-use crate::exec::event::{FileAnswer, Line, LineKind, Span};
-use crate::exec::query::Report;
+use crate::exec::question::query::Report;
 use crate::exec::stop::{Clock, SystemClock};
 use crate::index::root_dir::RootDir;
 use crate::index::walk::{FoundFile, Place};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{AnswerRun, Summary};
-use crate::exec::collect::Found;
-use crate::exec::query::Fuzziness;
+use crate::exec::answer::collect::Found;
 use crate::exec::question::Question;
+use crate::exec::question::query::Fuzziness;
 use crate::exec::schedule::{Run, Taker};
 use crate::tool::error::ToolError;
 use crate::tool::response::{FallbackSkipped, FallbackUse};

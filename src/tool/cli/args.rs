@@ -4,7 +4,12 @@
 //! meaning. Other modules act on the arguments.
 
 mod commands;
+pub(in crate::tool::cli) mod flag_hints;
+pub(in crate::tool::cli) mod flag_order;
+pub(in crate::tool::cli) mod left_out;
+pub(in crate::tool::cli) mod manual;
 mod query;
+pub(in crate::tool::cli) mod question;
 #[cfg(unix)]
 mod unix_commands;
 
@@ -14,9 +19,9 @@ use std::path::PathBuf;
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::tool::cli::args::flag_order::type_rules;
 #[cfg(unix)]
-use super::daemon::ggrep::{DaemonArgs, Ggrep, StatusArgs};
-use super::flag_order::type_rules;
+use crate::tool::cli::commands::daemon::ggrep::{DaemonArgs, Ggrep, StatusArgs};
 pub(super) use commands::{CallArgs, DoctorArgs, SetupTarget, SetupTargetArgs, ToolArgs};
 pub(super) use query::{DaemonWhen, ExplainArgs, QueryArgs, SearchArgs, SortBy, When};
 #[cfg(unix)]

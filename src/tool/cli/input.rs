@@ -21,6 +21,7 @@
 
 #[cfg(not(unix))]
 mod portable;
+pub(in crate::tool::cli) mod stdin;
 #[cfg(unix)]
 mod unix;
 

@@ -3,10 +3,16 @@
 //! The search passes files to the output as it finds them. The output formats them, and decides
 //! nothing about matches.
 
+#[cfg(unix)]
+pub(in crate::tool::cli) mod here;
 mod json;
 mod lines;
+pub(in crate::tool::cli) mod links;
 mod names;
+pub(in crate::tool::cli) mod progress;
 mod rg_json;
+pub(in crate::tool::cli) mod show;
+pub(in crate::tool::cli) mod stats;
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -15,11 +21,11 @@ use std::time::Duration;
 
 use anstyle::{AnsiColor, Style as Ansi};
 
-use super::links::HyperlinkFormat;
-use super::question::SearchedPath;
+use crate::exec::answer::event::FileAnswer;
 use crate::exec::as_text::shown;
-use crate::exec::event::FileAnswer;
 use crate::exec::schedule::Run;
+use crate::tool::cli::args::question::SearchedPath;
+use crate::tool::cli::output::links::HyperlinkFormat;
 use crate::tool::render::escape_controls;
 use crate::tool::response::{ErrorEntry, Stats};
 

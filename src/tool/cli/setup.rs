@@ -4,6 +4,10 @@
 //! holds their values, and [`prepare`] returns a [`Setup`]: the tools, the context of calls, and
 //! the configuration.
 
+pub(in crate::tool::cli) mod logging;
+pub(in crate::tool::cli) mod places;
+pub(in crate::tool::cli) mod signals;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 #[cfg(unix)]
@@ -11,13 +15,13 @@ use std::time::Duration;
 
 use ignore::gitignore::gitconfig_excludes_path;
 
-use super::places::{self, absolute};
-use super::signals::Signals;
 use crate::exec::as_text::shown;
-use crate::exec::detect::SearchPath;
+use crate::exec::external::detect::SearchPath;
 use crate::index::rules::as_ripgrep::reads_excludes;
 use crate::index::rules::settings::{SettingFiles, excludes_file};
 use crate::tool::cli::args::SetupArgs;
+use crate::tool::cli::setup::places::absolute;
+use crate::tool::cli::setup::signals::Signals;
 use crate::tool::config::{
     Config, IndexMode, Loader, Origin, Profile, SandboxConfig, SearchConfig,
 };

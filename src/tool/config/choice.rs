@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::exec::choices::choices;
+use crate::exec::question::choices::choices;
 
 choices! {
     /// The engine that searches the files (`backend`).

@@ -13,7 +13,7 @@ use super::choice::{
 };
 use super::value::{Field, Kind, Value};
 use super::{Config, Profile};
-use crate::exec::query::Case;
+use crate::exec::question::query::Case;
 
 /// The longest duration that can be configured, in milliseconds: one day.
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;

@@ -11,7 +11,7 @@ use super::choice::{
     Backend, DaemonUse, Embed, FilesBackend, IndexMode, IndexStorage, IntegrityCheck, Mode,
     RegexStrategy,
 };
-use crate::exec::query::Case;
+use crate::exec::question::query::Case;
 use crate::index::deny::DenySet;
 
 /// The largest integer that TOML can write.

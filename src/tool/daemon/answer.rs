@@ -30,8 +30,8 @@ use crate::exec::rank::{
     Meaning, Model, Profile, Ranked, Scorer, Select, Snippet, Terms, Versions, Weights, WordTable,
     select,
 };
-use crate::exec::reach::Resolved;
 use crate::exec::retrieve::{Retrieval, Retrieved};
+use crate::exec::sources::reach::Resolved;
 use crate::exec::stop::{Deadline, Stop, StopReason};
 use crate::tool::config::{DaemonConfig, Embed};
 use crate::tool::error::ToolError;

@@ -17,7 +17,7 @@ use super::reply::{ErrorCode, Failure, Found, Success};
 use super::request::{SearchQuery, SnippetMode};
 use super::service::Service;
 use crate::exec::as_text;
-use crate::exec::reach::Resolved;
+use crate::exec::sources::reach::Resolved;
 use crate::tool::error::{DenialReason, ToolError};
 use crate::tool::find_code::{
     CodePlace, DEFAULT_RESULTS, FIND_CODE_NAME, FindCodeDraft, FindCodeRequest, FindCodeResponse,

@@ -16,11 +16,11 @@ use serde_json::Value;
 #[cfg(any(feature = "cli", test))]
 use super::request::ToolCall;
 use super::service::payload;
-use crate::exec::collect::{Cuts, Found, Totals, error_footprint, file_footprint};
-use crate::exec::event::Line;
-use crate::exec::listed::ListedFiles;
-use crate::exec::query::Fuzziness;
+use crate::exec::answer::collect::{Cuts, Found, Totals, error_footprint, file_footprint};
+use crate::exec::answer::event::Line;
+use crate::exec::answer::listed::ListedFiles;
 use crate::exec::question::Question;
+use crate::exec::question::query::Fuzziness;
 #[cfg(feature = "cli")]
 use crate::exec::schedule::Run;
 use crate::tool::answering::{Call, Fallback, Summary};
@@ -305,7 +305,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::exec::event::{FileAnswer, FileOutcome, Line, LineKind, LineSpans};
+    use crate::exec::answer::event::{FileAnswer, FileOutcome, Line, LineKind, LineSpans};
 
     #[test]
     fn bytes_that_are_no_text_come_as_they_were() {

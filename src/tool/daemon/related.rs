@@ -10,13 +10,13 @@ use std::path::Path;
 use super::answer::{RankedSearch, internal, invalid, model};
 use super::reply::Failure;
 use super::request::SearchQuery;
-use crate::exec::collect::Limits;
-use crate::exec::eligible::{EligibleFile, FileSource};
-use crate::exec::query::Report;
+use crate::exec::answer::collect::Limits;
+use crate::exec::question::query::Report;
 use crate::exec::rank::{Meaning, PieceWords, piece_at};
-use crate::exec::reach::{EntryKind, Resolved};
 use crate::exec::retrieve::{Frequencies, NamedContent, SourcePiece, frequencies, named_content};
 use crate::exec::schedule::RunError;
+use crate::exec::sources::eligible::{EligibleFile, FileSource};
+use crate::exec::sources::reach::{EntryKind, Resolved};
 use crate::exec::stop::StopReason;
 use crate::tool::searcher::Work;
 

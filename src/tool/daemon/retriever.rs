@@ -11,14 +11,14 @@ use rayon::ThreadPool;
 
 use super::answer::{internal, invalid};
 use super::reply::Failure;
-use crate::exec::collect::Limits;
-use crate::exec::eligible::{EligibleFile, FileSource, Globs, ListSource};
+use crate::exec::answer::collect::Limits;
 use crate::exec::indexes::Snapshot;
-use crate::exec::query::Report;
 use crate::exec::question::TraversalOptions;
-use crate::exec::reach::{EntryKind, Resolved};
+use crate::exec::question::query::Report;
 use crate::exec::retrieve::{Retrieval, Retrieved, retrieve};
 use crate::exec::schedule::RunError;
+use crate::exec::sources::eligible::{EligibleFile, FileSource, Globs, ListSource};
+use crate::exec::sources::reach::{EntryKind, Resolved};
 use crate::exec::stop::{CancelHandle, Deadline, StopReason};
 use crate::tool::indexing::Question;
 use crate::tool::response::IndexUse;

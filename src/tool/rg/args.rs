@@ -14,7 +14,7 @@ use grep_searcher::Encoding;
 
 use super::flags::{self, Effect, Flag, Value};
 use super::messages::Reporter;
-pub(super) use crate::exec::query::Case;
+pub(super) use crate::exec::question::query::Case;
 
 /// The arguments of one call. The default is a call without flags.
 #[derive(Clone, Debug)]

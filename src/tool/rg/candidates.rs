@@ -15,11 +15,11 @@ use super::Failure;
 use super::args::{Args, Binary, Decoding, Mode, TypeRule};
 use super::feed::{self, FileTaker, Listing, SkippedByWalk};
 use super::plan::{Plan, is_stdin};
-use crate::exec::query::{Case, CaseRule};
+use crate::exec::question::query::{Case, CaseRule};
 use crate::exec::question::{
     Follow, IgnoreRules, IndexList, PatternSpec, TraversalOptions, is_hidden,
 };
-use crate::tool::cli::candidates::{CandidateSearch, Candidates, Wanted, output_file};
+use crate::tool::cli::answers::candidates::{CandidateSearch, Candidates, Wanted, output_file};
 
 /// The most entries of a tree that is not worth a question.
 const SMALL_TREE: usize = 24;

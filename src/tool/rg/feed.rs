@@ -15,9 +15,11 @@ use grep_printer::Stats;
 use super::Failure;
 use super::plan::Plan;
 use super::walk::Haystack;
-use crate::exec::listed::ListedFiles;
+use crate::exec::answer::listed::ListedFiles;
 use crate::exec::question::FileIdentity;
-use crate::tool::cli::candidates::{CandidateSearch, Candidates, Wanted, is_file, output_file};
+use crate::tool::cli::answers::candidates::{
+    CandidateSearch, Candidates, Wanted, is_file, output_file,
+};
 
 /// Receives a file to search, and the position of the typed path that it lies below. `None` asks
 /// only whether more files are wanted.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::exec::event::Line;
+use crate::exec::answer::event::Line;
 use crate::tool::budget::{Draft, Extent, Piece, fit};
 use crate::tool::error::ToolError;
 use crate::tool::notes::{Note, closing_notes};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{SearchTool, ToolContext};
 use crate::exec::question::{IndexList, Question};
-use crate::exec::reach::EntryKind;
+use crate::exec::sources::reach::EntryKind;
 use crate::tool::answering::{maintenance, refused};
 use crate::tool::error::{DenialReason, ToolError};
 use crate::tool::globs;

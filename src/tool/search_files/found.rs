@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use crate::exec::collect::Found;
-use crate::exec::event::{FileAnswer, Line, Span};
-use crate::exec::fuzzy::score;
-use crate::exec::line_sink::lossy;
+use crate::exec::answer::collect::Found;
+use crate::exec::answer::event::{FileAnswer, Line, Span};
+use crate::exec::answer::line_sink::lossy;
+use crate::exec::matching::fuzzy::score;
 use crate::tool::response::ErrorEntry;
 use crate::tool::search_files::response::FilesMatch;
 use crate::tool::searcher::slashed;

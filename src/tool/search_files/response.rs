@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::found::{Shape, matches};
-use crate::exec::event::FileAnswer;
+use crate::exec::answer::event::FileAnswer;
 use crate::tool::budget::{Draft, Extent, Piece, fit};
 use crate::tool::config::{Case, Mode};
 use crate::tool::error::ToolError;

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use super::Searcher;
-use crate::exec::eligible::{FileSource, WalkSource};
 use crate::exec::indexes::{ComparisonMode, Snapshot};
 use crate::exec::schedule::{RunError, RunOptions};
+use crate::exec::sources::eligible::{FileSource, WalkSource};
 use crate::tool::indexing::Question;
 use crate::tool::response::IndexUse;
 

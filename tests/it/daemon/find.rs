@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
-use forge_search::internal::exec::detect::Tool;
+use forge_search::internal::exec::external::detect::Tool;
 use serde_json::{Value, json};
 
 use super::mcp::{Wire, shown};

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
-use forge_search::internal::exec::detect::Tool;
+use forge_search::internal::exec::external::detect::Tool;
 
 use super::mcp::{PROGRAM, Wire, found, place, shown};
 use super::program::{text, wait_until};

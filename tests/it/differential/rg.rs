@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use forge_search::internal::exec::detect::{Detected, Tool};
+use forge_search::internal::exec::external::detect::{Detected, Tool};
 use serde_json::Value;
 
 use crate::peers::{peer, peers};

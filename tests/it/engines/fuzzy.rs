@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use forge_search::internal::exec::event::Line;
-use forge_search::internal::exec::query::Fuzziness;
+use forge_search::internal::exec::answer::event::Line;
+use forge_search::internal::exec::question::query::Fuzziness;
 
 use super::*;
 

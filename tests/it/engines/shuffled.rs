@@ -3,10 +3,10 @@
 
 use std::ops::ControlFlow;
 
-use forge_search::internal::exec::collect::{Found, Limits};
-use forge_search::internal::exec::eligible::ListSource;
-use forge_search::internal::exec::query::Report;
+use forge_search::internal::exec::answer::collect::{Found, Limits};
+use forge_search::internal::exec::question::query::Report;
 use forge_search::internal::exec::schedule::{AbandonedWorkers, Run, RunOptions, run};
+use forge_search::internal::exec::sources::eligible::ListSource;
 use forge_search::internal::exec::stop::{CancelHandle, Deadline};
 
 use super::*;
@@ -110,7 +110,7 @@ fn approximate_matches_are_put_in_order_too() {
     let tree = tree();
     let dir = tempfile::tempdir().unwrap();
     let fuzzy = QueryOptions {
-        fuzzy: Some(forge_search::internal::exec::query::Fuzziness::Edits(1)),
+        fuzzy: Some(forge_search::internal::exec::question::query::Fuzziness::Edits(1)),
         fixed_strings: true,
         ..options()
     };

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use forge_search::internal::exec::collect::{Found, Limits};
-use forge_search::internal::exec::eligible::ListSource;
-use forge_search::internal::exec::query::Report;
+use forge_search::internal::exec::answer::collect::{Found, Limits};
+use forge_search::internal::exec::question::query::Report;
 use forge_search::internal::exec::schedule::{AbandonedWorkers, Run, RunOptions, run};
+use forge_search::internal::exec::sources::eligible::ListSource;
 use forge_search::internal::exec::stop::{CancelHandle, Deadline};
 use std::ops::ControlFlow;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use forge_search::internal::exec::query::{Case, Query, QueryOptions};
+use forge_search::internal::exec::question::query::{Case, Query, QueryOptions};
 use forge_search::internal::index::plan::{Strategy, SupersetSafe};
 use forge_search::internal::index::snapshot::{Snapshot, StorageMode};
 use forge_search::internal::tool::config::IndexStorage;
@@ -122,7 +122,8 @@ fn candidates(snapshot: &Snapshot, pattern: &str, case: Case) -> Vec<u32> {
         },
     );
     let query = query.unwrap();
-    let fold = query.pattern.fold() == forge_search::internal::exec::query::Fold::AsciiInsensitive;
+    let fold = query.pattern.fold()
+        == forge_search::internal::exec::question::query::Fold::AsciiInsensitive;
     let mut plan = SupersetSafe::for_expression(query.pattern.hir(), fold, Strategy::Boolean);
     let segment = snapshot.segment();
     segment.order(&mut plan).unwrap();

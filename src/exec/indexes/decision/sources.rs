@@ -7,14 +7,14 @@
 use std::sync::Arc;
 
 use super::{ComparisonMode, DecisionTime, Indexes, not_entered};
-use crate::exec::allowance::Allowance;
-use crate::exec::catalog::comparing::{TreeDifferences, may_wait};
-use crate::exec::catalog::{CatalogSource, ChangeCheck, Scope};
 use crate::exec::indexes::Question;
 use crate::exec::indexes::live_root::LiveRoot;
 use crate::exec::indexes::roots::{IndexRoot, Waits};
 use crate::exec::indexes::searched_tree::SearchedTree;
 use crate::exec::indexes::status::{self, Condition};
+use crate::exec::sources::catalog::comparing::{TreeDifferences, may_wait};
+use crate::exec::sources::catalog::{CatalogSource, ChangeCheck, Scope};
+use crate::exec::stop::allowance::Allowance;
 use crate::format::error::FormatError;
 use crate::index::live::{Pin, Pinned};
 use crate::index::plan::SupersetSafe;

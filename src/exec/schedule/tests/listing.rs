@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::exec::engine::Engine;
-use crate::exec::list::ListEngine;
-use crate::exec::query::{Query, QueryOptions};
+use crate::exec::engine::list::ListEngine;
+use crate::exec::question::query::{Query, QueryOptions};
 
 fn list_engine() -> Arc<dyn Prepared> {
     let query = Query::new(&[""], &QueryOptions::default()).unwrap();

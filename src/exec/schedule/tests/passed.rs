@@ -3,11 +3,11 @@
 use std::fs;
 
 use super::*;
-use crate::exec::eligible::filtered::{Filtered, SkipReports};
-use crate::exec::eligible::{Globs, WalkSource};
-use crate::exec::embedded::Embedded;
 use crate::exec::engine::Engine;
-use crate::exec::query::{Case, Query, QueryOptions};
+use crate::exec::engine::embedded::Embedded;
+use crate::exec::question::query::{Case, Query, QueryOptions};
+use crate::exec::sources::eligible::filtered::{Filtered, SkipReports};
+use crate::exec::sources::eligible::{Globs, WalkSource};
 use crate::index::deny::DenySet;
 use crate::index::walk::{Follow, IgnoreRules, TraversalOptions, Walk};
 

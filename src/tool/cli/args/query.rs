@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, ValueEnum};
 
 use super::{FILES, HOW, LIMITS, OUTPUT, PATTERNS, SetupArgs, at_least_one, size};
-use crate::exec::types::TypeRule;
-use crate::tool::cli::links::HyperlinkFormat;
+use crate::exec::sources::types::TypeRule;
+use crate::tool::cli::output::links::HyperlinkFormat;
 use crate::tool::config::DaemonUse;
 
 /// The patterns, and the files to search.

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 
 use serde_json::json;
 
-use super::super::show::print_json;
 use super::{End, Output, ShownFile, shown_bytes};
-use crate::exec::line_sink::lossy;
+use crate::exec::answer::line_sink::lossy;
+use crate::tool::cli::output::show::print_json;
 use crate::tool::notes::{Note, Reader};
 use crate::tool::response::{Record, Stats};
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::super::reply::Failure;
 use super::super::request::SearchQuery;
 use super::{RankedSearch, internal, invalid};
-use crate::exec::eligible::{Globs, WantedWords};
-use crate::exec::query::{Case, Query, QueryOptions};
+use crate::exec::question::query::{Case, Query, QueryOptions};
 use crate::exec::question::{IgnoreRules, IndexList};
 use crate::exec::rank::Terms;
-use crate::exec::reach::Resolved;
+use crate::exec::sources::eligible::{Globs, WantedWords};
+use crate::exec::sources::reach::Resolved;
 use crate::tool::indexing::{Question, index_traversal};
 
 impl RankedSearch<'_> {

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{InspectionContext, LiveIndexState, absent};
-use crate::exec::catalog::without_dead;
-use crate::exec::git::Untracked;
+use crate::exec::external::git::Untracked;
+use crate::exec::sources::catalog::without_dead;
 use crate::format::error::FormatError;
 use crate::format::publish::is_unfinished;
 use crate::index::live::Report;

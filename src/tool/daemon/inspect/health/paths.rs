@@ -3,7 +3,7 @@
 use std::path::{Component, PathBuf};
 
 use super::{PATHS, fail, ok, warn};
-use crate::exec::catalog::without_dead;
+use crate::exec::sources::catalog::without_dead;
 use crate::format::error::FormatError;
 use crate::index::snapshot::Snapshot;
 use crate::tool::daemon::report::Check;
