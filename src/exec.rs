@@ -2,11 +2,12 @@
 //! answer.
 //!
 //! Callers (the tools, the command line, the daemon) build a [`question::Question`], which compiles
-//! into a [`question::query::Query`]. [`matching`] has its patterns. A source of [`sources`] yields
+//! into a [`question::query::Query`] with a pattern of [`matching`]. A source of [`sources`] yields
 //! the files in emission order: from a walk, or from the catalog of an index. [`indexes`] decides
 //! for each request whether an index may be used. The scheduler ([`schedule`]) gives the files to
 //! the workers of an engine: the embedded one ([`engine`]) or a program ([`external`]). [`answer`]
-//! collects their results, and truncates them at the limits.
+//! collects their results, and truncates them at the limits. Lines that a program reports are
+//! confirmed in process. `process` runs programs.
 //!
 //! A *ranked question*, a text in words, takes another way: [`retrieve`] reads the files of a
 //! source and keeps candidates, and [`rank`] decides which of them answer best.
@@ -21,6 +22,7 @@ pub mod engine;
 pub mod external;
 pub mod indexes;
 pub mod matching;
+pub(crate) mod process;
 pub mod question;
 pub mod rank;
 pub mod retrieve;

@@ -1,4 +1,6 @@
-//! The interface of every search engine.
+//! The interface of every search engine, and the engines in process: [`embedded`], the default, and
+//! [`list`], which reports files without opening them. [`external`](crate::exec::external) has the
+//! engines that run a program.
 //!
 //! An engine finds the matching lines of given files. It decides neither which files are searched,
 //! nor the order of results, nor where they are truncated: the scheduler and the collector do. An

@@ -1,23 +1,22 @@
-//! Searching batches of files with an external program.
+//! Searching batches of files with an external program: [`ripgrep`] or [`ugrep`], which [`detect`]
+//! finds.
 //!
 //! Owns the parts that the external engines share: which files a program gets, how it gets them,
 //! and how its reports become outcomes in the order of the batch. A program gets explicit files as
 //! arguments, in order, as many at once as the system allows. It only reports lines, in any order.
 //!
 //! Every reported line is confirmed from bytes that are read here, through the safe open of
-//! [`EligibleFile`]. The engines for ripgrep and ugrep say which program runs, and with which
-//! arguments.
+//! [`EligibleFile`]. The engines for ripgrep and ugrep choose the arguments. `superset` writes the
+//! expression, `records` parses the output, `reports` collects it, and `confirm` checks each line.
+//! [`exit`] classifies how a program ended.
 
 pub(in crate::exec) mod confirm;
 pub mod detect;
 pub mod exit;
-#[cfg(all(unix, feature = "daemon"))]
-pub(crate) mod git;
-pub(crate) mod process;
-pub(in crate::exec) mod records;
+mod records;
 mod reports;
 pub mod ripgrep;
-pub(in crate::exec) mod superset;
+mod superset;
 pub mod ugrep;
 
 use std::collections::BTreeMap;
@@ -33,10 +32,10 @@ use crate::exec::engine::{Batching, EngineError, Prepared, Worker};
 use crate::exec::external::confirm::LineSelection;
 use crate::exec::external::detect::{Tool, Version};
 use crate::exec::external::exit::{Completion, Exit, RunObservations, classify};
-use crate::exec::external::process::{Invocation, RunEnd, StopConditions};
 use crate::exec::external::records::{Format, RecordError, Records};
 use crate::exec::external::superset::ARGUMENT_LIMIT;
 use crate::exec::matching::matcher::LineMatcher;
+use crate::exec::process::{self, Invocation, RunEnd, StopConditions};
 use crate::exec::question::query::Query;
 use crate::exec::sources::eligible::EligibleFile;
 use crate::exec::stop::{Stop, StopReason};

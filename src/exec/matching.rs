@@ -5,11 +5,11 @@
 //! within a bounded time (`stepper`), after `prefilter` has left out most of a large file.
 //! [`fuzzy`] finds lines that almost match.
 
-pub(in crate::exec) mod compiled;
+mod compiled;
 pub mod fuzzy;
-pub(in crate::exec) mod literal_set;
+mod literal_set;
 pub mod matcher;
-pub(in crate::exec) mod normalize;
+mod normalize;
 pub mod pattern;
 pub(in crate::exec) mod prefilter;
 pub mod stepper;

@@ -1,4 +1,8 @@
-//! The files of a whole request: one source for each searched path, in their order.
+//! Sources of eligible files, in emission order.
+//!
+//! [`eligible`] has the interface, the walk and fixed lists. [`catalog`] takes files from an index.
+//! [`reach`] has the directories that a search may read, and [`types`] the file types. This module
+//! joins one source for each searched path.
 
 pub mod catalog;
 pub mod eligible;

@@ -208,7 +208,7 @@ pub struct EngineReport {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
-    use crate::exec::external::process::tests::write_script;
+    use crate::exec::process::tests::write_script;
     use crate::exec::stop::SystemClock;
     use crate::tool::config::Config;
 

@@ -23,7 +23,7 @@ const LONG_FILES: [&str; 1] = ["src/exec/rank/terms.rs"];
 const UNSAFE_FILE: &str = "src/format/mmap.rs";
 
 /// The only file that may start processes. Modules below it may do so as well.
-const PROCESS_FILE: &str = "src/exec/external/process.rs";
+const PROCESS_FILE: &str = "src/exec/process.rs";
 
 /// Finds uses of upper layers. Comments count too: a lower layer that refers to an upper one in its
 /// documentation depends on it.
@@ -151,7 +151,7 @@ fn an_upward_use_is_noticed() {
 /// They set up, manage or explain indexes, or read files for other purposes than a search. All
 /// other files use `exec`.
 const ADMINISTRATION: [&str; 17] = [
-    "src/tool/cli/answers/answer_files.rs",
+    "src/tool/cli/commands/tui/answer_files.rs",
     "src/tool/cli/answers/building.rs",
     "src/tool/cli/commands/daemon/serve.rs",
     "src/tool/cli/commands/doctor.rs",
@@ -509,7 +509,7 @@ fn a_process_started_elsewhere_is_noticed() {
         "std::process::Command::new(program)",
         0,
     );
-    let part = "src/exec/external/process/unix.rs";
+    let part = "src/exec/process/unix.rs";
     check(started_processes, part, "use std::process::Command;", 0);
     let beside = "src/exec/process_list.rs";
     check(started_processes, beside, "Command::new(program)", 1);

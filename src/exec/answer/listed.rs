@@ -1,6 +1,6 @@
 //! Paths of files that are listed without being opened.
 //!
-//! Sources return them; `list` is the engine for files that are listed one by one. Owns
+//! Sources return them; `engine::list` is the engine for files that are listed one by one. Owns
 //! [`ListedFiles`], which holds many paths in one buffer, because a list can have millions. The
 //! order and the limits are those of every answer.
 

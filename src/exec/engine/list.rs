@@ -1,8 +1,8 @@
 //! Listing: an engine that reports each eligible file without opening it.
 //!
-//! `listed` has the paths in compact form. Order, limits, errors and cancellation are those of
-//! every search. The query's report is `Report::Presence`.
-//! A worker is only needed to ask for the sizes of files.
+//! `answer::listed` has the paths in compact form. Order, limits, errors and cancellation are those
+//! of every search. The query's report is `Report::Presence`. A worker is only needed to ask for
+//! the sizes of files.
 
 use std::sync::Arc;
 

@@ -15,7 +15,7 @@ use grep_matcher::{Captures, Matcher};
 use grep_regex::RegexMatcher;
 
 use crate::exec::external::exit::Exit;
-use crate::exec::external::process::{self, Interruption, Invocation, StopConditions, arguments};
+use crate::exec::process::{self, Interruption, Invocation, StopConditions, arguments};
 use crate::exec::stop::{Clock, Deadline, Stop};
 
 /// The longest time that `--version` may take.
@@ -345,7 +345,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::exec::external::process::tests::write_script;
+    use crate::exec::process::tests::write_script;
     use crate::exec::stop::SystemClock;
 
     /// Creates a directory with one program in it.

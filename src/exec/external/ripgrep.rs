@@ -1,6 +1,6 @@
 //! The engine that runs the program `rg`, ripgrep.
 //!
-//! Owns ripgrep's arguments. The module `external` runs the program, and the module `superset`
+//! Owns ripgrep's arguments. The parent module runs the program, and the module `superset`
 //! writes the expression for it.
 
 use std::ffi::OsString;
@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use crate::exec::engine::{Capabilities, Engine, EngineError, EngineId, Prepared};
 use crate::exec::external::detect::{Detected, Tool};
-use crate::exec::external::process::arguments;
 use crate::exec::external::records::Format;
 use crate::exec::external::superset::{self, Superset};
 use crate::exec::external::{External, PreparedExternal};
 use crate::exec::matching::matcher::LineMatcher;
+use crate::exec::process::arguments;
 use crate::exec::question::query::Query;
 
 /// The arguments of every run of ripgrep.

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::exec::external::detect::Detected;
-use crate::exec::external::process::tests::write_script;
+use crate::exec::process::tests::write_script;
 use crate::exec::question::query::{Case, QueryOptions};
 use crate::index::root_dir::RootDir;
 use crate::index::walk::{FoundFile, Place};

@@ -1,7 +1,7 @@
 //! The engine that runs the program `ugrep`.
 //!
 //! Owns ugrep's arguments, for exact and approximate searches, and decides which patterns ugrep may
-//! get at all. The module `external` runs the program.
+//! get at all. The parent module runs the program.
 //!
 //! ugrep's dialect differs from ours without an error: classes that cross line ends, other escapes,
 //! other word boundaries, the longest match instead of the first. Its search for literals is
@@ -17,12 +17,12 @@ use regex_syntax::hir::{HirKind, Literal};
 
 use crate::exec::engine::{Capabilities, Engine, EngineError, EngineId, Prepared};
 use crate::exec::external::detect::{Detected, Tool, Version};
-use crate::exec::external::process::arguments;
 use crate::exec::external::records::Format;
 use crate::exec::external::superset::{self, Superset};
 use crate::exec::external::{External, PreparedExternal};
 use crate::exec::matching::matcher::LineMatcher;
 use crate::exec::matching::pattern::Pattern;
+use crate::exec::process::arguments;
 use crate::exec::question::query::{Fold, Fuzziness, Query};
 
 /// The arguments of every run of ugrep: explicit files, one thread, which keeps their order, every

@@ -1,8 +1,8 @@
 //! The runs of characters that every match of an expression contains, in order.
 //!
-//! Approximate search uses them twice: `approx` plans with them, and `exec::fuzzy` cuts patterns
-//! into pieces. This module knows expressions, but neither n-grams nor edits. Assertions count as
-//! empty, since they only remove matches.
+//! Approximate search uses them twice: `approx` plans with them, and approximate matching cuts
+//! patterns into pieces. This module knows expressions, but neither n-grams nor edits. Assertions
+//! count as empty, since they only remove matches.
 //!
 //! The runs of one alternative are its *spine*. For example, `foo.*ba[rz]` has one spine, with the
 //! runs `foo` and `ba[rz]`.

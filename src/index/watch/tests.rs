@@ -3,6 +3,7 @@
 
 mod cost;
 mod follower;
+#[cfg(target_os = "linux")]
 mod unheard;
 
 use std::fs;

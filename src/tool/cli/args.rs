@@ -1,11 +1,12 @@
 //! The arguments of the command line.
 //!
 //! Owns the names, help texts and examples. Flags have ripgrep's names if they have ripgrep's
-//! meaning. Other modules act on the arguments.
+//! meaning. `question` converts the arguments of a search, `flag_hints` and `left_out` explain
+//! refused ones, and `manual` prints the help. The `commands` act on the rest.
 
 mod commands;
 pub(in crate::tool::cli) mod flag_hints;
-pub(in crate::tool::cli) mod flag_order;
+mod flag_order;
 pub(in crate::tool::cli) mod left_out;
 pub(in crate::tool::cli) mod manual;
 mod query;

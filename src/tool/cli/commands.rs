@@ -1,5 +1,6 @@
-//! The commands, one module for each. `search` is `forge-search PATTERN`, and `daemon` has the
-//! commands around the query daemon, with `ggrep`.
+//! The commands of `forge-search`: `search` is `forge-search PATTERN`, `clients` is `forge-search
+//! setup`, `execute` also has `lease`, and `daemon` has `serve` and the program `ggrep`. The other
+//! modules have the names of their commands.
 
 pub(in crate::tool::cli) mod call;
 pub(in crate::tool::cli) mod clients;

@@ -1,7 +1,9 @@
-//! Output modes of a search: one [`Output`] for each mode that flags select.
+//! Output: one [`Output`] for each mode of a search that flags select, and the formats that all
+//! commands share.
 //!
-//! The search passes files to the output as it finds them. The output formats them, and decides
-//! nothing about matches.
+//! A search passes files to the output as it finds them. The output formats them, and decides
+//! nothing about matches. `show` formats values, `here` paths and `links` hyperlinks; `progress`
+//! has the progress bar, and `stats` the diagnostics.
 
 #[cfg(unix)]
 pub(in crate::tool::cli) mod here;

@@ -2,7 +2,8 @@
 //!
 //! This is the only module of the command line that reads environment variables. [`Environment`]
 //! holds their values, and [`prepare`] returns a [`Setup`]: the tools, the context of calls, and
-//! the configuration.
+//! the configuration. `places` finds the user's directories, `signals` handles interrupts, and
+//! `logging` prints the program's own events.
 
 pub(in crate::tool::cli) mod logging;
 pub(in crate::tool::cli) mod places;

@@ -19,7 +19,7 @@ use super::report::{
     DaemonStatus, DiskUse, EmbedUse, HandleUse, Performance, QueryStatus, Resources,
     SnapshotStatus, Status, SyncStatus,
 };
-use crate::exec::external::git::Git;
+use crate::exec::process::git::Git;
 use crate::exec::stop::Stop;
 use crate::index::live::{Report, TaskRun};
 use crate::index::snapshot::Snapshot;

@@ -14,7 +14,7 @@ use super::failure::{ExecutorError, Reason};
 use super::search::Found;
 use super::worker::{Answer, Job, MEMORY, Message, WorkerRequest};
 use crate::exec::external::exit::Exit;
-use crate::exec::external::process::{Interruption, Invocation, RunEnd, StopConditions, run};
+use crate::exec::process::{Interruption, Invocation, RunEnd, StopConditions, run};
 use crate::exec::stop::{Clock, Deadline, Stop, SystemClock};
 use crate::tool::config::ScopeKind;
 

@@ -86,7 +86,7 @@ pub(super) struct Message {
 /// else.
 pub fn main() -> u8 {
     // The worker must not inherit open files of the host.
-    if let Err(error) = crate::exec::external::process::reexec_without_open_files(SEALED) {
+    if let Err(error) = crate::exec::process::reexec_without_open_files(SEALED) {
         return cannot(&error);
     }
     limit();

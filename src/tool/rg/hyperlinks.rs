@@ -10,7 +10,7 @@ use grep_printer::{HyperlinkConfig, HyperlinkEnvironment};
 
 use super::Surroundings;
 use super::args::Args;
-use crate::exec::external::process;
+use crate::exec::process;
 
 /// Returns the format of hyperlinks, with the values of its variables.
 pub(super) fn config(args: &Args, surroundings: &Surroundings) -> HyperlinkConfig {

@@ -33,7 +33,7 @@ use super::patterns;
 use super::plan::Plan;
 use super::print::{self, Printer};
 use super::walk::{self, Haystack};
-use crate::exec::external::process;
+use crate::exec::process;
 
 /// The size of the largest file that is read as a whole where ripgrep maps it. Larger ones are read
 /// in blocks.

@@ -6,7 +6,6 @@ use std::path::Path;
 use super::*;
 
 /// Runs `happens` while the queue is full, so that the only event is the loss.
-#[cfg(target_os = "linux")]
 pub(super) fn unheard(scene: &Scene, happens: impl FnOnce()) {
     const LOST: u64 = 0;
 
@@ -33,7 +32,6 @@ pub(super) fn unheard(scene: &Scene, happens: impl FnOnce()) {
 }
 
 /// A directory keeps its watch when it is renamed, so the watch has been on all its names.
-#[cfg(target_os = "linux")]
 #[test]
 fn a_directory_renamed_there_and_back_unheard_is_heard_under_its_name() {
     let scene = Scene::watching(&["noise", "a", "b", "a/s"]);
@@ -54,7 +52,6 @@ fn a_directory_renamed_there_and_back_unheard_is_heard_under_its_name() {
     scene.check_live("a/s");
 }
 
-#[cfg(target_os = "linux")]
 #[test]
 fn a_directory_that_went_unheard_is_not_watched_any_more() {
     let scene = Scene::watching(&["noise", "a", "a/s", "b"]);
@@ -71,7 +68,6 @@ fn a_directory_that_went_unheard_is_not_watched_any_more() {
 
 /// A parent of a directory may be replaced by a symbolic link after it was listed. The path then
 /// leads to another directory of the tree, which may be watched already.
-#[cfg(target_os = "linux")]
 #[test]
 fn a_directory_reached_by_a_link_too_is_heard_under_its_own_name() {
     let scene = Scene::watching(&["d", "d/s", "e", "e/s"]);
@@ -91,7 +87,6 @@ fn a_directory_reached_by_a_link_too_is_heard_under_its_own_name() {
     scene.check_live("e/s");
 }
 
-#[cfg(target_os = "linux")]
 #[test]
 fn directories_that_change_places_are_watched_again() {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -131,7 +126,6 @@ fn directories_that_change_places_are_watched_again() {
 }
 
 /// A look at the tree while the root is away finds nothing, so it has to be repeated.
-#[cfg(target_os = "linux")]
 #[test]
 fn a_root_that_is_away_for_a_moment_is_heard_of() {
     let scene = Scene::watching(&["noise", "d"]);
@@ -160,7 +154,6 @@ fn a_root_that_is_away_for_a_moment_is_heard_of() {
 }
 
 /// The directories above the root change when some are renamed and others created in their places.
-#[cfg(target_os = "linux")]
 #[test]
 fn a_root_is_heard_of_that_is_away_because_of_a_directory_that_came_later() {
     let scene = Scene::watching(&["d"]);

@@ -17,9 +17,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::exec::stop::{Clock, Deadline, SystemClock};
+use crate::tool::cli::answers::daemon::DaemonEndpoint;
+use crate::tool::cli::answers::daemon::client::{Client, DaemonCallError, Rules, failure_of};
 use crate::tool::cli::args::SetupArgs;
-use crate::tool::cli::commands::daemon::DaemonEndpoint;
-use crate::tool::cli::commands::daemon::client::{Client, DaemonCallError, Rules, failure_of};
 use crate::tool::cli::commands::daemon::serve::{self, live_service, service};
 use crate::tool::cli::commands::explain::to_program;
 use crate::tool::cli::setup::signals::Signals;

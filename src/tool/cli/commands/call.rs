@@ -14,9 +14,9 @@ use crate::tool::arguments::json;
 #[cfg(unix)]
 use crate::tool::cli::answers::backend::Backend;
 use crate::tool::cli::answers::building;
-use crate::tool::cli::args::CallArgs;
 #[cfg(unix)]
-use crate::tool::cli::commands::daemon::canonical;
+use crate::tool::cli::answers::daemon::canonical;
+use crate::tool::cli::args::CallArgs;
 use crate::tool::cli::setup::signals::Signals;
 use crate::tool::cli::setup::{Environment, Setup, prepare};
 use crate::tool::cli::{FAILED, Failure};

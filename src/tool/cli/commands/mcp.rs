@@ -12,8 +12,8 @@ use std::time::Duration;
 use rmcp::service::ServerInitializeError;
 
 use crate::tool::cli::answers::backend::{Backend, start_unless};
+use crate::tool::cli::answers::daemon::canonical;
 use crate::tool::cli::args::{McpArgs, SetupArgs};
-use crate::tool::cli::commands::daemon::canonical;
 use crate::tool::cli::setup::{Environment, load_config};
 use crate::tool::cli::{Failure, complain};
 use crate::tool::config::{Config, DaemonUse};

@@ -4,6 +4,7 @@
 //! decides what to do next. [`view`] draws the state. [`background`] runs searches and reads
 //! previews on threads of its own. Neither `state` nor `view` accesses the terminal.
 
+mod answer_files;
 mod background;
 mod editor;
 mod state;
@@ -21,10 +22,10 @@ use ratatui::crossterm::event::{
 use ratatui::crossterm::execute;
 
 use crate::exec::stop::{Clock, SystemClock};
-use crate::tool::cli::answers::answer_files::Roots;
 use crate::tool::cli::answers::backend::{Backend, start_unless};
+use crate::tool::cli::answers::daemon::canonical;
 use crate::tool::cli::args::TuiArgs;
-use crate::tool::cli::commands::daemon::canonical;
+use crate::tool::cli::commands::tui::answer_files::Roots;
 use crate::tool::cli::setup::Environment;
 use crate::tool::cli::setup::signals::Signals;
 use crate::tool::cli::{Failure, complain};

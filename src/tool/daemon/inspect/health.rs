@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{InspectionContext, LiveIndexState, absent};
-use crate::exec::external::git::Untracked;
+use crate::exec::process::git::Untracked;
 use crate::exec::sources::catalog::without_dead;
 use crate::format::error::FormatError;
 use crate::format::publish::is_unfinished;

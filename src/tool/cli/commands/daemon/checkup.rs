@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{DaemonEndpoint, root_of};
+use crate::tool::cli::answers::daemon::{DaemonEndpoint, root_of};
 use crate::tool::cli::args::SetupArgs;
 use crate::tool::cli::setup::Environment;
 use crate::tool::daemon::client::{ClientError, Connection};

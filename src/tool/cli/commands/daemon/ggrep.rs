@@ -8,6 +8,7 @@
 //! ([`by_this_process`]). The commands `status`, `health` and `stop` are in [`manage`].
 
 mod args;
+mod human;
 mod manage;
 
 use std::io::{self, Write};
@@ -20,10 +21,11 @@ use clap::{CommandFactory, Parser};
 pub(in crate::tool::cli) use self::args::{DaemonArgs, Ggrep, Other, StatusArgs};
 use self::args::{QuestionArgs, WhichArgs};
 use self::manage::{health, status, stop};
-use super::client::{Client, DaemonCallError, Rules};
-use super::{DaemonEndpoint, canonical, human, root_of, serve};
+use super::serve;
 use crate::exec::stop::{Deadline, SystemClock};
 use crate::tool::cli::answers::backend::by_this_process;
+use crate::tool::cli::answers::daemon::client::{Client, DaemonCallError, Rules};
+use crate::tool::cli::answers::daemon::{DaemonEndpoint, canonical, root_of};
 use crate::tool::cli::args::flag_hints::corrected;
 use crate::tool::cli::args::{Cli, Command};
 use crate::tool::cli::output::here::seen_from;

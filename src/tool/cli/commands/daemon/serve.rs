@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use super::{DaemonEndpoint, is_own, root_of, start};
 use crate::index::handles::Handles;
 use crate::tool::cli::answers::backend::Backend;
 use crate::tool::cli::answers::building;
+use crate::tool::cli::answers::daemon::{DaemonEndpoint, is_own, root_of, start};
 use crate::tool::cli::args::ServeArgs;
 use crate::tool::cli::setup::logging;
 use crate::tool::cli::setup::signals::Signals;
@@ -42,14 +42,10 @@ pub(in crate::tool::cli) fn run(
 ) -> Result<u8, Failure> {
     let named = args.tree.as_deref().or(args.setup.root.as_deref());
     let root = root_of(named, None, environment)?;
-    let endpoint = DaemonEndpoint {
-        log: args
-            .log
-            .as_deref()
-            .map(|log| environment.absolute(log))
-            .transpose()?,
-        ..DaemonEndpoint::find(&root, &args.setup, args.socket.as_deref(), environment)?
-    };
+    let log = args.log.as_deref().map(|log| environment.absolute(log));
+    let mut endpoint =
+        DaemonEndpoint::find(&root, &args.setup, args.socket.as_deref(), environment)?;
+    endpoint.log = log.transpose()?;
     if args.detach {
         let socket = start::in_background(&endpoint).map_err(|message| failed(&message))?;
         writeln!(io::stdout(), "{}", socket.display())?;

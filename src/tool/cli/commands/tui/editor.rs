@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use crate::exec::external::exit::Exit;
-use crate::exec::external::process::{Invocation, on_terminal};
+use crate::exec::process::{Invocation, on_terminal};
 
 /// The editor if neither VISUAL nor EDITOR is set.
 const USUAL: &str = "vi";

@@ -7,9 +7,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::args::{DaemonArgs, StatusArgs};
+use super::human;
 use super::{GRACE, GgrepError, endpoint_for, has_ended, refused};
-use crate::tool::cli::commands::daemon::client::DaemonCallError;
-use crate::tool::cli::commands::daemon::{DaemonEndpoint, human};
+use crate::tool::cli::answers::daemon::DaemonEndpoint;
+use crate::tool::cli::answers::daemon::client::DaemonCallError;
 use crate::tool::cli::complain_as;
 use crate::tool::cli::setup::Environment;
 use crate::tool::daemon::client::{Caller, ClientError, Connection};

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::exec::external::exit::Exit;
-use crate::exec::external::process::{Invocation, Piece, RunEnd, StopConditions, run};
+use crate::exec::process::{Invocation, Piece, RunEnd, StopConditions, run};
 use crate::exec::stop::{Clock, Deadline, Stop};
 
 /// The most untracked files that are counted.

@@ -322,8 +322,7 @@ fn threads_hear_what_polling_hears() {
 
 /// The name of the next test. It runs in a process of its own, since ignoring a signal would affect
 /// all tests.
-const UNHEARD: &str =
-    "exec::external::process::tests::programs_run_if_their_parent_ignores_their_end";
+const UNHEARD: &str = "exec::process::tests::programs_run_if_their_parent_ignores_their_end";
 
 #[test]
 // The test that starts this process sets the variable.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::DaemonEndpoint;
 use crate::exec::external::exit::Exit;
-use crate::exec::external::process::{Invocation, start_in_background};
+use crate::exec::process::{Invocation, start_in_background};
 use crate::exec::stop::{Deadline, SystemClock};
 use crate::tool::daemon::client::{ClientError, Connection};
 use crate::tool::daemon::socket::{StartLock, is_taken};
@@ -23,7 +23,7 @@ use crate::tool::render::escape_controls;
 const NAP: Duration = Duration::from_millis(20);
 
 /// Maximum time for a daemon to begin, or for an ending daemon to exit.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(in crate::tool::cli) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Settings for the daemon's allocator, for builds that lack them: return unused memory soon,
 /// including its address space.
@@ -66,7 +66,7 @@ const LOOKS: u32 = 5;
 /// # Errors
 ///
 /// The daemon's error message.
-pub(super) fn in_background(endpoint: &DaemonEndpoint) -> Result<PathBuf, String> {
+pub(in crate::tool::cli) fn in_background(endpoint: &DaemonEndpoint) -> Result<PathBuf, String> {
     let patience = endpoint.patience(PATIENCE);
     let until = Deadline::after(patience, Arc::new(SystemClock));
     let caller = endpoint.caller(None, patience);

@@ -11,6 +11,8 @@
 //! caller has enough, the stop flag, a deadline, or a panic. This module knows neither the programs
 //! nor the meaning of their output.
 
+#[cfg(all(unix, feature = "daemon"))]
+pub(crate) mod git;
 #[cfg(any(not(unix), test))]
 mod portable;
 #[cfg(unix)]
