@@ -16,6 +16,7 @@ mod generate;
 mod help;
 mod hyperlinks;
 mod messages;
+mod output;
 mod patterns;
 mod plan;
 mod print;

@@ -198,6 +198,58 @@ fn a_closed_output_is_no_error() {
 }
 
 #[test]
+fn large_results_of_several_files_do_not_mix() {
+    const LINES: usize = 20_000;
+
+    let tree = Tree::of([("small.txt", "needle\n")]);
+    for name in ["a", "b", "c", "d"] {
+        let line = |n| format!("{n} needle {}\n", name.repeat(60));
+        let text: String = (1..=LINES).map(line).collect();
+        tree.file(&format!("{name}.txt"), text);
+    }
+    for args in [
+        &["-j4", "-n", "needle"][..],
+        &["-j4", "-n", "-C1", "needle"],
+        &["-j4", "-n", "--color=always", "needle"],
+    ] {
+        let (code, out, err) = run(tree.root(), args);
+        assert_eq!((code, err.as_str()), (0, ""), "{args:?}");
+        let (mut order, mut last, mut separators) = (Vec::new(), 0, 0);
+        for line in out.lines() {
+            if line == "--" {
+                separators += 1;
+                continue;
+            }
+            let plain = strip_ansi(line);
+            let (path, rest) = plain.split_once(':').unwrap();
+            let number: usize = rest.split(':').next().unwrap().parse().unwrap();
+            match order.last() == Some(&path.to_string()) {
+                true => assert_eq!(number, last + 1, "{args:?}: {line}"),
+                false => {
+                    assert_eq!(number, 1, "{args:?}: {line}");
+                    order.push(path.to_string());
+                }
+            }
+            last = number;
+        }
+        order.sort();
+        assert_eq!(order, ["a.txt", "b.txt", "c.txt", "d.txt", "small.txt"]);
+        assert_eq!(separators, if args.contains(&"-C1") { 4 } else { 0 });
+        assert_eq!(out.lines().count(), 4 * LINES + 1 + separators);
+    }
+}
+
+/// Returns the text without the escape sequences of colours.
+fn strip_ansi(text: &str) -> String {
+    let parts = text.split('\x1b').enumerate();
+    let without = parts.map(|(nth, part)| match nth {
+        0 => part,
+        _ => part.split_once('m').map_or("", |(_, rest)| rest),
+    });
+    without.collect()
+}
+
+#[test]
 fn case_is_folded_by_the_rules_of_unicode() {
     let tree = Tree::of([("a", "Привет\nkelvin \u{212a}\n\u{17f}\nΣ\n")]);
     let count = |args: &[&str]| found(tree.root(), &[args, &["-c", "a"]].concat());

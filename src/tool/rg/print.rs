@@ -9,7 +9,7 @@ use grep_printer::{
     JSON, JSONBuilder, PathPrinter, PathPrinterBuilder, Standard, StandardBuilder, Stats, Summary,
     SummaryBuilder, SummaryKind,
 };
-use termcolor::{BufferWriter, WriteColor};
+use termcolor::WriteColor;
 
 use super::args::{Buffering, Mode};
 use super::plan::Plan;
@@ -96,7 +96,7 @@ fn lines<W: WriteColor>(plan: &Plan, output: W) -> Standard<W> {
         .stats(look.has_stats)
         .trim_ascii(args.trim);
     if plan.threads == 1 {
-        // With more threads, the writer of buffers prints it: only that one knows whether a file
+        // With more threads, the shared output prints it: only that one knows whether a file
         // has printed anything before.
         builder.separator_search(look.file_separator.clone());
     }
@@ -122,13 +122,6 @@ pub(super) fn stdout(plan: &Plan) -> grep_cli::StandardStream {
         Buffering::Line => grep_cli::stdout_buffered_line(colour),
         Buffering::Auto | Buffering::Block => grep_cli::stdout_buffered_block(colour),
     }
-}
-
-/// Returns a writer that several threads share. It writes the results of one file at a time.
-pub(super) fn buffers(plan: &Plan) -> BufferWriter {
-    let mut writer = BufferWriter::stdout(plan.look.colour);
-    writer.separator(plan.look.file_separator.clone());
-    writer
 }
 
 /// Prints all types with their globs. Returns whether there are any.

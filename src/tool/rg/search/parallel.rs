@@ -12,13 +12,13 @@ use std::time::Instant;
 
 use grep_printer::Stats;
 use ignore::WalkState;
-use termcolor::{Buffer, BufferWriter};
 
 use super::{Searched, Seen, Worker, complain, is_closed};
 use crate::tool::rg::Failure;
 use crate::tool::rg::candidates::{self, Known};
 use crate::tool::rg::feed::{FileTaker, SkippedByWalk};
 use crate::tool::rg::messages::Reporter;
+use crate::tool::rg::output::{SharedOutput, ThreadOutput};
 use crate::tool::rg::patterns;
 use crate::tool::rg::plan::Plan;
 use crate::tool::rg::print;
@@ -28,7 +28,7 @@ use crate::tool::rg::walk::{self, Haystack};
 struct Parallel<'p> {
     plan: &'p Plan,
     reporter: &'p Reporter,
-    buffers: BufferWriter,
+    output: &'p SharedOutput,
     stats: Mutex<Stats>,
     searched: AtomicU64,
     matched: AtomicBool,
@@ -37,11 +37,11 @@ struct Parallel<'p> {
 }
 
 impl<'p> Parallel<'p> {
-    fn new(plan: &'p Plan, reporter: &'p Reporter) -> Parallel<'p> {
+    fn new(plan: &'p Plan, output: &'p SharedOutput, reporter: &'p Reporter) -> Parallel<'p> {
         Parallel {
             plan,
             reporter,
-            buffers: print::buffers(plan),
+            output,
             stats: Mutex::new(Stats::new()),
             searched: AtomicU64::new(0),
             matched: AtomicBool::new(false),
@@ -50,18 +50,20 @@ impl<'p> Parallel<'p> {
     }
 
     /// Searches one file, and says whether the thread goes on.
-    fn search(&self, worker: &mut Worker<'_, Buffer>, haystack: &Haystack) -> WalkState {
-        worker.printer.output().clear();
-        let result = match worker.search(haystack) {
+    fn search(&self, worker: &mut Worker<'_, ThreadOutput<'_>>, haystack: &Haystack) -> WalkState {
+        let result = worker.search(haystack);
+        let output = worker.printer.output();
+        let result = match result {
             Ok(result) => result,
             Err(error) => {
+                output.drop_file();
                 self.searched.fetch_add(1, Ordering::Relaxed);
                 complain(self.reporter, haystack, &error);
                 return WalkState::Continue;
             }
         };
         self.take(&result);
-        match self.buffers.print(worker.printer.output()) {
+        match output.end_file() {
             Err(error) if is_closed(&error) => return self.quit(),
             Err(error) => complain(self.reporter, haystack, &error),
             Ok(()) => {}
@@ -96,7 +98,7 @@ impl<'p> Parallel<'p> {
     /// starts as many threads as there is work for. Returns the answer of `ask`.
     fn listed<T>(
         &self,
-        first: &Worker<'_, Buffer>,
+        first: &Worker<'_, ThreadOutput<'_>>,
         ask: impl FnOnce(&mut FileTaker<'_>) -> T,
     ) -> T {
         let (sender, receiver) = mpsc::channel::<Haystack>();
@@ -105,7 +107,7 @@ impl<'p> Parallel<'p> {
             let receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
             receiver.recv().ok()
         };
-        let work = |mut worker: Worker<'_, Buffer>| {
+        let work = |mut worker: Worker<'_, ThreadOutput<'_>>| {
             while let Some(haystack) = next() {
                 let is_ended = self.ended.load(Ordering::Relaxed);
                 if is_ended || self.search(&mut worker, &haystack) == WalkState::Quit {
@@ -136,7 +138,7 @@ impl<'p> Parallel<'p> {
     }
 
     /// Searches the files that the walk finds.
-    fn walk(&self, first: &Worker<'_, Buffer>, skipped: &SkippedByWalk) {
+    fn walk(&self, first: &Worker<'_, ThreadOutput<'_>>, skipped: &SkippedByWalk) {
         let (plan, reporter) = (self.plan, self.reporter);
         walk::walk(plan, reporter).build_parallel().run(|| {
             let mut worker = first.clone();
@@ -159,10 +161,10 @@ impl<'p> Parallel<'p> {
     fn end(&self, started: Instant) -> Seen {
         if self.plan.look.has_stats {
             let stats = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut buffer = self.buffers.buffer();
-            let printed = print::stats(self.plan, &stats, started.elapsed(), &mut buffer);
+            let mut output = self.output.of_thread();
+            let printed = print::stats(self.plan, &stats, started.elapsed(), &mut output);
             // As above: a closed output is no error.
-            let _ = printed.and_then(|()| self.buffers.print(&buffer));
+            let _ = printed.and_then(|()| output.end_file());
         }
         Seen {
             searched: self.searched.load(Ordering::Relaxed),
@@ -177,8 +179,9 @@ pub(super) fn in_parallel(
     reporter: &Reporter,
     started: Instant,
 ) -> Result<Seen, Failure> {
-    let all = Parallel::new(plan, reporter);
-    let first = Worker::new(plan, patterns::matcher(plan)?, all.buffers.buffer());
+    let output = SharedOutput::new(plan);
+    let all = Parallel::new(plan, &output, reporter);
+    let first = Worker::new(plan, patterns::matcher(plan)?, output.of_thread());
     match all.listed(&first, |taker| candidates::known(plan, taker))? {
         Known::Files { others } => {
             all.add(&others);
@@ -232,9 +235,10 @@ mod tests {
     /// were searched, and all their bytes.
     fn search(plan: &Plan, files: &[PathBuf]) -> (u64, u64) {
         let reporter = plan.args.reporter();
-        let all = Parallel::new(plan, &reporter);
+        let output = SharedOutput::new(plan);
+        let all = Parallel::new(plan, &output, &reporter);
         let matcher = patterns::matcher(plan).unwrap();
-        let first = Worker::new(plan, matcher, all.buffers.buffer());
+        let first = Worker::new(plan, matcher, output.of_thread());
         all.listed(&first, |taker| {
             for file in files {
                 let taken = taker(Some((0, Haystack::found(file.clone(), plan))));
@@ -274,9 +278,10 @@ mod tests {
         let (dir, files) = tree();
         let plan = plan(dir.path(), &["-j2", "-q", "x"]);
         let reporter = plan.args.reporter();
-        let all = Parallel::new(&plan, &reporter);
+        let output = SharedOutput::new(&plan);
+        let all = Parallel::new(&plan, &output, &reporter);
         let matcher = patterns::matcher(&plan).unwrap();
-        let first = Worker::new(&plan, matcher, all.buffers.buffer());
+        let first = Worker::new(&plan, matcher, output.of_thread());
         let is_stopped = all.listed(&first, |taker| {
             let mut taken = ControlFlow::Continue(());
             for file in &files {
