@@ -370,7 +370,10 @@ async fn file_around(State(shared): State<Arc<Shared>>, uri: Uri) -> Response {
 
 /// Returns a decoded parameter of the address.
 fn parameter(uri: &Uri, name: &str) -> Option<String> {
-    let mut pairs = uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
+    let mut pairs = uri
+        .query()?
+        .split('&')
+        .filter_map(|pair| pair.split_once('='));
     let (_, value) = pairs.find(|(key, _)| *key == name)?;
     let value = value.replace('+', " ");
     Some(percent_decode_str(&value).decode_utf8_lossy().into_owned())

@@ -70,7 +70,7 @@ impl RankedSearch<'_> {
             line: request.line,
         };
         let text = self.text_of(&source).map_err(of_failure)?;
-        let lines = around(&source, &text.bytes, text.is_whole);
+        let lines = around(source.shown, source.line, &text.bytes, text.is_whole);
         serde_json::to_string(&lines).map_err(|error| ToolError::ExecutionFailed {
             tool: NAME.to_string(),
             message: error.to_string(),
@@ -78,14 +78,14 @@ impl RankedSearch<'_> {
     }
 }
 
-/// Selects the lines around a place.
-fn around(source: &SourceLine, text: &[u8], is_whole: bool) -> FileLines {
+/// Selects the lines around a line.
+fn around(path: String, line: u64, text: &[u8], is_whole: bool) -> FileLines {
     let text_without_last_end = text.strip_suffix(b"\n").unwrap_or(text);
     let total_lines = match text.is_empty() {
         true => 0,
         false => memchr::memchr_iter(b'\n', text_without_last_end).count() as u64 + 1,
     };
-    let line = source.line.clamp(1, total_lines.max(1));
+    let line = line.clamp(1, total_lines.max(1));
     let first_line = line.saturating_sub(AROUND).max(1);
     let last_line = total_lines.min(line.saturating_add(AROUND));
     let mut cut_lines = Vec::new();
@@ -106,7 +106,7 @@ fn around(source: &SourceLine, text: &[u8], is_whole: bool) -> FileLines {
         })
         .collect();
     FileLines {
-        path: source.shown.clone(),
+        path,
         line,
         first_line,
         lines,
@@ -125,5 +125,63 @@ fn of_failure(failure: Failure) -> ToolError {
             tool: NAME.to_string(),
             message,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(line: u64, text: &[u8]) -> FileLines {
+        around("a".to_string(), line, text, true)
+    }
+
+    #[test]
+    fn web_lines_of_a_file_are_those_around_and_bounded() {
+        let text: String = (1..=1_000).map(|n| format!("line {n}\r\n")).collect();
+        for (asked, line, first, last) in [
+            (500, 500, 300, 700),
+            (0, 1, 1, 201),
+            (201, 201, 1, 401),
+            (202, 202, 2, 402),
+            (999, 999, 799, 1_000),
+            (u64::MAX, 1_000, 800, 1_000),
+        ] {
+            let got = lines(asked, text.as_bytes());
+            assert_eq!((got.line, got.first_line), (line, first), "{asked}");
+            assert_eq!(got.lines.first(), Some(&format!("line {first}")));
+            assert_eq!(got.lines.last(), Some(&format!("line {last}")));
+            assert_eq!(got.lines.len() as u64, last - first + 1);
+            assert_eq!(got.total_lines, 1_000);
+            assert!(got.cut_lines.is_empty());
+        }
+    }
+
+    #[test]
+    fn web_lines_are_counted_by_their_ends() {
+        for (text, shown, total) in [
+            ("", &[][..], 0),
+            ("\n", &[""][..], 1),
+            ("a", &["a"][..], 1),
+            ("a\n\n", &["a", ""][..], 2),
+            ("a\nb", &["a", "b"][..], 2),
+        ] {
+            let got = lines(1, text.as_bytes());
+            assert_eq!(got.lines, shown, "{text:?}");
+            assert_eq!(got.total_lines, total, "{text:?}");
+        }
+        assert_eq!(lines(1, b"\xff\xfe a").lines, ["\u{fffd}\u{fffd} a"]);
+    }
+
+    #[test]
+    fn web_long_lines_of_a_file_are_cut_at_characters() {
+        let long = format!("x{}\n", "\u{fc}".repeat(100_000));
+        let got = lines(2, long.repeat(3).as_bytes());
+        assert_eq!(got.cut_lines, [1, 2, 3]);
+        assert_eq!(got.lines[0].len(), MAX_LINE_BYTES - 1);
+        assert_eq!(got.lines[1].len(), MAX_BYTES_OF_REQUESTED_LINE - 1);
+        for line in got.lines {
+            assert!(long.starts_with(&line));
+        }
     }
 }

@@ -435,8 +435,9 @@ impl Service {
     ) -> Result<(String, bool), ToolError> {
         let request = Value::Object(call.request.clone());
         if call.tool == file_lines::NAME {
-            let lines =
-                self.ranked(context, request_context, |ranked| ranked.file_lines(request))?;
+            let lines = self.ranked(context, request_context, |ranked| {
+                ranked.file_lines(request)
+            })?;
             return Ok((lines, false));
         }
         let (search, files) = (&self.search, &self.files);
