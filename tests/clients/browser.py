@@ -205,6 +205,7 @@ def use_editor(browser):
     browser.type("#editor", "javascript:alert('{path}')")
     browser.press(TAB)
     browser.wait("no links", wait, "")
+    assert browser.run("return document.getElementById('editor').ariaInvalid") == "true"
     print("editors open files")
 
 

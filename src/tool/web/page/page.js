@@ -242,11 +242,13 @@ function titleOf(text, path, line) {
   return title;
 }
 
-// Returns the address that opens a file in the editor of the setting. Addresses that run scripts or
-// load pages are none.
+// An address that may open an editor: none that runs a script or loads a page.
+const EDITOR = /^(?!(?:javascript|data|vbscript|blob|file|https?|wss?|ftp):)[a-z][a-z0-9+.-]*:/i;
+
+// Returns the address that opens a file in the editor of the setting, if there is one.
 function editorLink(path, line) {
   const template = $("editor").value.trim();
-  if (!root || !/^(?!(?:javascript|data|vbscript|blob|file|https?|wss?|ftp):)[a-z][a-z0-9+.-]*:/i.test(template)) return "";
+  if (!root || !EDITOR.test(template)) return "";
   const absolute = path.startsWith("/") ? path : `${root}/${path}`;
   const encoded = absolute.split("/").map(encodeURIComponent).join("/");
   return template.replaceAll("{path}", () => encoded).replaceAll("{line}", line);
@@ -488,7 +490,11 @@ async function check() {
 
 $("editor").value = storage.getItem("editor") ?? "";
 $("editor").addEventListener("change", () => {
-  storage.setItem("editor", $("editor").value.trim());
+  const template = $("editor").value.trim();
+  const isUsable = !template || EDITOR.test(template);
+  storage.setItem("editor", template);
+  $("editor").setAttribute("aria-invalid", !isUsable);
+  $("editor-text").className = isUsable ? "quiet" : "quiet bad";
   showAgain();
 });
 $("type").addEventListener("change", () => {
