@@ -10,8 +10,9 @@
 //! - [`service`] answers admitted queries. It knows nothing of sockets, and it searches with the
 //!   same tools as every surface without a daemon.
 //!
-//! A service gets three kinds of queries:
+//! A service gets four kinds of queries:
 //! - a call of a tool;
+//! - the lines of a file around a place (`file_lines`), which the page shows;
 //! - a person's search (`question`), which it answers in parts;
 //! - a ranked question: `retriever` finds candidates, `answer` ranks and writes them. The tool
 //!   [`find_code`] asks one too.
@@ -20,6 +21,7 @@ pub mod admission;
 mod answer;
 #[cfg(unix)]
 pub mod client;
+pub(crate) mod file_lines;
 pub mod find_code;
 pub mod frame;
 #[cfg(unix)]

@@ -2,8 +2,8 @@
 //! machine.
 //!
 //! Owns the HTTP side: which requests are answered ([`guard`]), their routes and their limits. A
-//! [`TreeBackend`] runs the searches. The page itself consists of three files in `web/page`, and
-//! loads nothing from other servers.
+//! [`TreeBackend`] runs the searches and reads the files. The page itself consists of the files in
+//! `web/page`, and loads nothing from other servers.
 
 pub mod guard;
 
@@ -15,19 +15,21 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use serde_json::{Value, json};
+use percent_encoding::percent_decode_str;
+use serde_json::{Map, Value, json};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use self::guard::{Guard, Token};
+use crate::tool::daemon::file_lines;
 use crate::tool::daemon::request::ToolCall;
 use crate::tool::daemon::tree_backend::{CallCancel, TreeBackend};
 use crate::tool::error::ToolError;
@@ -204,6 +206,10 @@ fn router(shared: Arc<Shared>) -> Router {
             get(async || file("text/javascript", include_str!("web/page/page.js"))),
         )
         .route(
+            "/text.js",
+            get(async || file("text/javascript", include_str!("web/page/text.js"))),
+        )
+        .route(
             "/api/search",
             post(async |shared, headers, body| call_tool(SEARCH_NAME, shared, headers, body).await),
         )
@@ -213,9 +219,10 @@ fn router(shared: Arc<Shared>) -> Router {
                 call_tool(FIND_CODE_NAME, shared, headers, body).await
             }),
         )
+        .route("/api/file", get(file_around))
         .route("/api/status", get(status))
         .route("/api/health", get(health))
-        .fallback(async || refusal(StatusCode::NOT_FOUND, "there is no such page"))
+        .fallback(not_found)
         .layer(middleware::from_fn_with_state(shared.clone(), admit))
         .with_state(shared)
 }
@@ -249,6 +256,17 @@ fn file(kind: &str, text: &'static str) -> Response {
 fn refusal(status: StatusCode, why: &'static str) -> Response {
     let kind = "text/plain; charset=utf-8";
     (status, [(header::CONTENT_TYPE, kind)], format!("{why}\n")).into_response()
+}
+
+/// Returns the response for an unknown path: plain text for programs, a page for people.
+async fn not_found(uri: Uri) -> Response {
+    match guard::is_api(uri.path()) {
+        true => refusal(StatusCode::NOT_FOUND, "there is no such request"),
+        false => {
+            let page = file("text/html", include_str!("web/page/missing.html"));
+            (StatusCode::NOT_FOUND, page).into_response()
+        }
+    }
 }
 
 /// Returns a JSON response, with the status that fits its error code.
@@ -329,6 +347,40 @@ async fn call_tool(
         }
         Err(error) => return answer(&ToolError::bad_args(error.to_string()).to_json()),
     };
+    call_tree(&shared, tool, request).await
+}
+
+/// `GET /api/file?path=PATH&line=LINE`: the lines of a file around a line, by default the first.
+async fn file_around(State(shared): State<Arc<Shared>>, uri: Uri) -> Response {
+    let line = parameter(&uri, "line").unwrap_or_else(|| "1".to_string());
+    let Ok(line) = line.parse::<u64>() else {
+        let message = format!("`line` is `{line}`; give the number of a line, such as 12");
+        return answer(&ToolError::bad_args(message).to_json());
+    };
+    let Some(path) = parameter(&uri, "path").filter(|path| !path.is_empty()) else {
+        let message = "`path` is missing; give the path of a file, such as src/lib.rs";
+        return answer(&ToolError::bad_args(message).to_json());
+    };
+    let request = Map::from_iter([
+        ("path".to_string(), path.into()),
+        ("line".to_string(), line.into()),
+    ]);
+    call_tree(&shared, file_lines::NAME, request).await
+}
+
+/// Returns a decoded parameter of the address.
+fn parameter(uri: &Uri, name: &str) -> Option<String> {
+    let mut pairs = uri
+        .query()?
+        .split('&')
+        .filter_map(|pair| pair.split_once('='));
+    let (_, value) = pairs.find(|(key, _)| *key == name)?;
+    let value = value.replace('+', " ");
+    Some(percent_decode_str(&value).decode_utf8_lossy().into_owned())
+}
+
+/// Sends a call to the tree. Cancels it if the browser disconnects.
+async fn call_tree(shared: &Arc<Shared>, tool: &str, request: Map<String, Value>) -> Response {
     let call = ToolCall {
         tool: tool.to_string(),
         request,
@@ -338,9 +390,8 @@ async fn call_tool(
         whole: false,
     };
     let call_cancel = Arc::new(CallCancel::default());
-    // Cancels the search if the browser disconnects.
     let _waits = call_cancel.while_waited_for();
-    call_backend(&shared, move |shared| match call_cancel.is_cancelled() {
+    call_backend(shared, move |shared| match call_cancel.is_cancelled() {
         true => ToolError::Cancelled.to_json(),
         false => shared.tree.call(&call, &call_cancel),
     })

@@ -68,6 +68,11 @@ class Browser:
     def click(self, selector):
         self.call("POST", self.element(selector) + "/click", {})
 
+    def press(self, *keys):
+        """Presses keys, one after the other, where the focus is."""
+        strokes = [{"type": kind, "value": key} for key in keys for kind in ["keyDown", "keyUp"]]
+        self.call("POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": strokes}]})
+
     def text(self, selector):
         return self.run("return document.querySelector(arguments[0]).innerText", selector)
 
@@ -96,6 +101,114 @@ class Browser:
             self.driver.wait()
 
 
+DOWN, ENTER, ESCAPE, TAB = "\ue015", "\ue007", "\ue00c", "\ue004"
+
+FOCUSED = "const f = document.activeElement; return f.id || f.innerText"
+
+
+def open_files(browser):
+    """Walks through the results of retry_delay with keys, and opens one of them."""
+    browser.press(DOWN)
+    assert browser.run(FOCUSED) == "src/delay.rs"
+    browser.press("j", "j", "j")
+    assert browser.run(FOCUSED) == "2", browser.run(FOCUSED)
+    browser.press("k")
+    browser.press(DOWN, ENTER)
+    browser.wait("the file", "return document.querySelector('#file[open] [aria-current]')?.innerText.includes('retry_delay')")
+    assert browser.text("#file-name") == "src/use.rs"
+    assert browser.text("#file-note") == "lines 1 to 3 of 3"
+    assert browser.run("return document.getElementById('lines').innerText") == "1fn main() {\n2    retry_delay();\n3}"
+    assert browser.run("return document.querySelector('#lines .keyword').innerText") == "fn"
+    assert browser.run("return document.getElementById('earlier').hidden && document.getElementById('file-edit').hidden")
+    browser.shot("page-file.png")
+    browser.press(ESCAPE)
+    assert not browser.run("return document.getElementById('file').open")
+    assert browser.run(FOCUSED) == "2"
+    browser.press("?")
+    assert "next result" in browser.text("#keys")
+    browser.press(ESCAPE, "/")
+    assert browser.run(FOCUSED) == "pattern"
+
+    # A long file is shown in part, and the rest on request.
+    (ROOT / "long.txt").write_text("".join(f"line {n}\n" for n in range(1, 1001)))
+    browser.type("#pattern", "line 500")
+    browser.noted("1 line in 1 file")
+    browser.click("#results .number")
+    wait = "return document.getElementById('file-note').innerText === arguments[0]"
+    browser.wait("the part", wait, "lines 300 to 700 of 1000")
+    browser.click("#later")
+    browser.wait("the next part", wait, "lines 501 to 901 of 1000")
+    (ROOT / "long.txt").unlink()
+    browser.click("#later")
+    browser.wait("a message", "return document.getElementById('file-note').innerText.includes('does not exist')")
+    browser.click("#file .close")
+    print("files open")
+
+
+def use_history(browser):
+    """Asks several questions, and goes back, forward and again to them."""
+    browser.type("#pattern", "retry_delay")
+    browser.noted("2 lines in 2 files")
+    browser.press(ENTER)
+    browser.type("#path", "src/use.rs")
+    browser.noted("1 line in 1 file")
+    browser.press(ENTER)
+    choose = "const m = document.getElementById(arguments[0]); m.value = arguments[1]; for (const kind of ['input', 'change']) m.dispatchEvent(new Event(kind, {bubbles: true}))"
+    browser.run(choose, "type", "*.rs")
+    assert browser.run("return document.getElementById('glob').value") == "*.rs"
+    names = browser.run("return [...new URLSearchParams(location.search).keys()]")
+    assert names == ["token", "pattern", "path", "glob"], names
+    browser.call("POST", "/refresh", {})
+    browser.noted("1 line in 1 file")
+    fields = "return ['pattern', 'path', 'glob'].map(id => document.getElementById(id).value)"
+    assert browser.run(fields) == ["retry_delay", "src/use.rs", "*.rs"]
+    browser.call("POST", "/back", {})
+    browser.wait("the path without the type", fields.replace("return", "return JSON.stringify(") + ") === '[\"retry_delay\",\"src/use.rs\",\"\"]'")
+    browser.call("POST", "/back", {})
+    browser.noted("2 lines in 2 files")
+    assert browser.run(fields) == ["retry_delay", "", ""]
+    browser.call("POST", "/forward", {})
+    browser.noted("1 line in 1 file")
+    browser.type("#path", " ")
+    print("the address has the question")
+
+
+def show_hidden(browser):
+    """Searches text and names with characters that hide or reorder text."""
+    (ROOT / "r\u202eb.txt").write_text("needle43 \u202e evil \u200b\u2066 end\x1b[31m\n")
+    browser.type("#pattern", "needle43")
+    browser.wait("the line", "return document.getElementById('results').innerText.includes('needle43')")
+    shown = browser.text("#results .file")
+    assert shown == "r⟨U+202E⟩b.txt\n1needle43 ⟨U+202E⟩ evil ⟨U+200B⟩⟨U+2066⟩ end⟨U+001B⟩[31m", shown
+    browser.click("#results .open")
+    browser.wait("the file", "return document.querySelector('#file[open] [aria-current]')")
+    assert browser.text("#file-name") == "r⟨U+202E⟩b.txt"
+    assert not re.search("[\u202e\u200b\u2066\x1b]", browser.run("return document.body.innerText"))
+    browser.press(ESCAPE)
+    (ROOT / "r\u202eb.txt").unlink()
+    print("hidden characters are shown")
+
+
+def use_editor(browser):
+    """Sets an editor. Its address is kept by the browser, and is never a script."""
+    links = "return [...document.querySelectorAll('.edit')].map(a => a.getAttribute('href')).join(' ')"
+    wait = links.replace("return", "return (") + ") === arguments[0]"
+    browser.type("#pattern", "retry_delay")
+    browser.noted("2 lines in 2 files")
+    browser.type("#editor", "vscode://file{path}:{line}")
+    browser.press(TAB)
+    expected = f"vscode://file{ROOT}/src/delay.rs:1 vscode://file{ROOT}/src/use.rs:2"
+    browser.wait("the links", wait, expected)
+    browser.call("POST", "/refresh", {})
+    browser.wait("the links again", wait, expected)
+    assert "vscode" not in browser.run("return location.href")
+    browser.type("#editor", "javascript:alert('{path}')")
+    browser.press(TAB)
+    browser.wait("no links", wait, "")
+    assert browser.run("return document.getElementById('editor').ariaInvalid") == "true"
+    print("editors open files")
+
+
 def use(browser):
     browser.call("POST", "/url", {"url": URL})
     browser.wait("the state", "return document.getElementById('state').className === 'good'")
@@ -111,6 +224,11 @@ def use(browser):
     browser.shot("page-results.png")
     print("results as one types")
 
+    open_files(browser)
+    use_history(browser)
+    show_hidden(browser)
+    use_editor(browser)
+
     # The next search finds an edit.
     (ROOT / "src" / "late.rs").write_text("// retry_delay, too\n")
     browser.type("#pattern", "retry_delay")
@@ -122,7 +240,7 @@ def use(browser):
     browser.click("#word")
     browser.type("#pattern", "odd_line")
     browser.noted("4 lines in 1 file")
-    marks = browser.run("return [...document.querySelectorAll('mark')].map(m => [m.innerText, m.nextSibling.textContent])")
+    marks = browser.run("return [...document.querySelectorAll('mark')].map(m => [m.innerText, m.nextSibling?.textContent ?? ''])")
     assert marks == [["odd_line", ""]] * 4, marks
     browser.click("#word")
     print("odd lines are marked")
@@ -210,6 +328,8 @@ def use(browser):
     # Without the token, the server sends no page.
     browser.call("POST", "/url", {"url": origin + "/"})
     assert "token" in browser.text("body"), browser.text("body")
+    browser.call("POST", "/url", {"url": origin + "/nowhere"})
+    assert browser.text("body") == "There is no such page. Go to the search."
     print("all is as it should be")
 
 

@@ -37,8 +37,13 @@ impl SourcePiece {
 /// The content of a file that a question names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamedContent {
-    /// The decoded text.
-    Text(Vec<u8>),
+    /// The decoded text. If not `is_whole`, binary data follows it in the file.
+    Text {
+        /// The bytes of the text.
+        bytes: Vec<u8>,
+        /// Whether the text is the whole file.
+        is_whole: bool,
+    },
     /// Binary data, which has no lines.
     Binary,
     /// The file is larger than allowed.
@@ -55,8 +60,11 @@ pub fn named_content(file: &EligibleFile, most: u64) -> io::Result<NamedContent>
         return Ok(NamedContent::TooLarge);
     };
     let decoded = decode(&read.bytes);
-    Ok(match parts(&decoded).0 {
-        Some(text) => NamedContent::Text(text.to_vec()),
-        None => NamedContent::Binary,
+    Ok(match parts(&decoded) {
+        (Some(text), binary) => NamedContent::Text {
+            bytes: text.to_vec(),
+            is_whole: binary.is_empty(),
+        },
+        (None, _) => NamedContent::Binary,
     })
 }

@@ -62,6 +62,14 @@ pub(super) struct SourceLine {
     pub(super) line: u64,
 }
 
+/// The text of a file.
+pub(super) struct SourceText {
+    /// The decoded bytes, up to binary data.
+    pub(super) bytes: Vec<u8>,
+    /// Whether no binary data follows.
+    pub(super) is_whole: bool,
+}
+
 /// The piece of code around a line, and the question that is made of it.
 pub(super) struct RelatedPiece {
     /// The most telling words of the piece.
@@ -107,7 +115,7 @@ impl RankedSearch<'_> {
             (None, Some(place)) => self.source_of(place)?,
             (None, None) => return Ok(None),
         };
-        let text = self.text_of(&source)?;
+        let text = self.text_of(&source)?.bytes;
         let shown = &source.shown;
         let mut bytes = piece_at(&text, shown, source.line).map_err(|lines| {
             let lines = match lines {
@@ -178,7 +186,11 @@ impl RankedSearch<'_> {
     }
 
     /// Reads the file of a place.
-    fn text_of(&self, source: &SourceLine) -> Result<Vec<u8>, Failure> {
+    ///
+    /// # Errors
+    ///
+    /// `invalid_request` if the file does not exist, can't be read, is too large or is no text.
+    pub(super) fn text_of(&self, source: &SourceLine) -> Result<SourceText, Failure> {
         let (file, shown) = (&source.file, &source.shown);
         let unread = |error: io::Error| {
             let why = match error.kind() {
@@ -198,7 +210,7 @@ impl RankedSearch<'_> {
         }
         let most = self.tool.config().max_file_size_bytes;
         match named_content(&EligibleFile::named(file), most).map_err(unread)? {
-            NamedContent::Text(text) => Ok(text),
+            NamedContent::Text { bytes, is_whole } => Ok(SourceText { bytes, is_whole }),
             NamedContent::Binary => Err(invalid(format!("`{shown}` is binary, and has no lines"))),
             NamedContent::TooLarge => {
                 let why = format!("is larger than max_file_size_bytes ({most})");

@@ -19,6 +19,7 @@ use rayon::ThreadPool;
 use serde_json::Value;
 
 use super::answer::{Caps, RankedSearch};
+use super::file_lines;
 use super::handshake::Store;
 use super::identity;
 #[cfg(unix)]
@@ -433,6 +434,12 @@ impl Service {
         request_context: &RequestContext<'_>,
     ) -> Result<(String, bool), ToolError> {
         let request = Value::Object(call.request.clone());
+        if call.tool == file_lines::NAME {
+            let lines = self.ranked(context, request_context, |ranked| {
+                ranked.file_lines(request)
+            })?;
+            return Ok((lines, false));
+        }
         let (search, files) = (&self.search, &self.files);
         let text = match (ToolName::of(&call.tool)?, call.text) {
             (ToolName::Search, true) => search.call_for_text(request, context)?,

@@ -88,16 +88,16 @@ impl Guard {
         }
         let path = request.uri().path();
         let given = match path {
-            // These files hold nothing private.
-            "/page.css" | "/page.js" => return None,
             "/" => request
                 .uri()
                 .query()
                 .into_iter()
                 .flat_map(|query| query.split('&'))
                 .find_map(|pair| pair.strip_prefix("token=")),
-            _ => only(headers, &header::AUTHORIZATION)
+            path if is_api(path) => only(headers, &header::AUTHORIZATION)
                 .and_then(|value| value.strip_prefix("Bearer ")),
+            // The style, the scripts and the message about an unknown path hold nothing private.
+            _ => return None,
         };
         match given.is_some_and(|given| self.token.is(given)) {
             true => None,
@@ -108,6 +108,12 @@ impl Guard {
             )),
         }
     }
+}
+
+/// Returns whether a path is one of those with data of the tree, which the scripts of the page ask
+/// for.
+pub(super) fn is_api(path: &str) -> bool {
+    path == "/api" || path.starts_with("/api/")
 }
 
 /// Returns the value of a header that occurs once.
@@ -152,7 +158,10 @@ mod tests {
         assert_eq!(told("/api/search", &[HOST, TOKEN, own, same]), 200);
         // A link, or an address that was typed in.
         assert_eq!(told(PAGE, &[HOST, ("sec-fetch-site", "none")]), 200);
-        assert_eq!(told("/page.js", &[HOST]), 200);
+        // These files, and the message that a page does not exist, are the same for everybody.
+        for path in ["/page.js", "/text.js", "/page.css", "/apiary", "/anything"] {
+            assert_eq!(told(path, &[HOST]), 200, "{path}");
+        }
     }
 
     #[test]
@@ -168,7 +177,9 @@ mod tests {
         // In the URL the token opens only the page, so another page can't use it for calls.
         assert_eq!(told("/api/search?token=0123456789abcdef", &[HOST]), 401);
         assert_eq!(told("/api/search", &[HOST]), 401);
-        assert_eq!(told("/anything", &[HOST]), 401);
+        for path in ["/api", "/api/", "/api/anything", "/api/file?path=a"] {
+            assert_eq!(told(path, &[HOST]), 401, "{path}");
+        }
         for value in [
             "0123456789abcdef",
             "bearer 0123456789abcdef",

@@ -1,5 +1,6 @@
 //! Tests the page of `forge-search serve --http`, with raw HTTP requests and in a real browser.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
@@ -197,7 +198,7 @@ fn web_the_page_and_its_answers_are_for_its_browser_alone() {
     }
     assert!(!got.head.contains("access-control-allow"), "{}", got.head);
     // The page loads nothing from other servers, and contains nothing that its policy forbids.
-    for path in ["/page.js", "/page.css"] {
+    for path in ["/page.js", "/text.js", "/page.css"] {
         let got = page.raw(&format!("GET {path}"), std::slice::from_ref(&host), "");
         assert_eq!(got.status, 200);
         for all in [
@@ -250,6 +251,146 @@ fn web_the_page_and_its_answers_are_for_its_browser_alone() {
         let status = page.get(path).status;
         assert!(matches!(status, 404 | 405), "{path}: {status}");
     }
+}
+
+#[test]
+fn web_a_file_is_shown_around_a_line() {
+    let place = Place::new();
+    let text: String = (1..=1_000).map(|n| format!("line {n}\n")).collect();
+    place.write("long.txt", &text);
+    place.write("a b+\u{fc}.txt", "one\r\ntwo \u{202e}\n");
+    let root = place.root();
+    fs::write(root.join("latin"), b"caf\xe9\n").unwrap();
+    fs::write(root.join("utf16"), b"\xff\xfea\0\n\0b\0\n\0").unwrap();
+    let tail = format!("{}\0", "text\n".repeat(20_000));
+    fs::write(root.join("tail"), tail).unwrap();
+    let page = Page::serve(&place);
+    let shown = |query: &str| {
+        let got = page.get(&format!("/api/file?{query}"));
+        assert_eq!(got.status, 200, "{query}: {}", got.body);
+        assert!(got.head.contains("content-type: application/json"));
+        got.json()
+    };
+    let got = shown("path=long.txt&line=500");
+    assert_eq!(
+        (&got["path"], &got["line"], &got["first_line"]),
+        (&json!("long.txt"), &json!(500), &json!(300))
+    );
+    assert_eq!(got["lines"][200], "line 500");
+    assert_eq!(got["lines"].as_array().unwrap().len(), 401);
+    assert_eq!(got["total_lines"], 1_000);
+    assert_eq!(shown("path=long.txt")["line"], 1);
+    assert_eq!(shown("path=long.txt&line=99999")["line"], 1_000);
+    for path in ["a+b%2B%C3%BC.txt", "a%20b%2b%c3%bc.txt"] {
+        let got = shown(&format!("path={path}"));
+        assert_eq!(got["lines"], json!(["one", "two \u{202e}"]));
+    }
+    assert_eq!(shown("path=latin")["lines"], json!(["caf\u{fffd}"]));
+    assert_eq!(shown("path=utf16")["lines"], json!(["a", "b"]));
+    let got = shown("path=tail&line=19999");
+    assert_eq!(got["total_lines"], 20_000);
+    assert_eq!(got["has_binary_rest"], true);
+}
+
+#[test]
+fn web_files_that_a_search_must_not_read_are_not_shown() {
+    let place = Place::new();
+    place.write("key.pem", "secret\n");
+    place.write("denied/a.txt", "secret\n");
+    place.write("large.txt", &"secret\n".repeat(20_000));
+    place.write("data.bin", "secret \0\n");
+    place.write("../outside.txt", "secret\n");
+    let root = place.root();
+    let outside = root.join("../outside.txt").canonicalize().unwrap();
+    std::os::unix::fs::symlink(&outside, root.join("link.txt")).unwrap();
+    let settings = [
+        "--set",
+        "tools.sandbox.denied_patterns=[\"denied/**\", \"**/*.pem\"]",
+        "--set",
+        "tools.search.max_file_size_bytes=100000",
+    ];
+    let page = Page::with(&place, &settings);
+    for (query, code, part) in [
+        ("path=key.pem", "denied_pattern_matched", "*.pem"),
+        ("path=denied/a.txt", "denied_pattern_matched", "denied/**"),
+        ("path=link.txt", "path_outside_sandbox", "outside"),
+        ("path=../outside.txt", "path_outside_sandbox", ".."),
+        ("path=%2e%2e%2foutside.txt", "path_outside_sandbox", ".."),
+        ("path=/etc/passwd", "path_outside_sandbox", "/etc/passwd"),
+        ("path=none.txt", "bad_args", "does not exist"),
+        ("path=src", "bad_args", "a directory"),
+        ("path=a%00b", "bad_args", "NUL"),
+        ("path=data.bin", "bad_args", "is binary"),
+        ("path=large.txt", "bad_args", "max_file_size_bytes (100000)"),
+        ("path=", "bad_args", "`path` is missing"),
+        ("line=1", "bad_args", "`path` is missing"),
+        ("", "bad_args", "`path` is missing"),
+        ("path=src/use.rs&line=x", "bad_args", "`line` is `x`"),
+        ("path=src/use.rs&line=-1", "bad_args", "`line` is `-1`"),
+    ] {
+        let got = page.get(&format!("/api/file?{query}"));
+        assert_eq!(got.status, 400, "{query}: {}", got.body);
+        let error = &got.json()["error"];
+        assert_eq!(error["code"], code, "{query}: {error}");
+        assert!(text_of(error).contains(part), "{query}: {error}");
+        assert!(!got.body.contains("secret"), "{query}");
+    }
+    let line = "GET /api/file?path=src/use.rs";
+    for (headers, status) in [
+        (vec![format!("Host: {}", page.host)], 401),
+        (
+            [
+                &page.headers()[..],
+                &["Sec-Fetch-Site: cross-site".to_string()],
+            ]
+            .concat(),
+            403,
+        ),
+    ] {
+        let got = page.raw(line, &headers, "");
+        assert_eq!(got.status, status);
+        assert!(!got.body.contains("retry"), "{}", got.body);
+    }
+    let token = format!("{line}&token={}", page.token);
+    assert_eq!(page.raw(&token, &page.headers()[..1], "").status, 401);
+    assert_eq!(
+        page.post("/api/file?path=src/use.rs", &json!({})).status,
+        405
+    );
+    assert_eq!(page.get("/api/file?path=src/use.rs").status, 200);
+}
+
+/// Returns the message of an error.
+fn text_of(error: &Value) -> &str {
+    error["message"].as_str().unwrap()
+}
+
+#[test]
+fn web_an_unknown_path_is_answered_with_a_link_to_the_page() {
+    let place = Place::new();
+    let page = Page::serve(&place);
+    let host = &page.headers()[..1];
+    for path in [
+        "/nothing",
+        "/src/use.rs",
+        "/%61pi/status",
+        "//api/status",
+        "/apiary",
+    ] {
+        let got = page.raw(&format!("GET {path}"), host, "");
+        assert_eq!(got.status, 404, "{path}");
+        assert!(got.head.contains("content-type: text/html; charset=utf-8"));
+        assert!(
+            got.head
+                .contains("content-security-policy: default-src 'none'")
+        );
+        assert!(got.head.contains("x-content-type-options: nosniff"));
+        assert!(got.body.contains("<a href=\"/\">"), "{}", got.body);
+    }
+    let got = page.get("/api/nothing");
+    assert_eq!(got.status, 404);
+    assert!(got.head.contains("content-type: text/plain; charset=utf-8"));
+    assert_eq!(page.raw("GET /api/nothing", host, "").status, 401);
 }
 
 #[test]

@@ -4,12 +4,15 @@
 // server.
 const token = new URLSearchParams(location.search).get("token");
 const $ = (id) => document.getElementById(id);
-const element = (name, className, text) => {
-  const made = document.createElement(name);
-  if (className) made.className = className;
-  if (text !== undefined) made.textContent = text;
-  return made;
-};
+
+// Where a browser keeps no storage, the setting of the editor lasts as long as the page.
+const storage = (() => {
+  try {
+    return localStorage;
+  } catch {
+    return { getItem: () => "", setItem: () => {} };
+  }
+})();
 
 async function ask(path, options = {}) {
   const response = await fetch(path, {
@@ -21,7 +24,52 @@ async function ask(path, options = {}) {
   return response.json();
 }
 
-// In the ranked mode, the form asks a question in words. The address keeps the mode.
+// The fields of the form that make a question. The address carries those that differ from their
+// defaults, and the token.
+const FIELDS = ["mode", "pattern", "path", "glob", "case", "word", "text", "fuzzy", "context", "most", "places"];
+const value = (id) => ($(id).type === "checkbox" ? String($(id).checked) : $(id).value);
+const defaults = {};
+
+function address() {
+  const parameters = new URLSearchParams({ token });
+  for (const id of FIELDS) if (value(id) !== defaults[id]) parameters.set(id, value(id));
+  return `?${parameters}`;
+}
+
+// Sets the form to the question of the address.
+function restore() {
+  $("form").reset();
+  const parameters = new URLSearchParams(location.search);
+  for (const id of FIELDS) {
+    const field = $(id);
+    defaults[id] ??= value(id);
+    if (!parameters.has(id)) continue;
+    if (field.type === "checkbox") field.checked = parameters.get(id) === "true";
+    else field.value = parameters.get(id);
+    if (field.selectedIndex === -1) field.value = defaults[id];
+  }
+  turnMode();
+}
+
+// While a question is typed, its entry in the history is replaced. A settled one keeps its entry.
+let settled = true;
+let settling = null;
+
+function changed() {
+  turnMode();
+  if (address() === location.search) return;
+  clearTimeout(settling);
+  history[settled ? "pushState" : "replaceState"](null, "", address());
+  settled = false;
+  soon();
+}
+
+function settle() {
+  clearTimeout(settling);
+  settled = true;
+}
+
+// In the ranked mode, the form asks a question in words.
 const ranked = () => $("mode").value === "ranked";
 
 function turnMode() {
@@ -66,6 +114,13 @@ let running = null;
 let timer = null;
 let shown = "";
 
+// Searches again to give the results their links to the editor.
+function showAgain() {
+  if (!shown) return;
+  shown = "";
+  soon(0);
+}
+
 function soon(wait = 90) {
   clearTimeout(timer);
   timer = setTimeout(search, wait);
@@ -85,6 +140,7 @@ async function search() {
   const mine = new AbortController();
   running = mine;
   $("results").classList.add("old");
+  $("results").setAttribute("aria-busy", "true");
   const began = performance.now();
   try {
     const answer = await ask(isRanked ? "api/code" : "api/search", {
@@ -102,28 +158,35 @@ async function search() {
     latencies.push(took);
     if (latencies.length > 120) latencies.shift();
     plot();
+    $("results").classList.remove("old");
     (isRanked ? showPlaces : show)(answer, took);
+    clearTimeout(settling);
+    settling = setTimeout(settle, 1000);
   } catch (error) {
     if (mine.signal.aborted) return;
     note(`No answer: ${error.message}`, "bad");
   } finally {
-    if (running === mine) running = null;
+    if (!running || running === mine) {
+      running = null;
+      $("results").setAttribute("aria-busy", "false");
+    }
   }
 }
 
 function note(text, kind = "") {
-  $("note").textContent = text;
+  $("note").textContent = visible(text);
   $("note").className = kind;
 }
 
 const encoder = new TextEncoder();
 
-// Appends a line with its match marked. Columns count bytes of the file. The shown text can have
+// Appends the line of a result with its match marked. Columns count bytes of the file. The shown text can have
 // more bytes, because each invalid UTF-8 sequence is shown as U+FFFD, which takes three.
 function content(row, data) {
   const line = data.lines.text;
+  const path = data.path.text;
   if (data.column === undefined || !data.match_text) {
-    row.append(line);
+    appendLine(row, line, path);
     return;
   }
   // Counts each U+FFFD as one byte, because most invalid sequences are single bytes. If the match
@@ -146,16 +209,53 @@ function content(row, data) {
     at = line.indexOf(data.match_text, from);
     if (at < 0) at = line.indexOf(data.match_text);
   }
-  if (at < 0) {
-    row.append(line);
-    return;
+  appendLine(row, line, path, at, at < 0 ? at : at + data.match_text.length);
+}
+
+// Creates a button that opens a file at a line.
+function opener(className, text, path, line) {
+  const button = element("button", `open ${className}`, text);
+  button.type = "button";
+  button.dataset.path = path;
+  button.dataset.line = line;
+  return button;
+}
+
+// Creates the button with the number of a line. The keys of the page reach it, not the tab key.
+function numberOf(path, line) {
+  const button = opener("number", line, path, line);
+  button.tabIndex = -1;
+  button.setAttribute("aria-label", `Open ${visible(path)} at line ${line}`);
+  return button;
+}
+
+function titleOf(text, path, line) {
+  const title = element("h3");
+  title.append(opener("", text, path, line));
+  const link = editorLink(path, line);
+  if (link) {
+    const edit = element("a", "edit", "edit");
+    edit.setAttribute("aria-label", `Open ${visible(path)} in the editor`);
+    edit.href = link;
+    title.append(edit);
   }
-  row.append(line.slice(0, at), element("mark", "", data.match_text), line.slice(at + data.match_text.length));
+  return title;
+}
+
+// An address that may open an editor: none that runs a script or loads a page.
+const EDITOR = /^(?!(?:javascript|data|vbscript|blob|file|https?|wss?|ftp):)[a-z][a-z0-9+.-]*:/i;
+
+// Returns the address that opens a file in the editor of the setting, if there is one.
+function editorLink(path, line) {
+  const template = $("editor").value.trim();
+  if (!root || !EDITOR.test(template)) return "";
+  const absolute = path.startsWith("/") ? path : `${root}/${path}`;
+  const encoded = absolute.split("/").map(encodeURIComponent).join("/");
+  return template.replaceAll("{path}", () => encoded).replaceAll("{line}", line);
 }
 
 function show(answer, took) {
   const results = $("results");
-  results.classList.remove("old");
   const text = JSON.stringify(answer.matches);
   if (text !== shown) {
     shown = text;
@@ -167,7 +267,7 @@ function show(answer, took) {
       if (data.path.text !== path) {
         path = data.path.text;
         const file = element("article", "file");
-        file.append(element("h3", "", path));
+        file.append(titleOf(path, path, data.line_number));
         block = element("pre");
         file.append(block);
         all.append(file);
@@ -176,7 +276,7 @@ function show(answer, took) {
       }
       last = data.line_number;
       const row = element("span", `row ${type}`);
-      row.append(element("span", "number", String(data.line_number)));
+      row.append(numberOf(path, data.line_number));
       content(row, data);
       block.append(row);
     }
@@ -193,19 +293,19 @@ function show(answer, took) {
 
 function showPlaces(answer, took) {
   const results = $("results");
-  results.classList.remove("old");
   const text = JSON.stringify(answer.places);
   if (text !== shown) {
     shown = text;
     const all = document.createDocumentFragment();
     for (const place of answer.places) {
       const file = element("article", "file");
-      const title = element("h3", "", `${place.path}:${place.start_line}`);
+      const title = titleOf(`${place.path}:${place.start_line}`, place.path, place.start_line);
       title.append(element("span", "why", `${place.match_pct} % · ${(place.why ?? []).join(", ")}`));
       const block = element("pre");
       place.content.replace(/\n$/, "").split("\n").forEach((line, nth) => {
         const row = element("span", "row");
-        row.append(element("span", "number", String(place.start_line + nth)), line);
+        row.append(numberOf(place.path, place.start_line + nth));
+        appendLine(row, line, place.path);
         block.append(row);
       });
       file.append(title, block);
@@ -215,6 +315,64 @@ function showPlaces(answer, took) {
   }
   const said = [`${answer.returned} ${answer.returned === 1 ? "place" : "places"}, ${took.toFixed(1)} ms`, ...answer.notes];
   note(said.join(" — "), answer.truncated || answer.timed_out ? "warn" : "");
+}
+
+let reading = null;
+
+// Shows a file around a line.
+async function openFile(path, line) {
+  const mine = { path, line };
+  reading = mine;
+  $("file-name").textContent = visible(path);
+  $("file-note").textContent = "";
+  if (!$("file").open) $("file").showModal();
+  try {
+    const got = await ask(`api/file?${new URLSearchParams({ path, line })}`);
+    if (reading !== mine) return;
+    if (got.error) throw new Error(got.error.message || got.error.code);
+    showFile(got);
+  } catch (error) {
+    if (reading !== mine) return;
+    $("lines").replaceChildren();
+    for (const id of ["earlier", "later", "file-edit"]) $(id).hidden = true;
+    $("file-note").textContent = visible(error.message);
+  }
+}
+
+function showFile(got) {
+  const last = got.first_line + got.lines.length - 1;
+  const cut = new Set(got.cut_lines);
+  const rows = got.lines.map((line, nth) => {
+    const row = element("span", "row");
+    row.append(element("span", "number", got.first_line + nth));
+    appendLine(row, line, got.path);
+    if (cut.has(got.first_line + nth)) row.append(element("span", "quiet", " … (the rest of this line is not shown)"));
+    return row;
+  });
+  $("lines").replaceChildren(...rows);
+  const said = [got.lines.length ? `lines ${got.first_line} to ${last} of ${got.total_lines}` : "the file has no lines"];
+  if (cut.size) said.push(`${cut.size} shortened`);
+  if (got.has_binary_rest) said.push("binary data follows, which has no lines");
+  $("file-note").textContent = said.join(" — ");
+  for (const [id, line, exists] of [["earlier", got.first_line - 1, got.first_line > 1], ["later", last + 1, last < got.total_lines]]) {
+    $(id).hidden = !exists;
+    $(id).onclick = () => openFile(got.path, line);
+  }
+  const link = editorLink(got.path, got.line);
+  $("file-edit").hidden = !link;
+  $("file-edit").href = link;
+  const asked = rows[got.line - got.first_line];
+  if (!asked) return;
+  asked.setAttribute("aria-current", "true");
+  asked.scrollIntoView({ block: "center" });
+}
+
+// Moves the focus to the next or previous result.
+function move(step) {
+  const all = [...document.querySelectorAll("#results .open")];
+  const at = all.indexOf(document.activeElement);
+  if (at + step < 0) $("pattern").focus();
+  else all[at + step]?.focus();
 }
 
 const latencies = [];
@@ -273,16 +431,23 @@ const STATES = {
 
 function state(kind, text) {
   $("state").className = kind;
-  $("state-text").textContent = text;
+  $("state-text").textContent = visible(text);
 }
+
+// The root of the tree, once the server has told it.
+let root = "";
 
 async function look() {
   let wait = 2000;
   try {
     const { status, building, name, error } = await ask("api/status");
     if (error) throw new Error(error.message || error.code);
-    $("name").textContent = name;
-    document.title = `${name.split("/").pop() || name} · forge-search`;
+    if (root !== name) {
+      root = name;
+      showAgain();
+    }
+    $("name").textContent = visible(name);
+    document.title = visible(`${name.split("/").pop() || name} · forge-search`);
     const [kind, text] = STATES[status.sync.state] || ["warn", status.sync.state];
     if (building && building.build_files_total > 0) {
       const done = Math.floor((100 * building.build_files_done) / building.build_files_total);
@@ -323,30 +488,70 @@ async function check() {
   }
 }
 
-$("mode").value = new URLSearchParams(location.search).get("mode") === "ranked" ? "ranked" : "exact";
-turnMode();
-$("mode").addEventListener("change", () => {
-  const address = new URL(location.href);
-  if (ranked()) address.searchParams.set("mode", "ranked");
-  else address.searchParams.delete("mode");
-  history.replaceState(null, "", address);
-  turnMode();
+$("editor").value = storage.getItem("editor") ?? "";
+$("editor").addEventListener("change", () => {
+  const template = $("editor").value.trim();
+  const isUsable = !template || EDITOR.test(template);
+  storage.setItem("editor", template);
+  $("editor").setAttribute("aria-invalid", !isUsable);
+  $("editor-text").className = isUsable ? "quiet" : "quiet bad";
+  showAgain();
 });
-$("form").addEventListener("input", () => soon());
+$("type").addEventListener("change", () => {
+  const globs = [$("glob").value.trim(), $("type").value].filter(Boolean);
+  $("glob").value = globs.join(", ");
+  $("type").value = "";
+});
+$("form").addEventListener("input", changed);
+$("form").addEventListener("change", () => {
+  changed();
+  settle();
+});
 $("form").addEventListener("submit", (event) => {
   event.preventDefault();
   soon(0);
+  settle();
 });
+window.addEventListener("popstate", () => {
+  settle();
+  restore();
+  soon(0);
+});
+$("results").addEventListener("click", (event) => {
+  const button = event.target.closest(".open");
+  if (button) openFile(button.dataset.path, button.dataset.line);
+});
+for (const button of document.querySelectorAll(".close")) {
+  button.addEventListener("click", () => button.closest("dialog").close());
+}
 $("check").addEventListener("click", check);
 document.addEventListener("keydown", (event) => {
-  const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName);
-  if (event.key === "/" && !typing) {
-    event.preventDefault();
-    $("pattern").select();
-  }
+  if (event.ctrlKey || event.altKey || event.metaKey || document.querySelector("dialog[open]")) return;
+  const focused = document.activeElement;
+  const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(focused.tagName);
+  if (typing && !(focused === $("pattern") && event.key === "ArrowDown")) return;
+  const actions = {
+    "/": () => $("pattern").select(),
+    "?": () => $("keys").showModal(),
+    ArrowDown: () => move(1),
+    j: () => move(1),
+    ArrowUp: () => move(-1),
+    k: () => move(-1),
+    e: () => {
+      const link = focused.dataset.path && editorLink(focused.dataset.path, focused.dataset.line);
+      if (link) location.assign(link);
+    },
+  };
+  const action = actions[event.key];
+  if (!action) return;
+  event.preventDefault();
+  action();
 });
 // Files may have changed while the page was hidden, so search again.
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden && $("pattern").value) soon(0);
 });
+restore();
+history.replaceState(null, "", address());
+search();
 look();
