@@ -392,6 +392,58 @@ mod tests {
         }
     }
 
+    /// A backend with one answer. It checks the path of the request.
+    struct Answers(serde_json::Value);
+
+    impl TreeBackend for Answers {
+        fn call(&self, call: &ToolCall, _: &CallCancel) -> serde_json::Value {
+            assert_eq!(call.request["path"], "src/");
+            self.0.clone()
+        }
+
+        fn status(&self) -> Result<serde_json::Value, ToolError> {
+            Ok(self.0.clone())
+        }
+
+        fn health(&self) -> Result<serde_json::Value, ToolError> {
+            Ok(self.0.clone())
+        }
+
+        fn explain(&self, _: &SearchRequest) -> Result<serde_json::Value, ToolError> {
+            Ok(self.0.clone())
+        }
+
+        fn building(&self) -> Option<crate::exec::indexes::BuildReport> {
+            None
+        }
+    }
+
+    #[test]
+    fn tui_the_first_note_of_an_answer_is_kept() {
+        let request = SearchRequest {
+            path: Some("src/".to_string()),
+            ..SearchRequest::new("x")
+        };
+        let cancel = CallCancel::default();
+        let place = json!({"path": "[a]", "start_line": 3, "end_line": 3, "kind": "content",
+            "match_pct": 100, "content": "x\n"});
+        let ranked = json!({"places": [place], "returned": 1, "truncated": true,
+            "timed_out": false, "notes": ["more match", "other"]});
+        let found = ranked_answer(&Answers(ranked), &request, &cancel).unwrap();
+        assert_eq!(found.note.as_deref(), Some("more match"));
+        assert_eq!(Place::of(&found.response.matches[0]).line, 3);
+        let data = json!({"path": {"text": "[a]"}, "line_number": 1, "lines": {"text": "x]"}});
+        let mut lines = json!({"pattern": "x", "path": "/t", "count": 1, "truncated": false,
+            "matches": [{"type": "match", "data": data}], "timed_out": false, "files_scanned": 1,
+            "errors": [], "content": "[a]:1:1:x]\n[a note]\n[other]\n"});
+        let found = answer(&Answers(lines.clone()), &request, &cancel).unwrap();
+        assert_eq!(found.note.as_deref(), Some("a note"));
+        // The status line has words of its own for these fields.
+        lines["truncated"] = json!(true);
+        let found = answer(&Answers(lines), &request, &cancel).unwrap();
+        assert_eq!(found.note, None);
+    }
+
     #[test]
     fn tui_of_what_was_sent_the_last_counts() {
         let (send, receive) = channel();

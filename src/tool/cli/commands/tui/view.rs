@@ -1,7 +1,7 @@
 //! Drawing of the interactive search.
 //!
-//! Owns the layout of the screen, and shortens lines to fit. Characters that control a terminal or
-//! change the order of text never reach it: they are escaped, as in all other output.
+//! Owns the layout of the screen, and shortens lines to fit. Control characters and direction marks
+//! of files never reach the terminal: they are escaped, as in all other output.
 
 mod help;
 mod preview;
