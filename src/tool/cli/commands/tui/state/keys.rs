@@ -36,7 +36,8 @@ pub(in super::super) const KEYS: &[(&str, &str)] = &[
     ("Ctrl-U, Ctrl-W, Ctrl-K", "delete all, a word, or the rest"),
     ("Esc", "clear the marks, leave the filter, or quit"),
     ("Ctrl-C, Ctrl-D, Ctrl-Q", "quit"),
-    ("mouse", "click chooses, double click opens"),
+    ("wheel", "go through the list, or scroll the preview"),
+    ("click, double click", "choose a line, open it"),
     ("Shift and mouse", "select text"),
 ];
 
