@@ -236,6 +236,70 @@ fn tui_shows_what_is_found_while_it_is_typed_and_opens_the_editor() {
 }
 
 #[test]
+fn tui_filters_marks_clicks_and_remembers() {
+    use vt100::MouseProtocolMode;
+    let place = place();
+    let mouse = |session: &Session| {
+        session
+            .screen
+            .lock()
+            .unwrap()
+            .screen()
+            .mouse_protocol_mode()
+    };
+    let edited = || fs::read_to_string(place.path().join("edited")).unwrap_or_default();
+    let mut session = Session::start(tui(place.path(), &["retry_del"]), 130, 30);
+    session.until("what is found", |shown| shown.contains("2 lines,"));
+    assert_eq!(mouse(&session), MouseProtocolMode::AnyMotion);
+    // The key F1 shows the help, and the next key closes it.
+    session.type_in("\u{1b}OP");
+    session.until("the help", |shown| shown.contains("any key closes this"));
+    session.type_in(" ");
+    session.until("no help", |shown| !shown.contains("any key closes this"));
+    session.type_in("\tuse.rs");
+    session.until("what the filter keeps", |shown| shown.contains("1 line,"));
+    session.type_in("\u{15}[");
+    session.until("a complaint", |shown| shown.contains("\"[\" is invalid"));
+    session.type_in("\u{15}\t");
+    session.until("all lines", |shown| shown.contains("2 lines,"));
+    // The key F8 marks both files, and Enter opens them together.
+    session.type_in("\u{1b}[19~\u{1b}[A\u{1b}[19~");
+    session.until("the marks", |shown| shown.contains("2 marked"));
+    session.type_in("\r");
+    session.until("what was edited", |shown| shown.contains("3 lines,"));
+    assert!(edited().contains("tree/src/use.rs ") && edited().ends_with("tree/src/delay.rs\n"));
+    assert_eq!(edited().lines().count(), 1);
+    assert_eq!(mouse(&session), MouseProtocolMode::AnyMotion);
+    // A double click on the first line, below the name of its file, opens it.
+    session.type_in(&"\u{1b}[<0;5;4M\u{1b}[<0;5;4m".repeat(2));
+    session.until("what was edited again", |shown| shown.contains("4 lines,"));
+    assert!(edited().ends_with("tree/src/delay.rs\n"), "{}", edited());
+    assert_eq!(edited().lines().count(), 2);
+    session.type_in("\u{1b}");
+    assert_eq!(session.end(), Some(0));
+    session.until("the screen as it was", |shown| !shown.contains("4 lines,"));
+    assert_eq!(mouse(&session), MouseProtocolMode::None);
+    let history = place.path().join("state/forge-search/tui/history");
+    assert_eq!(fs::read_to_string(&history).unwrap(), "retry_del\n");
+    // The keys Alt-P get the pattern back, unless the history is off.
+    for (args, pattern) in [
+        (&[] as &[&str], "search retry_del"),
+        (&["--no-history"], "search x"),
+    ] {
+        let mut session = Session::start(tui(place.path(), args), 130, 30);
+        session.until("the beginning", |shown| shown.contains("type a pattern"));
+        session.type_in("\u{1b}px");
+        session.until(pattern, |shown| {
+            shown.contains(pattern) && shown.contains(" lines,")
+        });
+        session.type_in("\u{3}");
+        assert_eq!(session.end(), Some(0));
+    }
+    let kept = fs::read_to_string(&history).unwrap();
+    assert_eq!(kept, "retry_del\nretry_delx\n");
+}
+
+#[test]
 fn tui_begins_with_a_pattern_and_switches_what_it_is() {
     let place = place();
     let mut session = Session::start(tui(place.path(), &["retry.delay"]), 80, 24);

@@ -130,6 +130,9 @@ pub(in crate::tool::cli) struct TuiArgs {
     /// Answer in this process; ask and start no daemon.
     #[arg(long)]
     pub(in crate::tool::cli) no_daemon: bool,
+    /// Neither show nor keep the patterns of earlier runs.
+    #[arg(long)]
+    pub(in crate::tool::cli) no_history: bool,
     /// The root and the configuration.
     #[command(flatten)]
     pub(in crate::tool::cli) setup: SetupArgs,

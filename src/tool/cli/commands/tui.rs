@@ -1,23 +1,27 @@
 //! `forge-search tui`: an interactive search that updates its results while the user types.
 //!
-//! Owns the terminal and the event loop. The loop passes keys and answers to [`state`], which
-//! decides what to do next. [`view`] draws the state. [`background`] runs searches and reads
+//! Owns the terminal and the event loop. The loop passes keys, the mouse and answers to [`state`],
+//! which decides what to do next. [`view`] draws the state. [`background`] runs searches and reads
 //! previews on threads of its own. Neither `state` nor `view` accesses the terminal.
 
 mod answer_files;
 mod background;
+mod colour;
 mod editor;
+mod filter;
+mod history;
 mod state;
 mod view;
 
 use std::io::{self, IsTerminal};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{
-    self, DisableBracketedPaste, EnableBracketedPaste, Event, KeyEventKind,
+    self, DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture,
+    Event, KeyEventKind, MouseEvent, MouseEventKind,
 };
 use ratatui::crossterm::execute;
 
@@ -31,7 +35,8 @@ use crate::tool::cli::setup::signals::Signals;
 use crate::tool::cli::{Failure, complain};
 use crate::tool::error::ToolError;
 
-use self::background::BackgroundThreads;
+use self::background::{BackgroundThreads, Place};
+use self::history::History;
 use self::state::{Action, State};
 
 /// How long the loop waits for a key before it checks for answers.
@@ -67,13 +72,17 @@ pub(in crate::tool::cli) fn run(args: &TuiArgs, environment: &Environment) -> Re
     let signals = Signals::take_over()?;
     let asker =
         BackgroundThreads::start(tree.clone(), Roots::new(&root, &[]), Arc::new(SystemClock))?;
-    let state = State::new(
+    let mut state = State::new(
         root.display().to_string(),
         args.pattern.clone().unwrap_or_default(),
     )
     .with_shell_in(canonical(Path::new("."), environment).unwrap_or_else(|_| root.clone()));
+    let kept = match args.no_history {
+        true => None,
+        false => load_history(&mut state, environment),
+    };
     let mut terminal = ratatui::try_init()?;
-    let done = signals.while_calling(|| {
+    let (done, history) = signals.while_calling(|| {
         let mut screen = Screen {
             terminal: &mut terminal,
             state,
@@ -81,12 +90,10 @@ pub(in crate::tool::cli) fn run(args: &TuiArgs, environment: &Environment) -> Re
             root: &root,
             environment,
             signals: &signals,
+            input: Some(TerminalInput::start()),
         };
-        // Without bracketed paste, pasted text arrives as keys.
-        let _ = execute!(io::stdout(), EnableBracketedPaste);
         let done = screen.run(&|| signals.status().is_some());
-        let _ = execute!(io::stdout(), DisableBracketedPaste);
-        done
+        (done, screen.state.history)
     });
     ratatui::restore();
     drop(asker);
@@ -97,10 +104,46 @@ pub(in crate::tool::cli) fn run(args: &TuiArgs, environment: &Environment) -> Re
             root.display()
         ));
     }
+    if let Some(Err(error)) = kept.map(|dir| history.save(&dir)) {
+        complain(&format!(
+            "the pattern was not kept for later: {error}; --no-history keeps none"
+        ));
+    }
     done?;
     match signals.status() {
         Some(status) => Err(Failure::Signal(status)),
         None => Ok(0),
+    }
+}
+
+/// Reads the history into the state, and returns its directory. Returns `None` if no history can be
+/// kept.
+fn load_history(state: &mut State, environment: &Environment) -> Option<PathBuf> {
+    let dir = environment.sockets.state_dir()?.join("tui");
+    match History::load(&dir) {
+        Ok(history) => state.history = history,
+        Err(error) => {
+            state.complain(format!("no history of patterns: {error}"));
+            return None;
+        }
+    }
+    Some(dir)
+}
+
+/// Input from the terminal beyond keys: pasted text as such, and the mouse. Ends on drop.
+struct TerminalInput;
+
+impl TerminalInput {
+    fn start() -> TerminalInput {
+        // Without bracketed paste, pasted text arrives as keys.
+        let _ = execute!(io::stdout(), EnableBracketedPaste, EnableMouseCapture);
+        TerminalInput
+    }
+}
+
+impl Drop for TerminalInput {
+    fn drop(&mut self) {
+        let _ = execute!(io::stdout(), DisableMouseCapture, DisableBracketedPaste);
     }
 }
 
@@ -112,12 +155,15 @@ struct Screen<'a> {
     root: &'a Path,
     environment: &'a Environment,
     signals: &'a Signals,
+    /// Absent while the editor has the terminal.
+    input: Option<TerminalInput>,
 }
 
 impl Screen<'_> {
     /// Runs the event loop until the user quits or `is_over` returns true.
     fn run(&mut self, is_over: &dyn Fn() -> bool) -> io::Result<()> {
         let clock = SystemClock;
+        let began = clock.now();
         let mut looked = None;
         let mut dirty = true;
         self.run_action(Action::Ask)?;
@@ -141,10 +187,15 @@ impl Screen<'_> {
                 continue;
             }
             for _ in 0..AT_ONCE {
-                dirty = true;
-                let action = match event::read()? {
+                let event = event::read()?;
+                dirty |= !is_move(&event);
+                let action = match event {
                     Event::Key(key) if key.kind != KeyEventKind::Release => self.state.key(key),
                     Event::Paste(text) => self.state.paste(&text),
+                    Event::Mouse(mouse) => {
+                        let at = clock.now().saturating_duration_since(began);
+                        self.state.mouse(mouse, at)
+                    }
                     _ => Action::Nothing,
                 };
                 if action == Action::Quit {
@@ -164,32 +215,48 @@ impl Screen<'_> {
             Action::Nothing | Action::Quit => {}
             Action::Ask => self.asker.ask(self.state.begin()),
             Action::Show(place) => self.asker.show(place),
-            Action::Edit { path, line } => self.edit(&path, line)?,
+            Action::Edit(places) => self.edit(&places)?,
         }
         Ok(())
     }
 
     /// Lends the terminal to an editor until the editor exits.
-    fn edit(&mut self, path: &str, line: u64) -> io::Result<()> {
-        let path = match Roots::new(self.root, &[]).find(path) {
-            Ok((path, _)) => self.root.join(path),
-            Err(error) => {
-                self.state.complain(format!("{path}: {error}"));
-                return Ok(());
+    fn edit(&mut self, places: &[Place]) -> io::Result<()> {
+        let roots = Roots::new(self.root, &[]);
+        let mut files = Vec::new();
+        for Place { path, line } in places {
+            match roots.find(path) {
+                Ok((path, _)) => files.push((self.root.join(path), *line)),
+                Err(error) => {
+                    self.state.complain(format!("{path}: {error}"));
+                    return Ok(());
+                }
             }
-        };
-        let _ = execute!(io::stdout(), DisableBracketedPaste);
+        }
+        self.input = None;
         ratatui::restore();
         let editor = self.environment.editor.as_deref();
         let ran = self
             .signals
-            .without_interrupts(|| editor::open(editor, &path, line));
+            .without_interrupts(|| editor::open(editor, &files));
         *self.terminal = ratatui::try_init()?;
-        let _ = execute!(io::stdout(), EnableBracketedPaste);
+        self.input = Some(TerminalInput::start());
         if let Err(why) = ran? {
             self.state.complain(why);
         }
         // The edited file may not match any more.
         self.run_action(Action::Ask)
     }
+}
+
+/// Returns true for a movement of the mouse, which changes nothing.
+fn is_move(event: &Event) -> bool {
+    use MouseEventKind::{Drag, Moved};
+    matches!(
+        event,
+        Event::Mouse(MouseEvent {
+            kind: Moved | Drag(_),
+            ..
+        })
+    )
 }

@@ -22,7 +22,7 @@ use crate::tool::daemon::tree_backend::{CallCancel, TreeBackend};
 use crate::tool::error::ToolError;
 use crate::tool::find_code::{FIND_CODE_NAME, FindCodeResponse};
 use crate::tool::request::SearchRequest;
-use crate::tool::response::SearchResponse;
+use crate::tool::response::{Record, SearchResponse};
 
 /// Maximum places of the answer to a ranked question.
 const MAX_PLACES: u64 = 50;
@@ -56,6 +56,25 @@ pub(super) struct Place {
     pub(super) line: u64,
 }
 
+impl Place {
+    /// Returns the place of a line.
+    pub(super) fn of(record: &Record) -> Place {
+        Place {
+            path: record.data.path.text.clone(),
+            line: record.data.line_number,
+        }
+    }
+}
+
+/// The response to a question.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// The lines. A place of a ranked answer is its head line.
+    pub(super) response: SearchResponse,
+    /// The first note about the response, in words.
+    pub(super) note: Option<String>,
+}
+
 /// A message from the background threads.
 #[derive(Debug)]
 pub(super) enum BackgroundMessage {
@@ -64,7 +83,7 @@ pub(super) enum BackgroundMessage {
         /// The number of the question.
         number: u64,
         /// The response, or an error message.
-        answer: Result<Box<SearchResponse>, String>,
+        answer: Result<Box<Found>, String>,
         /// The duration of the search.
         took: Duration,
     },
@@ -211,17 +230,34 @@ fn answer(
     tree: &dyn TreeBackend,
     request: &SearchRequest,
     call_cancel: &CallCancel,
-) -> Result<Box<SearchResponse>, String> {
+) -> Result<Box<Found>, String> {
     let call = ToolCall {
         person: true,
         ..ToolCall::search(request)
     };
     let answer = tree.call(&call, call_cancel);
-    match answer["error"]["message"].as_str() {
+    if let Some(message) = answer["error"]["message"].as_str() {
         // The message suggests a request field; a person presses a key instead.
-        Some(message) => Err(message.replace(&format!("; {AS_TEXT} "), "; F2 ")),
-        None => from_value(answer).map_err(|error| format!("the answer can't be read: {error}")),
+        return Err(message.replace(&format!("; {AS_TEXT} "), "; F2 "));
     }
+    let response: SearchResponse = from_value(answer).map_err(unread)?;
+    let note = note_of(&response);
+    Ok(Box::new(Found { response, note }))
+}
+
+/// Returns the first note below the lines of a response, unless the response has fields that say
+/// the same.
+fn note_of(response: &SearchResponse) -> Option<String> {
+    if response.truncated || response.timed_out || !response.errors.is_empty() {
+        return None;
+    }
+    let mut notes = response.content.lines().skip(response.matches.len());
+    let note = notes.find_map(|line| line.strip_prefix('[')?.strip_suffix(']'))?;
+    Some(note.to_string())
+}
+
+fn unread(error: serde_json::Error) -> String {
+    format!("the answer can't be read: {error}")
 }
 
 /// Returns the places of a ranked question, each as its head line.
@@ -229,8 +265,11 @@ fn ranked_answer(
     tree: &dyn TreeBackend,
     request: &SearchRequest,
     call_cancel: &CallCancel,
-) -> Result<Box<SearchResponse>, String> {
-    let question = json!({"question": request.pattern, "max_results": MAX_PLACES});
+) -> Result<Box<Found>, String> {
+    let mut question = json!({"question": request.pattern, "max_results": MAX_PLACES});
+    if let Some(path) = &request.path {
+        question["path"] = json!(path);
+    }
     let call = ToolCall {
         tool: FIND_CODE_NAME.to_string(),
         request: question.as_object().cloned().unwrap_or_default(),
@@ -243,7 +282,6 @@ fn ranked_answer(
     if let Some(message) = answer["error"]["message"].as_str() {
         return Err(message.to_string());
     }
-    let unread = |error| format!("the answer can't be read: {error}");
     let found: FindCodeResponse = from_value(answer).map_err(unread)?;
     let matches = found.places.iter().map(|place| {
         let head = head_of(&place.content, &place.path);
@@ -259,7 +297,10 @@ fn ranked_answer(
         "matches": matches.collect::<Vec<_>>(), "truncated": found.truncated,
         "timed_out": found.timed_out, "files_scanned": 0, "errors": [], "content": "",
     });
-    from_value(shown).map_err(unread)
+    Ok(Box::new(Found {
+        response: from_value(shown).map_err(unread)?,
+        note: found.notes.into_iter().next(),
+    }))
 }
 
 /// Returns the status of the index in a few words.
@@ -349,6 +390,58 @@ mod tests {
         for path in ["none", "link", "\u{fffd}", "../x"] {
             assert!(Roots::new(&root, &[]).find(path).is_err(), "{path}");
         }
+    }
+
+    /// A backend with one answer. It checks the path of the request.
+    struct Answers(serde_json::Value);
+
+    impl TreeBackend for Answers {
+        fn call(&self, call: &ToolCall, _: &CallCancel) -> serde_json::Value {
+            assert_eq!(call.request["path"], "src/");
+            self.0.clone()
+        }
+
+        fn status(&self) -> Result<serde_json::Value, ToolError> {
+            Ok(self.0.clone())
+        }
+
+        fn health(&self) -> Result<serde_json::Value, ToolError> {
+            Ok(self.0.clone())
+        }
+
+        fn explain(&self, _: &SearchRequest) -> Result<serde_json::Value, ToolError> {
+            Ok(self.0.clone())
+        }
+
+        fn building(&self) -> Option<crate::exec::indexes::BuildReport> {
+            None
+        }
+    }
+
+    #[test]
+    fn tui_the_first_note_of_an_answer_is_kept() {
+        let request = SearchRequest {
+            path: Some("src/".to_string()),
+            ..SearchRequest::new("x")
+        };
+        let cancel = CallCancel::default();
+        let place = json!({"path": "[a]", "start_line": 3, "end_line": 3, "kind": "content",
+            "match_pct": 100, "content": "x\n"});
+        let ranked = json!({"places": [place], "returned": 1, "truncated": true,
+            "timed_out": false, "notes": ["more match", "other"]});
+        let found = ranked_answer(&Answers(ranked), &request, &cancel).unwrap();
+        assert_eq!(found.note.as_deref(), Some("more match"));
+        assert_eq!(Place::of(&found.response.matches[0]).line, 3);
+        let data = json!({"path": {"text": "[a]"}, "line_number": 1, "lines": {"text": "x]"}});
+        let mut lines = json!({"pattern": "x", "path": "/t", "count": 1, "truncated": false,
+            "matches": [{"type": "match", "data": data}], "timed_out": false, "files_scanned": 1,
+            "errors": [], "content": "[a]:1:1:x]\n[a note]\n[other]\n"});
+        let found = answer(&Answers(lines.clone()), &request, &cancel).unwrap();
+        assert_eq!(found.note.as_deref(), Some("a note"));
+        // The status line has words of its own for these fields.
+        lines["truncated"] = json!(true);
+        let found = answer(&Answers(lines), &request, &cancel).unwrap();
+        assert_eq!(found.note, None);
     }
 
     #[test]
