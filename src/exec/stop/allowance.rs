@@ -1,5 +1,5 @@
-//! A time budget of a call for one kind of work: comparing and updating an index. `indexes` and
-//! `catalog` spend it in portions, on several threads.
+//! A time budget of a call for one kind of work: comparing and updating an index. `indexes`
+//! and `sources::catalog` spend it in portions, on several threads.
 //!
 //! Owns how the portions add up: while several threads work at once, that time counts once.
 

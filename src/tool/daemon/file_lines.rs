@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use super::answer::RankedSearch;
 use super::related::SourceLine;
-use super::reply::{ErrorCode, Failure};
 use crate::exec::answer::line_sink::lossy;
 use crate::tool::error::{DenialReason, ToolError};
 use crate::tool::shorten::part;
@@ -69,7 +68,10 @@ impl RankedSearch<'_> {
             shown: request.path,
             line: request.line,
         };
-        let text = self.text_of(&source).map_err(of_failure)?;
+        let refused = |message| ToolError::BadArgs { message };
+        let text = self
+            .text_of(&source)
+            .map_err(|failure| failure.into_tool_error(NAME, refused))?;
         let lines = around(source.shown, source.line, &text.bytes, text.is_whole);
         serde_json::to_string(&lines).map_err(|error| ToolError::ExecutionFailed {
             tool: NAME.to_string(),
@@ -113,18 +115,6 @@ fn around(path: String, line: u64, text: &[u8], is_whole: bool) -> FileLines {
         cut_lines,
         total_lines,
         has_binary_rest: !is_whole,
-    }
-}
-
-fn of_failure(failure: Failure) -> ToolError {
-    let message = failure.error.message;
-    match failure.error.code {
-        ErrorCode::InvalidRequest => ToolError::BadArgs { message },
-        ErrorCode::Cancelled => ToolError::Cancelled,
-        _ => ToolError::ExecutionFailed {
-            tool: NAME.to_string(),
-            message,
-        },
     }
 }
 

@@ -251,16 +251,8 @@ fn shown(path: &str) -> String {
 }
 
 fn of_failure(failure: Failure, request: &FindCodeRequest) -> ToolError {
-    let message = failure.error.message;
-    match failure.error.code {
-        ErrorCode::InvalidRequest if request.related.is_some() => {
-            ToolName::FindCode.wrong_field("related", message)
-        }
-        ErrorCode::InvalidRequest => ToolName::FindCode.wrong(message, &[]),
-        ErrorCode::Cancelled => ToolError::Cancelled,
-        _ => ToolError::ExecutionFailed {
-            tool: FIND_CODE_NAME.to_string(),
-            message,
-        },
-    }
+    failure.into_tool_error(FIND_CODE_NAME, |message| match request.related {
+        Some(_) => ToolName::FindCode.wrong_field("related", message),
+        None => ToolName::FindCode.wrong(message, &[]),
+    })
 }

@@ -14,6 +14,7 @@ use super::report::{Exposition, Health, Status};
 use super::request::{Hello, MAX_ID_CHARS, SearchQuery, ToolCall};
 use crate::exec::rank::Reason;
 use crate::tool::arguments::written_schema_of;
+use crate::tool::error::ToolError;
 use crate::tool::render::escape_lines;
 
 /// The version of the schemas of failures, `status` and `health`.
@@ -107,6 +108,23 @@ pub struct FailureDetails {
 }
 
 impl Failure {
+    /// Converts the failure of a call of a tool. `refused` makes the error of an invalid request.
+    pub(super) fn into_tool_error(
+        self,
+        tool: &str,
+        refused: impl FnOnce(String) -> ToolError,
+    ) -> ToolError {
+        let message = self.error.message;
+        match self.error.code {
+            ErrorCode::InvalidRequest => refused(message),
+            ErrorCode::Cancelled => ToolError::Cancelled,
+            _ => ToolError::ExecutionFailed {
+                tool: tool.to_string(),
+                message,
+            },
+        }
+    }
+
     /// Builds a failure. Control characters in the message are escaped.
     pub fn new(code: ErrorCode, message: impl AsRef<str>) -> Failure {
         Failure {

@@ -7,6 +7,7 @@
 //! `feed` hands the files out.
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Component, Path, PathBuf};
 
 use grep_printer::Stats;
@@ -15,6 +16,7 @@ use super::Failure;
 use super::args::{Args, Binary, Decoding, Mode, TypeRule};
 use super::feed::{self, FileTaker, Listing, SkippedByWalk};
 use super::plan::{Plan, is_stdin};
+use super::walk::Haystack;
 use crate::exec::question::query::{Case, CaseRule};
 use crate::exec::question::{
     Follow, IgnoreRules, IndexList, PatternSpec, TraversalOptions, is_hidden,
@@ -108,6 +110,20 @@ pub(super) fn known(plan: &Plan, taker: &mut FileTaker<'_>) -> Result<Known, Fai
     rule_out(plan, wanted, &search, skipped, taker)
 }
 
+/// Asks like [`known`], and returns the files that were handed out, which nobody searches yet.
+///
+/// # Errors
+///
+/// As [`known`].
+pub(super) fn all_known(plan: &Plan) -> Result<(Known, Vec<(usize, Haystack)>), Failure> {
+    let mut files = Vec::new();
+    let known = known(plan, &mut |file| {
+        files.extend(file);
+        ControlFlow::Continue(())
+    })?;
+    Ok((known, files))
+}
+
 /// Asks which files the walk need not read. `skipped` has the files that are searched already.
 fn rule_out(
     plan: &Plan,
@@ -125,16 +141,16 @@ fn rule_out(
         true => IndexList::RuledOutTexts,
         false => IndexList::RuledOut,
     };
-    let mut is_ended = taker(None).is_break();
-    let answer = match is_ended {
-        true => return Ok(Known::ended()),
-        false => search.find(&wanted, &mut |files| {
-            skipped.rule_out(plan, &files, &wanted.dirs);
-            let wants_more = taker(None);
-            is_ended = wants_more.is_break();
-            wants_more
-        }),
-    };
+    if taker(None).is_break() {
+        return Ok(Known::ended());
+    }
+    let mut is_ended = false;
+    let answer = search.find(&wanted, &mut |files| {
+        skipped.rule_out(plan, &files, &wanted.dirs);
+        let wants_more = taker(None);
+        is_ended = wants_more.is_break();
+        wants_more
+    });
     let why = match answer {
         Candidates::Signal(status) => return Err(Failure::Signal(status)),
         _ if is_ended => return Ok(Known::ended()),

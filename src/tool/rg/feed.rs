@@ -221,13 +221,10 @@ impl FileFeed<'_, '_> {
     /// Returns all files that were handed out.
     fn searched(self) -> SkippedByWalk {
         let dirs = &self.plan.paths.list;
-        let known = |files: &'_ ListedFiles| dirs.get(files.target).cloned();
-        let with_dirs = self
-            .lists
-            .iter()
-            .filter_map(|files| Some((known(files)?, files)));
-        let paths = with_dirs.flat_map(|(dir, files)| files.iter().map(move |path| dir.join(path)));
-        SkippedByWalk::of_searched(paths)
+        SkippedByWalk::of_searched(self.lists.iter().flat_map(|files| {
+            let dir = dirs.get(files.target).into_iter();
+            dir.flat_map(|dir| files.iter().map(move |below| dir.join(below)))
+        }))
     }
 }
 

@@ -11,7 +11,6 @@ mod parallel;
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::mem;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -277,11 +276,7 @@ impl Seen {
 
 /// Asks for all files, and then searches them on this thread.
 fn on_this_thread(plan: &Plan, reporter: &Reporter, started: Instant) -> Result<Seen, Failure> {
-    let mut listed = Vec::new();
-    let known = candidates::known(plan, &mut |file| {
-        listed.extend(file);
-        ControlFlow::Continue(())
-    })?;
+    let (known, listed) = candidates::all_known(plan)?;
     let search = |haystacks: Box<dyn Iterator<Item = Haystack> + '_>, skipped, others| {
         let worker = Worker::new(plan, patterns::matcher(plan)?, print::stdout(plan));
         one_by_one(haystacks, skipped, worker, others, reporter, started)
@@ -345,11 +340,7 @@ fn one_by_one(
 
 /// Prints the paths of all files of the plan. Returns whether there are any.
 pub(super) fn list(plan: &Plan, reporter: &Reporter) -> Result<bool, Failure> {
-    let mut listed = Vec::new();
-    let known = candidates::known(plan, &mut |file| {
-        listed.extend(file);
-        ControlFlow::Continue(())
-    })?;
+    let (known, listed) = candidates::all_known(plan)?;
     match known {
         Known::Files { .. } => print_paths(plan, walk::in_order(listed, plan)),
         Known::Walk(..) if plan.threads == 1 => print_paths(plan, walk::sequence(plan, reporter)),

@@ -72,13 +72,13 @@ pub(in crate::tool) struct CandidateSearch {
 
 impl Wanted {
     /// Returns the reason why no index can rule a file out for these patterns, whatever its
-    /// configuration.
+    /// configuration. Patterns that are refused are such a reason; the search itself reports them.
     pub(in crate::tool) fn keeps_everything(&self) -> Option<String> {
         self.looked_for.patterns.as_ref()?;
-        let question = self.question(Vec::new());
-        // A pattern that is refused gets its message from the search itself.
-        let query = question.query(None).ok()?;
-        query.keeps_everything()
+        match self.question(Vec::new()).query(None) {
+            Ok(query) => query.keeps_everything(),
+            Err(error) => Some(error.to_string()),
+        }
     }
 
     fn question(&self, paths: Vec<PathBuf>) -> Question {
@@ -151,7 +151,6 @@ impl CandidateSearch {
             return Ok(Candidates::OtherFiles);
         }
         let (question, extra_roots) = self.question(wanted, &here)?;
-        question.check().map_err(|error| error.to_string())?;
         let mut problem = None;
         let mut take = |part: Found| match part {
             Found::Listed(files) => taker(files),

@@ -21,8 +21,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
-use crate::tool::cli::args::left_out;
-use crate::tool::cli::args::{SetupTarget, SetupTargetArgs};
+use crate::tool::cli::args::{SetupTarget, SetupTargetArgs, left_out};
 use crate::tool::cli::setup::Environment;
 use crate::tool::cli::{FAILED, Failure};
 use crate::tool::error::ToolError;

@@ -1,8 +1,8 @@
 //! `forge-search PATTERN`: a person's search.
 //!
-//! Converts the arguments to a question (`question`), decides about standard input (`input`), asks
-//! the daemon or this process (`person_search`), and prints the results in an output mode
-//! (`output`). Owns the notes about missing results and the exit status.
+//! Converts the arguments to a question (`args::question`), decides about standard input (`input`),
+//! asks the daemon or this process (`answers::person_search`), and prints the results in an output
+//! mode (`output`). Owns the notes about missing results and the exit status.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::ops::ControlFlow;
@@ -25,10 +25,9 @@ use crate::tool::cli::args::question::{
 };
 use crate::tool::cli::args::{SearchArgs, SortBy, When};
 use crate::tool::cli::input::{self, Input};
-use crate::tool::cli::output::stats;
 use crate::tool::cli::output::{
     Counts, End, Json, Lines, Matches, Names, Output, Quiet, RgJson, ShownFile, Style, joined,
-    shown_bytes,
+    shown_bytes, stats,
 };
 use crate::tool::cli::setup::{Environment, load_config};
 use crate::tool::cli::{FAILED, Failure, complain};
