@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::LazyLock;
 
+use aho_corasick::AhoCorasick;
 use globset::{Candidate, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use thiserror::Error;
 
@@ -32,9 +33,26 @@ pub const DEFAULT_DENIES: [&str; 5] = [
 /// relative to a root. An index never holds text of such a file, even if the default patterns are
 /// switched off.
 pub fn is_withheld(relative: &Path) -> bool {
-    static DEFAULTS: LazyLock<Option<DenySet>> = LazyLock::new(|| DenySet::new(&[], true).ok());
-    let denies = |set: &DenySet| set.denies_path_or_parent(relative, relative).is_some();
-    DEFAULTS.as_ref().is_none_or(denies)
+    static DEFAULTS: LazyLock<Option<(AhoCorasick, DenySet)>> = LazyLock::new(|| {
+        let texts = DEFAULT_DENIES.map(longest_text);
+        let texts = AhoCorasick::builder()
+            .ascii_case_insensitive(true)
+            .build(texts);
+        Some((texts.ok()?, DenySet::new(&[], true).ok()?))
+    });
+    let Some((texts, set)) = DEFAULTS.as_ref() else {
+        return true;
+    };
+    // The first search of a process asks about every file, and few paths have one of the texts.
+    texts.is_match(relative.as_os_str().as_encoded_bytes())
+        && set.denies_path_or_parent(relative, relative).is_some()
+}
+
+/// Returns the longest text without wildcards in a pattern of [`DEFAULT_DENIES`]. Each path that
+/// the pattern matches contains it.
+fn longest_text(pattern: &str) -> &str {
+    let texts = pattern.split(['*', '/']);
+    texts.max_by_key(|text| text.len()).unwrap_or_default()
 }
 
 /// The error for a denied pattern that is no valid glob.

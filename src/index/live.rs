@@ -140,6 +140,9 @@ pub trait IndexHost: Send + Sync {
     /// Returns the time of a monotonic clock, in milliseconds.
     fn now_ms(&self) -> u64;
 
+    /// Returns true if a search of this process runs, or is likely to begin within milliseconds.
+    fn is_searching(&self) -> bool;
+
     /// Cancels the host's current pause or build.
     fn stop(&self);
 

@@ -270,11 +270,19 @@ impl Overlay {
             path.push(end);
             PathBuf::from(path)
         };
-        let before = |bound: &Path| {
-            self.extras
-                .partition_point(|extra| cmp_paths(&extra.path, bound).is_lt())
+        let before = |extras: &[Arc<Extra>], bound: &Path| {
+            extras.partition_point(|extra| cmp_paths(&extra.path, bound).is_lt())
         };
-        before(&with("/"))..before(&with("0"))
+        let start = before(&self.extras, &with("/"));
+        let rest = &self.extras[start..];
+        let end = with("0");
+        match rest.first() {
+            // Mostly there are none.
+            Some(first) if cmp_paths(&first.path, &end).is_lt() => {
+                start..start + before(rest, &end)
+            }
+            _ => start..start,
+        }
     }
 
     /// Returns the indices of the extra files that a plan can't rule out.

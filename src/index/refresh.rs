@@ -28,6 +28,10 @@ use crate::index::walk::{DirNode, EnteredDir, LookupResult, Walk};
 /// The number of directories that are listed in parallel.
 const BATCH_DIRS: usize = 64;
 
+/// The number of directories with changed entries that one thread looks at. Small in unit tests, so
+/// that they have several groups.
+const GROUP_DIRS: usize = if cfg!(test) { 2 } else { 32 };
+
 /// The most directories that are remembered as entered.
 const MAX_ENTERED: usize = 4096;
 
@@ -184,6 +188,24 @@ impl EnteredDirs {
         Ok(Some(entered))
     }
 
+    /// Returns the directories above a path, as far as a walk reaches them.
+    fn down_to(&mut self, walk: &Walk, path: &Path) -> EnteredDirs {
+        // If it fails, the lookup of the path fails, too, and reports the reason.
+        let _ = self.get(walk, path.parent().unwrap_or(Path::new("")));
+        let above = path.ancestors().skip(1);
+        let above = above.filter_map(|dir| Some((dir.to_path_buf(), self.dirs.get(dir)?.clone())));
+        EnteredDirs {
+            dirs: above.collect(),
+        }
+    }
+
+    /// Removes the directories at and below entries of a directory.
+    fn forget(&mut self, dir: &Path, entries: &[ChangedEntry]) {
+        for entry in entries {
+            remove_below(&mut self.dirs, &dir.join(&entry.name));
+        }
+    }
+
     fn keep(&mut self, path: PathBuf, entered: &Arc<EnteredDir>) {
         if self.dirs.len() >= MAX_ENTERED {
             self.dirs.clear();
@@ -240,6 +262,14 @@ pub struct ChangedEntry {
     pub received_ns: i64,
 }
 
+/// What was found at entries of one directory.
+struct LookedAt {
+    /// Whether a walk reaches the directory.
+    is_entered: bool,
+    /// One result for each entry.
+    results: Vec<LookupResult>,
+}
+
 /// A refresh of parts of a tree.
 pub struct Refresh<'a> {
     /// The walk, which decides which files are eligible.
@@ -254,9 +284,10 @@ pub struct Refresh<'a> {
 }
 
 impl Refresh<'_> {
-    /// Looks at named entries of one directory. Directories among them are added to `cursor`, to be
-    /// listed later. Returns the indices in `names` of the entries that don't exist, if a walk
-    /// reaches the directory.
+    /// Looks at named entries of directories, which are in the order of paths. Directories among the
+    /// entries are added to `cursor`, to be listed later. Returns for each directory the indices of
+    /// the entries that don't exist, if a walk reaches the directory. Returns fewer directories if
+    /// `go_on` returned false. Many directories are looked at on the threads of the current pool.
     ///
     /// # Errors
     ///
@@ -265,29 +296,82 @@ impl Refresh<'_> {
         &self,
         known: &mut TreeKnowledge,
         entered: &mut EnteredDirs,
-        dir: &Path,
-        names: &[ChangedEntry],
+        dirs: &[(&Path, Vec<ChangedEntry>)],
         cursor: &mut Cursor,
-    ) -> Result<Vec<usize>, FormatError> {
-        let mut nowhere = Vec::new();
+        go_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Vec<Vec<usize>>, FormatError> {
+        let look = |entered: &mut EnteredDirs, (dir, entries): &(&Path, Vec<ChangedEntry>)| {
+            go_on().then(|| self.look(entered, dir, entries))
+        };
+        let looked: Vec<Option<LookedAt>> = if dirs.len() <= GROUP_DIRS {
+            dirs.iter().map(|dir| look(entered, dir)).collect()
+        } else {
+            for (dir, entries) in dirs {
+                entered.forget(dir, entries);
+            }
+            // Reading ignore files again in each group would take longer than the rest.
+            let groups: Vec<_> = dirs
+                .chunks(GROUP_DIRS)
+                .map(|group| (group, entered.down_to(self.walk, group[0].0)))
+                .collect();
+            let looked = groups.into_par_iter().map(|(group, mut entered)| {
+                group.iter().map(|dir| look(&mut entered, dir)).collect()
+            });
+            looked
+                .collect::<Vec<Vec<_>>>()
+                .into_iter()
+                .flatten()
+                .collect()
+        };
+        let mut all = Vec::with_capacity(dirs.len());
+        for ((dir, entries), looked) in dirs.iter().zip(looked) {
+            let Some(looked) = looked else {
+                break;
+            };
+            all.push(self.take_entries(known, dir, entries, looked, cursor)?);
+        }
+        Ok(all)
+    }
+
+    /// Looks at entries of one directory.
+    fn look(&self, entered: &mut EnteredDirs, dir: &Path, entries: &[ChangedEntry]) -> LookedAt {
         let dir_at = entered.get(self.walk, dir);
         let is_entered = matches!(dir_at, Ok(Some(_)));
-        let looked = match dir_at {
-            Ok(Some(dir)) => self.walk.look(&dir, names.iter().map(|named| &*named.name)),
-            Ok(None) => names.iter().map(|_| LookupResult::Nothing).collect(),
+        let results = match dir_at {
+            Ok(Some(dir)) => self
+                .walk
+                .look(&dir, entries.iter().map(|entry| &*entry.name)),
+            Ok(None) => entries.iter().map(|_| LookupResult::Nothing).collect(),
             // The entries may exist: for example, the system may just have run out of file
             // descriptors.
             Err(message) => {
                 let failed = |_| LookupResult::Error(message.clone());
-                names.iter().map(failed).collect()
+                entries.iter().map(failed).collect()
             }
         };
-        for (at, (ChangedEntry { name, received_ns }, looked)) in
-            names.iter().zip(looked).enumerate()
+        entered.forget(dir, entries);
+        LookedAt {
+            is_entered,
+            results,
+        }
+    }
+
+    /// Records what was found at entries of one directory. Returns the indices of the entries that
+    /// don't exist.
+    fn take_entries(
+        &self,
+        known: &mut TreeKnowledge,
+        dir: &Path,
+        entries: &[ChangedEntry],
+        looked: LookedAt,
+        cursor: &mut Cursor,
+    ) -> Result<Vec<usize>, FormatError> {
+        let mut nowhere = Vec::new();
+        for (at, (ChangedEntry { name, received_ns }, result)) in
+            entries.iter().zip(looked.results).enumerate()
         {
             let path = dir.join(name);
-            remove_below(&mut entered.dirs, &path);
-            match looked {
+            match result {
                 LookupResult::File(_, meta, sets) => {
                     known.no_dir(self.segment, &path)?;
                     let stamp = Stamp::of(&meta);
@@ -300,7 +384,7 @@ impl Refresh<'_> {
                 LookupResult::Nothing => {
                     known.no_dir(self.segment, &path)?;
                     known.news |= known.overlay.no_file(self.segment, &path)?;
-                    if is_entered {
+                    if looked.is_entered {
                         nowhere.push(at);
                     }
                 }

@@ -6,11 +6,13 @@
 //! used. A [`Segment`] can be in memory or in a mapped file.
 //!
 //! `candidates` evaluates plans over the blocks, `words` looks terms up in word lists, `content`
-//! hands out blocks to be copied, and `by_dir` lists the content of directories.
+//! hands out blocks to be copied, `by_dir` lists the content of directories, and `find` finds files
+//! and directories by their paths.
 
 mod by_dir;
 pub mod candidates;
 pub(crate) mod content;
+mod find;
 pub mod words;
 
 use std::ffi::OsStr;
@@ -25,7 +27,7 @@ use crate::format::segment::{
     BlockRecord, DirRecord, FileRecord, GroupRecord, MetaRecord, NameRecord, Numbers, PartRecord,
     SEGMENT_VERSION, SideRecord, Table, VACANT, id,
 };
-use crate::format::sort_key::{cmp_paths, component_key};
+use crate::format::sort_key::component_key;
 use crate::format::storage::Storage;
 use crate::index::block::{STORED_HASHES, Shape, WORD_FILES};
 use crate::index::bloom::BloomParams;
@@ -319,23 +321,6 @@ impl Segment {
             .ok_or_else(|| inconsistent("a directory that does not exist"))
     }
 
-    /// Finds a directory by its path, relative to the root. Returns `None` if the enumeration did
-    /// not enter it. Takes logarithmic time in the number of directories.
-    ///
-    /// # Errors
-    ///
-    /// [`FormatError`] if the segment is damaged.
-    pub fn find_dir(&self, path: &Path) -> Result<Option<u32>, FormatError> {
-        let DirPaths { paths, sorted } = self.paths()?;
-        let bytes = |path: &Path| name_bytes(path.as_os_str()).to_vec();
-        let wanted = bytes(path);
-        let at = sorted.binary_search_by(|&number| {
-            let path = paths.get(number as usize).map(PathBuf::as_path);
-            name_bytes(path.unwrap_or(Path::new("")).as_os_str()).cmp(&wanted)
-        });
-        Ok(at.ok().and_then(|at| sorted.get(at).copied()))
-    }
-
     /// Returns the path of a file, relative to the root.
     ///
     /// # Errors
@@ -344,36 +329,6 @@ impl Segment {
     pub fn path(&self, rank: u32) -> Result<PathBuf, FormatError> {
         let file = self.file(rank)?;
         Ok(self.dir_path(file.dir)?.join(self.name(file.name)?))
-    }
-
-    /// Returns the rank of the first file at or after a path in emission order. Takes logarithmic
-    /// time in the number of files.
-    ///
-    /// # Errors
-    ///
-    /// [`FormatError`] if the segment is damaged.
-    pub fn position(&self, path: &Path) -> Result<u32, FormatError> {
-        let (mut low, mut high) = (0, self.meta.files);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            match cmp_paths(&self.path(middle)?, path).is_lt() {
-                true => low = middle + 1,
-                false => high = middle,
-            }
-        }
-        Ok(low)
-    }
-
-    /// Finds a file by its path, relative to the root. Takes logarithmic time in the number of
-    /// files.
-    ///
-    /// # Errors
-    ///
-    /// [`FormatError`] if the segment is damaged.
-    pub fn find_file(&self, path: &Path) -> Result<Option<u32>, FormatError> {
-        let rank = self.position(path)?;
-        let found = rank < self.meta.files && self.path(rank)? == path;
-        Ok(found.then_some(rank))
     }
 
     /// Returns the path of a file of the side list, relative to the root.

@@ -263,7 +263,7 @@ impl Indexes {
         }
         let scope = request.scope(sets)?;
         let source = match index {
-            RootIndex::Live(live) => request.live_source(live, plan, scope),
+            RootIndex::Live(live) => request.live_source(live, comparing, plan, scope),
             RootIndex::Stored(snapshot) => request.stored_source(&snapshot, comparing, plan, scope),
         };
         source.map_err(|error| match error {

@@ -45,6 +45,10 @@ const WATCHER_PATIENCE: Duration = Duration::from_secs(2);
 /// segment copies the whole segment.
 const MERGE_FILES: usize = 2_048;
 
+/// The time between the start of a process and its first search, or between two searches, that does
+/// not count as a pause.
+const SEARCH_PAUSE_MS: u64 = 20;
+
 /// The longest time that the test of a watcher may take.
 const PROOF: Duration = Duration::from_secs(2);
 
@@ -457,6 +461,10 @@ impl IndexHost for TreeIndexHost {
 
     fn now_ms(&self) -> u64 {
         self.environment.activity.now_ms()
+    }
+
+    fn is_searching(&self) -> bool {
+        !self.environment.activity.is_idle(SEARCH_PAUSE_MS)
     }
 
     fn stop(&self) {

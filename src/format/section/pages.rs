@@ -1,21 +1,30 @@
 //! The page cache of a container on paged storage.
 //!
 //! [`Container`](super::Container) asks for byte ranges, and passes in the function that reads and
-//! checks pages. This module owns the bytes that were read: a page is kept after its checksum
-//! matched, and never changes. A range in two pages is kept as a second copy of both. A longer
-//! range is kept as a copy of its section, so that every range is contiguous.
+//! checks pages. This module owns the bytes that were read: pages are kept after their checksums
+//! matched, and never change. Pages are read in runs of [`RUN`]. A range that crosses the border
+//! between two runs is kept as a second copy of the two pages at the border. A longer range is kept
+//! as a copy of its section, so that every range is contiguous.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::layout::{PAGE_SHIFT, PAGE_SIZE};
 use crate::format::error::FormatError;
 
+/// The number of pages that are read together. A search reads most of the catalog, and reading one
+/// page takes about as long as the memory for it.
+const RUN: usize = 16;
+
 /// The cached pages of one file.
 #[derive(Debug)]
 pub(super) struct Pages {
-    single: Vec<OnceLock<Vec<u8>>>,
-    /// Each page together with the next one.
-    pairs: Vec<OnceLock<Vec<u8>>>,
+    count: usize,
+    runs: Vec<OnceLock<Vec<u8>>>,
+    /// Whether each page was needed for a row.
+    needed: Vec<AtomicBool>,
+    /// The last page of each run together with the first one of the next run.
+    borders: Vec<OnceLock<Vec<u8>>>,
     /// Whole sections, by position in the section table.
     sections: Vec<OnceLock<Vec<u8>>>,
 }
@@ -26,11 +35,24 @@ fn empty(count: usize) -> Vec<OnceLock<Vec<u8>>> {
 
 impl Pages {
     pub(super) fn new(pages: usize, sections: usize) -> Self {
+        let runs = pages.div_ceil(RUN);
         Self {
-            single: empty(pages),
-            pairs: empty(pages.saturating_sub(1)),
+            count: pages,
+            runs: empty(runs),
+            needed: (0..pages).map(|_| AtomicBool::new(false)).collect(),
+            borders: empty(runs.saturating_sub(1)),
             sections: empty(sections),
         }
+    }
+
+    /// Returns true if a page is needed for a row for the first time, and is not kept.
+    pub(super) fn is_needed_first(&self, page: usize) -> bool {
+        let needed = self.needed.get(page);
+        needed.is_some_and(|needed| !needed.swap(true, Ordering::Relaxed))
+            && self
+                .runs
+                .get(page / RUN)
+                .is_some_and(|run| run.get().is_none())
     }
 
     /// Returns a non-empty range of bytes within the pages. `read` reads and checks the pages from
@@ -44,14 +66,13 @@ impl Pages {
         read: impl Fn(usize, usize) -> Result<Vec<u8>, FormatError>,
     ) -> Result<&[u8], FormatError> {
         let (first, last) = (start >> PAGE_SHIFT, (start + len - 1) >> PAGE_SHIFT);
-        let (kept, from) = if first == last {
-            (
-                kept(self.single.get(first), || read(first, first + 1))?,
-                first,
-            )
+        let run = first / RUN;
+        let (kept, from) = if run == last / RUN {
+            let (from, to) = (run * RUN, ((run + 1) * RUN).min(self.count));
+            (kept(self.runs.get(run), || read(from, to))?, from)
         } else if last == first + 1 {
             (
-                kept(self.pairs.get(first), || read(first, last + 1))?,
+                kept(self.borders.get(run), || read(first, last + 1))?,
                 first,
             )
         } else {

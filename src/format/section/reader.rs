@@ -307,16 +307,23 @@ impl Container {
         Ok(bytes.into_owned())
     }
 
-    /// Does the same as [`checked`](Self::checked) for a length that is known at compile time.
-    #[cold]
-    #[inline(never)]
-    fn checked_array<const N: usize>(&self, start: usize) -> Result<&[u8; N], FormatError> {
-        let bytes = self.checked(start, N)?;
-        match bytes.first_chunk() {
-            Some(array) => Ok(array),
-            // Unreachable: `checked` returns `N` bytes.
-            None => Err(beyond(SectionRange { start, len: N }, bytes.len())),
+    /// Does the same as [`row`](View::row) for paged storage.
+    fn row_as_read<'a>(
+        &'a self,
+        pages: &'a Pages,
+        list: &[u8],
+        (start, len): (usize, usize),
+        room: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8], FormatError> {
+        let page = start >> PAGE_SHIFT;
+        let from = start % PAGE_SIZE;
+        self.check_range(start, len)?;
+        if from + len > PAGE_SIZE || !pages.is_needed_first(page) {
+            return self.checked_as_read(pages, list, start, len);
         }
+        *room = self.read_pages(list, page, page + 1)?;
+        let row = room.get(from..from + len);
+        row.ok_or_else(|| beyond(SectionRange { start, len }, room.len()))
     }
 
     /// Checks a page, and records it if its checksum matches.
@@ -391,24 +398,30 @@ impl<'a> View<'a> {
         self.container.checked(start, len)
     }
 
-    /// Returns the `N` bytes at `start`, as [`bytes`](Self::bytes) does, but in fewer steps. For
-    /// rows of fixed length.
+    /// Returns `len` bytes from `start`, as [`bytes`](Self::bytes) does. A paged file keeps the page
+    /// of a short range only from the second call on, and puts it into `room` on the first. For
+    /// rows: most pages are needed once, and keeping a page takes longer than reading it.
     ///
     /// # Errors
     ///
     /// Those of [`bytes`](Self::bytes).
     #[inline]
-    pub fn array<const N: usize>(self, start: usize) -> Result<&'a [u8; N], FormatError> {
-        let page = start >> PAGE_SHIFT;
-        let word = self.verified.get(page >> 6);
-        let bytes = self.pages.get(start..).and_then(<[u8]>::first_chunk);
-        if let (Some(word), Some(bytes)) = (word, bytes)
-            && start % PAGE_SIZE + N <= PAGE_SIZE
-            && word.load(Ordering::Relaxed) >> (page & 63) & 1 == 1
-        {
-            return Ok(bytes);
+    pub fn row<'r>(
+        self,
+        start: usize,
+        len: usize,
+        room: &'r mut Vec<u8>,
+    ) -> Result<&'r [u8], FormatError>
+    where
+        'a: 'r,
+    {
+        match &self.container.read {
+            None => self.bytes(start, len),
+            Some((pages, list)) => {
+                let range = (start, len);
+                self.container.row_as_read(pages, list, range, room)
+            }
         }
-        self.container.checked_array(start)
     }
 
     /// Returns `len` bytes from `offset` in a section.

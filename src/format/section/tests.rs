@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::layout::{ENTRY_LEN, HEADER_LEN, TRAILER_LEN};
 use super::*;
+use crate::format::disk::RealDisk;
 use crate::format::error::{ChecksummedPart, FormatError, FormatErrorKind};
 use crate::format::storage::{ALIGNMENT, Storage};
 
@@ -284,31 +285,61 @@ fn damage_is_found_in_its_page_and_nowhere_else() {
 }
 
 #[test]
-fn arrays_are_the_bytes_of_the_same_place() {
+fn rows_are_the_bytes_of_the_same_place() {
     let (bytes, _) = write(&sample());
-    let container = open(bytes.clone()).unwrap();
-    let view = container.view();
-    // Twice: the second time, the pages are checked already.
-    for _ in 0..2 {
-        for start in [0, 64, 4032, 4033, 4095, 4096, 8100] {
-            let array: &[u8; 64] = view.array(start).unwrap();
-            assert_eq!(array.as_slice(), &bytes[start..start + 64]);
-            assert_eq!(view.bytes(start, 64).unwrap(), array);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("container");
+    let paged = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        let storage = Storage::paged_on(&RealDisk, &path).unwrap();
+        Container::open(storage, KIND, 1).unwrap()
+    };
+    let mut damaged = bytes.clone();
+    damaged[PAGE_SIZE + 50] ^= 1;
+    for container in [open(bytes.clone()).unwrap(), paged(&bytes)] {
+        let (view, mut room) = (container.view(), Vec::new());
+        // Three times: checked, kept, and found again.
+        for _ in 0..3 {
+            for start in [0, 64, 4032, 4033, 4095, 4096, 8100] {
+                let row = view.row(start, 64, &mut room).unwrap();
+                assert_eq!(row, &bytes[start..start + 64]);
+            }
+        }
+        assert!(view.row(0, 0, &mut room).is_ok());
+        for start in [bytes.len() - 64, bytes.len(), usize::MAX] {
+            assert!(view.row(start, 64, &mut room).unwrap_err().is_corrupt());
         }
     }
-    assert!(view.array::<0>(0).is_ok());
-    for start in [bytes.len() - 64, bytes.len(), usize::MAX] {
-        assert!(view.array::<64>(start).unwrap_err().is_corrupt());
+    for container in [open(damaged.clone()).unwrap(), paged(&damaged)] {
+        let (view, mut room) = (container.view(), Vec::new());
+        for _ in 0..3 {
+            assert!(view.row(PAGE_SIZE - 64, 64, &mut room).is_ok());
+            for start in [PAGE_SIZE - 63, PAGE_SIZE, PAGE_SIZE + 64] {
+                assert!(view.row(start, 64, &mut room).unwrap_err().is_corrupt());
+            }
+        }
     }
-    // A range from a checked page into a damaged one.
-    let mut damaged = bytes;
-    damaged[PAGE_SIZE + 50] ^= 1;
-    let container = open(damaged).unwrap();
-    let view = container.view();
-    for _ in 0..2 {
-        assert!(view.array::<64>(PAGE_SIZE - 64).is_ok());
-        assert!(view.array::<64>(PAGE_SIZE - 63).unwrap_err().is_corrupt());
+}
+
+#[test]
+fn the_page_of_a_row_is_kept_when_it_is_needed_again() {
+    let (bytes, _) = write(&sample());
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("container");
+    std::fs::write(&path, &bytes).unwrap();
+    let storage = Storage::paged_on(&RealDisk, &path).unwrap();
+    let container = Container::open(storage, KIND, 1).unwrap();
+    let (view, mut room) = (container.view(), Vec::new());
+    for times in [1, 2] {
+        for _ in 0..times {
+            view.row(64 * times, 64, &mut room).unwrap();
+        }
     }
+    view.row(PAGE_SIZE, 64, &mut room).unwrap();
+    std::fs::write(&path, b"").unwrap();
+    assert_eq!(view.row(320, 64, &mut room).unwrap(), &bytes[320..384]);
+    let error = view.row(PAGE_SIZE, 64, &mut room).unwrap_err();
+    assert!(error.is_corrupt(), "{error}");
 }
 
 #[test]

@@ -88,6 +88,15 @@ fn keys_and_what_lies_beside_them_are_withheld() {
 }
 
 #[test]
+fn each_path_with_a_withheld_name_contains_the_text_of_a_pattern() {
+    let texts = DEFAULT_DENIES.map(longest_text);
+    assert_eq!(texts, [".ssh", ".gnupg", "id_rsa", ".pem", ".key"]);
+    // Only wildcards and separators are removed, so no other syntax may occur.
+    let others = DEFAULT_DENIES.concat();
+    assert!(!others.contains(['?', '[', '{', '\\']), "{others}");
+}
+
+#[test]
 fn default_denies_can_be_switched_off_and_added_to() {
     let none = DenySet::new(&[], false).unwrap();
     assert_eq!(denied(&none, ".ssh/id_rsa"), (false, false));

@@ -15,8 +15,12 @@ use crate::index::walk::join;
 use crate::index::watch::filesystem::{Reliability, reliability};
 use crate::index::watch::{WatchError, not_in_place};
 
-/// The number of dirty marks that are processed before the lock is released for others.
+/// The number of dirty marks that the worker processes before it releases the lock for searches.
 pub(super) const PORTION: usize = 256;
+
+/// The number of dirty marks that a search processes before it releases the lock. Each portion
+/// costs a new snapshot.
+pub(super) const SEARCH_PORTION: usize = 4096;
 
 /// The result of processing dirty marks.
 #[derive(Default)]
@@ -39,7 +43,7 @@ impl TreeState {
         &mut self,
         shared: &Shared,
         works: &[Work],
-        go_on: &dyn Fn() -> bool,
+        go_on: &(dyn Fn() -> bool + Sync),
     ) -> Result<ApplyOutcome, FormatError> {
         let mut by_dir: BTreeMap<&Path, (Vec<ChangedEntry>, Vec<&Work>)> = BTreeMap::new();
         let (now_ns, now_ms) = (
@@ -76,15 +80,15 @@ impl TreeState {
             enter: &enter,
             now_ns,
         };
-        let (mut done, mut nowhere) = (true, Vec::new());
-        for (dir, (names, works)) in by_dir {
-            if !go_on() {
-                done = false;
-                break;
-            }
-            let known = &mut self.known;
-            let entered = &mut self.entered;
-            let gone = refresh.entries(known, entered, dir, &names, &mut cursor)?;
+        let (dirs, works): (Vec<_>, Vec<_>) = by_dir
+            .into_iter()
+            .map(|(dir, (names, works))| ((dir, names), works))
+            .unzip();
+        let (known, entered) = (&mut self.known, &mut self.entered);
+        let gone = refresh.entries(known, entered, &dirs, &mut cursor, go_on)?;
+        let mut done = gone.len() == dirs.len();
+        let mut nowhere = Vec::new();
+        for (gone, works) in gone.iter().zip(&works) {
             let works = gone.iter().filter_map(|&at| works.get(at).copied());
             nowhere.extend(works.filter(|work| work.is_written).cloned());
         }

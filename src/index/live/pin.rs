@@ -7,7 +7,7 @@
 use std::sync::{Arc, TryLockError};
 use std::time::Duration;
 
-use super::apply::{ApplyOutcome, PORTION};
+use super::apply::{ApplyOutcome, SEARCH_PORTION};
 use super::status::decisive;
 use super::{LiveIndex, Shared, Watching};
 use crate::index::pace::millis;
@@ -33,9 +33,12 @@ pub enum Pinned {
     /// The search may exclude files by this snapshot, which describes the tree as of a moment
     /// within the call. Files with several names (hard links) have to be checked first.
     Exact(Arc<Snapshot>),
-    /// The tree is not watched, or not yet. The search may use a stored index if it compares it
-    /// with the tree. Holds why watching failed and a remedy, if it failed.
+    /// The tree is not watched. The search may use a stored index if it compares it with the tree.
+    /// Holds why watching failed and a remedy, if it failed.
     Unwatched(Option<String>),
+    /// The tree is not watched yet. The search may use a stored index like a process without a live
+    /// index. The worker finds the differences itself.
+    NotYetWatched,
     /// The index can't be used. Holds the reason.
     Nothing(String),
 }
@@ -59,13 +62,17 @@ impl LiveIndex {
         let (index_state, tracking) = (status.index_state, status.tracking);
         let (why, unwatched) = (status.why.clone(), status.unwatched.clone());
         let has_index = status.published.is_some();
+        let will_watch = shared.live_options.watch && unwatched.is_none();
         drop(status);
         // Also before the worker has opened the stored index: the search can open and compare it
         // itself.
         if !tracking && (has_index || index_state == IndexState::Absent) {
             return Pin {
                 index_state,
-                what: Pinned::Unwatched(unwatched),
+                what: match will_watch {
+                    true => Pinned::NotYetWatched,
+                    false => Pinned::Unwatched(unwatched),
+                },
             };
         }
         if !index_state.allows_exclusion() {
@@ -148,7 +155,7 @@ impl Shared {
 
     /// Processes all current dirty marks.
     fn process_marks(&self, end_ms: u64) -> Result<(), Bypass> {
-        let works = {
+        let mut works = {
             let status = self.status();
             if !status.index_state.allows_exclusion() {
                 let why = status.why.clone().unwrap_or_default();
@@ -159,8 +166,10 @@ impl Shared {
         if works.is_empty() {
             return Ok(());
         }
+        // Marks of the same directory are processed together. Parents come before their entries.
+        works.sort_unstable_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
         let in_time = || self.index_host.now_ms() < end_ms;
-        for portion in works.chunks(PORTION) {
+        for portion in works.chunks(SEARCH_PORTION) {
             let known = self.tree_state();
             let mut tree_state = loop {
                 match known.as_ref().map(|known| known.try_lock()) {

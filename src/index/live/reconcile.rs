@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::event_handler::LiveEventHandler;
 use super::pin::MOUNTED;
 use super::status::Status;
-use super::worker::{LATER, RETRY, Timers, unlisted};
+use super::worker::{LATER, RETRY, Timers, let_searches_end, unlisted};
 use super::{Shared, Watching, lock};
 use crate::format::error::FormatError;
 use crate::index::names::shown;
@@ -99,6 +99,10 @@ fn start(
 
 /// Compares the whole tree with the known state, slice by slice.
 pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
+    if !shared.status().tracking {
+        // Searches compare the tree themselves, and would take twice as long beside this.
+        let_searches_end(shared);
+    }
     let watching = match watch(shared) {
         Ok(watching) => watching,
         Err(again) => {

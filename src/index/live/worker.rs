@@ -35,6 +35,9 @@ const LONGEST_WAIT_MS: u64 = 60_000;
 /// The most dirty marks that the worker processes before it checks for other tasks.
 const ROUND: usize = 8 * PORTION;
 
+/// The pauses in which the worker lets running searches go first, and the most of them.
+const LET_SEARCH: (Duration, usize) = (Duration::from_millis(1), 250);
+
 /// A task of the worker.
 enum Task {
     End,
@@ -139,6 +142,19 @@ pub(super) fn run(shared: &Arc<Shared>) {
             }
         }
     }
+}
+
+/// Waits while searches run that do the work of the worker themselves, for at most a quarter of a
+/// second. Returns true if there were searches and all have ended.
+pub(super) fn let_searches_end(shared: &Shared) -> bool {
+    let (pause, times) = LET_SEARCH;
+    for time in 0..times {
+        if shared.status().stop || !shared.index_host.is_searching() {
+            return time > 0;
+        }
+        shared.index_host.host().pause(pause);
+    }
+    false
 }
 
 /// Records on drop that the worker has ended, also after a panic.
@@ -424,6 +440,10 @@ fn open(shared: &Shared, timers: &mut Timers) {
 /// Processes dirty marks of files that have been quiet for some time.
 fn drain(shared: &Shared, works: &[Work], timers: &mut Timers) {
     for portion in works.chunks(PORTION) {
+        if let_searches_end(shared) {
+            // The searches have processed the marks. The next round has those that are left.
+            return;
+        }
         let go_on = || !shared.index_host.host().stopped();
         let (applied, errors) = {
             let Some(tree_state) = shared.tree_state() else {

@@ -86,11 +86,7 @@ impl Overlay {
         stamp: Stamp,
     ) -> Result<bool, FormatError> {
         let (device, inode) = stamp.identity();
-        let mut ranks = Vec::new();
-        let rank = segment.position(path)?;
-        if rank < segment.file_count() && segment.path(rank)? == path {
-            ranks.push(rank);
-        }
+        let mut ranks: Vec<u32> = segment.find_file(path)?.into_iter().collect();
         if stamp.links() > 1 {
             ranks.extend(segment.with_identity(device, inode)?);
         }
@@ -132,11 +128,10 @@ impl Overlay {
         if has_line_break(path.as_os_str()) {
             return self.found_beside_catalog(segment, path, stamp, sets);
         }
-        let rank = segment.position(path)?;
-        if rank >= segment.file_count() || segment.path(rank)? != path {
-            return Ok(self.put(path, rank, stamp, sets));
+        match segment.find_file(path)? {
+            Some(rank) => self.found_at(segment, rank, path, stamp, sets),
+            None => Ok(self.put(path, segment.position(path)?, stamp, sets)),
         }
-        self.found_at(segment, rank, path, stamp, sets)
     }
 
     /// Records the stamp of the segment file with a rank.

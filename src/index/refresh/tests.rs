@@ -175,12 +175,14 @@ fn what_is_in_a_directory_that_can_not_be_looked_at_is_not_taken_for_gone() {
     };
     let mut entered = EnteredDirs::default();
     let mut cursor = Cursor::default();
-    let names = [ChangedEntry {
+    let names = vec![ChangedEntry {
         name: "file.txt".into(),
         received_ns: 0,
     }];
+    let dirs = [(&*dir, names)];
+    let known = &mut tree.known;
     refresh
-        .entries(&mut tree.known, &mut entered, &dir, &names, &mut cursor)
+        .entries(known, &mut entered, &dirs, &mut cursor, &|| true)
         .unwrap();
     let errors: Vec<&PathBuf> = tree.known.errors().keys().collect();
     assert_eq!(errors, [&dir.join("file.txt")]);

@@ -326,6 +326,8 @@ struct Rows<'a> {
     row_bytes: usize,
     hashed_rows: u32,
     lookups: &'a [Lookup],
+    /// Holds a row of a segment that is read on demand.
+    room: Vec<u8>,
     error: Option<FormatError>,
 }
 
@@ -338,6 +340,7 @@ impl<'a> Rows<'a> {
             row_bytes: block.shape.words as usize * 8,
             hashed_rows: block.shape.hashed_rows,
             lookups,
+            room: Vec::new(),
             error: None,
         }
     }
@@ -346,7 +349,7 @@ impl<'a> Rows<'a> {
     #[inline]
     fn narrow(&mut self, mask: &mut Mask, row: u32) {
         let at = self.rows_at + row as usize * self.row_bytes;
-        match self.view.bytes(at, self.row_bytes) {
+        match self.view.row(at, self.row_bytes, &mut self.room) {
             Ok(bytes) => {
                 let (words, _) = bytes.as_chunks::<8>();
                 for (word, bytes) in mask.0.iter_mut().zip(words) {

@@ -159,6 +159,7 @@ impl<'a> RequestBelowRoot<'a> {
     pub(super) fn live_source(
         &self,
         live: &LiveRoot,
+        comparing: &ComparisonMode,
         plan: &mut SupersetSafe,
         scope: Scope,
     ) -> Result<CatalogSource, NoSource> {
@@ -180,8 +181,13 @@ impl<'a> RequestBelowRoot<'a> {
                 let hidden = hidden.ok_or_else(|| Condition::unchecked_condition(HIDDEN))?;
                 Ok(source.listing(&hidden))
             }
-            Pinned::Unwatched(_) if with_hidden => {
+            Pinned::Unwatched(_) | Pinned::NotYetWatched if with_hidden => {
                 Err(Condition::unchecked_condition(UNWATCHED).into())
+            }
+            Pinned::NotYetWatched => {
+                let snapshot = self.opened()?;
+                live.index.report_comparison(&snapshot, false);
+                self.stored_source(&snapshot, comparing, plan, scope)
             }
             Pinned::Unwatched(unwatched) => {
                 let snapshot = self.opened()?;

@@ -191,10 +191,10 @@ impl Changing {
             name: path.file_name().unwrap().to_os_string(),
             received_ns,
         };
-        let dir = path.parent().unwrap();
+        let dirs = [(path.parent().unwrap(), vec![named])];
         let (known, entered) = (&mut self.known, &mut self.entered);
         refresh
-            .entries(known, entered, dir, &[named], &mut Cursor::default())
+            .entries(known, entered, &dirs, &mut Cursor::default(), &|| true)
             .unwrap();
     }
 
@@ -202,24 +202,19 @@ impl Changing {
     pub(crate) fn process_marks(&mut self) {
         let walk = self.walk(Path::new(""));
         loop {
-            let most = 1 + self.rng.below(6);
+            let most = 1 + self.rng.below(12);
             let works = self.heard.ready(most, u64::MAX, std::time::Duration::ZERO);
             if works.is_empty() {
                 return;
             }
-            let mut by_dir: BTreeMap<PathBuf, Vec<ChangedEntry>> = BTreeMap::new();
+            let mut by_dir: BTreeMap<&Path, Vec<ChangedEntry>> = BTreeMap::new();
             let mut cursor = Cursor::default();
             for work in &works {
                 match (work.path.parent(), work.path.file_name()) {
-                    (Some(dir), Some(name)) => {
-                        by_dir
-                            .entry(dir.to_path_buf())
-                            .or_default()
-                            .push(ChangedEntry {
-                                name: name.to_os_string(),
-                                received_ns: 0,
-                            })
-                    }
+                    (Some(dir), Some(name)) => by_dir.entry(dir).or_default().push(ChangedEntry {
+                        name: name.to_os_string(),
+                        received_ns: 0,
+                    }),
                     _ => {
                         self.entered.clear();
                         cursor = Cursor::whole(&walk);
@@ -232,12 +227,11 @@ impl Changing {
                 enter: &|_| {},
                 now_ns: i64::MAX,
             };
-            for (dir, names) in by_dir {
-                let (known, entered) = (&mut self.known, &mut self.entered);
-                refresh
-                    .entries(known, entered, &dir, &names, &mut cursor)
-                    .unwrap();
-            }
+            let dirs: Vec<_> = by_dir.into_iter().collect();
+            let (known, entered) = (&mut self.known, &mut self.entered);
+            refresh
+                .entries(known, entered, &dirs, &mut cursor, &|| true)
+                .unwrap();
             self.step_all(&walk, &mut cursor);
             for work in &works {
                 assert!(self.heard.done(work));
