@@ -372,10 +372,11 @@ impl LiveIndex {
         }
     }
 
-    /// Reports the result of a search that compared an index snapshot with an unwatched tree. The
-    /// index is rebuilt if directories or rules differ from those at build time. It is also rebuilt
-    /// if a directory that could not be listed then can be listed now.
-    pub fn report_comparison(&self, of: &Snapshot, is_outdated: bool) {
+    /// Reports that a search opened an index snapshot of an unwatched tree, and whether it is
+    /// outdated, if the search compared it first. The index is rebuilt if directories or rules
+    /// differ from those at build time. It is also rebuilt if a directory that could not be listed
+    /// then can be listed now.
+    pub fn report_opened(&self, of: &Snapshot, is_outdated: Option<bool>) {
         let mut status = self.shared.status();
         // The worker may have compared or rebuilt it since.
         let is_older = |published: &Arc<Snapshot>| match (of.generation(), published.generation()) {
@@ -388,9 +389,11 @@ impl LiveIndex {
         let is_unknown = status.published.is_none() && status.index_state == IndexState::Absent;
         // Another process has built the index meanwhile.
         status.open_wanted |= is_unknown;
-        status.outdated = is_outdated && !is_unknown;
+        if let Some(is_outdated) = is_outdated {
+            status.outdated = is_outdated && !is_unknown;
+        }
         drop(status);
-        if is_outdated || is_unknown {
+        if is_outdated == Some(true) || is_unknown {
             self.shared.wake.notify_all();
         }
     }

@@ -284,10 +284,11 @@ pub struct Refresh<'a> {
 }
 
 impl Refresh<'_> {
-    /// Looks at named entries of directories, which are in the order of paths. Directories among the
-    /// entries are added to `cursor`, to be listed later. Returns for each directory the indices of
-    /// the entries that don't exist, if a walk reaches the directory. Returns fewer directories if
-    /// `go_on` returned false. Many directories are looked at on the threads of the current pool.
+    /// Looks at named entries of directories, which are in the order of paths. Directories among
+    /// the entries are added to `cursor`, to be listed later. Returns for each directory the
+    /// indices of the entries that don't exist, if a walk reaches the directory. Returns fewer
+    /// directories if `go_on` returned false. Many directories are looked at on the threads of the
+    /// current pool.
     ///
     /// # Errors
     ///

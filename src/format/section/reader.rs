@@ -398,9 +398,9 @@ impl<'a> View<'a> {
         self.container.checked(start, len)
     }
 
-    /// Returns `len` bytes from `start`, as [`bytes`](Self::bytes) does. A paged file keeps the page
-    /// of a short range only from the second call on, and puts it into `room` on the first. For
-    /// rows: most pages are needed once, and keeping a page takes longer than reading it.
+    /// Returns `len` bytes from `start`, as [`bytes`](Self::bytes) does. A paged file keeps the
+    /// page of a short range only from the second call on, and puts it into `room` on the first.
+    /// For rows: most pages are needed once, and keeping a page takes longer than reading it.
     ///
     /// # Errors
     ///

@@ -20,7 +20,7 @@ pub(super) const PORTION: usize = 256;
 
 /// The number of dirty marks that a search processes before it releases the lock. Each portion
 /// costs a new snapshot.
-pub(super) const SEARCH_PORTION: usize = 4096;
+pub(super) const SEARCH_PORTION: usize = 16_384;
 
 /// The result of processing dirty marks.
 #[derive(Default)]

@@ -186,7 +186,7 @@ impl<'a> RequestBelowRoot<'a> {
             }
             Pinned::NotYetWatched => {
                 let snapshot = self.opened()?;
-                live.index.report_comparison(&snapshot, false);
+                live.index.report_opened(&snapshot, None);
                 self.stored_source(&snapshot, comparing, plan, scope)
             }
             Pinned::Unwatched(unwatched) => {
@@ -196,7 +196,7 @@ impl<'a> RequestBelowRoot<'a> {
                     Ok(_) => self.compared(&snapshot, plan, scope, &mut outdated),
                     Err(error) => Err(error.into()),
                 };
-                live.index.report_comparison(&snapshot, outdated);
+                live.index.report_opened(&snapshot, Some(outdated));
                 let unwatched = unwatched.filter(|_| outdated);
                 source.map_err(|error| match error {
                     NoSource::Unused(stale) => stale.unwatched(unwatched).into(),
