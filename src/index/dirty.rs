@@ -1,9 +1,9 @@
 //! The dirty set: the files and subtrees that may differ from the index.
 //!
-//! This module owns the marks and the order in which they are processed. Callers pass in the time;
-//! this module reads no clock and no file. Paths are relative to the index root. A mark counts at
-//! once: a search always looks at marked files. Only the processing by the worker is debounced,
-//! that is, waits until the file is quiet.
+//! This module owns the marks and the order in which the worker processes them. Callers pass in
+//! the time; this module reads no clock and no file. Paths are relative to the index root. A mark
+//! counts at once: a search always looks at marked files. Only the processing by the worker is
+//! debounced, that is, waits until the file is quiet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

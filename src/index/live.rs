@@ -23,8 +23,8 @@
 //! There are two locks, acquired in this order. Neither is held while file content is read:
 //!
 //! - `TreeState`, the knowledge about the tree. The worker holds it while it reconciles, and a
-//!   search while it processes dirty marks. Both release it after a small portion of marks or a
-//!   small batch of directories.
+//!   search while it processes dirty marks. The worker releases it after a small portion of marks
+//!   or a small batch of directories, and lets searches go first that do its work themselves.
 //! - `Status`, held for a moment at a time: the state, the dirty marks and the published snapshot.
 //!   The watcher's thread acquires it, so no thread may wait for the watcher's thread while it
 //!   holds `Status`.
@@ -388,7 +388,7 @@ impl LiveIndex {
         }
         let is_unknown = status.published.is_none() && status.index_state == IndexState::Absent;
         // Another process has built the index meanwhile.
-        status.open_wanted |= is_unknown;
+        status.open_wanted |= is_unknown && !status.busy;
         if let Some(is_outdated) = is_outdated {
             status.outdated = is_outdated && !is_unknown;
         }

@@ -313,6 +313,7 @@ impl Refresh<'_> {
             // Reading ignore files again in each group would take longer than the rest.
             let groups: Vec<_> = dirs
                 .chunks(GROUP_DIRS)
+                .take_while(|_| go_on())
                 .map(|group| (group, entered.down_to(self.walk, group[0].0)))
                 .collect();
             let looked = groups.into_par_iter().map(|(group, mut entered)| {
@@ -326,7 +327,7 @@ impl Refresh<'_> {
         };
         let mut all = Vec::with_capacity(dirs.len());
         for ((dir, entries), looked) in dirs.iter().zip(looked) {
-            let Some(looked) = looked else {
+            let Some(looked) = looked.filter(|_| go_on()) else {
                 break;
             };
             all.push(self.take_entries(known, dir, entries, looked, cursor)?);

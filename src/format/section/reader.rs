@@ -318,12 +318,12 @@ impl Container {
         let page = start >> PAGE_SHIFT;
         let from = start % PAGE_SIZE;
         self.check_range(start, len)?;
-        if from + len > PAGE_SIZE || !pages.is_needed_first(page) {
+        if len == 0 || from + len > PAGE_SIZE {
             return self.checked_as_read(pages, list, start, len);
         }
-        *room = self.read_pages(list, page, page + 1)?;
-        let row = room.get(from..from + len);
-        row.ok_or_else(|| beyond(SectionRange { start, len }, room.len()))
+        let page = pages.of_row(page, room, |from, to| self.read_pages(list, from, to))?;
+        let row = page.get(from..from + len);
+        row.ok_or_else(|| beyond(SectionRange { start, len }, page.len()))
     }
 
     /// Checks a page, and records it if its checksum matches.

@@ -15,12 +15,13 @@ use crate::index::walk::join;
 use crate::index::watch::filesystem::{Reliability, reliability};
 use crate::index::watch::{WatchError, not_in_place};
 
-/// The number of dirty marks that the worker processes before it releases the lock for searches.
+/// The number of dirty marks that the worker processes before it releases the lock for searches. If
+/// the time is over within a portion, all marks of the portion stay.
 pub(super) const PORTION: usize = 256;
 
-/// The number of dirty marks that a search processes before it releases the lock. Each portion
+/// The same number for a search. Other searches have to process the same marks, and each portion
 /// costs a new snapshot.
-pub(super) const SEARCH_PORTION: usize = 16_384;
+pub(super) const SEARCH_PORTION: usize = 4096;
 
 /// The result of processing dirty marks.
 #[derive(Default)]

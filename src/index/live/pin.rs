@@ -166,7 +166,8 @@ impl Shared {
         if works.is_empty() {
             return Ok(());
         }
-        // Marks of the same directory are processed together. Parents come before their entries.
+        // So each directory is entered once, and parents come before their entries. The order does
+        // not show: the search uses nothing before all are processed.
         works.sort_unstable_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
         let in_time = || self.index_host.now_ms() < end_ms;
         for portion in works.chunks(SEARCH_PORTION) {

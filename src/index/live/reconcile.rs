@@ -99,9 +99,10 @@ fn start(
 
 /// Compares the whole tree with the known state, slice by slice.
 pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
-    if !shared.status().tracking {
-        // Searches compare the tree themselves, and would take twice as long beside this.
-        let_searches_end(shared);
+    // Until then, searches compare the tree themselves, and would take twice as long beside this.
+    let_searches_end(shared, |status| !status.tracking);
+    if shared.status().stop {
+        return;
     }
     let watching = match watch(shared) {
         Ok(watching) => watching,

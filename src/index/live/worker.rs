@@ -144,12 +144,17 @@ pub(super) fn run(shared: &Arc<Shared>) {
     }
 }
 
-/// Waits while searches run that do the work of the worker themselves, for at most a quarter of a
-/// second. Returns true if there were searches and all have ended.
-pub(super) fn let_searches_end(shared: &Shared) -> bool {
+/// Waits while searches run and `may_wait` returns true, for at most a quarter of a second. Returns
+/// true if it waited and the searches have ended. For work that these searches do themselves.
+pub(super) fn let_searches_end(shared: &Shared, may_wait: impl Fn(&Status) -> bool) -> bool {
     let (pause, times) = LET_SEARCH;
     for time in 0..times {
-        if shared.status().stop || !shared.index_host.is_searching() {
+        let status = shared.status();
+        if status.stop || !may_wait(&status) {
+            return false;
+        }
+        drop(status);
+        if !shared.index_host.is_searching() {
             return time > 0;
         }
         shared.index_host.host().pause(pause);
@@ -439,11 +444,16 @@ fn open(shared: &Shared, timers: &mut Timers) {
 
 /// Processes dirty marks of files that have been quiet for some time.
 fn drain(shared: &Shared, works: &[Work], timers: &mut Timers) {
+    // While the index is in use, each search processes all marks.
+    let is_in_use = |status: &Status| {
+        let is_awaited = status.reconcile_wanted || status.open_wanted || status.build_wanted;
+        status.index_state.allows_exclusion() && !is_awaited
+    };
+    if let_searches_end(shared, is_in_use) {
+        // The next round has the marks that are left.
+        return;
+    }
     for portion in works.chunks(PORTION) {
-        if let_searches_end(shared) {
-            // The searches have processed the marks. The next round has those that are left.
-            return;
-        }
         let go_on = || !shared.index_host.host().stopped();
         let (applied, errors) = {
             let Some(tree_state) = shared.tree_state() else {

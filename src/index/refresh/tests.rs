@@ -155,6 +155,56 @@ fn what_can_not_be_listed_is_known_until_it_can() {
     assert!(fs::metadata(&aside).unwrap().nlink() > 0);
 }
 
+#[test]
+fn a_look_at_directories_stops_at_any_moment_and_can_be_repeated() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    let mut tree = Changing::new(9);
+    let dirs: Vec<PathBuf> = (0..7).map(|n| PathBuf::from(format!("new{n}"))).collect();
+    for dir in &dirs {
+        fs::create_dir(tree.root.join(dir)).unwrap();
+        fs::write(tree.root.join(dir).join("file.txt"), "alpha\n").unwrap();
+    }
+    let named = |dir| {
+        let entry = ChangedEntry {
+            name: "file.txt".into(),
+            received_ns: 0,
+        };
+        (dir, vec![entry])
+    };
+    let walk = tree.walk(Path::new(""));
+    let refresh = Refresh {
+        walk: &walk,
+        segment: &tree.segment,
+        enter: &|_| {},
+        now_ns: i64::MAX,
+    };
+    let mut entered = EnteredDirs::default();
+    let before = tree.known.overlay.extras().len();
+    let mut found = Vec::new();
+    for count in [1, 2, 3, 7] {
+        let dirs: Vec<_> = dirs[..count]
+            .iter()
+            .map(PathBuf::as_path)
+            .map(named)
+            .collect();
+        for most in 0..40 {
+            let (calls, known) = (AtomicUsize::new(0), &mut tree.known);
+            let go_on = || calls.fetch_add(1, Ordering::Relaxed) < most;
+            let taken = refresh
+                .entries(known, &mut entered, &dirs, &mut Cursor::default(), &go_on)
+                .unwrap();
+            assert!(taken.iter().all(Vec::is_empty), "all exist");
+            found.push(tree.known.overlay.extras().len() - before);
+        }
+        assert_eq!(found.last(), Some(&count));
+    }
+    assert!(
+        found.is_sorted() && found.contains(&0) && found.contains(&4),
+        "{found:?}"
+    );
+}
+
 /// As long as the directory can't be read, its files may exist.
 #[test]
 fn what_is_in_a_directory_that_can_not_be_looked_at_is_not_taken_for_gone() {
