@@ -66,11 +66,7 @@ def with_libraries():
 
 @contextlib.contextmanager
 def clean_clone(program):
-    """Clones this repository, and returns an environment in which `program` finds nothing else."""
-    try:
-        TREE.mkdir(mode=0o700)
-    except FileExistsError:
-        raise SystemExit(f"{TREE} exists; remove it, or wait for another recording to end") from None
+    """Clones this repository to `TREE`, and gives an environment without the user's files."""
     with tempfile.TemporaryDirectory() as home:
         home = pathlib.Path(home)
         environment = {
@@ -86,6 +82,10 @@ def clean_clone(program):
         (home / "run").mkdir(mode=0o700)
         for name in ["forge-search", "ggrep"]:
             (home / "bin" / name).symlink_to(program)
+        try:
+            TREE.mkdir(mode=0o700)
+        except FileExistsError:
+            raise SystemExit(f"{TREE} exists; remove it, or wait for another recording to end") from None
         try:
             subprocess.run(["git", "clone", "--quiet", PROJECT, TREE], check=True)
             yield environment
