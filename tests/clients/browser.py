@@ -3,103 +3,18 @@
 
     browser.py CHROMEDRIVER URL ROOT SHOTS
 
-Needs only the standard library: the browser's driver speaks JSON over HTTP. Screenshots go to
-SHOTS.
+Needs only the standard library. Screenshots go to SHOTS.
 """
 
-import base64
-import json
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
-import time
-import urllib.error
-import urllib.request
+
+from webdriver import Browser
 
 DRIVER, URL, ROOT, SHOTS = sys.argv[1:5]
 ROOT, SHOTS = pathlib.Path(ROOT), pathlib.Path(SHOTS)
-
-ARGUMENTS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--window-size=1300,900",
-]
-
-
-class Browser:
-    """A browser session."""
-
-    def __init__(self, profile):
-        self.driver = subprocess.Popen([DRIVER, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        for line in self.driver.stdout:
-            port = re.search(r"started successfully on port (\d+)", line)
-            if port:
-                break
-        else:
-            raise SystemExit("the driver did not start")
-        self.base = f"http://127.0.0.1:{port[1]}/session"
-        options = {"args": ARGUMENTS + [f"--user-data-dir={profile}"]}
-        capabilities = {"browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
-        value = self.call("POST", "", {"capabilities": {"alwaysMatch": capabilities}})
-        self.base += "/" + value["sessionId"]
-
-    def call(self, method, path, body=None):
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.base + path, data, {"Content-Type": "application/json"}, method=method)
-        try:
-            with urllib.request.urlopen(request, timeout=120) as response:
-                return json.load(response)["value"]
-        except urllib.error.HTTPError as error:
-            raise AssertionError(f"{method} {path}: {error.read().decode()[:600]}") from None
-
-    def run(self, script, *arguments):
-        return self.call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
-
-    def element(self, selector):
-        found = self.call("POST", "/element", {"using": "css selector", "value": selector})
-        return "/element/" + next(iter(found.values()))
-
-    def type(self, selector, text):
-        element = self.element(selector)
-        self.call("POST", element + "/clear", {})
-        self.call("POST", element + "/value", {"text": text})
-
-    def click(self, selector):
-        self.call("POST", self.element(selector) + "/click", {})
-
-    def press(self, *keys):
-        """Presses keys, one after the other, where the focus is."""
-        strokes = [{"type": kind, "value": key} for key in keys for kind in ["keyDown", "keyUp"]]
-        self.call("POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": strokes}]})
-
-    def text(self, selector):
-        return self.run("return document.querySelector(arguments[0]).innerText", selector)
-
-    def wait(self, what, script, *arguments):
-        until = time.monotonic() + 60
-        while time.monotonic() < until:
-            value = self.run(script, *arguments)
-            if value:
-                return value
-            time.sleep(0.02)
-        raise AssertionError(f"{what} never came; the page says: {self.text('body')[:1500]}")
-
-    def noted(self, text):
-        return self.wait(text, "const n = document.getElementById('note').innerText; return n.includes(arguments[0]) && n", text)
-
-    def shot(self, name):
-        png = base64.b64decode(self.call("GET", "/screenshot"))
-        assert png.startswith(b"\x89PNG"), name
-        (SHOTS / name).write_bytes(png)
-
-    def end(self):
-        try:
-            self.call("DELETE", "")
-        finally:
-            self.driver.terminate()
-            self.driver.wait()
-
 
 DOWN, ENTER, ESCAPE, TAB = "\ue015", "\ue007", "\ue00c", "\ue004"
 
@@ -153,8 +68,7 @@ def use_history(browser):
     browser.type("#path", "src/use.rs")
     browser.noted("1 line in 1 file")
     browser.press(ENTER)
-    choose = "const m = document.getElementById(arguments[0]); m.value = arguments[1]; for (const kind of ['input', 'change']) m.dispatchEvent(new Event(kind, {bubbles: true}))"
-    browser.run(choose, "type", "*.rs")
+    browser.choose("type", "*.rs")
     assert browser.run("return document.getElementById('glob').value") == "*.rs"
     names = browser.run("return [...new URLSearchParams(location.search).keys()]")
     assert names == ["token", "pattern", "path", "glob"], names
@@ -285,8 +199,7 @@ def use(browser):
     print("latencies, the index and its health are shown")
 
     # The ranked mode answers a question in words, and the address keeps the mode.
-    choose = "const m = document.getElementById('mode'); m.value = arguments[0]; for (const kind of ['input', 'change']) m.dispatchEvent(new Event(kind, {bubbles: true}))"
-    browser.run(choose, "ranked")
+    browser.choose("mode", "ranked")
     assert "mode=ranked" in browser.run("return location.href")
     assert "token=" in browser.run("return location.href")
     assert not browser.run("return document.getElementById('word').checkVisibility()")
@@ -302,13 +215,13 @@ def use(browser):
     browser.type("#pattern", "page needle42")
     browser.wait("the page", "return document.querySelector('.file h3')?.firstChild.textContent === 'page.txt:1'")
     assert browser.run("return document.querySelectorAll('#results img, #results script').length") == 0
-    browser.run(choose, "exact")
+    browser.choose("mode", "exact")
     assert "mode" not in browser.run("return location.search")
     browser.type("#pattern", "retry_delay")
     browser.noted("3 lines in 3 files")
     print("ranked questions are answered")
 
-    browser.call("POST", "/goog/cdp/execute", {"cmd": "Emulation.setEmulatedMedia", "params": {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}})
+    browser.set_colors("dark")
     browser.shot("page-dark.png")
     browser.call("POST", "/window/rect", {"width": 500, "height": 900})
     wide = browser.run("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
@@ -335,7 +248,7 @@ def use(browser):
 
 def main():
     with tempfile.TemporaryDirectory() as profile:
-        browser = Browser(profile)
+        browser = Browser(DRIVER, profile, SHOTS, (1300, 900))
         try:
             use(browser)
         finally:

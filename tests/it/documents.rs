@@ -1,10 +1,12 @@
-//! Checks the documents: their shell examples run as shown, and their links lead somewhere.
+//! Checks the documents: their shell examples run as shown, their links lead somewhere, and their
+//! pictures exist.
 //!
 //! This module reads documents and their fenced blocks. `examples` runs the shell examples on the
-//! tree that `tree` makes, and `links` follows the links.
+//! tree that `tree` makes, `links` follows the links, and `pictures` looks at the pictures.
 
 mod examples;
 mod links;
+mod pictures;
 mod tree;
 
 use std::fs;

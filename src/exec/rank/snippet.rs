@@ -17,7 +17,7 @@ use crate::index::words::record::file_stem;
 /// How many lines are shown around the best line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Snippet {
-    /// The best line and one line on each side.
+    /// The best line and one line on each side, or a signature and two lines below it.
     #[default]
     Short,
     /// The best line and seven lines on each side.
@@ -214,6 +214,8 @@ pub fn chunks(
         }
         let (mut first, mut last) = match snippet {
             Snippet::Definition => (piece.start as u64 + 1, (piece.end as u64).min(count)),
+            // A signature comes first.
+            Snippet::Short if line.defines > 0 => (line.number, (line.number + 2).min(count)),
             _ => (
                 line.number.saturating_sub(snippet.around()).max(1),
                 (line.number + snippet.around()).min(count),

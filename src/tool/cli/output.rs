@@ -137,9 +137,9 @@ pub(super) struct Style {
     pub(super) has_context: bool,
 }
 
-const PATH: Ansi = AnsiColor::Magenta.on_default();
-const NUMBER: Ansi = AnsiColor::Green.on_default();
-const MATCH: Ansi = AnsiColor::Red.on_default().bold();
+pub(super) const PATH: Ansi = AnsiColor::Magenta.on_default();
+pub(super) const NUMBER: Ansi = AnsiColor::Green.on_default();
+pub(super) const MATCH: Ansi = AnsiColor::Red.on_default().bold();
 
 impl Style {
     /// Writes bytes as text. Escapes control characters unless `raw`. Replaces invalid bytes only
@@ -162,7 +162,7 @@ impl Style {
     }
 
     /// Writes bytes in a colour.
-    fn painted(
+    pub(super) fn painted(
         &self,
         paint: Ansi,
         bytes: &[u8],

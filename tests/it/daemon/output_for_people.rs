@@ -88,6 +88,23 @@ fn printed_paths_of_a_question_can_be_opened_from_the_directory_of_the_shell() {
 }
 
 #[test]
+fn paths_numbers_and_the_words_of_a_question_are_coloured_if_asked() {
+    let place = Place::new();
+    let asked = |color| ok(&place.ggrep(&["--color", color, "--limit", "1", "retry DELAYS"]));
+    let coloured = asked("always");
+    assert!(
+        coloured.starts_with("\x1b[35msrc/delay.rs\x1b[0m:1"),
+        "{coloured:?}"
+    );
+    for painted in ["\x1b[32m     1\x1b[0m  ", "\x1b[1m\x1b[31mretry\x1b[0m"] {
+        assert!(coloured.contains(painted), "{coloured:?}");
+    }
+    let plain = regex::Regex::new("\x1b\\[[0-9]+m").unwrap();
+    assert_eq!(plain.replace_all(&coloured, ""), asked("never"));
+    assert_eq!(asked("auto"), asked("never"), "no terminal");
+}
+
+#[test]
 fn a_question_without_results_exits_with_1() {
     let place = Place::new();
     for program in [&["ask"][..], &[]] {

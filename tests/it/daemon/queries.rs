@@ -113,9 +113,10 @@ fn definitions_come_first_and_files_without_a_term_are_not_listed() {
     assert_eq!(best["why"][0], "defined here", "{best}");
     assert_eq!(
         (best["start_line"].as_u64(), best["end_line"].as_u64()),
-        (Some(1), Some(3))
+        (Some(2), Some(4))
     );
-    assert!(best["content"].as_str().unwrap().starts_with("/// Opens"));
+    let content = best["content"].as_str().unwrap();
+    assert!(content.starts_with("pub fn "), "the signature: {content}");
     assert_eq!(answer["degraded"], false);
     assert_eq!(answer["mode"], "balanced");
     assert_eq!(answer["limits"]["max_results"], 20);

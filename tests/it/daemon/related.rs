@@ -111,7 +111,7 @@ fn related_code_is_found_from_any_directory() {
         .current_dir(place.root().join("src"))
         .output()
         .unwrap();
-    assert!(ok(&told).starts_with("queue.rs:1-"), "{told:?}");
+    assert!(ok(&told).starts_with("queue.rs:2-"), "{told:?}");
     let told = place.ggrep(&["--related", "src/client.rs:3", "src/jitter.rs"]);
     assert!(ok(&told).starts_with("src/jitter.rs:1"), "{told:?}");
 }

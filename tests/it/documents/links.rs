@@ -10,7 +10,7 @@ use super::{Document, documents_below, split_blocks};
 use crate::project_files::root;
 
 /// Returns the documents whose links are checked.
-fn documents() -> Vec<Document> {
+pub(super) fn documents() -> Vec<Document> {
     let mut all: Vec<Document> = [
         "README.md",
         "ARCHITECTURE.md",
@@ -57,7 +57,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
 }
 
 /// Resolves a relative path from the directory of a document, without looking at the disk.
-fn resolve(from: &str, target: &str) -> PathBuf {
+pub(super) fn resolve(from: &str, target: &str) -> PathBuf {
     let mut path = Path::new(from).parent().unwrap().to_path_buf();
     for part in Path::new(target).components() {
         match part {

@@ -367,3 +367,14 @@ pub(in crate::tool::cli) enum When {
     /// Never, not even on a terminal.
     Never,
 }
+
+impl When {
+    /// Returns true if an output gets colours. `auto` says whether a terminal shows them.
+    pub(in crate::tool::cli) fn applies(self, auto: bool) -> bool {
+        match self {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => auto,
+        }
+    }
+}

@@ -176,11 +176,7 @@ fn timeout_of(args: &SearchArgs, config: &Config) -> Option<Duration> {
 
 fn style_of(args: &SearchArgs, config: &Config, environment: &Environment) -> Style {
     let terminal = io::stdout().is_terminal();
-    let color = match args.color {
-        When::Always => true,
-        When::Never => false,
-        When::Auto => terminal && !environment.plain,
-    };
+    let color = args.color.applies(terminal && !environment.plain);
     let headings = terminal || args.color == When::Always;
     // The default limit is for agents only.
     let configured = match config.origin("tools.search.max_line_bytes") {

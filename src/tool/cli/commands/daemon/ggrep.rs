@@ -11,7 +11,7 @@ mod args;
 mod human;
 mod manage;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +28,7 @@ use crate::tool::cli::answers::daemon::client::{Client, DaemonCallError, Rules};
 use crate::tool::cli::answers::daemon::{DaemonEndpoint, canonical, root_of};
 use crate::tool::cli::args::flag_hints::corrected;
 use crate::tool::cli::args::{Cli, Command};
+use crate::tool::cli::output::Style;
 use crate::tool::cli::output::here::seen_from;
 use crate::tool::cli::setup::signals::wait_for_children;
 use crate::tool::cli::setup::{Environment, logging};
@@ -265,7 +266,14 @@ fn ask(
         return found(&success);
     }
     name_from_here(&mut success, &root, environment);
-    human::print(&success, args.raw, out)?;
+    let style = Style {
+        color: args
+            .color
+            .applies(io::stdout().is_terminal() && !environment.plain),
+        raw: args.raw,
+        ..Style::default()
+    };
+    human::print(&success, args.query.as_deref(), &style, out)?;
     out.flush()?;
     human::remark(&success);
     found(&success)

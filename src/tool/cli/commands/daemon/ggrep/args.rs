@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::tool::cli::args::SetupArgs;
+use crate::tool::cli::args::{SetupArgs, When};
 use crate::tool::daemon::limits::{MAX_PER_FILE, MAX_RESULTS, QUERY_TIMEOUT_MS};
 use crate::tool::daemon::request::{MAX_BUDGET, Mode, SearchQuery, SnippetMode, id_error};
 
@@ -182,6 +182,10 @@ pub(super) struct QuestionArgs {
     /// Print control characters as they are, instead of escaped.
     #[arg(long)]
     pub(super) raw: bool,
+
+    /// Choose when to colour paths, line numbers and the words of the question.
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub(super) color: When,
 
     /// Do not start a daemon; fail if none is running.
     #[arg(long)]

@@ -6,8 +6,9 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-use crate::exec::rank::Reason;
+use crate::exec::rank::{Reason, Terms};
 use crate::tool::cli::complain_as;
+use crate::tool::cli::output::{MATCH, NUMBER, PATH, Style};
 use crate::tool::daemon::reply::{Failure, Success};
 use crate::tool::daemon::report::{Health, Severity};
 use crate::tool::render::{escape_controls, escape_json};
@@ -49,9 +50,16 @@ pub(super) fn print_health(health: &Health, raw: bool, out: &mut dyn Write) -> i
 }
 
 /// Prints results. A heading line has the path, the lines, the match percentage and the reasons;
-/// the numbered lines follow.
-pub(super) fn print(success: &Success, raw: bool, out: &mut dyn Write) -> io::Result<()> {
-    let shown = shown(raw);
+/// the numbered lines follow, in which the words of the `question` are coloured.
+pub(super) fn print(
+    success: &Success,
+    question: Option<&str>,
+    style: &Style,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let shown = shown(style.raw);
+    let question = question.filter(|_| style.color);
+    let terms = question.and_then(|question| Terms::new(question).ok());
     for (nth, found) in success.results.iter().enumerate() {
         if nth > 0 && !found.content.is_empty() {
             writeln!(out)?;
@@ -65,10 +73,12 @@ pub(super) fn print(success: &Success, raw: bool, out: &mut dyn Write) -> io::Re
             true => String::new(),
             false => format!(", {}", Reason::joined(&found.why)),
         };
-        let (path, percent) = (shown(&found.path), found.match_pct);
-        writeln!(out, "{path}:{lines} ({percent}%{why})")?;
+        style.painted(PATH, found.path.as_bytes(), out)?;
+        writeln!(out, ":{lines} ({}%{why})", found.match_pct)?;
         for (number, line) in (found.start_line..).zip(found.content.lines()) {
-            writeln!(out, "{number:>6}  {}", shown(line))?;
+            style.painted(NUMBER, format!("{number:>6}").as_bytes(), out)?;
+            out.write_all(b"  ")?;
+            print_line(line, terms.as_ref(), style, out)?;
         }
     }
     if let Some(explain) = &success.explain {
@@ -85,6 +95,31 @@ pub(super) fn print(success: &Success, raw: bool, out: &mut dyn Write) -> io::Re
         }
     }
     Ok(())
+}
+
+/// Prints a line, with colours for the words that have a term of the question.
+fn print_line(
+    line: &str,
+    terms: Option<&Terms>,
+    style: &Style,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let Some(terms) = terms else {
+        style.text(line.as_bytes(), out)?;
+        return writeln!(out);
+    };
+    let mut rest = line;
+    while !rest.is_empty() {
+        let is_word = rest.starts_with(char::is_alphanumeric);
+        let end = rest.find(|c: char| c.is_alphanumeric() != is_word);
+        let (part, after) = rest.split_at(end.unwrap_or(rest.len()));
+        match is_word && terms.terms_in(part.as_bytes()) > 0 {
+            true => style.painted(MATCH, part.as_bytes(), out)?,
+            false => style.text(part.as_bytes(), out)?,
+        }
+        rest = after;
+    }
+    writeln!(out)
 }
 
 /// Prints names and values in two columns.
