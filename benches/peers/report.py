@@ -89,9 +89,9 @@ def asked_table(rows, names):
     return table(["question", "lines", *names], cells)
 
 
-def faster(times, ours, able=lambda name: True):
+def faster(times, ours):
     """Returns the greatest ratio to a faster program of others, and a list of all faster ones."""
-    found = sorted((times[name], name) for name in times if "forge-search" not in name and times[name] < ours and able(name))
+    found = sorted((times[name], name) for name in times if "forge-search" not in name and times[name] < ours)
     return (ours / found[0][0] if found else 0), ", ".join(f"{name} {number(ms)} ({number(ours / ms)}×)" for ms, name in found)
 
 
@@ -99,18 +99,19 @@ def losses(data, names):
     """Returns a table of the cases in which another program is faster or smaller, with the greatest ratio first."""
     rows = []
 
-    def compare(where, times, able=lambda name: True):
+    def compare(where, times, stale=()):
         for name in names[:3]:
             if name in times:
                 # `forge-search rg` is compared with the program that it replaces.
-                ratio, others = faster(times, times[name], lambda other: able(other) and (name != "forge-search rg" or other == "ripgrep"))
+                peers = [other for other in times if other not in stale and (name != "forge-search rg" or other == "ripgrep")]
+                ratio, others = faster({other: times[other] for other in peers}, times[name])
                 rows.append((ratio, where, name, f"{number(times[name])} ms", others))
 
     for row in data.get("queries", []):
         compare(f"*{row['query']}*", row["ms"])
     for row in data.get("updates", []):
         # Counts only programs that found all edits.
-        compare(f"after {row['edits']:,} edits", row["answer_ms"], lambda other: not row["stale"].get(other))
+        compare(f"after {row['edits']:,} edits", row["answer_ms"], [name for name, count in row["stale"].items() if count])
     compare("just started", {one["name"]: one["ms"] for one in data.get("first", [])})
     built = data.get("build", [])
     mine = next((one for one in built if "forge-search" in one["name"]), None)
