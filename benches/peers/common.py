@@ -1,6 +1,7 @@
 """Shared by all measurements: provides programs and trees, and measures the cost of commands."""
 
 import dataclasses
+import hashlib
 import os
 import pathlib
 import shutil
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import venv
 
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "forge-search-peers"
@@ -110,6 +112,23 @@ def package(name, program, *libraries):
         say(f"{path} does not start and is left out")
         return None
     return str(path)
+
+
+def python_with(requirements):
+    """Returns a Python with the packages of a requirements file, or None if they can't be fetched."""
+    wanted = pathlib.Path(__file__).with_name(requirements)
+    home = CACHE / f"python-{hashlib.sha256(wanted.read_bytes()).hexdigest()[:12]}"
+    python = home / "bin" / "python"
+    if not (home / "complete").exists():
+        say(f"installing the packages of {requirements}")
+        shutil.rmtree(home, ignore_errors=True)
+        venv.create(home, with_pip=True)
+        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement", wanted]
+        if subprocess.run(install).returncode != 0:
+            say(f"the packages of {requirements} can't be fetched and are left out")
+            return None
+        (home / "complete").touch()
+    return str(python)
 
 
 def tools():

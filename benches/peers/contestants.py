@@ -5,10 +5,11 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import time
 
-from common import PROJECT, WORK, Ran, package, run, tools
+from common import PROJECT, WORK, Ran, files_of, package, python_with, run, tools
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +23,12 @@ class Query:
     # The number of lines to find; None for all.
     first: int | None = None
     edits: int = 0
+    # Matches whole words only.
+    word: bool = False
+    # A class such as `\w` also has letters beyond ASCII.
+    unicode: bool = False
+    # The project whose benchmark has the query; empty for the queries of this project.
+    source: str = ""
 
 
 class Contestant:
@@ -29,6 +36,16 @@ class Contestant:
 
     name = ""
     has_index = False
+    # The kinds of queries that only some programs support.
+    has_edits = False
+    has_unicode = False
+    # Letters beyond ASCII compare without case.
+    has_folding = False
+
+    def can(self, query):
+        """Returns true if the program supports a query."""
+        folds = query.unicode and query.ignore_case
+        return (self.has_edits or not query.edits) and (self.has_unicode or not query.unicode) and (self.has_folding or not folds)
 
     def build(self, tree):
         """Builds the index. Returns the run and the size of the index, or None without an index."""
@@ -39,7 +56,7 @@ class Contestant:
         return None
 
     def ask(self, query, tree):
-        """Returns the found lines as (path, number), and the run. None for an unsupported query."""
+        """Returns the found lines as (path, number), and the run."""
         raise NotImplementedError
 
     def index_files(self, tree):
@@ -79,6 +96,9 @@ class ForgeCommand(Contestant):
 
     name = "forge-search, a command"
     has_index = True
+    has_edits = True
+    has_unicode = True
+    has_folding = True
 
     def __init__(self, program):
         self.program = program
@@ -99,6 +119,8 @@ class ForgeCommand(Contestant):
         flags = ["-i"] if query.ignore_case else ["-s"]
         if query.literal:
             flags.append("-F")
+        if query.word:
+            flags.append("-w")
         if query.edits:
             flags += ["--fuzzy", str(query.edits)]
         most = str(query.first or 100_000_000)
@@ -109,22 +131,35 @@ class ForgeCommand(Contestant):
         return lines_of(ran.output, tree), ran
 
 
-class ForgeProcess(Contestant):
-    """A long-running process with a live index, as agents use it: `call --jsonl`."""
+class Process(Contestant):
+    """A long-running process that reads a request from each line, and answers it with a line."""
 
-    name = "forge-search, a process"
     has_index = True
-
-    def __init__(self, program, mode="on"):
-        self.program = program
-        self.mode = mode
-        self.process = None
+    process = None
 
     def start(self, tree, wait=True):
-        command = [self.program, "call", "--jsonl", "--root", str(tree), "--set", f'index_mode="{self.mode}"', "--set", "emit_stats=true"]
-        if wait and self.mode != "off":
-            command.append("--wait-index")
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        """Starts the process. With `wait`, its index is complete before the first answer."""
+        raise NotImplementedError
+
+    def open(self, command, **options):
+        self.process = subprocess.Popen([str(one) for one in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
+
+    def exchange(self, request):
+        """Sends a request. Returns the answer, and the run."""
+        cpu, start = self.cpu(), time.perf_counter()
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        wall = time.perf_counter() - start
+        if not answer:
+            raise SystemExit(f"{self.name} has ended without an answer")
+        return json.loads(answer), Ran(b"", wall, self.cpu() - cpu, self.memory(), 0)
+
+    def end(self):
+        if self.process:
+            self.process.stdin.close()
+            self.process.wait()
+            self.process = None
 
     def cpu(self):
         """Returns the processor time so far in seconds, if possible in nanosecond steps."""
@@ -143,6 +178,22 @@ class ForgeProcess(Contestant):
         text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", text)[1]) * 1024
 
+
+class ForgeProcess(Process):
+    """forge-search as agents use it: `call --jsonl`, with a live index."""
+
+    name = "forge-search, a process"
+    has_edits = True
+    has_unicode = True
+
+    def __init__(self, program, mode="on"):
+        self.program = program
+        self.mode = mode
+
+    def start(self, tree, wait=True):
+        command = [self.program, "call", "--jsonl", "--root", tree, "--set", f'index_mode="{self.mode}"', "--set", "emit_stats=true"]
+        self.open([*command, "--wait-index"] if wait and self.mode != "off" else command)
+
     def call(self, query):
         request = {
             "pattern": query.pattern, "fixed_strings": query.literal, "timeout_ms": 600_000, "max_results": query.first or 100_000_000,
@@ -150,15 +201,12 @@ class ForgeProcess(Contestant):
         }
         if query.edits:
             request["fuzzy"] = query.edits
-        cpu, start = self.cpu(), time.perf_counter()
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline()
-        wall = time.perf_counter() - start
-        response = json.loads(answer)
+        if query.word:
+            request["word_regexp"] = True
+        response, ran = self.exchange(request)
         if "error" in response:
             raise SystemExit(f"forge-search: {response['error']}")
-        return response, Ran(b"", wall, self.cpu() - cpu, self.memory(), 0)
+        return response, ran
 
     def ask(self, query, tree):
         if self.process is None:
@@ -166,17 +214,54 @@ class ForgeProcess(Contestant):
         response, ran = self.call(query)
         return {(one["data"]["path"]["text"], one["data"]["line_number"]) for one in response["matches"]}, ran
 
-    def end(self):
-        if self.process:
-            self.process.stdin.close()
-            self.process.wait()
-            self.process = None
+
+class Fff(Process):
+    """fff, a file finder that also searches texts: a process with the list of files in memory."""
+
+    name = "fff, a process"
+
+    def __init__(self, python):
+        self.python = python
+        self.tree = None
+
+    def version(self):
+        script = "import importlib.metadata; print('fff-search', importlib.metadata.version('fff-search'))"
+        return run([self.python, "-c", script]).output.decode().strip()
+
+    def start(self, tree, wait=True):
+        self.tree = tree
+        self.open([self.python, PROJECT / "benches" / "peers" / "finder.py", tree, "warm" if wait else "cold"])
+
+    def build(self, tree):
+        # The index is in memory. The first answer comes when it is complete.
+        self.end()
+        start = time.perf_counter()
+        self.start(tree)
+        _, ran = self.ask(Query("absent", "nosuchidentifier_here"), tree)
+        return Ran(b"", time.perf_counter() - start, self.cpu(), ran.memory, 0), None
+
+    def refresh(self, tree):
+        return self.exchange({"refresh": True})[1].wall
+
+    def ask(self, query, tree):
+        if self.process is None or self.tree != tree:
+            self.end()
+            self.start(tree)
+        pattern = f"\\b(?:{re.escape(query.pattern) if query.literal else query.pattern})\\b" if query.word else query.pattern
+        plain = query.literal and not query.word
+        if query.ignore_case:
+            # A plain pattern of small letters matches without case.
+            pattern = pattern.lower() if plain else f"(?i){pattern}"
+        answer, ran = self.exchange({"pattern": pattern, "mode": "plain" if plain else "regex", "case": query.ignore_case and plain, "first": query.first})
+        return {(path, number) for path, number in answer["found"]}, ran
 
 
 class Ripgrep(Contestant):
     """ripgrep: it reads all files in each search."""
 
     name = "ripgrep"
+    has_unicode = True
+    has_folding = True
     literal = "-F"
 
     def __init__(self, program):
@@ -186,11 +271,55 @@ class Ripgrep(Contestant):
         return [self.program, "--no-config", "-n", "-0", "--no-heading", *flags, "-e", query.pattern, "."]
 
     def ask(self, query, tree):
-        if query.edits:
-            return None
         flags = ["-i"] if query.ignore_case else ["-s"]
         flags += [self.literal] if query.literal else []
+        flags += ["-w"] if query.word else []
         ran = run(self.command(flags, query, tree), first=query.first, cwd=tree)
+        return lines_of(ran.output, tree), ran
+
+
+class ForgeRg(Ripgrep):
+    """`forge-search rg`: the command line of ripgrep, answered by forge-search and its index."""
+
+    name = "forge-search rg"
+    has_index = True
+
+    def command(self, flags, query, tree):
+        program, *rest = super().command(flags, query, tree)
+        return [program, "rg", *rest]
+
+
+class GitGrep(Contestant):
+    """git grep without `--untracked`: all files of the tree are in the list of a repository."""
+
+    name = "git grep"
+    has_unicode = True
+
+    def __init__(self, program):
+        self.program = program
+
+    def environment(self, tree, locale="C"):
+        """Returns an environment for the tree. The repository is outside, so other searches ignore it."""
+        alone = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+        return dict(os.environ, GIT_DIR=str(WORK / f"git-{tree.name}"), GIT_WORK_TREE=str(tree), LC_ALL=locale, **alone)
+
+    def track(self, tree):
+        """Makes the repository, if there is none. A search reads the files of the tree, and no objects."""
+        environment = self.environment(tree)
+        if os.path.exists(environment["GIT_DIR"]):
+            return
+        subprocess.run([self.program, "init", "--quiet"], env=environment, check=True)
+        names = b"\0".join(os.fsencode(path.relative_to(tree)) for path in files_of(tree))
+        subprocess.run([self.program, "update-index", "--add", "--info-only", "-z", "--stdin"], cwd=tree, env=environment, input=names, check=True)
+
+    def ask(self, query, tree):
+        self.track(tree)
+        # An expression is faster with `-P` than with `-E`, and `-E` has no `\p`.
+        flags = ["-F" if query.literal else "-P"]
+        flags += ["-i"] if query.ignore_case else []
+        flags += ["-w"] if query.word else []
+        environment = self.environment(tree, "C.UTF-8" if query.unicode else "C")
+        ran = run([self.program, "grep", "-I", "-n", "-z", "--no-color", *flags, "-e", query.pattern], first=query.first, cwd=tree, env=environment)
         return lines_of(ran.output, tree), ran
 
 
@@ -198,6 +327,8 @@ class Ugrep(Contestant):
     """ugrep without an index: it reads all files in each search."""
 
     name = "ugrep"
+    has_edits = True
+    has_unicode = True
     flags = ("-r",)
 
     def __init__(self, program):
@@ -206,6 +337,7 @@ class Ugrep(Contestant):
     def ask(self, query, tree):
         flags = ["-i"] if query.ignore_case else []
         flags += ["-F"] if query.literal else []
+        flags += ["-w"] if query.word else []
         flags += [f"-Z{query.edits}"] if query.edits else []
         command = [self.program, *self.flags, "-I", "-n", "--null", *ignore(tree, ["--ignore-files"], []), *flags, "-e", query.pattern, "."]
         ran = run(command, first=query.first, cwd=tree)
@@ -218,6 +350,8 @@ class UgrepIndexed(Ugrep):
     name = "ugrep with its index"
     flags = ("--index",)
     has_index = True
+    # ugrep does not support approximate queries with an index.
+    has_edits = False
 
     def __init__(self, program, indexer):
         super().__init__(program)
@@ -232,10 +366,6 @@ class UgrepIndexed(Ugrep):
 
     def index_files(self, tree):
         return sorted(pathlib.Path(tree).rglob("._UG#_Store"))
-
-    def ask(self, query, tree):
-        # ugrep does not support approximate queries with an index.
-        return None if query.edits else super().ask(query, tree)
 
 
 class Codesearch(Contestant):
@@ -261,9 +391,8 @@ class Codesearch(Contestant):
         return [WORK / "csearch"]
 
     def ask(self, query, tree):
-        if query.edits:
-            return None
         pattern = re.sub(r"([\\.+*?()\[\]{}|^$])", r"\\\1", query.pattern) if query.literal else query.pattern
+        pattern = rf"\b(?:{pattern})\b" if query.word else pattern
         ran = run([self.csearch, "-n", *(["-i"] if query.ignore_case else []), pattern], first=query.first)
         return lines_of(ran.output, tree), ran
 
@@ -272,6 +401,8 @@ class SilverSearcher(Ripgrep):
     """The silver searcher: it reads all files in each search, and is called like ripgrep."""
 
     name = "the silver searcher"
+    has_unicode = False
+    has_folding = False
     literal = "-Q"
 
     def command(self, flags, query, tree):
@@ -300,11 +431,14 @@ def built():
     return str(PROJECT / "target" / "release" / "forge-search")
 
 
-def all_contestants():
-    """Builds forge-search, and returns the available programs, forge-search first."""
-    forge = built()
+def all_contestants(program=None):
+    """Returns the available programs, forge-search first. Builds it if no program is given."""
+    forge = str(program.resolve()) if program else built()
     rg, ugrep = tools()
-    found = [ForgeProcess(forge), ForgeCommand(forge), Ripgrep(rg)]
+    found = [ForgeProcess(forge), ForgeCommand(forge), ForgeRg(forge), Ripgrep(rg)]
+    git = shutil.which("git")
+    if git:
+        found.append(GitGrep(git))
     if ugrep:
         found.append(Ugrep(ugrep))
         indexer = indexer_of(ugrep)
@@ -316,4 +450,7 @@ def all_contestants():
     ag = package("silversearcher-ag", "ag", "libpcre3")
     if ag:
         found.append(SilverSearcher(ag))
+    python = python_with("requirements-peers.txt")
+    if python:
+        found.append(Fff(python))
     return found

@@ -5,7 +5,7 @@ import statistics
 import time
 
 from common import crashed, files_of, say
-from contestants import Codesearch, ForgeCommand, ForgeProcess, Query, UgrepIndexed
+from contestants import Codesearch, ForgeCommand, ForgeProcess, ForgeRg, Process, Query, UgrepIndexed
 
 QUERIES = [
     Query("absent", "nosuchidentifier_here"),
@@ -20,6 +20,25 @@ QUERIES = [
     Query("one edit", "kfree_skb_re", edits=1),
 ]
 
+
+def of_ripgrep(name, pattern, literal=False, **more):
+    return Query(name, pattern, literal, source="ripgrep", **more)
+
+
+# The queries for the Linux sources in ripgrep's benchmark, by their names there.
+QUERIES += [
+    of_ripgrep("linux_literal", "PM_RESUME", literal=True),
+    of_ripgrep("linux_literal_casei", "PM_RESUME", literal=True, ignore_case=True),
+    of_ripgrep("linux_re_literal_suffix", "[A-Z]+_RESUME"),
+    of_ripgrep("linux_word", "PM_RESUME", literal=True, word=True),
+    of_ripgrep("linux_unicode_greek", r"\p{Greek}", unicode=True),
+    of_ripgrep("linux_unicode_greek_casei", r"\p{Greek}", ignore_case=True, unicode=True),
+    of_ripgrep("linux_unicode_word", r"\wAh", unicode=True),
+    of_ripgrep("linux_no_literal", r"\w{5}\s+\w{5}\s+\w{5}\s+\w{5}\s+\w{5}", unicode=True),
+    of_ripgrep("linux_alternates", "ERR_SYS|PME_TURN_OFF|LINK_REQ_RST|CFG_BME_EVT"),
+    of_ripgrep("linux_alternates_casei", "ERR_SYS|PME_TURN_OFF|LINK_REQ_RST|CFG_BME_EVT", ignore_case=True),
+]
+
 # The number of trials with a damaged index, for each kind of damage.
 TRIALS = 30
 
@@ -28,7 +47,8 @@ def build(contestants, tree):
     """Measures the build of every index."""
     rows = []
     for one in contestants:
-        if not one.has_index or isinstance(one, ForgeProcess):
+        # These two use the index of the command.
+        if not one.has_index or isinstance(one, (ForgeProcess, ForgeRg)):
             continue
         say(f"building the index of {one.name}")
         ran, size = one.build(tree)
@@ -44,16 +64,12 @@ def queries(contestants, tree, repeat):
     rows = []
     for query in QUERIES:
         say(query.name)
-        forge = contestants[0]
+        able = [one for one in contestants if one.can(query)]
+        forge = able[0]
         expected, _ = forge.ask(query, tree)
-        row = {"query": query.name, "pattern": query.pattern, "lines": len(expected), "less": {}, "ms": {}, "cpu_ms": {}}
-        able = []
-        for one in contestants:
-            answer = one.ask(query, tree)
-            if answer is None:
-                continue
-            found = answer[0]
-            able.append(one)
+        row = {"query": query.name, "source": query.source, "pattern": query.pattern, "lines": len(expected), "less": {}, "ms": {}, "cpu_ms": {}}
+        for one in able:
+            found, _ = one.ask(query, tree)
             # Other programs classify more files as binary, and have limits for lines and files.
             missing = expected - found
             if query.first:
@@ -61,7 +77,7 @@ def queries(contestants, tree, repeat):
                 missing = set()
             elif found - expected:
                 raise SystemExit(f"{query.name}: only {one.name} finds {sorted(found - expected)[:3]}")
-            elif missing and one.name in ("ripgrep", ForgeCommand.name):
+            elif missing and one.name in ("ripgrep", ForgeCommand.name, ForgeRg.name):
                 raise SystemExit(f"{query.name}: {one.name} does not find {sorted(missing)[:3]}")
             if len(missing) * 10 > len(expected):
                 # A limit does not explain such a difference: the program runs another query.
@@ -93,7 +109,7 @@ def first_query(contestants, tree, repeat):
     for one in contestants:
         times = []
         for _ in range(repeat):
-            if isinstance(one, ForgeProcess):
+            if isinstance(one, Process):
                 one.end()
                 start = time.perf_counter()
                 # The query is sent immediately, so it may run without the index.
@@ -103,7 +119,8 @@ def first_query(contestants, tree, repeat):
             else:
                 times.append(one.ask(query, tree)[1].wall)
         rows.append({"name": one.name, "ms": statistics.median(times) * 1e3})
-    contestants[0].end()
+    for one in contestants:
+        one.end()
     return rows
 
 
@@ -115,8 +132,10 @@ def updates(contestants, tree, counts=(1, 100, 20_000)):
     files = files_of(tree)
     rng = random.Random(1)
     rows = []
-    forge = contestants[0]
-    forge.ask(QUERIES[0], tree)
+    # These follow the tree by themselves.
+    processes = [one for one in contestants if isinstance(one, Process)]
+    for one in processes:
+        one.ask(QUERIES[0], tree)
     for count in counts:
         edited = rng.sample(files, min(count, len(files) // 2))
         marker = f"edited_for_the_{count}th"
@@ -126,12 +145,14 @@ def updates(contestants, tree, counts=(1, 100, 20_000)):
                 out.write(f"\n{marker}\n".encode())
         say(f"{len(edited)} files edited")
         row = {"edits": len(edited), "stale": {}, "answer_ms": {}, "refresh_ms": {}, "fresh_ms": {}}
+        # Asked first, at once: otherwise the other programs give them time to follow.
+        at_once = {one.name: one.ask(query, tree) for one in processes}
         # The expected lines, found by a program without an index: searches skip some of the edited
         # files.
         truth = next(one for one in contestants if one.name == "ripgrep").ask(query, tree)[0]
         row["lines"] = len(truth)
         for one in contestants:
-            found, ran = one.ask(query, tree)
+            found, ran = at_once.get(one.name) or one.ask(query, tree)
             row["answer_ms"][one.name] = ran.wall * 1e3
             if one.has_index:
                 row["stale"][one.name] = len(truth - found)
@@ -142,10 +163,11 @@ def updates(contestants, tree, counts=(1, 100, 20_000)):
                     row["refresh_ms"][one.name] = one.build(tree)[0].wall * 1e3
                 found, ran = one.ask(query, tree)
                 row["fresh_ms"][one.name] = ran.wall * 1e3
-                if isinstance(one, (ForgeCommand, ForgeProcess)) and truth != found:
+                if isinstance(one, (ForgeCommand, ForgeProcess, ForgeRg)) and truth != found:
                     raise SystemExit(f"{one.name} does not find {sorted(truth - found)[:3]}")
         rows.append(row)
-    forge.end()
+    for one in processes:
+        one.end()
     return rows
 
 

@@ -26,30 +26,28 @@ def write_compared(data, out):
     names = data["names"]
     parts = [
         "# Comparison\n",
+        "[Programs and methods](methods.md) says how each program is asked, and which ones are left out.\n",
         f"`benches/peers/run`, {data['date']}, {machine()}. {data['tree']}: {data['files']:,} files, {data['bytes'] / 1e6:,.0f} MB. One run; each time is the median of "
         f"{data['repeat']} alternating ones. All programs have found the same lines before anything was timed, but for what the tables name.\n",
         "Versions: " + "; ".join(data["versions"]) + ".\n",
+        "## Where others are better\n\nThe greatest ratio is first.\n",
+        losses(data, names),
     ]
     if data.get("build"):
         parts.append("## Making an index\n")
         rows = [
-            [one["name"], number(one["wall_s"]), number(one["cpu_s"]), number(one["memory"] / 1e6), number(one["size"] / 1e6), number(one["size"] * 100 / data["bytes"])]
+            [
+                one["name"], number(one["wall_s"]), number(one["cpu_s"]), number(one["memory"] / 1e6),
+                *(["in memory", "–"] if one["size"] is None else [number(one["size"] / 1e6), number(one["size"] * 100 / data["bytes"])]),
+            ]
             for one in data["build"]
         ]
         parts.append(table(["index", "s", "s of processors", "peak MB", "size MB", "% of the tree"], rows))
     if data.get("queries"):
         parts.append("## Questions\n\nMilliseconds, and how many times as long as our process. Bold is the fastest.\n")
-        rows = []
-        for row in data["queries"]:
-            ours = row["ms"][names[0]]
-            best = min(row["ms"].values())
-            cells = []
-            for name in names:
-                ms = row["ms"].get(name)
-                cell = "–" if ms is None else number(ms) + ("" if name == names[0] else f" ({number(ms / ours, 2)}×)")
-                cells.append(f"**{cell}**" if ms == best else cell)
-            rows.append([row["query"], f"{row['lines']:,}", *cells])
-        parts.append(table(["question", "lines", *names], rows))
+        parts.append(asked_table([row for row in data["queries"] if not row["source"]], names))
+        parts.append("The questions of ripgrep's own benchmark for the Linux sources, by their names there:\n")
+        parts.append(asked_table([row for row in data["queries"] if row["source"]], names))
         less = [f"{name} finds {count:,} lines less for *{row['query']}*" for row in data["queries"] for name, count in row["less"].items()]
         if less:
             parts.append("What others do not find (files that they take for binary, lines or files beyond limits of theirs, or an encoding that they do not read): " + "; ".join(less) + ".\n")
@@ -70,55 +68,68 @@ def write_compared(data, out):
         parts.append("## With a damaged index\n\nHow many answers of those that were tried.\n")
         rows = [[one["name"], one["kind"], one["right"], one["wrong"], one["error"], one["crash"]] for one in data["damage"]]
         parts.append(table(["program", "damage", "right", "wrong, without a word", "an error", "a crash"], rows))
-    parts.append("## Where others are better\n")
-    parts.append(losses(data, names))
     for name, text in [("queries", "Questions"), ("build", "Making an index")]:
         if data.get(name):
             parts.append(f"![{text}]({name}.svg)\n")
     (out / "README.md").write_text("\n".join(parts))
 
 
+def asked_table(rows, names):
+    """Returns the times of queries as a table."""
+    cells = []
+    for row in rows:
+        ours = row["ms"].get(names[0])
+        best = min(row["ms"].values())
+        times = []
+        for name in names:
+            ms = row["ms"].get(name)
+            cell = "–" if ms is None else number(ms) + ("" if name == names[0] or ours is None else f" ({number(ms / ours, 2)}×)")
+            times.append(f"**{cell}**" if ms == best else cell)
+        cells.append([row["query"], f"{row['lines']:,}", *times])
+    return table(["question", "lines", *names], cells)
+
+
+def faster(times, ours):
+    """Returns the greatest ratio to a faster program of others, and a list of all faster ones."""
+    found = sorted((times[name], name) for name in times if "forge-search" not in name and times[name] < ours)
+    return (ours / found[0][0] if found else 0), ", ".join(f"{name} {number(ms)} ({number(ours / ms)}×)" for ms, name in found)
+
+
 def losses(data, names):
-    """Lists the cases in which another program is faster or smaller."""
-    said = []
+    """Returns a table of the cases in which another program is faster or smaller, with the greatest ratio first."""
+    rows = []
+
+    def compare(where, times, stale=()):
+        for name in names[:3]:
+            if name in times:
+                # `forge-search rg` is compared with the program that it replaces.
+                peers = [other for other in times if other not in stale and (name != "forge-search rg" or other == "ripgrep")]
+                ratio, others = faster({other: times[other] for other in peers}, times[name])
+                rows.append((ratio, where, name, f"{number(times[name])} ms", others))
+
     for row in data.get("queries", []):
-        ours = row["ms"][names[0]]
-        for name, ms in row["ms"].items():
-            if "forge-search" not in name and ms < ours:
-                said.append(f"{name} answers *{row['query']}* in {number(ms)} ms, our process in {number(ours)}")
-        command = row["ms"].get(names[1])
-        faster = [f"{name} ({number(ms)} ms)" for name, ms in row["ms"].items() if command and "forge-search" not in name and ms < command]
-        if faster:
-            said.append(f"as a command ({number(command)} ms), *{row['query']}* is answered later than by " + ", ".join(faster))
+        compare(f"*{row['query']}*", row["ms"])
     for row in data.get("updates", []):
-        for name in names[:2]:
-            ours = row["answer_ms"][name]
-            # Counts only programs that found all edits.
-            faster = [f"{other} ({number(ms)} ms)" for other, ms in row["answer_ms"].items() if "forge-search" not in other and ms < ours and not row["stale"].get(other)]
-            if faster:
-                said.append(f"after {row['edits']:,} edits, {name} answers in {number(ours)} ms, later than " + ", ".join(faster))
-    started = {one["name"]: one["ms"] for one in data.get("first", [])}
-    if started:
-        faster = [f"{name} ({number(ms)} ms)" for name, ms in started.items() if "forge-search" not in name and ms < started[names[0]]]
-        if faster:
-            said.append(f"a process of ours that was just started answers after {number(started[names[0]])} ms, later than " + ", ".join(faster))
-    built = {one["name"]: one for one in data.get("build", [])}
-    mine = next((one for name, one in built.items() if "forge-search" in name), None)
-    for name, one in built.items():
-        if mine and one is not mine:
-            for key, what, scale in [("wall_s", "s to be made", 1), ("size", "MB", 1e6), ("memory", "MB of memory at most", 1e6)]:
-                if one[key] < mine[key]:
-                    said.append(f"the index of {name} takes {number(one[key] / scale)} {what}, ours {number(mine[key] / scale)}")
-    if not said:
-        return "In none of what was measured here.\n"
-    return "\n".join(f"- {one}." for one in said) + "\n"
+        # Counts only programs that found all edits.
+        compare(f"after {row['edits']:,} edits", row["answer_ms"], [name for name, count in row["stale"].items() if count])
+    compare("just started", {one["name"]: one["ms"] for one in data.get("first", [])})
+    built = data.get("build", [])
+    mine = next((one for one in built if "forge-search" in one["name"]), None)
+    for one in built:
+        for key, where, unit, scale in [("wall_s", "making an index", "s", 1), ("size", "an index on the disk", "MB", 1e6), ("memory", "memory for an index", "MB", 1e6)]:
+            if one[key] and one[key] < mine[key]:
+                ratio = mine[key] / one[key]
+                rows.append((ratio, where, "forge-search", f"{number(mine[key] / scale)} {unit}", f"{one['name']} {number(one[key] / scale)} ({number(ratio)}×)"))
+    cells = [row[1:] for row in sorted(rows, key=lambda row: -row[0]) if row[0] > 0]
+    return table(["case", "ours", "takes", "less is taken by"], cells) if cells else "In none of what was measured here.\n"
 
 
 def draw_compared(data, out):
     """Draws the query times and the index figures."""
     plot = plotter()
-    names = data["names"]
-    rows = data["queries"]
+    # `forge-search rg` takes as long as the command; ripgrep's queries are in the tables alone.
+    names = [name for name in data["names"] if name != "forge-search rg"]
+    rows = [row for row in data["queries"] if not row["source"]]
     figure, axes = plot.subplots(figsize=(11, 6))
     width = 0.8 / len(names)
     for nth, name in enumerate(names):
@@ -132,7 +143,8 @@ def draw_compared(data, out):
     save(figure, out / "queries.svg")
     figure, axes = plot.subplots(1, 3, figsize=(11, 3))
     for axis, (key, what, scale) in zip(axes, [("wall_s", "seconds", 1), ("size", "size, MB", 1e6), ("memory", "peak memory, MB", 1e6)]):
-        axis.barh([one["name"] for one in data["build"]], [one[key] / scale for one in data["build"]])
+        known = [one for one in data["build"] if one[key] is not None]
+        axis.barh([one["name"] for one in known], [one[key] / scale for one in known])
         axis.set_xlabel(what)
         axis.tick_params(labelsize=8)
     save(figure, out / "build.svg")
@@ -208,6 +220,54 @@ def write_surfaces(data, tree, out):
     ]
     parts.append(table(["edit", "before, ms", "after, ms", ""], rows))
     (out / "surfaces.md").write_text("\n".join(parts))
+
+
+def write_ranked(data, out):
+    """Writes the quality and the times of ranked answers."""
+    rows, count = data["rows"], data["questions"]
+    runs = f"each time is the median of {data['repeat']} alternating runs of each question" if data["repeat"] else "times were not measured"
+    parts = [
+        "# Ranked answers\n",
+        f"`benches/peers/run --only ranked`, {datetime.date.today()}, {machine()}. {sum(count.values())} questions of semble's benchmark about {len(count)} repositories; {runs}. "
+        "[Programs and methods](methods.md) says how.\n",
+        "## Where others are better\n",
+        ranked_losses(rows),
+        "## All questions\n\nNDCG@10: 1 if all right places come first, 0 if none is among the first ten. The last columns are milliseconds for a question, and seconds from the "
+        "start of a program to its first answer about a repository, with the index made.\n",
+    ]
+    kinds = list(rows[0]["by"])
+    cells = [
+        [
+            one["name"], f"{one['ndcg']:.3f}", *(f"{one['by'][kind]:.3f}" if kind in one["by"] else "–" for kind in kinds),
+            *([number(one["ms"][0]), number(one["ms"][1])] if one["ms"] else ["–", "–"]), number(one["first_s"]),
+        ]
+        for one in rows
+    ]
+    parts.append(table(["program", "NDCG@10", *kinds, "median ms", "95 % within ms", "first answer s"], cells))
+    parts.append("## Each repository\n\nNDCG@10.\n")
+    # The command has the answers of the process.
+    shown = [one for one in rows if not one["name"].startswith("ggrep")]
+    cells = [[name, of, *(f"{one['each'][name]:.3f}" for one in shown)] for name, of in count.items()]
+    parts.append(table(["repository", "questions", *(one["name"] for one in shown)], cells))
+    (out / "ranked.md").write_text("\n".join(parts))
+
+
+def ranked_losses(rows):
+    """Lists the cases in which another program ranks better, or is faster, than ours in the first two rows."""
+    (ours, command, *others), said = rows, []
+    for one in others:
+        for kind, value in [("all questions", one["ndcg"]), *one["by"].items()]:
+            mine = ours["by"].get(kind, ours["ndcg"])
+            if value > mine:
+                said.append(f"{one['name']} ranks better for *{kind}*: {value:.3f}, ours {mine:.3f}")
+        better = [f"{name} ({value:.3f}, ours {ours['each'][name]:.3f})" for name, value in one["each"].items() if value > ours["each"][name]]
+        if better:
+            said.append(f"{one['name']} ranks better in {len(better)} of {len(ours['each'])} repositories: {', '.join(better)}")
+        for mine in (ours, command):
+            for what, key in [("answers in", lambda row: row["ms"] and row["ms"][0] / 1e3), ("gives its first answer after", lambda row: row["first_s"])]:
+                if key(one) and key(one) < key(mine):
+                    said.append(f"{one['name']} {what} {number(key(one) * 1e3)} ms, {mine['name']} {number(key(mine) * 1e3)} ({number(key(mine) / key(one), 2)}×)")
+    return "\n".join(f"- {one}." for one in said) + "\n" if said else "In none of what was measured here.\n"
 
 
 def plotter():
