@@ -15,12 +15,6 @@ use crate::index::snapshot::Snapshot;
 use crate::index::state::{IndexState, Trigger, UncertainReason};
 use crate::index::watch::BarrierError;
 
-/// Processing a mark takes about as long as looking at so many files in parallel.
-const MARKS_SHARE: usize = 16;
-
-/// Fewer dirty marks are always processed.
-const MANY_MARKS: usize = 4096;
-
 /// The pause between two attempts to lock the knowledge that another thread works on.
 const NAP: Duration = Duration::from_micros(200);
 
@@ -42,10 +36,9 @@ pub enum Pinned {
     /// The tree is not watched. The search may use a stored index if it compares it with the tree.
     /// Holds why watching failed and a remedy, if it failed.
     Unwatched(Option<String>),
-    /// The tree is not watched yet, or so many files changed that processing their marks takes
-    /// longer than a comparison. The search may use a stored index like a process without a live
+    /// The tree is not watched yet. The search may use a stored index like a process without a live
     /// index. The worker finds the differences itself.
-    Unprepared,
+    NotYetWatched,
     /// The index can't be used. Holds the reason.
     Nothing(String),
 }
@@ -56,9 +49,8 @@ impl LiveIndex {
     /// them, for at most `budget`.
     ///
     /// Costs a cookie that passes the watcher's queue, one look at each rules file, and one look at
-    /// each file that changed since the last call. If `compares` is set and very many files have
-    /// changed, the result is [`Pinned::Unprepared`] instead.
-    pub fn pin(&self, budget: Duration, compares: bool) -> Pin {
+    /// each file that changed since the last call.
+    pub fn pin(&self, budget: Duration) -> Pin {
         let shared = &*self.shared;
         let mut status = shared.status();
         // The worker runs some tasks after a number of searches.
@@ -78,7 +70,7 @@ impl LiveIndex {
             return Pin {
                 index_state,
                 what: match will_watch {
-                    true => Pinned::Unprepared,
+                    true => Pinned::NotYetWatched,
                     false => Pinned::Unwatched(unwatched),
                 },
             };
@@ -86,11 +78,10 @@ impl LiveIndex {
         if !index_state.allows_exclusion() {
             return Pin::nothing(index_state, why);
         }
-        let compares = compares && shared.index_host.keeps();
-        match shared.bring_up_to_date(budget, compares) {
+        match shared.bring_up_to_date(budget) {
             Ok(snapshot) => Pin {
                 index_state: IndexState::Complete,
-                what: snapshot.map_or(Pinned::Unprepared, Pinned::Exact),
+                what: Pinned::Exact(snapshot),
             },
             Err(why) => Pin::nothing(why.0, Some(why.1)),
         }
@@ -114,13 +105,8 @@ impl Pin {
 type Bypass = (IndexState, String);
 
 impl Shared {
-    /// Makes sure that the published snapshot describes the current tree. Returns `None` if a
-    /// comparison is faster, and the caller `compares`.
-    fn bring_up_to_date(
-        &self,
-        budget: Duration,
-        compares: bool,
-    ) -> Result<Option<Arc<Snapshot>>, Bypass> {
+    /// Makes sure that the published snapshot describes the current tree.
+    fn bring_up_to_date(&self, budget: Duration) -> Result<Arc<Snapshot>, Bypass> {
         let end_ms = self.index_host.now_ms().saturating_add(millis(budget));
         let left = || Duration::from_millis(end_ms.saturating_sub(self.index_host.now_ms()));
         let Some(watching) = self.watching() else {
@@ -137,9 +123,6 @@ impl Shared {
                 return Err(self.lost(Trigger::MaintBudgetExceeded, why));
             }
             Err(error) => return Err(self.lost(Trigger::WatcherDown, &error.to_string())),
-        }
-        if compares && self.has_many_marks() {
-            return Ok(None);
         }
         let (index_state, snapshot, why) = loop {
             let swaps = self.status().swaps;
@@ -167,15 +150,7 @@ impl Shared {
             let why = "a file or directory could not be listed, and may hide files";
             return Err(self.lost(Trigger::EnumerationErrors, why));
         }
-        Ok(Some(snapshot))
-    }
-
-    /// Returns true if processing the dirty marks takes longer than comparing the tree.
-    fn has_many_marks(&self) -> bool {
-        let status = self.status();
-        let published = status.published.as_ref();
-        let files = published.map_or(0, |snapshot| snapshot.segment().file_count());
-        status.dirty.len() > MANY_MARKS.max(files as usize / MARKS_SHARE)
+        Ok(snapshot)
     }
 
     /// Processes all current dirty marks.

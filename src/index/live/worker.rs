@@ -444,7 +444,7 @@ fn open(shared: &Shared, timers: &mut Timers) {
 
 /// Processes dirty marks of files that have been quiet for some time.
 fn drain(shared: &Shared, works: &[Work], timers: &mut Timers) {
-    // While the index is in use, searches process all marks, or compare the tree themselves.
+    // While the index is in use, each search processes all marks.
     let is_in_use = |status: &Status| {
         let is_awaited = status.reconcile_wanted || status.open_wanted || status.build_wanted;
         status.index_state.allows_exclusion() && !is_awaited

@@ -295,28 +295,6 @@ fn dirty_marks_are_processed_in_the_order_of_marking() {
 }
 
 #[test]
-fn after_very_many_changes_a_search_compares_the_tree_itself() {
-    let world = World::complete(MAPPED, |_| {});
-    world.hands.stop();
-    for n in 0..5_000 {
-        world.hear_file(&format!("gone/{n}.txt"));
-    }
-    let marks = world.report().dirty;
-    assert!(marks > 4096, "{marks}");
-    for (name, count) in [("b/new.txt", 4), ("b/newer.txt", 5)] {
-        world.write(name, "a needle\n");
-        assert_eq!(world.check_used("needle").len(), count, "without an event");
-        assert_eq!(world.report().dirty, marks, "no mark is processed");
-    }
-    for name in ["b/new.txt", "b/newer.txt"] {
-        world.hear_file(name);
-    }
-    world.hands.put_forward(10_000);
-    world.until("all were processed", |report| report.dirty == 0);
-    assert_eq!(world.check_used("needle").len(), 5);
-}
-
-#[test]
 fn what_has_changed_is_read_and_left_out_again() {
     let world = World::complete(LIVE, |_| {});
     world.write("a/two.txt", "nothing at all\n");

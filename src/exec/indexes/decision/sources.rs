@@ -167,10 +167,7 @@ impl<'a> RequestBelowRoot<'a> {
         if scope.words.is_some() {
             live.index.want_words();
         }
-        // Only the live index knows hidden files, and which files are read as they are.
-        let compares = !with_hidden && !self.question.by_index.needs_texts();
-        let budget = self.time.budget.remaining();
-        let Pin { index_state, what } = live.index.pin(budget, compares);
+        let Pin { index_state, what } = live.index.pin(self.time.budget.remaining());
         match what {
             Pinned::Exact(snapshot) => {
                 snapshot.segment().order(plan)?;
@@ -184,10 +181,10 @@ impl<'a> RequestBelowRoot<'a> {
                 let hidden = hidden.ok_or_else(|| Condition::unchecked_condition(HIDDEN))?;
                 Ok(source.listing(&hidden))
             }
-            Pinned::Unwatched(_) | Pinned::Unprepared if with_hidden => {
+            Pinned::Unwatched(_) | Pinned::NotYetWatched if with_hidden => {
                 Err(Condition::unchecked_condition(UNWATCHED).into())
             }
-            Pinned::Unprepared => {
+            Pinned::NotYetWatched => {
                 let snapshot = self.opened()?;
                 live.index.report_opened(&snapshot, None);
                 self.stored_source(&snapshot, comparing, plan, scope)
