@@ -32,6 +32,9 @@ const BATCH_DIRS: usize = 64;
 /// that they have several groups.
 const GROUP_DIRS: usize = if cfg!(test) { 2 } else { 32 };
 
+/// The number of directories that are looked at while the results of as many are recorded.
+const PART_DIRS: usize = 8 * GROUP_DIRS;
+
 /// The most directories that are remembered as entered.
 const MAX_ENTERED: usize = 4096;
 
@@ -301,30 +304,74 @@ impl Refresh<'_> {
         cursor: &mut Cursor,
         go_on: &(dyn Fn() -> bool + Sync),
     ) -> Result<Vec<Vec<usize>>, FormatError> {
-        let look = |entered: &mut EnteredDirs, (dir, entries): &(&Path, Vec<ChangedEntry>)| {
-            go_on().then(|| self.look(entered, dir, entries))
-        };
-        let looked: Vec<Option<LookedAt>> = if dirs.len() <= GROUP_DIRS {
-            dirs.iter().map(|dir| look(entered, dir)).collect()
-        } else {
+        if dirs.len() > GROUP_DIRS {
             for (dir, entries) in dirs {
                 entered.forget(dir, entries);
             }
-            // Reading ignore files again in each group would take longer than the rest.
-            let groups: Vec<_> = dirs
-                .chunks(GROUP_DIRS)
-                .take_while(|_| go_on())
-                .map(|group| (group, entered.down_to(self.walk, group[0].0)))
-                .collect();
-            let looked = groups.into_par_iter().map(|(group, mut entered)| {
-                group.iter().map(|dir| look(&mut entered, dir)).collect()
-            });
-            looked
-                .collect::<Vec<Vec<_>>>()
-                .into_iter()
-                .flatten()
-                .collect()
+        }
+        let mut all = Vec::with_capacity(dirs.len());
+        let mut looked = Vec::new();
+        let mut before: &[(&Path, Vec<ChangedEntry>)] = &[];
+        // One part is recorded while the next one is looked at.
+        for part in dirs.chunks(PART_DIRS).chain([&[][..]]) {
+            let (taken, next) = match before.is_empty() || part.is_empty() {
+                true => (
+                    self.take_all(known, before, looked, cursor, go_on)?,
+                    self.look_all(entered, part, go_on),
+                ),
+                false => {
+                    let (taken, next) = rayon::join(
+                        || self.take_all(known, before, looked, cursor, go_on),
+                        || self.look_all(entered, part, go_on),
+                    );
+                    (taken?, next)
+                }
+            };
+            let is_whole = taken.len() == before.len();
+            all.extend(taken);
+            if !is_whole {
+                break;
+            }
+            (before, looked) = (part, next);
+        }
+        Ok(all)
+    }
+
+    /// Looks at entries of some directories. The results end with `None` if `go_on` returned false.
+    fn look_all(
+        &self,
+        entered: &mut EnteredDirs,
+        dirs: &[(&Path, Vec<ChangedEntry>)],
+        go_on: &(dyn Fn() -> bool + Sync),
+    ) -> Vec<Option<LookedAt>> {
+        let look = |entered: &mut EnteredDirs, (dir, entries): &(&Path, Vec<ChangedEntry>)| {
+            go_on().then(|| self.look(entered, dir, entries))
         };
+        if dirs.len() <= GROUP_DIRS {
+            return dirs.iter().map(|dir| look(entered, dir)).collect();
+        }
+        // Reading ignore files again in each group would take longer than the rest.
+        let groups: Vec<_> = dirs
+            .chunks(GROUP_DIRS)
+            .take_while(|_| go_on())
+            .map(|group| (group, entered.down_to(self.walk, group[0].0)))
+            .collect();
+        let looked = groups
+            .into_par_iter()
+            .map(|(group, mut entered)| group.iter().map(|dir| look(&mut entered, dir)).collect());
+        let looked: Vec<Vec<_>> = looked.collect();
+        looked.into_iter().flatten().collect()
+    }
+
+    /// Records what was found in some directories, and returns fewer if `go_on` returned false.
+    fn take_all(
+        &self,
+        known: &mut TreeKnowledge,
+        dirs: &[(&Path, Vec<ChangedEntry>)],
+        looked: Vec<Option<LookedAt>>,
+        cursor: &mut Cursor,
+        go_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Vec<Vec<usize>>, FormatError> {
         let mut all = Vec::with_capacity(dirs.len());
         for ((dir, entries), looked) in dirs.iter().zip(looked) {
             let Some(looked) = looked.filter(|_| go_on()) else {
