@@ -75,11 +75,9 @@ class Tree:
         for number in range(50):
             (made / f"{number}.c").write_text(f"int {text}_{number};\n")
         made.parent.rename(self.path / f"moved-{self.number}")
-        old = self.path / f"moved-{self.number - 3}"
         for one in self.path.glob("moved-*"):
             if one != self.path / f"moved-{self.number}" and self.random.random() < 0.5:
                 shutil.rmtree(one)
-        shutil.rmtree(old, ignore_errors=True)
 
     def builds(self, text):
         out = self.path / "build-output"
@@ -160,6 +158,11 @@ def main():
             process.wait()
 
 
+def print_row(minute, changes, pid, times):
+    memory, files, watches = usage(pid)
+    print(f"| {minute:.0f} | {changes} | {memory:.0f} | {files} | {watches} | {statistics.median(times or [0]) * 1e3:.0f} |", flush=True)
+
+
 def keep_busy(arguments, tree, pid):
     while usage(pid)[2] == 0:
         time.sleep(1)
@@ -172,13 +175,11 @@ def keep_busy(arguments, tree, pid):
         times.append(ask(arguments, tree, text))
         ask(arguments, tree, tree.random.choice(["kmalloc_array_node", "TODO", "nosuchtext_anywhere", "mutex_lock"]))
         if now >= next_row:
-            memory, files, watches = usage(pid)
-            print(f"| {now:.0f} | {changes} | {memory:.0f} | {files} | {watches} | {statistics.median(times) * 1e3:.0f} |", flush=True)
+            print_row(now, changes, pid, times)
             next_row += minutes / ROWS
             times = []
         time.sleep(arguments.pause)
-    memory, files, watches = usage(pid)
-    print(f"| {now:.0f} | {changes} | {memory:.0f} | {files} | {watches} | {statistics.median(times or [0]) * 1e3:.0f} |", flush=True)
+    print_row(now, changes, pid, times)
 
 
 if __name__ == "__main__":

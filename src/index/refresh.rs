@@ -28,12 +28,12 @@ use crate::index::walk::{DirNode, EnteredDir, LookupResult, Walk};
 /// The number of directories that are listed in parallel.
 const BATCH_DIRS: usize = 64;
 
-/// The number of directories with changed entries that one thread looks at. Small in unit tests, so
-/// that they have several groups.
+/// The number of directories with changed entries that one thread looks at. Small in unit tests, as
+/// is [`PART_DIRS`], so that they have several groups and parts.
 const GROUP_DIRS: usize = if cfg!(test) { 2 } else { 32 };
 
 /// The number of directories that are looked at while the results of as many are recorded.
-const PART_DIRS: usize = 8 * GROUP_DIRS;
+const PART_DIRS: usize = if cfg!(test) { 4 } else { 256 };
 
 /// The most directories that are remembered as entered.
 const MAX_ENTERED: usize = 4096;
@@ -304,10 +304,8 @@ impl Refresh<'_> {
         cursor: &mut Cursor,
         go_on: &(dyn Fn() -> bool + Sync),
     ) -> Result<Vec<Vec<usize>>, FormatError> {
-        if dirs.len() > GROUP_DIRS {
-            for (dir, entries) in dirs {
-                entered.forget(dir, entries);
-            }
+        for (dir, entries) in dirs {
+            entered.forget(dir, entries);
         }
         let mut all = Vec::with_capacity(dirs.len());
         let mut looked = Vec::new();
@@ -398,7 +396,6 @@ impl Refresh<'_> {
                 entries.iter().map(failed).collect()
             }
         };
-        entered.forget(dir, entries);
         LookedAt {
             is_entered,
             results,

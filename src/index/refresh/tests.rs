@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use super::*;
 use crate::index::overlay::{Content, ReadContent};
 use crate::index::walk::RuleSets;
-use changing::Changing;
+use changing::{Changing, heard, refresh};
 
 /// The number of trees, and of changes to each.
 const TREES: u64 = 12;
@@ -90,12 +90,7 @@ fn an_error_of_a_directory_stays_until_the_directory_itself_is_listed() {
     tree.known.set_errors([error].into_iter());
     let walk = tree.walk(Path::new(""));
     let mut cursor = Cursor::whole(&walk);
-    let refresh = Refresh {
-        walk: &walk,
-        segment: &tree.segment,
-        enter: &|_| {},
-        now_ns: i64::MAX,
-    };
+    let refresh = refresh(&walk, &tree.segment);
     refresh.step(&mut tree.known, &mut cursor).unwrap();
     assert!(
         !cursor.is_done(),
@@ -165,20 +160,9 @@ fn a_look_at_directories_stops_at_any_moment_and_can_be_repeated() {
         fs::create_dir(tree.root.join(dir)).unwrap();
         fs::write(tree.root.join(dir).join("file.txt"), "alpha\n").unwrap();
     }
-    let named = |dir| {
-        let entry = ChangedEntry {
-            name: "file.txt".into(),
-            received_ns: 0,
-        };
-        (dir, vec![entry])
-    };
+    let named = |dir| (dir, vec![heard("file.txt", 0)]);
     let walk = tree.walk(Path::new(""));
-    let refresh = Refresh {
-        walk: &walk,
-        segment: &tree.segment,
-        enter: &|_| {},
-        now_ns: i64::MAX,
-    };
+    let refresh = refresh(&walk, &tree.segment);
     let mut entered = EnteredDirs::default();
     let before = tree.known.overlay.extras().len();
     let mut found = Vec::new();
@@ -217,19 +201,10 @@ fn what_is_in_a_directory_that_can_not_be_looked_at_is_not_taken_for_gone() {
     fs::rename(&aside, tree.root.join(&there)).unwrap();
     let dir = there.join(&half);
     let walk = tree.walk(Path::new(""));
-    let refresh = Refresh {
-        walk: &walk,
-        segment: &tree.segment,
-        enter: &|_| {},
-        now_ns: i64::MAX,
-    };
+    let refresh = refresh(&walk, &tree.segment);
     let mut entered = EnteredDirs::default();
     let mut cursor = Cursor::default();
-    let names = vec![ChangedEntry {
-        name: "file.txt".into(),
-        received_ns: 0,
-    }];
-    let dirs = [(&*dir, names)];
+    let dirs = [(&*dir, vec![heard("file.txt", 0)])];
     let known = &mut tree.known;
     refresh
         .entries(known, &mut entered, &dirs, &mut cursor, &|| true)

@@ -38,6 +38,24 @@ const DEEP: usize = 3;
 /// because each write changes the length of the file.
 const LATER_NS: i64 = i64::MAX / 2;
 
+/// Returns a refresh that trusts all rules files, and whose directories nobody watches.
+pub(crate) fn refresh<'a>(walk: &'a Walk, segment: &'a Segment) -> Refresh<'a> {
+    Refresh {
+        walk,
+        segment,
+        enter: &|_| {},
+        now_ns: i64::MAX,
+    }
+}
+
+/// Returns an entry of a directory with an event at a time.
+pub(crate) fn heard(name: impl Into<OsString>, received_ns: i64) -> ChangedEntry {
+    ChangedEntry {
+        name: name.into(),
+        received_ns,
+    }
+}
+
 /// A small deterministic random number generator (splitmix64).
 pub(crate) struct Rng(pub(crate) u64);
 
@@ -181,16 +199,8 @@ impl Changing {
     pub(crate) fn hear_at(&mut self, path: &str, received_ns: i64) {
         let walk = self.walk(Path::new(""));
         let path = Path::new(path);
-        let refresh = Refresh {
-            walk: &walk,
-            segment: &self.segment,
-            enter: &|_| {},
-            now_ns: i64::MAX,
-        };
-        let named = ChangedEntry {
-            name: path.file_name().unwrap().to_os_string(),
-            received_ns,
-        };
+        let refresh = refresh(&walk, &self.segment);
+        let named = heard(path.file_name().unwrap(), received_ns);
         let dirs = [(path.parent().unwrap(), vec![named])];
         let (known, entered) = (&mut self.known, &mut self.entered);
         refresh
@@ -211,22 +221,14 @@ impl Changing {
             let mut cursor = Cursor::default();
             for work in &works {
                 match (work.path.parent(), work.path.file_name()) {
-                    (Some(dir), Some(name)) => by_dir.entry(dir).or_default().push(ChangedEntry {
-                        name: name.to_os_string(),
-                        received_ns: 0,
-                    }),
+                    (Some(dir), Some(name)) => by_dir.entry(dir).or_default().push(heard(name, 0)),
                     _ => {
                         self.entered.clear();
                         cursor = Cursor::whole(&walk);
                     }
                 }
             }
-            let refresh = Refresh {
-                walk: &walk,
-                segment: &self.segment,
-                enter: &|_| {},
-                now_ns: i64::MAX,
-            };
+            let refresh = refresh(&walk, &self.segment);
             let dirs: Vec<_> = by_dir.into_iter().collect();
             let (known, entered) = (&mut self.known, &mut self.entered);
             refresh
