@@ -115,8 +115,11 @@ def package(name, program, *libraries):
 
 
 def python_with(requirements):
-    """Returns a Python with the packages of a requirements file, or None if they can't be fetched."""
-    wanted = pathlib.Path(__file__).with_name(requirements)
+    """Returns a Python with the packages of a requirements file, or None if they can't be fetched.
+
+    A relative path starts at the directory of this file.
+    """
+    wanted = pathlib.Path(__file__).parent / requirements
     home = CACHE / f"python-{hashlib.sha256(wanted.read_bytes()).hexdigest()[:12]}"
     python = home / "bin" / "python"
     if not (home / "complete").exists():
@@ -129,6 +132,18 @@ def python_with(requirements):
             return None
         (home / "complete").touch()
     return str(python)
+
+
+def restart_with(requirements, why):
+    """Restarts this program with a Python that has the packages of a requirements file.
+
+    Ends it with the message `why` if they can't be fetched.
+    """
+    python = python_with(requirements)
+    if python is None:
+        raise SystemExit(why)
+    if pathlib.Path(sys.prefix) != pathlib.Path(python).parents[1]:
+        os.execv(python, [python, *sys.argv])
 
 
 def tools():

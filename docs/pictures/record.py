@@ -12,7 +12,6 @@ need `chromium` and `chromedriver`, which `just tools` installs.
 
 import argparse
 import contextlib
-import hashlib
 import itertools
 import os
 import pathlib
@@ -23,10 +22,13 @@ import sys
 import tempfile
 import time
 import urllib.parse
-import venv
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROJECT = HERE.parents[1]
+sys.path.insert(0, str(PROJECT / "benches" / "peers"))
+
+from common import restart_with
+
 # Pages and indexes show the path of the tree, so it must be the same on all machines.
 TREE = pathlib.Path("/tmp/forge-search")
 PARTS = ["session", "tui", "page"]
@@ -45,23 +47,6 @@ SESSION = [
 ]
 TUI_COLUMNS, TUI_ROWS = 100, 30
 DOWN = "\x1b[B"
-
-
-def with_libraries():
-    """Restarts this program with a Python that has the libraries."""
-    wanted = HERE / "requirements.txt"
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
-    home = cache / f"forge-search-pictures/python-{hashlib.sha256(wanted.read_bytes()).hexdigest()[:12]}"
-    python = home / "bin" / "python"
-    if pathlib.Path(sys.prefix) == home:
-        return
-    if not (home / "complete").exists():
-        shutil.rmtree(home, ignore_errors=True)
-        venv.create(home, with_pip=True)
-        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]
-        subprocess.run([*pip, wanted], check=True)
-        (home / "complete").touch()
-    os.execv(python, [str(python), *sys.argv])
 
 
 @contextlib.contextmanager
@@ -293,7 +278,7 @@ def check(path, environment):
 
 
 def main():
-    with_libraries()
+    restart_with(HERE / "requirements.txt", "the pictures need the packages of docs/pictures/requirements.txt")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", type=pathlib.Path, help="a built forge-search")
     parser.add_argument("--only", action="append", choices=PARTS, help="record this part; can be given several times")
