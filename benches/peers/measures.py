@@ -127,48 +127,50 @@ def first_query(contestants, tree, repeat):
 def updates(contestants, tree, counts=(1, 100, 20_000)):
     """Edits files, and counts the edits that each program misses before its index is updated.
 
-    Also measures the update and the next query.
+    Also measures the update and the next query. Processes follow the tree by themselves: each is
+    measured while no other is running, and is asked at once after the edits.
     """
     files = files_of(tree)
     rng = random.Random(1)
-    rows = []
-    # These follow the tree by themselves.
-    processes = [one for one in contestants if isinstance(one, Process)]
-    for one in processes:
-        one.ask(QUERIES[0], tree)
-    for count in counts:
-        edited = rng.sample(files, min(count, len(files) // 2))
-        marker = f"edited_for_the_{count}th"
-        query = Query(f"{count} edits", marker)
-        for path in edited:
-            with open(path, "ab") as out:
-                out.write(f"\n{marker}\n".encode())
-        say(f"{len(edited)} files edited")
-        row = {"edits": len(edited), "stale": {}, "answer_ms": {}, "refresh_ms": {}, "fresh_ms": {}}
-        # Asked first, at once: otherwise the other programs give them time to follow.
-        at_once = {one.name: one.ask(query, tree) for one in processes}
-        # The expected lines, found by a program without an index: searches skip some of the edited
-        # files.
-        truth = next(one for one in contestants if one.name == "ripgrep").ask(query, tree)[0]
-        row["lines"] = len(truth)
-        for one in contestants:
-            found, ran = at_once.get(one.name) or one.ask(query, tree)
-            row["answer_ms"][one.name] = ran.wall * 1e3
-            if one.has_index:
-                row["stale"][one.name] = len(truth - found)
-                seconds = one.refresh(tree)
-                if seconds is not None:
-                    row["refresh_ms"][one.name] = seconds * 1e3
-                elif isinstance(one, ForgeCommand):
-                    row["refresh_ms"][one.name] = one.build(tree)[0].wall * 1e3
-                found, ran = one.ask(query, tree)
-                row["fresh_ms"][one.name] = ran.wall * 1e3
-                if isinstance(one, (ForgeCommand, ForgeProcess, ForgeRg)) and truth != found:
-                    raise SystemExit(f"{one.name} does not find {sorted(truth - found)[:3]}")
-        rows.append(row)
-    for one in processes:
-        one.end()
+    kinds = ["stale", "answer_ms", "refresh_ms", "fresh_ms"]
+    rows = [{"edits": min(count, len(files) // 2)} | {kind: {} for kind in kinds} for count in counts]
+    groups = [[one] for one in contestants if isinstance(one, Process)]
+    groups.append([one for one in contestants if not isinstance(one, Process)])
+    for nth, group in enumerate(groups):
+        for one in group:
+            one.ask(QUERIES[0], tree)
+            updated(one, tree)
+        for row in rows:
+            marker = f"edited_for_the_{row['edits']}th_{nth}"
+            query = Query(f"{row['edits']} edits", marker)
+            for path in rng.sample(files, row["edits"]):
+                with open(path, "ab") as out:
+                    out.write(f"\n{marker}\n".encode())
+            say(f"{row['edits']} files edited")
+            at_once = {one.name: one.ask(query, tree) for one in group if isinstance(one, Process)}
+            # The expected lines, found by a program without an index: searches skip some of the
+            # edited files.
+            truth = next(one for one in contestants if one.name == "ripgrep").ask(query, tree)[0]
+            for one in group:
+                found, ran = at_once.get(one.name) or one.ask(query, tree)
+                row["answer_ms"][one.name] = ran.wall * 1e3
+                if one.has_index:
+                    row["stale"][one.name] = len(truth - found)
+                    seconds = updated(one, tree)
+                    if seconds is not None:
+                        row["refresh_ms"][one.name] = seconds * 1e3
+                    found, ran = one.ask(query, tree)
+                    row["fresh_ms"][one.name] = ran.wall * 1e3
+                    if isinstance(one, (ForgeCommand, ForgeProcess, ForgeRg)) and truth != found:
+                        raise SystemExit(f"{one.name} does not find {sorted(truth - found)[:3]}")
+        for one in group:
+            one.end()
     return rows
+
+
+def updated(one, tree):
+    """Brings the index of a program up to date. Returns the time in seconds, if it has to be told."""
+    return one.build(tree)[0].wall if isinstance(one, ForgeCommand) else one.refresh(tree)
 
 
 def damage(contestants, tree):

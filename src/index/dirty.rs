@@ -5,12 +5,13 @@
 //! counts at once: a search always looks at marked files. Only the processing by the worker is
 //! debounced, that is, waits until the file is quiet.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::format::sort_key::sort_key;
+use crate::format::sort_key::cmp_paths;
 use crate::index::pace::millis;
 
 /// The most marks that are kept. Beyond this, files are marked by their directories, and then the
@@ -62,11 +63,15 @@ pub struct Work {
 pub struct Moment(u64);
 
 /// The marks of one index.
+///
+/// Very many may be made at once, for example by a `git checkout`, so marking and processing a path
+/// have to be cheap: a few comparisons of bytes.
 #[derive(Clone, Debug, Default)]
 pub struct DirtySet {
-    marks: BTreeMap<PathBuf, Mark>,
-    /// Oldest first, ties by the ordering key.
-    queue: BTreeSet<(u64, String, PathBuf)>,
+    /// By path, compared bytewise: the paths below `a` follow `a/`, without others in between.
+    marks: BTreeMap<OsString, Mark>,
+    /// The number of marked subtrees. Mostly there are none, so none has to be looked for.
+    subtrees: usize,
     marked: u64,
 }
 
@@ -94,19 +99,20 @@ impl DirtySet {
     /// Returns true if the path, or a directory above it, is marked. Takes logarithmic time in the
     /// number of marks for each component.
     pub fn contains(&self, path: &Path) -> bool {
-        self.marks.contains_key(path) || self.above(path).is_some()
+        self.marks.contains_key(path.as_os_str()) || self.dir_above(path).is_some()
     }
 
     /// Returns true if the path is marked because of a write, without a creation or removal since.
     /// Takes logarithmic time in the number of marks.
     pub fn is_written(&self, path: &Path) -> bool {
-        self.marks.get(path).is_some_and(|mark| mark.is_written)
+        let mark = self.marks.get(path.as_os_str());
+        mark.is_some_and(|mark| mark.is_written)
     }
 
     /// Marks all paths of another set again, with the times of their last marks.
     pub fn mark_again(&mut self, other: &DirtySet) {
         for (path, mark) in &other.marks {
-            self.mark(path, mark.extent, mark.marked_at_ms);
+            self.mark(Path::new(path), mark.extent, mark.marked_at_ms);
             if let Some(own) = self.marks.get_mut(path) {
                 own.is_written = mark.is_written;
             }
@@ -117,27 +123,35 @@ impl DirtySet {
     /// current processing may have come too early.
     pub fn mark(&mut self, path: &Path, extent: Extent, now_ms: u64) {
         self.marked += 1;
-        if let Some(above) = self.above(path).map(Path::to_path_buf) {
-            self.renew(&above, now_ms);
+        let number = self.marked;
+        if let Some(above) = self.above_mut(path) {
+            above.marked_at_ms = now_ms;
+            above.number = number;
             return;
         }
-        let known = self.marks.get(path).copied();
+        let is_written = extent == Extent::File;
+        if let Some(mark) = self.marks.get_mut(path.as_os_str())
+            && mark.extent >= extent
+        {
+            mark.queued_at_ms = mark.queued_at_ms.min(now_ms);
+            (mark.marked_at_ms, mark.number, mark.is_written) = (now_ms, number, is_written);
+            return;
+        }
         let mut mark = Mark {
-            extent: known.map_or(extent, |known| known.extent.max(extent)),
-            queued_at_ms: known.map_or(now_ms, |known| known.queued_at_ms.min(now_ms)),
+            extent,
+            queued_at_ms: now_ms,
             marked_at_ms: now_ms,
-            number: self.marked,
-            is_written: extent == Extent::File,
+            number,
+            is_written,
         };
-        if mark.extent == Extent::Subtree {
-            for below in self.below(path) {
-                // A mark is as old as the oldest mark that it covers.
-                if let Some(covered) = self.remove(&below) {
-                    mark.queued_at_ms = mark.queued_at_ms.min(covered.queued_at_ms);
-                }
+        if extent == Extent::Subtree {
+            // A mark is as old as the oldest mark that it covers.
+            let own = self.remove(path.as_os_str());
+            for covered in own.into_iter().chain(self.remove_below(path)) {
+                mark.queued_at_ms = mark.queued_at_ms.min(covered.queued_at_ms);
             }
         }
-        self.insert(path, mark);
+        self.insert(path.as_os_str().to_owned(), mark);
         if self.marks.len() > MAX_MARKS {
             self.coarsen();
         }
@@ -150,7 +164,7 @@ impl DirtySet {
 
     /// Returns the marks to process next, at most `limit`: the oldest first, ties by the ordering
     /// key. Marks made within the last `debounce` wait, unless they have waited too long already.
-    /// Takes linear time in the number of older marks.
+    /// Takes linear time in the number of marks.
     pub fn ready(&self, limit: usize, now_ms: u64, debounce: Duration) -> Vec<Work> {
         let debounce_ms = millis(debounce);
         let patience_ms = debounce_ms.saturating_mul(PATIENCE.into());
@@ -158,31 +172,33 @@ impl DirtySet {
             now_ms.saturating_sub(mark.marked_at_ms) >= debounce_ms
                 || now_ms.saturating_sub(mark.queued_at_ms) >= patience_ms
         };
-        // The queue is ordered by age: after a mark that was first made within the last interval,
-        // no mark is ready.
-        let queued = self.queue.iter();
-        let old = queued
-            .take_while(|(queued_at_ms, _, _)| now_ms.saturating_sub(*queued_at_ms) >= debounce_ms);
-        let marks = old.filter_map(|(_, _, path)| Some((path, self.marks.get(path)?)));
-        marks
-            .filter(|(_, mark)| is_ready(mark))
-            .take(limit)
-            .map(|(path, mark)| Work {
-                path: path.clone(),
-                extent: mark.extent,
-                marked_at_ms: mark.marked_at_ms,
-                is_written: mark.is_written,
-                number: mark.number,
-            })
-            .collect()
+        let marks = self.marks.iter();
+        let mut ready: Vec<_> = marks.filter(|(_, mark)| is_ready(mark)).collect();
+        let order = |(a, of_a): &(&OsString, &Mark), (b, of_b): &(&OsString, &Mark)| {
+            let by_age = of_a.queued_at_ms.cmp(&of_b.queued_at_ms);
+            by_age.then_with(|| cmp_paths(Path::new(a), Path::new(b)))
+        };
+        if limit < ready.len() {
+            ready.select_nth_unstable_by(limit, order);
+            ready.truncate(limit);
+        }
+        ready.sort_unstable_by(order);
+        ready.into_iter().map(work).collect()
+    }
+
+    /// Returns all marks, by path: parents come before their entries, and entries of one directory
+    /// follow each other, but for those of its subdirectories.
+    pub fn by_path(&self) -> Vec<Work> {
+        self.marks.iter().map(work).collect()
     }
 
     /// Removes a processed mark, unless it was renewed meanwhile. Returns true if it was removed.
     pub fn done(&mut self, work: &Work) -> bool {
-        let known = self.marks.get(&work.path);
+        let path = work.path.as_os_str();
+        let known = self.marks.get(path);
         let same = known.is_some_and(|mark| mark.number == work.number);
         if same {
-            self.remove(&work.path);
+            self.remove(path);
         }
         same
     }
@@ -190,65 +206,66 @@ impl DirtySet {
     /// Removes all marks made before a moment and not renewed since. A build or reconcile that
     /// began at this moment has seen their changes.
     pub fn clear_until(&mut self, moment: Moment) {
-        let off: Vec<PathBuf> = self
-            .marks
-            .iter()
-            .filter(|(_, mark)| mark.number <= moment.0)
-            .map(|(path, _)| path.clone())
-            .collect();
-        for path in off {
-            self.remove(&path);
-        }
+        self.marks.retain(|_, mark| mark.number > moment.0);
+        self.subtrees = self.marks.values().filter(|mark| mark.is_subtree()).count();
+    }
+
+    /// Returns the mark of the directory above a path that is marked as a subtree.
+    fn above_mut(&mut self, path: &Path) -> Option<&mut Mark> {
+        let dir = self.dir_above(path)?;
+        self.marks.get_mut(dir)
     }
 
     /// Returns the directory above a path that is marked as a subtree.
-    fn above(&self, path: &Path) -> Option<&Path> {
-        let mut above = path.ancestors().skip(1);
-        above.find_map(|dir| {
-            let (dir, mark) = self.marks.get_key_value(dir)?;
-            (mark.extent == Extent::Subtree).then_some(dir.as_path())
-        })
-    }
-
-    /// Returns the marks below a path. Paths are ordered by components, so these follow each other.
-    fn below(&self, path: &Path) -> Vec<PathBuf> {
-        let after = (Bound::Excluded(path), Bound::Unbounded);
-        let marks = self.marks.range::<Path, _>(after);
-        marks
-            .map(|(below, _)| below)
-            .take_while(|below| below.starts_with(path))
-            .cloned()
-            .collect()
-    }
-
-    fn renew(&mut self, path: &Path, now_ms: u64) {
-        if let Some(mark) = self.marks.get_mut(path) {
-            mark.marked_at_ms = now_ms;
-            mark.number = self.marked;
+    fn dir_above<'a>(&self, path: &'a Path) -> Option<&'a OsStr> {
+        if self.subtrees == 0 {
+            return None;
         }
+        let mut above = path.ancestors().skip(1).map(Path::as_os_str);
+        above.find(|&dir| self.marks.get(dir).is_some_and(Mark::is_subtree))
     }
 
-    fn insert(&mut self, path: &Path, mark: Mark) {
-        self.remove(path);
-        self.queue.insert(place(path, &mark));
-        self.marks.insert(path.to_path_buf(), mark);
+    fn insert(&mut self, path: OsString, mark: Mark) {
+        self.subtrees += usize::from(mark.is_subtree());
+        self.marks.insert(path, mark);
     }
 
-    fn remove(&mut self, path: &Path) -> Option<Mark> {
+    fn remove(&mut self, path: &OsStr) -> Option<Mark> {
         let mark = self.marks.remove(path)?;
-        self.queue.remove(&place(path, &mark));
+        self.subtrees -= usize::from(mark.is_subtree());
         Some(mark)
+    }
+
+    /// Removes the marks below a path, and returns them.
+    fn remove_below(&mut self, path: &Path) -> Vec<Mark> {
+        // With a separator at the end, except for the empty path.
+        let start = path.join("").into_os_string();
+        let is_below = |other: &OsStr| {
+            let (other, start) = (other.as_encoded_bytes(), start.as_encoded_bytes());
+            other.starts_with(start) && other.len() > start.len()
+        };
+        let after = self
+            .marks
+            .range::<OsStr, _>((Bound::Excluded(&*start), Bound::Unbounded));
+        let below = after.map(|(other, _)| other);
+        let below: Vec<OsString> = below.take_while(|other| is_below(other)).cloned().collect();
+        below
+            .iter()
+            .filter_map(|other| self.remove(other))
+            .collect()
     }
 
     /// Replaces marks of files by marks of their directories; if that is not enough, by one mark of
     /// the whole tree.
     fn coarsen(&mut self) {
         let marks = std::mem::take(&mut self.marks);
-        self.queue.clear();
-        let mut dirs: BTreeMap<PathBuf, Mark> = BTreeMap::new();
+        self.subtrees = 0;
+        let mut dirs: BTreeMap<OsString, Mark> = BTreeMap::new();
         for (path, mark) in marks {
             let dir = match mark.extent {
-                Extent::File => path.parent().unwrap_or(Path::new("")).to_path_buf(),
+                Extent::File => Path::new(&path)
+                    .parent()
+                    .map_or(OsString::new(), Into::into),
                 Extent::Subtree => path,
             };
             let merged = dirs.entry(dir).or_insert(mark);
@@ -256,29 +273,36 @@ impl DirtySet {
         }
         if dirs.len() > MAX_MARKS / 2 {
             let all = dirs.into_values().reduce(|all, mark| all.with(&mark));
-            dirs = all.map(|mark| (PathBuf::new(), mark)).into_iter().collect();
+            dirs = all
+                .map(|mark| (OsString::new(), mark))
+                .into_iter()
+                .collect();
         }
         // Parent directories come first, so that they cover the marks below.
         for (dir, mark) in dirs {
-            match self.above(&dir).map(Path::to_path_buf) {
-                Some(above) => {
-                    if let Some(known) = self.remove(&above) {
-                        self.insert(&above, known.with(&mark));
-                    }
-                }
-                None => self.insert(&dir, mark),
+            match self.above_mut(Path::new(&dir)) {
+                Some(above) => *above = above.with(&mark),
+                None => self.insert(dir, mark),
             }
         }
     }
 }
 
-/// Returns the position of a mark in the queue.
-fn place(path: &Path, mark: &Mark) -> (u64, String, PathBuf) {
-    let key = sort_key(path).into_owned();
-    (mark.queued_at_ms, key, path.to_path_buf())
+fn work((path, mark): (&OsString, &Mark)) -> Work {
+    Work {
+        path: PathBuf::from(path),
+        extent: mark.extent,
+        marked_at_ms: mark.marked_at_ms,
+        is_written: mark.is_written,
+        number: mark.number,
+    }
 }
 
 impl Mark {
+    fn is_subtree(&self) -> bool {
+        self.extent == Extent::Subtree
+    }
+
     /// Returns a subtree mark that covers both.
     fn with(&self, other: &Mark) -> Mark {
         Mark {

@@ -155,20 +155,19 @@ impl Shared {
 
     /// Processes all current dirty marks.
     fn process_marks(&self, end_ms: u64) -> Result<(), Bypass> {
-        let mut works = {
+        let works = {
             let status = self.status();
             if !status.index_state.allows_exclusion() {
                 let why = status.why.clone().unwrap_or_default();
                 return Err((status.index_state, why));
             }
-            status.dirty.ready(usize::MAX, u64::MAX, Duration::ZERO)
+            // So each directory is entered once, and parents come before their entries. The order
+            // does not show: the search uses nothing before all are processed.
+            status.dirty.by_path()
         };
         if works.is_empty() {
             return Ok(());
         }
-        // So each directory is entered once, and parents come before their entries. The order does
-        // not show: the search uses nothing before all are processed.
-        works.sort_unstable_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
         let in_time = || self.index_host.now_ms() < end_ms;
         for portion in works.chunks(SEARCH_PORTION) {
             let known = self.tree_state();
