@@ -95,9 +95,7 @@ pub struct CatalogSource {
     ranks: Range<u32>,
     /// The ranks of the request's files. `None` if these are all in `ranks`.
     eligible: Option<Arc<RankSet>>,
-    candidates: Candidates,
-    /// The files of the segment that have a term of a ranked question.
-    hits: WordHits,
+    in_segment: InSegment,
     /// Eligible files that the catalog lacks, in the order of their places.
     extra_files: Vec<ExtraFile>,
     /// Files that are listed in addition, relative to the requested directory.
@@ -110,6 +108,40 @@ pub struct CatalogSource {
     /// Compares directories along the way. `None` if they were compared before.
     comparison: Option<Comparison>,
     failure: Arc<OnceLock<FormatError>>,
+}
+
+/// The files of a segment in which a request may find something, by their content when they were
+/// indexed.
+#[derive(Clone)]
+struct InSegment {
+    candidates: Candidates,
+    /// The files that have a term of a ranked question.
+    hits: WordHits,
+}
+
+impl InSegment {
+    fn of(
+        snapshot: &Snapshot,
+        scope: &Scope,
+        plan: &SupersetSafe,
+    ) -> Result<InSegment, FormatError> {
+        let segment = snapshot.segment();
+        let hits = match &scope.words {
+            Some(words) => segment.word_hits(&words.keys, &words.is_wanted)?,
+            None => WordHits::default(),
+        };
+        let mut candidates = match &scope.words {
+            Some(_) => Candidates::with_words(segment, &hits)?,
+            None => segment.candidates(plan)?,
+        };
+        if scope.max_file_size < u64::MAX {
+            // The answer names each file that is too large, so these must not be skipped.
+            let name = format!("larger than {}", scope.max_file_size);
+            let large = snapshot.set(&name, || larger(segment, scope.max_file_size))?;
+            candidates.include(&large);
+        }
+        Ok(InSegment { candidates, hits })
+    }
 }
 
 /// Removes the files that are gone or replaced from the eligible ones. Every set of candidates of a
@@ -149,6 +181,18 @@ impl CatalogSource {
         plan: &SupersetSafe,
         look: ChangeCheck,
     ) -> Result<Option<CatalogSource>, FormatError> {
+        CatalogSource::with(None, snapshot, scope, globs, plan, look)
+    }
+
+    /// Creates a source. `known` is what was found for the same request in the same segment.
+    fn with(
+        known: Option<InSegment>,
+        snapshot: Arc<Snapshot>,
+        scope: Scope,
+        globs: Globs,
+        plan: &SupersetSafe,
+        look: ChangeCheck,
+    ) -> Result<Option<CatalogSource>, FormatError> {
         let segment = snapshot.segment();
         let overlay = snapshot.overlay();
         if !overlay.enters(segment, &scope.path, scope.sets)? {
@@ -174,28 +218,17 @@ impl CatalogSource {
                 (ranks, eligible, is_cut)
             }
         };
-        let hits = match &scope.words {
-            Some(words) => segment.word_hits(&words.keys, &words.is_wanted)?,
-            None => WordHits::default(),
+        let in_segment = match known {
+            Some(known) => known,
+            None => InSegment::of(&snapshot, &scope, plan)?,
         };
-        let mut candidates = match &scope.words {
-            Some(_) => Candidates::with_words(segment, &hits)?,
-            None => segment.candidates(plan)?,
-        };
-        if scope.max_file_size < u64::MAX {
-            // The answer names each file that is too large, so these must not be skipped.
-            let name = format!("larger than {}", scope.max_file_size);
-            let large = snapshot.set(&name, || larger(segment, scope.max_file_size))?;
-            candidates.include(&large);
-        }
         let (extra_files, deep_extras) = extra_files(&snapshot, &scope, &globs, plan, look)?;
         Ok(Some(CatalogSource {
             snapshot,
             scope,
             ranks,
             eligible,
-            candidates,
-            hits,
+            in_segment,
             extra_files,
             listed: ListedFiles::default(),
             look,
@@ -307,7 +340,8 @@ impl CatalogSource {
     /// Iterates over the eligible candidates in a range.
     fn wanted(&self, ranks: Range<u32>) -> impl Iterator<Item = u32> {
         let eligible = self.eligible.as_deref();
-        self.candidates
+        self.in_segment
+            .candidates
             .files()
             .iter(ranks)
             .filter(move |&rank| eligible.is_none_or(|eligible| eligible.contains(rank)))
@@ -392,7 +426,7 @@ impl CatalogSource {
         }
         let segment = self.snapshot.segment();
         let mut add = |rank: u32| -> Result<(), FormatError> {
-            if !self.candidates.files().contains(rank) {
+            if !self.in_segment.candidates.files().contains(rank) {
                 let dir = segment.file(rank)?.dir;
                 by_dir.entry(dir).or_default().push(rank);
             }

@@ -310,7 +310,10 @@ impl Comparison {
             CaughtUp::Unknown(stale) => return Ok(Err(Refusal::Stale(stale))),
         };
         let (scope, globs) = (source.scope.clone(), self.globs.clone());
-        let twin = CatalogSource::new(snapshot, scope, globs, &self.plan, ChangeCheck::All)?;
+        // A comparison replaces the overlay of a snapshot, not its segment.
+        let known = Some(source.in_segment.clone());
+        let look = ChangeCheck::All;
+        let twin = CatalogSource::with(known, snapshot, scope, globs, &self.plan, look)?;
         Ok(twin.ok_or(Refusal::NotEntered))
     }
 }

@@ -139,7 +139,7 @@ impl CatalogSource {
         {
             return Ok(None);
         }
-        Ok(self.hits.get(rank).map(|(counts, hits)| {
+        Ok(self.in_segment.hits.get(rank).map(|(counts, hits)| {
             let hits = hits.to_vec();
             Box::new(KnownWords { counts, hits })
         }))
@@ -153,10 +153,13 @@ impl CatalogSource {
         file: &FileRecord,
     ) -> Result<Option<Box<CandidateSpans>>, FormatError> {
         // A changed file is searched although it is not a candidate. Its parts are unknown.
-        if !self.candidates.files().contains(rank) {
+        if !self.in_segment.candidates.files().contains(rank) {
             return Ok(None);
         }
-        let spans = self.snapshot.segment().spans(rank, &self.candidates)?;
+        let spans = self
+            .snapshot
+            .segment()
+            .spans(rank, &self.in_segment.candidates)?;
         let worth = |spans: &Vec<Range<u64>>| {
             let bytes: u64 = spans.iter().map(|span| span.end - span.start).sum();
             bytes <= file.stamp.len / SPAN_SHARE

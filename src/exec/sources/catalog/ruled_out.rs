@@ -51,7 +51,8 @@ impl CatalogSource {
         let (mut counted, mut bytes) = (0, 0);
         let mut last = (u32::MAX, Path::new(""), false);
         for rank in self.all(unit.clone()) {
-            let is_read = self.candidates.files().contains(rank) || changed.contains(&rank);
+            let is_read =
+                self.in_segment.candidates.files().contains(rank) || changed.contains(&rank);
             if is_read && list.is_ruled_out() {
                 continue;
             }
