@@ -134,25 +134,27 @@ def updates(contestants, tree, counts=(1, 100, 20_000)):
     rng = random.Random(1)
     kinds = ["stale", "answer_ms", "refresh_ms", "fresh_ms"]
     rows = [{"edits": min(count, len(files) // 2)} | {kind: {} for kind in kinds} for count in counts]
+    for one in contestants:
+        one.end()
     groups = [[one] for one in contestants if isinstance(one, Process)]
     groups.append([one for one in contestants if not isinstance(one, Process)])
     for nth, group in enumerate(groups):
         for one in group:
             one.ask(QUERIES[0], tree)
             updated(one, tree)
-        for row in rows:
-            marker = f"edited_for_the_{row['edits']}th_{nth}"
-            query = Query(f"{row['edits']} edits", marker)
+        for count, row in zip(counts, rows):
+            marker = f"edited_for_the_{count}th_{nth}"
+            query = Query(f"{count} edits", marker)
             for path in rng.sample(files, row["edits"]):
                 with open(path, "ab") as out:
                     out.write(f"\n{marker}\n".encode())
             say(f"{row['edits']} files edited")
-            at_once = {one.name: one.ask(query, tree) for one in group if isinstance(one, Process)}
+            # All are asked before an index is updated: some share one.
+            answers = [(one, *one.ask(query, tree)) for one in group]
             # The expected lines, found by a program without an index: searches skip some of the
             # edited files.
             truth = next(one for one in contestants if one.name == "ripgrep").ask(query, tree)[0]
-            for one in group:
-                found, ran = at_once.get(one.name) or one.ask(query, tree)
+            for one, found, ran in answers:
                 row["answer_ms"][one.name] = ran.wall * 1e3
                 if one.has_index:
                     row["stale"][one.name] = len(truth - found)

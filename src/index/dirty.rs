@@ -5,10 +5,11 @@
 //! counts at once: a search always looks at marked files. Only the processing by the worker is
 //! debounced, that is, waits until the file is quiet.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::ops::Bound;
-use std::path::{Path, PathBuf};
+use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 use std::time::Duration;
 
 use crate::format::sort_key::cmp_paths;
@@ -99,13 +100,14 @@ impl DirtySet {
     /// Returns true if the path, or a directory above it, is marked. Takes logarithmic time in the
     /// number of marks for each component.
     pub fn contains(&self, path: &Path) -> bool {
-        self.marks.contains_key(path.as_os_str()) || self.dir_above(path).is_some()
+        let path = clean(path);
+        self.marks.contains_key(path.as_os_str()) || self.dir_above(&path).is_some()
     }
 
     /// Returns true if the path is marked because of a write, without a creation or removal since.
     /// Takes logarithmic time in the number of marks.
     pub fn is_written(&self, path: &Path) -> bool {
-        let mark = self.marks.get(path.as_os_str());
+        let mark = self.marks.get(clean(path).as_os_str());
         mark.is_some_and(|mark| mark.is_written)
     }
 
@@ -122,6 +124,7 @@ impl DirtySet {
     /// Marks a file or a subtree. If an existing mark covers it, that mark is renewed, because its
     /// current processing may have come too early.
     pub fn mark(&mut self, path: &Path, extent: Extent, now_ms: u64) {
+        let path = &*clean(path);
         self.marked += 1;
         let number = self.marked;
         if let Some(above) = self.above_mut(path) {
@@ -285,6 +288,14 @@ impl DirtySet {
                 None => self.insert(dir, mark),
             }
         }
+    }
+}
+
+/// Returns a path with one kind of separator. Only Windows has two.
+fn clean(path: &Path) -> Cow<'_, Path> {
+    match MAIN_SEPARATOR {
+        '/' => Cow::Borrowed(path),
+        _ => Cow::Owned(path.components().collect()),
     }
 }
 

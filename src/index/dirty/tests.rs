@@ -187,7 +187,8 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let path = || "[ab](/[ab]){0,3}";
+    // Some names sort between `a` and `a/`, or between `a/` and all that follows it.
+    let path = || "(a|b|a-|a0)(/(a|b|a-|é)){0,3}";
     prop::collection::vec(
         prop_oneof![
             6 => (path(), any::<bool>()).prop_map(|(path, all)| Step::Mark(path, all)),
@@ -242,7 +243,7 @@ proptest! {
                 let below = path.join("a/b");
                 prop_assert!(*extent == Extent::File || set.contains(&below), "{below:?}");
             }
-            // No mark covers another, and each is in the queue once.
+            // No mark covers another, and the marked subtrees are counted.
             let all = set.ready(usize::MAX, u64::MAX, DEBOUNCE);
             let marks = all.iter().map(|work| (&*work.path, work.extent));
             let marks: Vec<(&Path, Extent)> = marks.collect();
@@ -251,6 +252,8 @@ proptest! {
                 prop_assert!(*extent == Extent::File || !marks.iter().any(|other| inside(&other)));
             }
             prop_assert_eq!(set.len(), marks.len());
+            let is_subtree = |mark: &&(&Path, Extent)| mark.1 == Extent::Subtree;
+            prop_assert_eq!(set.subtrees, marks.iter().filter(is_subtree).count());
         }
     }
 }
