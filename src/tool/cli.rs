@@ -48,7 +48,7 @@ const FAILED: u8 = 2;
 /// Runs the program and returns its exit status.
 ///
 /// - 0: a line matched, or a command succeeded.
-/// - 1: no line matched, or no index can be used.
+/// - 1: no line matched, or no index matches the tree.
 /// - 2: an error occurred, or the search ended early without a match.
 /// - 130 after an interrupt, and 143 after a termination, as in shells.
 pub fn main() -> u8 {

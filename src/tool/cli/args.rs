@@ -310,13 +310,13 @@ After the last example, `man forge-search` and `man ggrep` show the pages.")]
 const INDEX_EXAMPLES: &str = "\
 Examples:
   forge-search index build                   build the index of the working directory
-  forge-search index status /srv/tree        show whether the index can be used
+  forge-search index status /srv/tree        show whether the index matches the tree
   forge-search index verify --all            read and check all stored indexes
   forge-search index list                    list all stored indexes with tree, size and age
   forge-search index clear /srv/tree         remove the indexes of a tree
 
-Exit status: 0 after success, 1 if status finds no usable index, 2 after an error, or if an index is
-damaged or could not be checked.";
+Exit status: 0 after success, 1 if status finds no index that matches the tree, 2 after an error, or
+if an index is damaged or could not be checked.";
 
 /// The commands for indexes.
 #[derive(Debug, Subcommand)]
@@ -325,9 +325,9 @@ pub(super) enum IndexCommand {
     ///
     /// Searches use the old index until the new one is complete.
     Build(IndexArgs),
-    /// Show whether the index of a tree can be used, its contents, and later changes.
+    /// Show whether the index of a tree matches it, its contents, and later changes.
     ///
-    /// Exits with 1 if no index can be used.
+    /// Exits with 1 unless the index matches the tree. Searches may still use it.
     Status(IndexArgs),
     /// Read the indexes of a tree completely and check them for damage.
     ///

@@ -80,7 +80,8 @@ pub(in crate::tool::cli) struct SetupTargetArgs {
     /// Write the change; keep a copy of the file beside it.
     #[arg(long)]
     pub(in crate::tool::cli) write: bool,
-    /// Remove the entry or the link again; other entries stay.
+    /// Take the change back: restore the former entry, or remove the entry, the paragraph or the
+    /// link.
     #[arg(long, conflicts_with = "write")]
     pub(in crate::tool::cli) undo: bool,
 }

@@ -31,8 +31,8 @@ use crate::tool::indexing::{
 };
 use crate::tool::render::escape_controls;
 
-/// Exit status of `status` when no index can be used.
-const NOT_USABLE: u8 = 1;
+/// Exit status of `status` unless the index matches the tree.
+const NO_MATCHING_INDEX: u8 = 1;
 
 /// Maximum number of unreadable paths in the messages of a build.
 const SHOWN_PATHS: usize = 20;
@@ -407,7 +407,7 @@ fn status(args: &IndexArgs, environment: &Environment) -> Result<u8, Failure> {
         } else {
             writeln!(out, "DISABLED: {}", is_off().message())?;
         }
-        return Ok(NOT_USABLE);
+        return Ok(NO_MATCHING_INDEX);
     };
     roots(indexes)?;
     let all = indexes.status(setup.context.sandbox.reach());
@@ -439,7 +439,7 @@ fn status(args: &IndexArgs, environment: &Environment) -> Result<u8, Failure> {
         | Condition::Unkept(_)
         | Condition::Stale { .. }
         | Condition::Untracked
-        | Condition::Untimed(_) => NOT_USABLE,
+        | Condition::Untimed(_) => NO_MATCHING_INDEX,
         Condition::Unavailable(_) | Condition::Damaged(_) | Condition::Disabled { .. } => FAILED,
     };
     Ok(all.iter().map(exit).max().unwrap_or(0))

@@ -121,7 +121,7 @@ pub(in crate::tool::cli) struct StatusArgs {
     /// Print the metrics of the daemon in the text format of Prometheus.
     #[arg(long, conflicts_with = "json")]
     pub(super) prometheus: bool,
-    /// Show all daemons of this user that recorded their sockets.
+    /// List all daemons of this user.
     #[arg(long, conflicts_with_all = ["prometheus", "verbose"])]
     pub(super) all: bool,
     /// Print all fields.
