@@ -12,9 +12,10 @@
 //! A *ranked question*, a text in words, takes another way: [`retrieve`] reads the files of a
 //! source and keeps candidates, and [`rank`] decides which of them answer best.
 //!
-//! This module does not know where a request came from. It reads no configuration and no
-//! environment. Deadlines and monotonic clocks come from the caller; only [`indexes`] reads the
-//! wall clock, through one function.
+//! This module does not know where a request came from. It reads no configuration, and the
+//! environment only twice: `process` hands variables on to programs, and [`indexes`] puts temporary
+//! files where `TMPDIR` says. Deadlines and monotonic clocks come from the caller; only [`indexes`]
+//! reads the wall clock, through one function.
 
 pub mod answer;
 pub(crate) mod as_text;

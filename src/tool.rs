@@ -1,8 +1,9 @@
 //! The user-facing layer: requests, responses, configuration, the sandbox and the surfaces.
 //!
-//! Only this layer reads configuration files and the environment, and passes them down as values.
-//! The layers below read a clock in two places only, which this layer uses too:
-//! `exec::indexes::host` has the wall clock, and `index::pace` the monotonic clock.
+//! Only this layer reads configuration files and the environment, and passes them down as values
+//! (`exec` names two exceptions). The layers below read a clock in two places only:
+//! `exec::indexes::host` has the wall clock, and `index::pace` the monotonic clock. This layer uses
+//! these clocks too, except for the time of `rg --stats` and the servers that run on tokio.
 //!
 //! A *surface* is a way in: the command line (`cli`), ripgrep's command line (`rg`), agents
 //! (`mcp`), the web page (`web`), tasks with a lease (`executor`), and the library itself

@@ -2,9 +2,15 @@
 //! request whether to use one.
 //!
 //! [`Indexes`] has one index for each root. [`Indexes::choose`] decides about a request in four
-//! steps: find the root, open its index, compare it with the tree (or pin the state that a watcher
-//! keeps up to date), and make a plan of the files to exclude. In doubt, the request is answered
-//! without an index.
+//! steps:
+//!
+//! 1. Find the root that contains the searched directory.
+//! 2. Find its index: the live index of this process, or the stored one, which is opened.
+//! 3. Make a plan: the n-grams by which the index excludes files.
+//! 4. Make a source of files. A live index is pinned. A stored one is compared with the tree, here
+//!    or by the source along with the search.
+//!
+//! In doubt, the request is answered without an index.
 //!
 //! This module reads no configuration: the caller passes [`Settings`] and [`LiveSettings`].
 
@@ -119,7 +125,7 @@ pub struct Settings {
     pub rejected: Vec<String>,
     /// Which files are indexed.
     pub traversal: TraversalOptions,
-    /// The names of the engines, joined by `+`.
+    /// The names of the engines of a tool, joined by `+`. Those of several tools are joined by `,`.
     pub backend: String,
     /// The name of an engine that can't take lists of files. With one, no file can be left out.
     pub listless: Option<String>,

@@ -1,15 +1,22 @@
 //! Running other programs: the one place that starts a process.
 //!
-//! Owns the process: its start without a shell, its environment, its process group, its pipes and
-//! its end. A program that [`run`] starts gets a process group of its own, and no standard input
-//! except the bytes that the caller gives. On Unix its environment has only `LC_ALL=C` and the
-//! caller's variables. Its output is handed over in pieces as it arrives, and never collected
-//! whole. `for_reader` is for programs that ripgrep's command line starts: another library runs
-//! them.
+//! [`run`] starts a program without a shell or a terminal, in a process group of its own. The
+//! program gets no standard input except the bytes that the caller gives. On Unix its environment
+//! has only `LC_ALL=C` and the caller's variables. Its output is handed over in pieces as it
+//! arrives, and never collected whole. The whole group is killed and reaped before [`run`] returns,
+//! for any reason: the caller has enough, the stop flag, a deadline, or a panic.
 //!
-//! The whole group is killed and reaped before [`run`] returns, for whatever reason it returns: the
-//! caller has enough, the stop flag, a deadline, or a panic. This module knows neither the programs
-//! nor the meaning of their output.
+//! Other programs are started with less distance to this process:
+//!
+//! - `start_in_background` is for a daemon. It outlives this process, and inherits the environment
+//!   variables that the caller accepts.
+//! - `on_terminal` is for an editor, which a shell may start. It has the streams, the environment
+//!   and the group of this process.
+//! - `for_reader` is for the programs of `rg --pre` and `rg -z`. Another library runs them, in the
+//!   group of this process.
+//! - `reexec_without_open_files` replaces this process by a new run of its own program.
+//!
+//! This module knows neither the programs nor the meaning of their output.
 
 #[cfg(all(unix, feature = "daemon"))]
 pub(crate) mod git;

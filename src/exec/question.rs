@@ -2,8 +2,9 @@
 //! *ranked* question is a text in words, for which [`rank`](crate::exec::rank) finds the best
 //! places.)
 //!
-//! The tools `Search` and `search_files`, the command line and the daemon all build a [`Question`].
-//! The layers below do not know which of them built it. [`query`] is the compiled form.
+//! The tools `Search`, `search_files` and `find_files`, the command lines `forge-search PATTERN`
+//! and `rg`, and the daemon all build a [`Question`]. The layers below do not know which of them
+//! built it. [`query`] is the compiled form.
 
 pub(crate) mod choices;
 pub mod query;

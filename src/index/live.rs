@@ -20,7 +20,7 @@
 //!
 //! # Locks
 //!
-//! There are two locks, acquired in this order. Neither is held while file content is read:
+//! The two main locks are acquired in this order. Neither is held while file content is read:
 //!
 //! - `TreeState`, the knowledge about the tree. The worker holds it while it reconciles, and a
 //!   search while it processes dirty marks. The worker releases it after a small portion of marks

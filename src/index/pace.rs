@@ -1,8 +1,8 @@
 //! Pacing: limits how much of the machine background indexing uses, and how long a build may take.
 //!
 //! This module owns the throttling arithmetic, the record of searches that run during a build, the
-//! budget of a build, and low-priority threads. It reads no clock but the one that it is given, and
-//! knows neither builds nor configurations.
+//! budget of a build, low-priority threads, and [`SystemClock`]. All else gets a clock as an
+//! argument. This module knows neither builds nor configurations.
 //!
 //! While searches run, a build rests after each piece of work, so that its share of the processors
 //! stays within the target. After each batch of files it rests for an additional fixed time. Once
@@ -46,7 +46,7 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Instant {
-        // This is the one place that reads the monotonic clock.
+        // Other modules get a clock as an argument; this is the usual one.
         #[allow(clippy::disallowed_methods)]
         Instant::now()
     }

@@ -7,8 +7,8 @@
 //! a question; [`postings`] encodes the records of a group of files. Everything here is a pure
 //! function of the bytes and the path of a file.
 //!
-//! A term is stored as a 32-bit hash, so an index holds no text. Two terms with the same hash count
-//! as one term.
+//! A term is stored as a 32-bit hash, so an index holds no text. But a reader of an index can test
+//! whether a file has a guessed word. Two terms with the same hash count as one term.
 
 pub mod asked;
 pub mod definition;

@@ -5,7 +5,7 @@
 //! indexes decide whether an index serves a request. The tools own requests and responses.
 
 #[cfg(feature = "daemon")]
-mod working;
+mod over_dir;
 
 use std::io;
 use std::path::Path;
@@ -26,7 +26,7 @@ use crate::tool::error::ToolError;
 use crate::tool::indexing::{IndexDecision, Indexes, Question};
 use crate::tool::response::IndexUse;
 #[cfg(feature = "daemon")]
-pub(super) use working::Work;
+pub(super) use over_dir::Work;
 
 /// The maximum number of threads that query the indexes, including abandoned ones. If the storage
 /// of indexes hangs, no more threads hang with it.

@@ -1,4 +1,7 @@
-//! The differences between an index and the tree that a search covers.
+//! Finds the differences between a stored index and the tree below a searched directory.
+//!
+//! [`SearchedTree`] has the facts that a comparison needs. The decision compares before the search,
+//! and the source of the files compares along with it.
 
 use std::sync::{Arc, OnceLock};
 

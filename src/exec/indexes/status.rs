@@ -1,8 +1,9 @@
-//! The state of indexes: the check that every search makes, and the report of `index status`.
+//! The state of indexes, as `index status` reports it.
 //!
-//! Owns the one answer to the question "may a search skip files by this index?". [`Condition`] is
-//! that answer with its reason. [`Indexes::status`] adds counts for people and programs. This
-//! module builds no index.
+//! [`Condition`] says whether an index matches its tree, or why a request does not use it.
+//! [`Indexes::status`] adds counts for people and programs. A search may still skip files by an
+//! index that does not match: it first lists the changed directories again. This module builds no
+//! index.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,11 +30,10 @@ use crate::index::snapshot::{Snapshot, Stale, StorageMode};
 use crate::index::state::{DisabledReason, IndexState, UncertainReason};
 use crate::index::walk::Follow;
 
-/// Whether the index of a root can be used. The answer comes from the same check as in a search:
-/// the index is compared with the tree as it is now.
+/// Whether the index of a root matches the tree as it is now, or why a request does not use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// A search of the whole root may skip files by the index.
+    /// The index matches the tree: a search of the whole root may skip files at once.
     Usable,
     /// There is no index.
     Absent,
@@ -45,7 +45,8 @@ pub enum Condition {
     Unavailable(String),
     /// The index is damaged. Holds a description of the damage.
     Damaged(String),
-    /// The index differs from the tree, or may differ from it.
+    /// The index differs from the tree, or may differ from it. A search may still use it, once it
+    /// has listed the changed directories again.
     Stale {
         /// The reason code.
         reason: UncertainReason,
@@ -186,7 +187,7 @@ impl Condition {
         }
     }
 
-    /// Returns true if a search may skip files by the index.
+    /// Returns true if the index matches the tree. A search may use a stale one, too.
     pub fn is_usable(&self) -> bool {
         *self == Condition::Usable
     }
@@ -360,7 +361,7 @@ impl Indexes {
         }
     }
 
-    /// Opens the index of a root and returns whether a search of the whole root can use it.
+    /// Opens the index of a root and compares it with the whole tree.
     pub(super) fn condition_of(
         &self,
         root: &IndexRoot,

@@ -1,6 +1,7 @@
 //! Catching up: finds the differences between a tree and a snapshot for one search.
 //!
-//! A process that does not watch the tree compares it with the snapshot before each search. It
+//! A process that does not watch the tree compares it with the snapshot, before a search or along
+//! with it. Once a difference was found along the way, [`catch_up`] compares the rest at once. It
 //! lists again only directories whose names changed, and subtrees with changed ignore rules. For
 //! example, a new file `src/new.rs` changes the names in `src`. That directory is listed, and
 //! `new.rs` becomes an extra file in the overlay. `names` finds directories whose state changed and

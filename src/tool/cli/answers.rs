@@ -1,8 +1,9 @@
 //! Where answers come from: the daemon of the tree, or this process.
 //!
-//! `person_search` decides who answers a person's search, and `backend` decides for all others.
-//! `daemon` finds, asks and starts daemons. `building` waits for index builds. `candidates` asks
-//! which files a search of ripgrep's command line has to read.
+//! `person_search` decides who answers a person's search. `backend` decides for MCP servers, the
+//! page, the interactive search and `call`. `ggrep` decides for itself. `candidates` asks which
+//! files `rg` has to read, by a `person_search`. All of them find, ask and start daemons by
+//! `daemon`. `building` waits for index builds.
 
 #[cfg(unix)]
 pub(in crate::tool::cli) mod backend;

@@ -1,4 +1,4 @@
-//! Ids and fingerprints of stores, configurations, queries and snapshots.
+//! Ids and fingerprints of trees, configurations, queries and snapshots.
 //!
 //! Owns how they are computed. All are SHA-256 over parts with their lengths, so that no two lists
 //! of parts have the same hash input. Callers decide which parts belong to an id.

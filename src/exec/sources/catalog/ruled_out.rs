@@ -1,9 +1,9 @@
-//! Lists that depend on the files that an index rules out.
+//! Makes the lists of files that a request wants in place of results ([`IndexList`]).
 //!
-//! Owns which of these files are listed with their paths, and which are only counted. Some lists
-//! need to know the *plain* files: those without a byte-order mark and without a NUL byte, of which
-//! a search sees the bytes unchanged. This module reads the files to find out; `plain_files` keeps
-//! the results.
+//! Owns which files are listed with their paths, and which are only counted. Files that the index
+//! rules out may be counted if they are *plain*: without a byte-order mark and without a NUL byte,
+//! so a search would see their bytes unchanged. This module reads the files to find out;
+//! `plain_files` keeps the results.
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read};

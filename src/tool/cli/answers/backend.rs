@@ -1,12 +1,12 @@
-//! The decision who answers a request about a tree: its daemon, or this process.
+//! Answers requests about one tree, by its daemon or by this process.
 //!
-//! Every surface asks through this module. A [`Backend`] answers for MCP servers, the web page, the
-//! interactive search and `call`. `person_search` answers a person's search. [`by_this_process`]
-//! answers a question of `ggrep` that no daemon can answer. All of them use the one daemon client
-//! ([`Client`]).
+//! A [`Backend`] decides which of the two answers, for MCP servers, the web page, the interactive
+//! search and `call`. If no daemon answers, it sets up a service in this process and keeps it for
+//! later calls.
 //!
-//! If no daemon answers, a [`Backend`] sets up a service in this process and keeps it for later
-//! calls.
+//! `ggrep` decides for itself, and calls [`by_this_process`] if no daemon can answer. A person's
+//! search and `rg` do not use this module: `person_search` decides for them. All of them ask
+//! daemons with the one [`Client`].
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

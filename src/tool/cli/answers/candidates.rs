@@ -1,8 +1,7 @@
-//! The files that a search has to read, or need not read, as far as an index knows them, for
-//! ripgrep's command line.
+//! Asks the daemon or an index, for ripgrep's command line, which files a search has to read.
 //!
-//! Owns the question to the daemon of the tree or to this process, and the reasons why an index
-//! can't answer. Does not know ripgrep's flags, and opens none of the files.
+//! Owns the question, and the reasons why an index can't answer. Does not know ripgrep's flags, and
+//! opens none of the files.
 
 use std::io;
 use std::ops::ControlFlow;

@@ -1,9 +1,8 @@
 //! Asks a daemon for a command: starts it if necessary, waits, retries, and gives up in time for
 //! the command to answer itself.
 //!
-//! Owns how long a daemon may take to greet and to answer, when a request is retried, and when the
-//! client stops waiting so that the command can answer itself. Commands that want an answer use
-//! [`Client::ask`], and differ only in their [`Rules`]. Commands that inspect or stop a daemon,
+//! Commands that want an answer use [`Client::ask`], and differ only in their [`Rules`], such as
+//! how long the daemon may take to greet. Commands that inspect or stop a daemon,
 //! such as `ggrep stop`, open the connection themselves.
 //! [`tool::daemon::client`](crate::tool::daemon::client) owns the connection.
 

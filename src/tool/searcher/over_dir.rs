@@ -1,5 +1,7 @@
-//! Calls a function with the source of the eligible files of a directory. The ranked search of the
-//! daemon reads files with it.
+//! The files of one directory, for a ranked question.
+//!
+//! [`Searcher::over_dir`] chooses the source of the files, an index or a walk, and passes it to a
+//! [`Work`].
 
 use std::sync::Arc;
 
