@@ -288,8 +288,8 @@ impl Record for SideRecord {
 pub struct BlockRecord {
     /// The number of files in the block.
     pub files: u32,
-    /// The number of 64-file words in a row: 1, 2, 4 or 8.
-    pub words: u32,
+    /// The number of lanes in a row, of 64 files each: 1, 2, 4 or 8.
+    pub lanes: u32,
     /// The number of rows that n-grams are hashed to. The dedicated rows of single n-grams follow.
     pub hashed_rows: u32,
     /// The offset of the block's rows in the section of rows.
@@ -302,18 +302,18 @@ impl Record for BlockRecord {
 
     fn encode(&self, out: &mut Writer) {
         out.u32(self.files);
-        out.u32(self.words);
+        out.u32(self.lanes);
         out.u32(self.hashed_rows);
         out.u32(0);
         out.u64(self.rows_at);
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, FormatError> {
-        let (files, words, hashed_rows) = (reader.u32()?, reader.u32()?, reader.u32()?);
+        let (files, lanes, hashed_rows) = (reader.u32()?, reader.u32()?, reader.u32()?);
         reader.u32()?;
         Ok(BlockRecord {
             files,
-            words,
+            lanes,
             hashed_rows,
             rows_at: reader.u64()?,
         })

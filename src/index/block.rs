@@ -60,8 +60,8 @@ const MAX_HASHED_BYTES: u64 = 8 << 20;
 /// The number of lookups from which a table of all positions is faster.
 const TABLE_LOOKUPS: u64 = 4 * ASCII_GRAMS as u64;
 
-/// The number of files in one word of a row.
-pub(crate) const WORD_FILES: usize = 64;
+/// The number of files in one *lane*: 8 bytes of a row, with a bit for each file.
+pub(crate) const LANE_FILES: usize = 64;
 
 /// The positions of the stored bits of an n-gram, as fractions of the filter in units of 2^-32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -280,8 +280,8 @@ impl Direct {
 pub struct Shape {
     /// The number of files in the block, at most [`BLOCK_FILES`].
     pub files: u32,
-    /// The number of words in a row, of 64 files each: 1, 2, 4 or 8.
-    pub words: u32,
+    /// The number of lanes in a row, of 64 files each: 1, 2, 4 or 8.
+    pub lanes: u32,
     /// The number of hashed rows; a multiple of 64.
     pub hashed_rows: u32,
     /// The number of direct rows, which follow the hashed rows.
@@ -295,14 +295,14 @@ impl Shape {
         let files = hashed.len();
         // The largest eighth of the files gets somewhat fuller filters than planned.
         let reference = hashed.get(files * 7 / 8).copied().unwrap_or(0) as u64;
-        let words = files.div_ceil(WORD_FILES).next_power_of_two() as u64;
-        let most = MAX_HASHED_BYTES / (words * 8);
+        let lanes = files.div_ceil(LANE_FILES).next_power_of_two() as u64;
+        let most = MAX_HASHED_BYTES / (lanes * 8);
         let rows = (reference * ROWS_PER_GRAM)
             .next_multiple_of(64)
             .clamp(64, most);
         Shape {
             files: files as u32,
-            words: words as u32,
+            lanes: lanes as u32,
             hashed_rows: rows as u32,
             direct_rows: direct.grams.len() as u32,
         }
@@ -315,21 +315,21 @@ impl Shape {
 
     /// Returns the size of the rows in bytes.
     pub fn bytes(&self) -> u64 {
-        self.rows() * u64::from(self.words) * 8
+        self.rows() * u64::from(self.lanes) * 8
     }
 }
 
-/// Encodes the rows of a block. A row has `shape.words` little-endian words; bit `f` of a row
+/// Encodes the rows of a block. A row has `shape.lanes` lanes, little-endian; bit `f` of a row
 /// stands for file `f`. Takes linear time in the n-grams plus the size of the result.
 pub fn encode(shape: Shape, files: &[&FileGrams], direct: &Direct, spreads: &Spreads) -> Vec<u8> {
     let rows = shape.rows() as usize;
-    let words = shape.words as usize;
-    let mut out = vec![0u8; rows * words * 8];
+    let lanes = shape.lanes as usize;
+    let mut out = vec![0u8; rows * lanes * 8];
     // Each file gets a folded filter, which fits in the cache. Then 64 filters are transposed at a
     // time.
     let filter_words = rows.div_ceil(64);
-    let mut filters = vec![0u64; files.len().min(WORD_FILES) * filter_words];
-    for (word, group) in files.chunks(WORD_FILES).enumerate() {
+    let mut filters = vec![0u64; files.len().min(LANE_FILES) * filter_words];
+    for (lane, group) in files.chunks(LANE_FILES).enumerate() {
         filters.fill(0);
         for (file, filter) in group.iter().zip(filters.chunks_exact_mut(filter_words)) {
             fill(filter, shape.hashed_rows, file, direct, spreads);
@@ -342,7 +342,7 @@ pub fn encode(shape: Shape, files: &[&FileGrams], direct: &Direct, spreads: &Spr
             transpose(&mut square);
             let first = filter_word * 64;
             for (row, line) in (first..rows).zip(&square) {
-                let at = (row * words + word) * 8;
+                let at = (row * lanes + lane) * 8;
                 out[at..at + 8].copy_from_slice(&line.to_le_bytes());
             }
         }
@@ -404,7 +404,7 @@ pub fn partition(hashed: &[usize]) -> Vec<usize> {
     while !rest.is_empty() {
         let mut files = rest.len().min(BLOCK_FILES);
         // Halves a block if its smaller half would waste more than half of its rows.
-        while files > WORD_FILES && rest[files / 2] * 2 < rest[files * 7 / 8] {
+        while files > LANE_FILES && rest[files / 2] * 2 < rest[files * 7 / 8] {
             files /= 2;
         }
         blocks.push(files);

@@ -9,7 +9,8 @@ use std::ops::Range;
 /// A set of ranks below a fixed limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankSet {
-    words: Vec<u64>,
+    /// The bits, 64 ranks in each lane.
+    lanes: Vec<u64>,
     len: u32,
 }
 
@@ -17,7 +18,7 @@ impl RankSet {
     /// Returns the empty set for ranks below `len`.
     pub fn empty(len: u32) -> RankSet {
         RankSet {
-            words: vec![0; (len as usize).div_ceil(64)],
+            lanes: vec![0; (len as usize).div_ceil(64)],
             len,
         }
     }
@@ -25,8 +26,8 @@ impl RankSet {
     /// Returns the set of all ranks in a range, for ranks below `len`.
     pub fn of_range(range: Range<u32>, len: u32) -> RankSet {
         let mut set = RankSet::empty(len);
-        for (n, word) in set.words.iter_mut().enumerate() {
-            *word = ones(n, &(range.start.min(len)..range.end.min(len)));
+        for (n, lane) in set.lanes.iter_mut().enumerate() {
+            *lane = ones(n, &(range.start.min(len)..range.end.min(len)));
         }
         set
     }
@@ -35,14 +36,14 @@ impl RankSet {
     /// last rank.
     pub fn from_bytes(bytes: &[u8], len: u32) -> RankSet {
         let mut set = RankSet::empty(len);
-        for (word, chunk) in set.words.iter_mut().zip(bytes.chunks(8)) {
+        for (lane, chunk) in set.lanes.iter_mut().zip(bytes.chunks(8)) {
             let mut whole = [0; 8];
             whole[..chunk.len()].copy_from_slice(chunk);
-            *word = u64::from_le_bytes(whole);
+            *lane = u64::from_le_bytes(whole);
         }
         let all = 0..len;
-        if let Some(last) = set.words.len().checked_sub(1) {
-            set.words[last] &= ones(last, &all);
+        if let Some(last) = set.lanes.len().checked_sub(1) {
+            set.lanes[last] &= ones(last, &all);
         }
         set
     }
@@ -53,18 +54,18 @@ impl RankSet {
         if rank >= self.len {
             return false;
         }
-        self.words[(rank / 64) as usize] |= 1 << (rank % 64);
+        self.lanes[(rank / 64) as usize] |= 1 << (rank % 64);
         true
     }
 
-    /// Adds rank `first + i` for each set bit `i` of `bits`. Ignores ranks beyond the limit.
+    /// Adds rank `first + i` for each set bit `i` of a lane. Ignores ranks beyond the limit.
     #[inline]
-    pub fn insert_word(&mut self, first: usize, bits: u64) {
-        let (word, shift) = (first / 64, first % 64);
+    pub fn insert_lane(&mut self, first: usize, bits: u64) {
+        let (lane, shift) = (first / 64, first % 64);
         let wide = u128::from(bits) << shift;
         let valid = 0..self.len;
-        for (n, part) in [(word, wide as u64), (word + 1, (wide >> 64) as u64)] {
-            if let Some(own) = self.words.get_mut(n) {
+        for (n, part) in [(lane, wide as u64), (lane + 1, (wide >> 64) as u64)] {
+            if let Some(own) = self.lanes.get_mut(n) {
                 *own |= part & ones(n, &valid);
             }
         }
@@ -73,32 +74,32 @@ impl RankSet {
     /// Returns true if a rank is in the set.
     #[inline]
     pub fn contains(&self, rank: u32) -> bool {
-        let word = self.words.get((rank / 64) as usize);
-        word.is_some_and(|word| word >> (rank % 64) & 1 == 1)
+        let lane = self.lanes.get((rank / 64) as usize);
+        lane.is_some_and(|lane| lane >> (rank % 64) & 1 == 1)
     }
 
     /// Returns the number of ranks of a range in the set. Linear in the range, 64 ranks at a time.
     pub fn count(&self, range: Range<u32>) -> u64 {
-        self.in_words(&range)
-            .map(|(n, word)| u64::from((word & ones(n, &range)).count_ones()))
+        self.in_lanes(&range)
+            .map(|(n, lane)| u64::from((lane & ones(n, &range)).count_ones()))
             .sum()
     }
 
     /// Returns the first rank of a range that is in the set.
     pub fn first(&self, range: Range<u32>) -> Option<u32> {
-        self.in_words(&range).find_map(|(n, word)| {
-            let word = word & ones(n, &range);
-            (word != 0).then(|| n as u32 * 64 + word.trailing_zeros())
+        self.in_lanes(&range).find_map(|(n, lane)| {
+            let lane = lane & ones(n, &range);
+            (lane != 0).then(|| n as u32 * 64 + lane.trailing_zeros())
         })
     }
 
     /// Returns the ranks of a range in the set, in ascending order.
     pub fn iter(&self, range: Range<u32>) -> impl Iterator<Item = u32> {
-        self.in_words(&range).flat_map(move |(n, word)| {
-            let mut word = word & ones(n, &range);
+        self.in_lanes(&range).flat_map(move |(n, lane)| {
+            let mut lane = lane & ones(n, &range);
             std::iter::from_fn(move || {
-                let bit = (word != 0).then(|| word.trailing_zeros())?;
-                word &= word - 1;
+                let bit = (lane != 0).then(|| lane.trailing_zeros())?;
+                lane &= lane - 1;
                 Some(n as u32 * 64 + bit)
             })
         })
@@ -106,22 +107,22 @@ impl RankSet {
 
     /// Keeps the ranks that are in another set too.
     pub fn intersect(&mut self, other: &RankSet) {
-        for (word, other) in self.words.iter_mut().zip(&other.words) {
-            *word &= other;
+        for (lane, other) in self.lanes.iter_mut().zip(&other.lanes) {
+            *lane &= other;
         }
     }
 
     /// Adds the ranks that are in another set of the same files.
     pub fn unite(&mut self, other: &RankSet) {
-        for (word, other) in self.words.iter_mut().zip(&other.words) {
-            *word |= other;
+        for (lane, other) in self.lanes.iter_mut().zip(&other.lanes) {
+            *lane |= other;
         }
     }
 
     /// Removes the ranks that are in another set.
     pub fn subtract(&mut self, other: &RankSet) {
-        for (word, other) in self.words.iter_mut().zip(&other.words) {
-            *word &= !other;
+        for (lane, other) in self.lanes.iter_mut().zip(&other.lanes) {
+            *lane &= !other;
         }
     }
 
@@ -129,14 +130,14 @@ impl RankSet {
     pub fn remove(&mut self, rank: u32) -> bool {
         let had = self.contains(rank);
         if had {
-            self.words[(rank / 64) as usize] &= !(1 << (rank % 64));
+            self.lanes[(rank / 64) as usize] &= !(1 << (rank % 64));
         }
         had
     }
 
     /// Returns true if no rank is in the set.
     pub fn is_empty(&self) -> bool {
-        self.words.iter().all(|word| *word == 0)
+        self.lanes.iter().all(|lane| *lane == 0)
     }
 
     /// Returns the limit: every rank in the set is below it.
@@ -144,19 +145,19 @@ impl RankSet {
         self.len
     }
 
-    fn in_words<'a>(&'a self, range: &Range<u32>) -> impl Iterator<Item = (usize, u64)> + use<'a> {
+    fn in_lanes<'a>(&'a self, range: &Range<u32>) -> impl Iterator<Item = (usize, u64)> + use<'a> {
         let end = range.end.min(self.len);
-        let words = (range.start as usize / 64)..(end as usize).div_ceil(64);
-        let start = words.start;
-        let words = self.words.get(words).unwrap_or_default();
-        words
+        let lanes = (range.start as usize / 64)..(end as usize).div_ceil(64);
+        let start = lanes.start;
+        let lanes = self.lanes.get(lanes).unwrap_or_default();
+        lanes
             .iter()
             .enumerate()
-            .map(move |(n, word)| (start + n, *word))
+            .map(move |(n, lane)| (start + n, *lane))
     }
 }
 
-/// Returns the bits of word `n` that stand for ranks of a range.
+/// Returns the bits of lane `n` that stand for ranks of a range.
 #[inline]
 fn ones(n: usize, range: &Range<u32>) -> u64 {
     let base = n as u64 * 64;
@@ -177,10 +178,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn words_are_inserted_anywhere(len in 0u32..300, first in 0usize..320, bits: u64, more: u64) {
+        fn lanes_are_inserted_anywhere(len in 0u32..300, first in 0usize..320, bits: u64, more: u64) {
             let mut set = RankSet::empty(len);
-            set.insert_word(first, bits);
-            set.insert_word(first + 7, more);
+            set.insert_lane(first, bits);
+            set.insert_lane(first + 7, more);
             let expected: Vec<u32> = (0..len)
                 .filter(|&rank| {
                     let bit = |bits: u64, first: usize| {

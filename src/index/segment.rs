@@ -29,7 +29,7 @@ use crate::format::segment::{
 };
 use crate::format::sort_key::component_key;
 use crate::format::storage::Storage;
-use crate::index::block::{STORED_HASHES, Shape, WORD_FILES};
+use crate::index::block::{LANE_FILES, STORED_HASHES, Shape};
 use crate::index::bloom::BloomParams;
 use crate::index::casefold::Casefold;
 use crate::index::gram::{NGRAM_CHARS, SECOND_SEED};
@@ -509,14 +509,14 @@ fn read_groups(
             next_block += 1;
             let shape = Shape {
                 files: block.files,
-                words: block.words,
+                lanes: block.lanes,
                 hashed_rows: block.hashed_rows,
                 direct_rows: record.direct,
             };
             if block.files == 0
                 || block.files as usize > BLOCK_FILES
-                || !matches!(block.words, 1 | 2 | 4 | 8)
-                || (block.words as usize) * WORD_FILES < block.files as usize
+                || !matches!(block.lanes, 1 | 2 | 4 | 8)
+                || (block.lanes as usize) * LANE_FILES < block.files as usize
                 || block.hashed_rows == 0
                 || !block.rows_at.is_multiple_of(64)
             {

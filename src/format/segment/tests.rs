@@ -49,7 +49,7 @@ fn records_have_their_length_and_come_back() {
     });
     round_trip(BlockRecord {
         files: 15,
-        words: 8,
+        lanes: 8,
         hashed_rows: 16,
         rows_at: 17,
     });

@@ -13,8 +13,8 @@ fn grams_of(text: &str) -> FileGrams {
 }
 
 fn bit(rows: &[u8], shape: Shape, row: u32, file: usize) -> bool {
-    let words = shape.words as usize;
-    let at = (row as usize * words + file / 64) * 8 + file % 64 / 8;
+    let lanes = shape.lanes as usize;
+    let at = (row as usize * lanes + file / 64) * 8 + file % 64 / 8;
     rows[at] >> (file % 8) & 1 == 1
 }
 
@@ -106,10 +106,10 @@ fn a_block_stays_small_whatever_its_files_hold() {
     for files in [1, 64, 65, 512] {
         let shape = Shape::new(&vec![20_000_000; files], &none);
         assert!(shape.bytes() <= MAX_HASHED_BYTES, "{shape:?}");
-        assert!(shape.words as usize * WORD_FILES >= files);
+        assert!(shape.lanes as usize * LANE_FILES >= files);
     }
     let small = Shape::new(&[0], &none);
-    assert_eq!((small.hashed_rows, small.words), (64, 1));
+    assert_eq!((small.hashed_rows, small.lanes), (64, 1));
 }
 
 proptest! {

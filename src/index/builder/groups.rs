@@ -152,7 +152,7 @@ impl<W: Write> Build<'_, W> {
             for block in &blocks {
                 self.sections.blocks.push(BlockRecord {
                     files: block.shape.files,
-                    words: block.shape.words,
+                    lanes: block.shape.lanes,
                     hashed_rows: block.shape.hashed_rows,
                     rows_at: write_rows(&mut self.out, &block.rows)?,
                 });
@@ -365,7 +365,7 @@ impl<W: Write> Build<'_, W> {
             for (shape, rows) in encoded {
                 self.sections.blocks.push(BlockRecord {
                     files: shape.files,
-                    words: shape.words,
+                    lanes: shape.lanes,
                     hashed_rows: shape.hashed_rows,
                     rows_at: write_rows(&mut self.out, &rows)?,
                 });

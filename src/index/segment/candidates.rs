@@ -10,7 +10,7 @@ use super::{Block, Group, Segment, inconsistent};
 use crate::format::error::FormatError;
 use crate::format::section::{Summary, View};
 use crate::format::segment::{PartRecord, VACANT};
-use crate::index::block::{STORED_HASHES, Spread, WORD_FILES};
+use crate::index::block::{LANE_FILES, STORED_HASHES, Spread};
 use crate::index::gram::Gram;
 use crate::index::plan::{BlockRows, FOLD, Mask, Scratch, SupersetSafe};
 use crate::index::ranks::RankSet;
@@ -97,10 +97,10 @@ impl Segment {
                 if let Some(error) = rows.error {
                     return Err(error);
                 }
-                for (word, &bits) in found.0.iter().enumerate() {
-                    let first = block.first_slot + word * WORD_FILES;
+                for (lane, &bits) in found.0.iter().enumerate() {
+                    let first = block.first_slot + lane * LANE_FILES;
                     let mut bits = bits;
-                    slots.insert_word(first, bits);
+                    slots.insert_lane(first, bits);
                     while bits != 0 {
                         let slot = first + bits.trailing_zeros() as usize;
                         bits &= bits - 1;
@@ -337,7 +337,7 @@ impl<'a> Rows<'a> {
         Rows {
             view,
             rows_at: block.rows_at,
-            row_bytes: block.shape.words as usize * 8,
+            row_bytes: block.shape.lanes as usize * 8,
             hashed_rows: block.shape.hashed_rows,
             lookups,
             room: Vec::new(),
@@ -351,9 +351,9 @@ impl<'a> Rows<'a> {
         let at = self.rows_at + row as usize * self.row_bytes;
         match self.view.row(at, self.row_bytes, &mut self.room) {
             Ok(bytes) => {
-                let (words, _) = bytes.as_chunks::<8>();
-                for (word, bytes) in mask.0.iter_mut().zip(words) {
-                    *word &= u64::from_le_bytes(*bytes);
+                let (lanes, _) = bytes.as_chunks::<8>();
+                for (lane, bytes) in mask.0.iter_mut().zip(lanes) {
+                    *lane &= u64::from_le_bytes(*bytes);
                 }
             }
             // The caller checks for an error before it uses the mask.

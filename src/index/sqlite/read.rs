@@ -26,7 +26,7 @@ use crate::format::manifest::{
 use crate::format::section::{FileKind, SectionWriter, Summary};
 use crate::format::segment::{BlockRecord, GroupRecord, MetaRecord, SEGMENT_VERSION, id};
 use crate::format::storage::{ALIGNMENT, Privacy, Storage, check_private};
-use crate::index::block::{Shape, WORD_FILES};
+use crate::index::block::{LANE_FILES, Shape};
 use crate::index::casefold::Casefold;
 use crate::index::plan::BLOCK_FILES;
 use crate::index::sections::{Sections, Slot, write_rows};
@@ -363,7 +363,7 @@ impl Reader<'_> {
                 for ((block, _), rows) in some.iter().zip(turned) {
                     sections.blocks.push(BlockRecord {
                         files: block.shape.files,
-                        words: block.shape.words,
+                        lanes: block.shape.lanes,
                         hashed_rows: block.shape.hashed_rows,
                         rows_at: write_rows(writer, &rows).map_err(unwritten)?,
                     });
@@ -444,7 +444,7 @@ impl Reader<'_> {
             (block_no, group_no) = (block_no + 1, number);
             let shape = Shape {
                 files: row.get(2)?,
-                words: row.get(3)?,
+                lanes: row.get(3)?,
                 hashed_rows: row.get(4)?,
                 direct_rows: group.direct.len() as u32,
             };
@@ -452,7 +452,7 @@ impl Reader<'_> {
             let starts = numbers(row, 6)?.ok_or_else(|| wrong("a list of places is cut short"))?;
             let files = shape.files as usize;
             if !(1..=BLOCK_FILES).contains(&files)
-                || shape.words as usize != files.div_ceil(WORD_FILES).next_power_of_two()
+                || shape.lanes as usize != files.div_ceil(LANE_FILES).next_power_of_two()
                 || shape.hashed_rows == 0
                 || (ranks.len(), starts.len()) != (files, files)
             {

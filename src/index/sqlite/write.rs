@@ -372,7 +372,7 @@ impl<'a> Writer<'a> {
                     block_no,
                     group as i64,
                     shape.files,
-                    shape.words,
+                    shape.lanes,
                     shape.hashed_rows,
                     ranks,
                     starts
