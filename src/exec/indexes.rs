@@ -86,7 +86,7 @@ pub struct Indexes {
 
 /// The parts of a request for one directory that decide whether an index is used.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct IndexRequest {
     /// The compiled search.
     pub query: Arc<Query>,
     /// Which files are eligible.

@@ -23,7 +23,7 @@ use crate::exec::stop::{CancelHandle, Deadline};
 use crate::tool::config::SearchConfig;
 use crate::tool::engines::Engines;
 use crate::tool::error::ToolError;
-use crate::tool::indexing::{IndexDecision, Indexes, Question};
+use crate::tool::indexing::{IndexDecision, Indexes, IndexRequest};
 use crate::tool::response::IndexUse;
 #[cfg(feature = "daemon")]
 pub(super) use over_dir::Work;
@@ -148,18 +148,18 @@ impl Searcher {
     /// Returns the `stats` about the index when a single file is searched. Only `stats` need them,
     /// so without `emit_stats` no index is opened. The maintenance budget and the deadline limit
     /// the time.
-    pub(super) fn facts_for_file(&self, question: &Question, options: &RunOptions) -> IndexUse {
+    pub(super) fn facts_for_file(&self, request: &IndexRequest, options: &RunOptions) -> IndexUse {
         let Some(indexes) = self.indexes.as_ref().filter(|_| self.emit_stats) else {
             return IndexUse::not_used();
         };
-        let (opened, path) = (indexes.clone(), question.target.canonical.clone());
-        let asked = question.traversal;
+        let (opened, path) = (indexes.clone(), request.target.canonical.clone());
+        let asked = request.traversal;
         let describe = move |budget: &Deadline| {
             let choice = opened.describe_for_file(&path, asked, Some(budget));
             choice.index
         };
-        let facts = self.within_budget(question.maintenance, options, describe);
-        let out_of_time = || indexes.out_of_time(&question.target.canonical).index;
+        let facts = self.within_budget(request.maintenance, options, describe);
+        let out_of_time = || indexes.out_of_time(&request.target.canonical).index;
         facts.ok().flatten().unwrap_or_else(out_of_time)
     }
 
@@ -169,27 +169,27 @@ impl Searcher {
     pub(super) fn choose(
         &self,
         indexes: &Arc<Indexes>,
-        question: &Question,
+        request: &IndexRequest,
         comparing: ComparisonMode,
         options: &RunOptions,
     ) -> Result<Option<IndexDecision>, RunError> {
         let before = options.deadline.remaining();
-        let path = &question.target.canonical;
+        let path = &request.target.canonical;
         let choice = if self.is_frozen && indexes.is_opened(path) {
-            let budget = options.deadline.part(question.maintenance);
+            let budget = options.deadline.part(request.maintenance);
             let time = DecisionTime {
                 budget: &budget,
                 cancel: &options.cancel,
             };
-            Some(indexes.choose_within(question, &comparing, time))
+            Some(indexes.choose_within(request, &comparing, time))
         } else {
-            let (indexes, asked) = (indexes.clone(), question.clone());
+            let (indexes, asked) = (indexes.clone(), request.clone());
             let cancel = options.cancel.clone();
             let choose = move |budget: &Deadline| {
                 let cancel = &cancel;
                 indexes.choose_within(&asked, &comparing, DecisionTime { budget, cancel })
             };
-            self.within_budget(question.maintenance, options, choose)?
+            self.within_budget(request.maintenance, options, choose)?
         };
         let after = options.deadline.remaining();
         let mut choice = match choice {

@@ -15,7 +15,7 @@ use self::sources::{NoSource, RequestBelowRoot, RootIndex};
 use super::choice::IndexDecision;
 use super::roots::{IndexRoot, Waits};
 use super::status::{self, Condition};
-use super::{Indexes, Question};
+use super::{Indexes, IndexRequest};
 use crate::exec::indexes::IndexUse;
 use crate::exec::sources::catalog::CatalogSource;
 use crate::exec::sources::catalog::comparing::Refusal;
@@ -58,28 +58,28 @@ impl Indexes {
     ///
     /// Unless the tree is frozen, this compares each directory of the catalog below the requested
     /// one with the tree, and the source examines each file before it skips that file. Waiting and
-    /// comparing take no longer than [`Question::maintenance`].
-    pub fn choose(&self, question: &Question) -> IndexDecision {
-        let budget = Deadline::after(question.maintenance, Arc::new(SystemClock));
+    /// comparing take no longer than [`IndexRequest::maintenance`].
+    pub fn choose(&self, request: &IndexRequest) -> IndexDecision {
+        let budget = Deadline::after(request.maintenance, Arc::new(SystemClock));
         let time = DecisionTime {
             budget: &budget,
             cancel: &CancelHandle::new(),
         };
-        self.choose_within(question, &ComparisonMode::First, time)
+        self.choose_within(request, &ComparisonMode::First, time)
     }
 
     /// Decides like [`Indexes::choose`], within an explicit time.
     pub(crate) fn choose_within(
         &self,
-        question: &Question,
+        request: &IndexRequest,
         comparing: &ComparisonMode,
         time: DecisionTime<'_>,
     ) -> IndexDecision {
-        let root = self.containing(&question.target.canonical);
+        let root = self.containing(&request.target.canonical);
         let mut plan = None;
         let decided = match &root {
             None => Err(self.no_root()),
-            Some(root) => self.decide(root, question, comparing, time, &mut plan),
+            Some(root) => self.decide(root, request, comparing, time, &mut plan),
         };
         self.choice(root.as_deref(), plan, decided)
     }
@@ -229,13 +229,13 @@ impl Indexes {
     fn decide(
         &self,
         root: &Arc<IndexRoot>,
-        question: &Question,
+        request: &IndexRequest,
         comparing: &ComparisonMode,
         time: DecisionTime<'_>,
         kept_plan: &mut Option<SupersetSafe>,
     ) -> Result<CatalogSource, Condition> {
-        let (asked, sets) = match question.by_index.is_ruled_out() {
-            false => (question.traversal, question.traversal.rules.sets()),
+        let (asked, sets) = match request.by_index.is_ruled_out() {
+            false => (request.traversal, request.traversal.rules.sets()),
             // A file that the index rules out stays ruled out under any options.
             true => {
                 let own = TraversalOptions {
@@ -246,25 +246,25 @@ impl Indexes {
                 (own, RuleSets::NONE)
             }
         };
-        let request = RequestBelowRoot {
+        let below = RequestBelowRoot {
             indexes: self,
             root,
-            question,
+            request,
             time,
             asked,
         };
-        let index = request.index()?;
-        request.check_settings()?;
-        let plan = kept_plan.insert(question.query.superset(self.strategy));
+        let index = below.index()?;
+        below.check_settings()?;
+        let plan = kept_plan.insert(request.query.superset(self.strategy));
         if let Some(reason) = plan.reason()
-            && !question.pins
+            && !request.pins
         {
-            return Err(request.not_used(&reason.to_string()));
+            return Err(below.not_used(&reason.to_string()));
         }
-        let scope = request.scope(sets)?;
+        let scope = below.scope(sets)?;
         let source = match index {
-            RootIndex::Live(live) => request.live_source(live, comparing, plan, scope),
-            RootIndex::Stored(snapshot) => request.stored_source(&snapshot, comparing, plan, scope),
+            RootIndex::Live(live) => below.live_source(live, comparing, plan, scope),
+            RootIndex::Stored(snapshot) => below.stored_source(&snapshot, comparing, plan, scope),
         };
         source.map_err(|error| match error {
             NoSource::Unused(condition) => condition,

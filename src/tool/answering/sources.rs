@@ -190,9 +190,9 @@ impl AnswerRun<'_> {
         }
     }
 
-    fn for_index(&self, target: &TargetFile, query: &Arc<Query>) -> Option<indexing::Question> {
+    fn for_index(&self, target: &TargetFile, query: &Arc<Query>) -> Option<indexing::IndexRequest> {
         let resolved = target.resolved.as_ref()?;
-        Some(indexing::Question {
+        Some(indexing::IndexRequest {
             query: query.clone(),
             traversal: self.question.scope.traversal,
             max_depth: self.question.scope.max_depth,

@@ -171,8 +171,8 @@ impl RankedSearch<'_> {
         let settings = Settings::of(query, related.is_some());
         let mut remarks = remarks::of_query(related.is_none().then_some(&terms), self.stale);
 
-        let question = self.question_of(query, &terms)?;
-        let scope = scope(&question.target.canonical, self.root);
+        let request = self.request_of(query, &terms)?;
+        let scope = scope(&request.target.canonical, self.root);
         let retrieval = self.retrieval(&terms, &scope, related);
         let lexical = self.lexical();
         let meaning = self.meaning(query, related, &terms);
@@ -182,7 +182,7 @@ impl RankedSearch<'_> {
             index,
             snapshot,
             pinning,
-        } = retrieve_all(&retrievers, &question, &retrieval)?;
+        } = retrieve_all(&retrievers, &request, &retrieval)?;
         let snapshot_id = snapshot.as_deref().map(|snapshot| (self.name_of)(snapshot));
         self.go_on(&snapshot_id)?;
         let retrieved_at = self.now();
@@ -198,7 +198,7 @@ impl RankedSearch<'_> {
         let results = written(chosen, query, self.caps, &mut remarks);
         let git = self.git(query);
         let timings = self.timings(pinning, [began, retrieved_at, ranked_at]);
-        let place = question.target.canonical.as_path();
+        let place = request.target.canonical.as_path();
         let query_fingerprint =
             identity::query_fingerprint(query, place, settings.limit, settings.per_file);
         let explain = query.explain.then(|| {

@@ -228,8 +228,8 @@ impl RankedSearch<'_> {
         keys: &[u32],
     ) -> Result<(Frequencies, bool), Failure> {
         let wanted = vec![true; keys.len()];
-        let mut question = self.question(query, None, keys.to_vec(), wanted)?;
-        let target = &mut question.target;
+        let mut request = self.request(query, None, keys.to_vec(), wanted)?;
+        let target = &mut request.target;
         let kind = target.root.metadata(&target.relative).map(|meta| meta.kind);
         if kind.is_ok_and(|kind| kind != EntryKind::Dir) {
             target.canonical = parent(&target.canonical).to_path_buf();
@@ -244,7 +244,7 @@ impl RankedSearch<'_> {
         let searcher = self.tool.searcher();
         let run = searcher.options(limits, self.deadline.clone(), &self.context.cancel);
         let work = FrequencyWork { search: self, keys };
-        match searcher.over_dir(&question, &run, &work).0 {
+        match searcher.over_dir(&request, &run, &work).0 {
             Ok(counted) => Ok((counted, is_inside)),
             Err(RunError::Cancelled) => {
                 self.stop.raise(StopReason::Cancelled);

@@ -20,7 +20,7 @@ use crate::exec::schedule::RunError;
 use crate::exec::sources::eligible::{EligibleFile, FileSource, Globs, ListSource};
 use crate::exec::sources::reach::{EntryKind, Resolved};
 use crate::exec::stop::{CancelHandle, Deadline, StopReason};
-use crate::tool::indexing::Question;
+use crate::tool::indexing::IndexRequest;
 use crate::tool::response::IndexUse;
 use crate::tool::searcher::{Searcher, Work};
 
@@ -44,10 +44,10 @@ pub(super) struct Hits {
 /// The first failure of a retriever.
 pub(super) fn retrieve_all(
     retrievers: &[&dyn Retriever],
-    question: &Question,
+    request: &IndexRequest,
     options: &Retrieval<'_>,
 ) -> Result<Hits, Failure> {
-    let mut all = retrievers.iter().map(|one| one.retrieve(question, options));
+    let mut all = retrievers.iter().map(|one| one.retrieve(request, options));
     let mut hits = all
         .next()
         .unwrap_or_else(|| Err(internal("no retriever is configured")))?;
@@ -70,7 +70,7 @@ pub(super) trait Retriever {
     /// # Errors
     ///
     /// `invalid_request` if the path can't be searched, `internal` if the tree can't be read.
-    fn retrieve(&self, question: &Question, options: &Retrieval<'_>) -> Result<Hits, Failure>;
+    fn retrieve(&self, request: &IndexRequest, options: &Retrieval<'_>) -> Result<Hits, Failure>;
 }
 
 /// The lexical retriever: it searches for words.
@@ -114,8 +114,8 @@ impl Retriever for Lexical<'_> {
         "bm25f"
     }
 
-    fn retrieve(&self, question: &Question, options: &Retrieval<'_>) -> Result<Hits, Failure> {
-        let target = &question.target;
+    fn retrieve(&self, request: &IndexRequest, options: &Retrieval<'_>) -> Result<Hits, Failure> {
+        let target = &request.target;
         let missing = |error: std::io::Error| invalid(format!("path can't be searched: {error}"));
         let meta = target.root.metadata(&target.relative).map_err(missing)?;
         let left = self.deadline.remaining();
@@ -134,11 +134,11 @@ impl Retriever for Lexical<'_> {
             .searcher
             .options(limits, self.deadline.clone(), self.cancel);
         let (found, index, snapshot) = match meta.kind {
-            EntryKind::Dir => self.searcher.over_dir(question, &run, &work),
+            EntryKind::Dir => self.searcher.over_dir(request, &run, &work),
             // A file is searched as its directory, restricted to this file. An ignored file is
             // searched if it is named.
             EntryKind::File => {
-                let of_dir = of_file(question)?;
+                let of_dir = of_file(request)?;
                 let mut found = self.searcher.over_dir(&of_dir, &run, &work);
                 let named = || ListSource(vec![EligibleFile::named(target)]);
                 let none = |found: &Retrieved| found.corpus.files == 0 && !options.stop.is_raised();
@@ -178,16 +178,16 @@ impl Retriever for Lexical<'_> {
     }
 }
 
-/// Builds a question for one file: its directory, restricted to the file.
-fn of_file(question: &Question) -> Result<Question, Failure> {
+/// Builds the request for one file: its directory, restricted to the file.
+fn of_file(request: &IndexRequest) -> Result<IndexRequest, Failure> {
     let unnamed = || invalid("path is not a file below an allowed root");
-    let target = &question.target;
+    let target = &request.target;
     let (dir, name) = target
         .canonical
         .parent()
         .zip(target.canonical.file_name())
         .ok_or_else(unnamed)?;
-    Ok(Question {
+    Ok(IndexRequest {
         target: Resolved {
             canonical: dir.to_path_buf(),
             root: target.root.clone(),
@@ -196,8 +196,8 @@ fn of_file(question: &Question) -> Result<Question, Failure> {
         globs: Globs::only(name),
         traversal: TraversalOptions {
             recursive: false,
-            ..question.traversal
+            ..request.traversal
         },
-        ..question.clone()
+        ..request.clone()
     })
 }

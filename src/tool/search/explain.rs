@@ -52,7 +52,7 @@ impl SearchTool {
         };
         let meta = target.root.metadata(&target.relative);
         let timeout = self.default_timeout(context);
-        let asked = indexing::Question {
+        let asked = indexing::IndexRequest {
             query: Arc::new(query),
             traversal: question.scope.traversal,
             max_depth: question.scope.max_depth,

@@ -9,7 +9,7 @@ use super::Searcher;
 use crate::exec::indexes::{ComparisonMode, Snapshot};
 use crate::exec::schedule::{RunError, RunOptions};
 use crate::exec::sources::eligible::{FileSource, WalkSource};
-use crate::tool::indexing::Question;
+use crate::tool::indexing::IndexRequest;
 use crate::tool::response::IndexUse;
 
 /// An operation on the files of a request.
@@ -29,14 +29,14 @@ impl Searcher {
     /// finds. Also returns how the index was used, and the snapshot that was pinned, if any.
     pub(in crate::tool) fn over_dir<W: Work>(
         &self,
-        question: &Question,
+        request: &IndexRequest,
         options: &RunOptions,
         work: &W,
     ) -> (Result<W::Found, RunError>, IndexUse, Option<Arc<Snapshot>>) {
         let mut facts = IndexUse::not_used();
         if let Some(indexes) = &self.indexes {
             facts = indexes.not_chosen();
-            let choice = match self.choose(indexes, question, ComparisonMode::First, options) {
+            let choice = match self.choose(indexes, request, ComparisonMode::First, options) {
                 Ok(Some(choice)) => choice,
                 Ok(None) => return (Ok(work.without_time()), facts, None),
                 Err(error) => return (Err(error), facts, None),
@@ -49,16 +49,16 @@ impl Searcher {
                 match failure.get() {
                     None => return (found, facts, snapshot),
                     // The result is discarded, because the catalog was incomplete.
-                    Some(error) => facts = indexes.report_damage(&question.target.canonical, error),
+                    Some(error) => facts = indexes.report_damage(&request.target.canonical, error),
                 }
             }
         }
         let source = WalkSource::over(
-            &question.target,
-            question.traversal,
-            &question.reach,
-            question.global_excludes.as_deref(),
-            question.globs.clone(),
+            &request.target,
+            request.traversal,
+            &request.reach,
+            request.global_excludes.as_deref(),
+            request.globs.clone(),
         );
         (work.through(source), facts, None)
     }

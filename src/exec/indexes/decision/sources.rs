@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::{ComparisonMode, DecisionTime, Indexes, not_entered};
-use crate::exec::indexes::Question;
+use crate::exec::indexes::IndexRequest;
 use crate::exec::indexes::live_root::LiveRoot;
 use crate::exec::indexes::roots::{IndexRoot, Waits};
 use crate::exec::indexes::searched_tree::SearchedTree;
@@ -40,7 +40,7 @@ const SOON_FULL: &str = "many files contain the text, and the search stops after
 pub(super) struct RequestBelowRoot<'a> {
     pub(super) indexes: &'a Indexes,
     pub(super) root: &'a Arc<IndexRoot>,
-    pub(super) question: &'a Question,
+    pub(super) request: &'a IndexRequest,
     pub(super) time: DecisionTime<'a>,
     /// The traversal options that the index has to serve.
     pub(super) asked: TraversalOptions,
@@ -92,7 +92,7 @@ impl<'a> RequestBelowRoot<'a> {
     /// Returns the index of the root if it has the files that the request lists, by its traversal
     /// options. Opens a stored index.
     pub(super) fn index(&self) -> Result<RootIndex<'a>, Condition> {
-        let by_index = self.question.by_index;
+        let by_index = self.request.by_index;
         match self.indexes.living_at(&self.root.path) {
             Some(live) => {
                 self.indexes.check_options(self.root, self.asked)?;
@@ -107,9 +107,9 @@ impl<'a> RequestBelowRoot<'a> {
     /// Checks that the index was built with the sandbox and the global excludes of the request, and
     /// that the engine accepts lists of files.
     pub(super) fn check_settings(&self) -> Result<(), Condition> {
-        let (question, rules) = (self.question, self.asked.rules);
-        let excludes = question.global_excludes.as_deref();
-        if !self.root.is_under(&question.reach, rules, excludes) {
+        let (request, rules) = (self.request, self.asked.rules);
+        let excludes = request.global_excludes.as_deref();
+        if !self.root.is_under(&request.reach, rules, excludes) {
             return Err(Condition::NotUsed {
                 index_state: IndexState::Uncertain(UncertainReason::PolicyChanged),
                 why: "the index was built with another sandbox or other global excludes"
@@ -128,11 +128,11 @@ impl<'a> RequestBelowRoot<'a> {
     /// Returns the part of the catalog that the request is about. `sets` are the rule sets by which
     /// its files are eligible.
     pub(super) fn scope(&self, sets: RuleSets) -> Result<Scope, Condition> {
-        let question = self.question;
-        let reach = &question.reach;
+        let request = self.request;
+        let reach = &request.reach;
         let (Some((allowed, base)), Ok(path)) = (
             self.root.locate(reach),
-            question.target.canonical.strip_prefix(&self.root.path),
+            request.target.canonical.strip_prefix(&self.root.path),
         ) else {
             return Err(status::outside());
         };
@@ -143,14 +143,14 @@ impl<'a> RequestBelowRoot<'a> {
             root: allowed,
             base,
             path: path.to_path_buf(),
-            recursive: question.traversal.recursive,
-            max_file_size: question.query.max_file_size,
+            recursive: request.traversal.recursive,
+            max_file_size: request.query.max_file_size,
             withholds: reach.withholds(),
-            lists: question.lists,
-            by_index: question.by_index,
+            lists: request.lists,
+            by_index: request.by_index,
             sets,
-            max_depth: question.max_depth,
-            words: question.words.clone(),
+            max_depth: request.max_depth,
+            words: request.words.clone(),
         })
     }
 
@@ -163,7 +163,7 @@ impl<'a> RequestBelowRoot<'a> {
         plan: &mut SupersetSafe,
         scope: Scope,
     ) -> Result<CatalogSource, NoSource> {
-        let with_hidden = self.question.by_index.has_hidden();
+        let with_hidden = self.request.by_index.has_hidden();
         if scope.words.is_some() {
             live.index.want_words();
         }
@@ -234,8 +234,8 @@ impl<'a> RequestBelowRoot<'a> {
     /// exclude files. For example, the first few hundred files of any source tree contain 200 lines
     /// with `return`. `share` is the share of the files that contain the text.
     fn is_soon_full(&self, snapshot: &Snapshot, share: f64) -> bool {
-        !self.question.pins
-            && self.question.query.max_results_per_file <= FEW_RESULTS
+        !self.request.pins
+            && self.request.query.max_results_per_file <= FEW_RESULTS
             && snapshot.segment().file_count() >= MANY_FILES
             && share >= FREQUENT
     }
@@ -297,12 +297,12 @@ impl<'a> RequestBelowRoot<'a> {
         }
         let tree = self.searched_tree(snapshot, scope);
         let (snapshot, scope) = (snapshot.clone(), scope.clone());
-        let (globs, allowance) = (self.question.globs.clone(), allowance.clone());
+        let (globs, allowance) = (self.request.globs.clone(), allowance.clone());
         CatalogSource::comparing_along(snapshot, scope, globs, plan, allowance, Box::new(tree))
     }
 
     fn searched_tree(&self, snapshot: &Arc<Snapshot>, scope: &Scope) -> SearchedTree {
-        SearchedTree::new(self.root, &self.question.reach, snapshot, scope)
+        SearchedTree::new(self.root, &self.request.reach, snapshot, scope)
     }
 
     /// Builds the source, from which the plan excludes files.
@@ -313,7 +313,7 @@ impl<'a> RequestBelowRoot<'a> {
         scope: Scope,
         look: ChangeCheck,
     ) -> Result<CatalogSource, NoSource> {
-        let globs = self.question.globs.clone();
+        let globs = self.request.globs.clone();
         let source = CatalogSource::new(snapshot.clone(), scope, globs, plan, look)?;
         source.ok_or_else(|| not_entered().into())
     }

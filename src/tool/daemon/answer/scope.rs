@@ -11,28 +11,28 @@ use crate::exec::question::{IgnoreRules, IndexList};
 use crate::exec::rank::Terms;
 use crate::exec::sources::eligible::{Globs, WantedWords};
 use crate::exec::sources::reach::Resolved;
-use crate::tool::indexing::{Question, index_traversal};
+use crate::tool::indexing::{IndexRequest, index_traversal};
 
 impl RankedSearch<'_> {
-    /// Builds the question for terms: the files and words to search for.
-    pub(super) fn question_of(
+    /// Builds the request for terms: the files and words to search for.
+    pub(super) fn request_of(
         &self,
         query: &SearchQuery,
         terms: &Terms,
-    ) -> Result<Question, Failure> {
+    ) -> Result<IndexRequest, Failure> {
         let keys: Vec<u32> = terms.keys().collect();
         let is_wanted = (0..keys.len()).map(|nth| terms.is_wanted(nth)).collect();
-        self.question(query, terms.expression(), keys, is_wanted)
+        self.request(query, terms.expression(), keys, is_wanted)
     }
 
-    /// Builds a question. Without an expression, the words with these terms are looked up.
-    pub(in super::super) fn question(
+    /// Builds a request. Without an expression, the words with these terms are looked up.
+    pub(in super::super) fn request(
         &self,
         query: &SearchQuery,
         literal: Option<String>,
         keys: Vec<u32>,
         is_wanted: Vec<bool>,
-    ) -> Result<Question, Failure> {
+    ) -> Result<IndexRequest, Failure> {
         let config = self.tool.config();
         let target = match &self.target {
             Some(target) => target.clone(),
@@ -53,7 +53,7 @@ impl RankedSearch<'_> {
         let expression = literal.unwrap_or_else(|| ANY_LINE.to_string());
         let expression = Query::new(&[expression], &options)
             .map_err(|error| invalid(format!("query: {error}")))?;
-        Ok(Question {
+        Ok(IndexRequest {
             query: Arc::new(expression),
             traversal: index_traversal(config, IgnoreRules::All),
             max_depth: None,
