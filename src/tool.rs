@@ -24,7 +24,6 @@
 mod answer_notes;
 mod answering;
 mod arguments;
-mod budget;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod config;
@@ -39,6 +38,7 @@ pub mod executor;
 #[cfg(feature = "daemon")]
 pub mod find_code;
 pub mod find_files;
+mod fit;
 pub mod forge_search;
 mod globs;
 pub mod indexing;

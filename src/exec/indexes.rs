@@ -360,7 +360,7 @@ impl Indexes {
     }
 
     /// Ensures the index like [`Indexes::ensure`], for a search that follows. Waits at most until
-    /// `budget` for others that lock or open the index, and continues without it after that.
+    /// `deadline` for others that lock or open the index, and continues without it after that.
     ///
     /// The search itself compares the index with the tree and catches up with small differences. So
     /// the stale index of a tree with more than 512 directories is rebuilt only in two cases: an
@@ -375,9 +375,9 @@ impl Indexes {
         path: &Path,
         reach: &Arc<Reach>,
         host: &dyn BuildHost,
-        budget: &Deadline,
+        deadline: &Deadline,
     ) -> Result<Option<BuiltSegment>, BuildError> {
-        self.ensure_within(path, reach, host, Some(budget))
+        self.ensure_within(path, reach, host, Some(deadline))
     }
 
     fn ensure_within(
@@ -400,7 +400,7 @@ impl Indexes {
             store.purge_laxer(root.key.parts());
         }
         let waits = Waits {
-            budget: search,
+            deadline: search,
             host: Some(host),
         };
         let condition = match search {

@@ -32,7 +32,7 @@ pub struct Question {
     /// The patterns, and how they match.
     pub looked_for: PatternSpec,
     /// The files that are searched.
-    pub scope: Scope,
+    pub scope: FileChoice,
     /// The parts of the answer that are shown.
     pub shown: OutputSpec,
     /// The limits of the answer.
@@ -74,7 +74,7 @@ pub struct PatternSpec {
 /// The files that a question is about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Scope {
+pub struct FileChoice {
     /// The searched paths, in order, for the sandbox to resolve. Empty for the working directory.
     #[serde(with = "as_text::paths")]
     pub paths: Vec<PathBuf>,
@@ -107,10 +107,10 @@ pub struct Scope {
     pub own_output: Option<FileIdentity>,
 }
 
-impl Scope {
-    /// Creates the scope of all files below some paths, without filters or a limit of the depth.
-    pub(crate) fn of(paths: Vec<PathBuf>, traversal: TraversalOptions) -> Scope {
-        Scope {
+impl FileChoice {
+    /// Creates the choice of all files below some paths, without filters or a limit of the depth.
+    pub(crate) fn of(paths: Vec<PathBuf>, traversal: TraversalOptions) -> FileChoice {
+        FileChoice {
             paths,
             traversal,
             max_depth: None,
@@ -282,7 +282,7 @@ impl Question {
     /// [`QuestionError::Glob`] for an invalid glob, and [`QuestionError::Type`] for an unknown file
     /// type.
     pub fn filters(&self) -> Result<Globs, QuestionError> {
-        let Scope {
+        let FileChoice {
             include,
             exclude,
             globs,
@@ -347,9 +347,9 @@ mod tests {
     fn a_question_is_the_same_from_a_directory_above() {
         let asked = |paths: &[&str], globs_from: Option<&str>| Question {
             looked_for: PatternSpec::default(),
-            scope: Scope {
+            scope: FileChoice {
                 globs_from: globs_from.map(PathBuf::from),
-                ..Scope::of(
+                ..FileChoice::of(
                     paths.iter().map(PathBuf::from).collect(),
                     TraversalOptions {
                         hidden: false,

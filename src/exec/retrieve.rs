@@ -35,7 +35,7 @@ pub struct Retrieval<'a> {
     /// The terms of the question.
     pub terms: &'a Terms,
     /// The searched directory, relative to the directory that shown paths start from.
-    pub scope: &'a Path,
+    pub subtree: &'a Path,
     /// The largest file that is read, in bytes. Larger ones are skipped.
     pub max_file_size: u64,
     /// The number of candidates to keep.
@@ -170,7 +170,7 @@ pub fn retrieve<S: FileSource>(source: &S, options: &Retrieval<'_>) -> Retrieved
         }
         Item::Passed(count) => part.corpus.files = count,
         Item::Error(error) => {
-            let path = options.scope.join(error.path);
+            let path = options.subtree.join(error.path);
             part.unread = Named::one(shown_path(&path).0);
         }
         // A ranked search asks for no list.
@@ -261,7 +261,7 @@ fn by_path(a: &Candidate, b: &Candidate) -> Ordering {
 
 /// Adds a file whose words are known, without reading it.
 fn take(file: EligibleFile, words: &KnownWords, options: &Retrieval<'_>, part: &mut Retrieved) {
-    let path = options.scope.join(file.logical());
+    let path = options.subtree.join(file.logical());
     let name = || shown_path(&path).0;
     let length = file.stamp.map_or(0, Stamp::len);
     if length > options.max_file_size {
@@ -300,7 +300,7 @@ fn look(mut file: EligibleFile, options: &Retrieval<'_>, part: &mut Retrieved) {
         take(file, &words, options, part);
         return;
     }
-    let path = options.scope.join(file.logical());
+    let path = options.subtree.join(file.logical());
     let name = || shown_path(&path).0;
     let read = match read(&file.found, options.max_file_size) {
         Ok(Some(read)) => read,
@@ -517,7 +517,7 @@ mod tests {
     fn options<'a>(terms: &'a Terms, stop: &'a Stop) -> Retrieval<'a> {
         Retrieval {
             terms,
-            scope: Path::new("src"),
+            subtree: Path::new("src"),
             max_file_size: 1 << 20,
             max_candidates: 10,
             stop,

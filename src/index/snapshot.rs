@@ -268,8 +268,8 @@ impl Snapshot {
         Ok(misses.then_some(Stale::Unprovable))
     }
 
-    /// Returns the first difference in the eligibility inputs, in the directories below `scope`
-    /// (relative to the index root), or in the directories above `scope`. `base` is the index root,
+    /// Returns the first difference in the eligibility inputs, in the directories below `subtree`
+    /// (relative to the index root), or in the directories above `subtree`. `base` is the index root,
     /// relative to `root`.
     ///
     /// Costs one lookup per input and directory. Directories are compared on the threads of the
@@ -282,9 +282,9 @@ impl Snapshot {
         &self,
         root: &RootDir,
         base: &Path,
-        scope: &Path,
+        subtree: &Path,
     ) -> Result<Option<Stale>, FormatError> {
-        self.stale_while(&|| true, root, base, scope)
+        self.stale_while(&|| true, root, base, subtree)
     }
 
     /// Compares like [`Snapshot::stale`] while `go_on` returns true. `go_on` is called before each
@@ -299,7 +299,7 @@ impl Snapshot {
         go_on: &(dyn Fn() -> bool + Sync),
         root: &RootDir,
         base: &Path,
-        scope: &Path,
+        subtree: &Path,
     ) -> Result<Option<Stale>, FormatError> {
         if let Some(stale) = self.unprovable()? {
             return Ok(Some(stale));
@@ -313,7 +313,7 @@ impl Snapshot {
         let changed = (0..self.segment.dir_count())
             .into_par_iter()
             .find_map_first(|number| {
-                let stale = self.dir_is_stale(number, go_on, root, base, scope);
+                let stale = self.dir_is_stale(number, go_on, root, base, subtree);
                 stale.transpose()
             });
         changed.transpose()
@@ -330,13 +330,13 @@ impl Snapshot {
         go_on: &(dyn Fn() -> bool + Sync),
         root: &RootDir,
         base: &Path,
-        scope: &Path,
+        subtree: &Path,
     ) -> Result<Option<Differences>, FormatError> {
         // Grouped by parent, so that each parent is opened once.
         let mut by_parent: BTreeMap<Option<u32>, Vec<u32>> = BTreeMap::new();
         for number in 0..self.segment.dir_count() {
             let path = self.segment.dir_path(number)?;
-            if path.starts_with(scope) || scope.starts_with(path) {
+            if path.starts_with(subtree) || subtree.starts_with(path) {
                 let above = (number > 0).then_some(self.segment.dir(number)?.parent);
                 by_parent.entry(above).or_default().push(number);
             }
@@ -345,7 +345,7 @@ impl Snapshot {
         let found = groups.par_iter().map(|(above, dirs)| match above {
             Some(above) => self.stale_dirs_in(*above, dirs, go_on, root, base),
             None => {
-                let stale = self.dir_is_stale(0, go_on, root, base, scope)?;
+                let stale = self.dir_is_stale(0, go_on, root, base, subtree)?;
                 Ok(stale.map(|stale| (0, stale)).into_iter().collect())
             }
         });
@@ -411,10 +411,10 @@ impl Snapshot {
         go_on: &(dyn Fn() -> bool + Sync),
         root: &RootDir,
         base: &Path,
-        scope: &Path,
+        subtree: &Path,
     ) -> Result<Option<Stale>, FormatError> {
         let path = self.segment.dir_path(number)?;
-        if !path.starts_with(scope) && !scope.starts_with(path) {
+        if !path.starts_with(subtree) && !subtree.starts_with(path) {
             return Ok(None);
         }
         if !go_on() {

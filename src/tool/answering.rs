@@ -51,7 +51,7 @@ pub(crate) struct Call<'a> {
 /// The timeout of which the fraction for maintenance is taken if a call has no timeout.
 const UNHURRIED: Duration = Duration::from_secs(20);
 
-/// Returns the maintenance budget of a call with this timeout, for all paths and approximate
+/// Returns the maintenance allowance of a call with this timeout, for all paths and approximate
 /// searches together.
 pub(crate) fn maintenance(timeout: Option<Duration>, fraction: f64) -> Duration {
     timeout.unwrap_or(UNHURRIED).mul_f64(fraction)
@@ -329,7 +329,7 @@ struct AnswerRun<'a> {
     context: &'a ToolContext,
     prepared: &'a Prepared,
     options: &'a RunOptions,
-    /// The maintenance budget, which all paths and approximate searches share.
+    /// The maintenance allowance, which all paths and approximate searches share.
     maintenance: Arc<Allowance>,
 }
 

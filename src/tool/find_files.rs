@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::exec::answer::collect::Found;
 use crate::exec::question::query::Report;
 use crate::exec::question::{
-    FallbackPlan, OutputSpec, PatternSpec, Question, QuestionLimits, Scope,
+    FallbackPlan, FileChoice, OutputSpec, PatternSpec, Question, QuestionLimits,
 };
 use crate::exec::question::{Follow, IgnoreRules, TraversalOptions};
 use crate::exec::sources::types::TypeRule;
@@ -97,7 +97,7 @@ impl SearchTool {
     ///
     /// - [`ToolError::BadArgs`]: the request is invalid.
     /// - [`ToolError::SandboxViolation`]: the path must not be read, the tool is disabled, or not
-    ///   even an empty response fits the byte budget.
+    ///   even an empty response fits the limit in bytes.
     /// - [`ToolError::ExecutionFailed`]: the path does not exist.
     /// - [`ToolError::Cancelled`]: the host cancelled the call.
     ///
@@ -134,7 +134,7 @@ impl SearchTool {
         context: &ToolContext,
     ) -> Result<FindResponse, ToolError> {
         let draft = self.draft_of_files(request, context)?;
-        draft.fit(context.budget(self.config().max_output_bytes))
+        draft.fit(context.max_bytes(self.config().max_output_bytes))
     }
 
     /// Finds files for a request in JSON, and returns them as text.
@@ -153,14 +153,14 @@ impl SearchTool {
             as_text: true,
             ..self.draft_of_files(&request, context)?
         };
-        let found = draft.fit(context.budget(self.config().max_output_bytes))?;
+        let found = draft.fit(context.max_bytes(self.config().max_output_bytes))?;
         Ok(TextAnswer {
             text: found.to_text(),
             timed_out: found.timed_out,
         })
     }
 
-    /// Finds files; the caller fits them into its byte budget.
+    /// Finds files; the caller fits them into its number of bytes.
     fn draft_of_files(
         &self,
         request: &FindRequest,
@@ -257,13 +257,13 @@ impl SearchTool {
         });
         Question {
             looked_for: PatternSpec::default(),
-            scope: Scope {
+            scope: FileChoice {
                 max_depth: request.max_depth.map(to_usize),
                 depth_cuts: true,
                 globs: request.globs.clone(),
                 types: types.collect(),
                 no_git_dirs: true,
-                ..Scope::of(
+                ..FileChoice::of(
                     request.path.iter().map(PathBuf::from).collect(),
                     TraversalOptions {
                         hidden: request.hidden,

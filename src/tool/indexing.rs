@@ -66,8 +66,8 @@ use crate::tool::search_files::FilesTool;
 
 pub use crate::exec::indexes::{
     Background, BuildMonitor, BuildReport, Condition, Contents, Explanation, Fallback, Foreground,
-    IndexDecision, Indexes, LiveEnvironment, LiveSettings, OUT_OF_RANGE, OtherRootIndex,
-    ProcessIndexStatus, IndexRequest, Report, RootStatus, WallClock, wall_clock_ns,
+    IndexDecision, IndexRequest, Indexes, LiveEnvironment, LiveSettings, OUT_OF_RANGE,
+    OtherRootIndex, ProcessIndexStatus, Report, RootStatus, WallClock, wall_clock_ns,
 };
 pub use places::CachePlaces;
 

@@ -29,7 +29,7 @@ pub struct SearchResponse {
     /// The events, in emission order: matches and context lines.
     pub matches: Vec<Record>,
     /// Whether a limit cut the response: `max_results`, `max_files`, `max_matches_per_file` or the
-    /// byte budget.
+    /// limit in bytes.
     pub truncated: bool,
     /// Whether the time limit was reached; `matches` is then a prefix of the full answer.
     pub timed_out: bool,
@@ -124,7 +124,7 @@ pub struct ErrorEntry {
 /// Diagnostics of a response. Consumers must tolerate further fields.
 ///
 /// Times and the fields of [`BuildStats`] are best effort. So are the index fields
-/// in a process with a live index, or if the maintenance budget was used up: the state of the index
+/// in a process with a live index, or if the maintenance allowance was used up: the state of the index
 /// depends on earlier work. These are `index_safety_state`, `index_uncertain_reason`,
 /// `index_exclusion_used`, `storage_mode`, `storage_fallback_reason`, `candidates_excluded` and
 /// `candidates_scanned`. All other fields are deterministic. In other processes, so are these.

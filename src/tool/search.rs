@@ -21,7 +21,7 @@ use crate::exec::answer::event::{Gaps, Line};
 use crate::exec::engine::EngineError;
 use crate::exec::question::query::{CaseRule, Fuzziness};
 use crate::exec::question::{
-    FallbackPlan, OutputSpec, PatternSpec, Question, QuestionLimits, Scope,
+    FallbackPlan, FileChoice, OutputSpec, PatternSpec, Question, QuestionLimits,
 };
 use crate::exec::question::{Follow, IgnoreRules, TraversalOptions};
 use crate::exec::schedule::Taker;
@@ -88,7 +88,7 @@ impl ToolContext {
 
     /// Returns the maximum size of an answer in bytes. `configured` is the configured maximum, with
     /// 0 for no limit.
-    pub(super) fn budget(&self, configured: u64) -> Option<usize> {
+    pub(super) fn max_bytes(&self, configured: u64) -> Option<usize> {
         let limits = [
             set(configured),
             self.max_output_bytes,
@@ -187,7 +187,7 @@ impl SearchTool {
     ///
     /// - [`ToolError::BadArgs`]: the request is invalid.
     /// - [`ToolError::SandboxViolation`]: the path must not be read, the tool is disabled, or not
-    ///   even an empty response fits the byte budget.
+    ///   even an empty response fits the limit in bytes.
     /// - [`ToolError::ExecutionFailed`]: the path does not exist, or an engine can't run.
     /// - [`ToolError::Cancelled`]: the host cancelled the call.
     ///
@@ -330,10 +330,10 @@ impl SearchTool {
                 case_rule: CaseRule::Ascii,
                 fuzzy: request.fuzzy.map(|level| Fuzziness::Edits(level as u8)),
             },
-            scope: Scope {
+            scope: FileChoice {
                 include: request.includes().to_vec(),
                 exclude: request.excludes().to_vec(),
-                ..Scope::of(
+                ..FileChoice::of(
                     request.path.iter().map(PathBuf::from).collect(),
                     traversal(request),
                 )
@@ -414,7 +414,7 @@ impl SearchTool {
             notes: answered.notes,
             max_line_bytes: set(self.config.max_line_bytes),
         };
-        draft.fit(context.budget(self.config.max_output_bytes))
+        draft.fit(context.max_bytes(self.config.max_output_bytes))
     }
 }
 

@@ -20,7 +20,7 @@ use crate::exec::answer::collect::Cuts;
 use crate::exec::matching::fuzzy::Threshold;
 use crate::exec::question::query::{BinaryRule, Fuzziness, Report, Spans};
 use crate::exec::question::{
-    FallbackPlan, OutputSpec, PatternSpec, Question, QuestionLimits, Scope,
+    FallbackPlan, FileChoice, OutputSpec, PatternSpec, Question, QuestionLimits,
 };
 use crate::exec::question::{Follow, IgnoreRules, TraversalOptions};
 use crate::exec::sources::reach::EntryKind;
@@ -148,7 +148,7 @@ impl FilesTool {
     ///
     /// - [`ToolError::BadArgs`]: the request is invalid.
     /// - [`ToolError::SandboxViolation`]: the path must not be read, the tool is disabled, or not
-    ///   even an empty response fits the byte budget.
+    ///   even an empty response fits the limit in bytes.
     /// - [`ToolError::ExecutionFailed`]: the path is no directory, or an engine can't run.
     /// - [`ToolError::Timeout`]: the call did not finish within its timeout.
     /// - [`ToolError::Cancelled`]: the host cancelled the call.
@@ -265,7 +265,7 @@ impl FilesTool {
                 fuzzy: (mode == Mode::Fuzzy).then(|| Fuzziness::Score(self.threshold())),
                 ..PatternSpec::default()
             },
-            scope: Scope {
+            scope: FileChoice {
                 // Without subdirectories no deeper file can be missing.
                 max_depth: request.recursive.then(|| to_usize(max_depth)),
                 depth_cuts: true,
@@ -274,7 +274,7 @@ impl FilesTool {
                 // `.git` is a hidden name, so a search without hidden files skips it anyway.
                 no_git_dirs: hidden,
                 binary: BinaryRule::SkipNonText,
-                ..Scope::of(
+                ..FileChoice::of(
                     vec![PathBuf::from(&request.path)],
                     TraversalOptions {
                         hidden,
@@ -401,8 +401,8 @@ impl FilesTool {
             shape,
             limit: (!kept.is_whole()).then_some(LARGEST),
         };
-        let budget = context.budget(self.config.max_output_bytes);
-        draft.fit(budget.map_or(LARGEST, |budget| budget.min(LARGEST)))
+        let max_bytes = context.max_bytes(self.config.max_output_bytes);
+        draft.fit(max_bytes.map_or(LARGEST, |max_bytes| max_bytes.min(LARGEST)))
     }
 }
 

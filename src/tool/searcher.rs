@@ -23,7 +23,7 @@ use crate::exec::stop::{CancelHandle, Deadline};
 use crate::tool::config::SearchConfig;
 use crate::tool::engines::Engines;
 use crate::tool::error::ToolError;
-use crate::tool::indexing::{IndexDecision, Indexes, IndexRequest};
+use crate::tool::indexing::{IndexDecision, IndexRequest, Indexes};
 use crate::tool::response::IndexUse;
 #[cfg(feature = "daemon")]
 pub(super) use over_dir::Work;
@@ -146,7 +146,7 @@ impl Searcher {
     }
 
     /// Returns the `stats` about the index when a single file is searched. Only `stats` need them,
-    /// so without `emit_stats` no index is opened. The maintenance budget and the deadline limit
+    /// so without `emit_stats` no index is opened. The maintenance allowance and the deadline limit
     /// the time.
     pub(super) fn facts_for_file(&self, request: &IndexRequest, options: &RunOptions) -> IndexUse {
         let Some(indexes) = self.indexes.as_ref().filter(|_| self.emit_stats) else {
@@ -154,16 +154,16 @@ impl Searcher {
         };
         let (opened, path) = (indexes.clone(), request.target.canonical.clone());
         let asked = request.traversal;
-        let describe = move |budget: &Deadline| {
-            let choice = opened.describe_for_file(&path, asked, Some(budget));
+        let describe = move |deadline: &Deadline| {
+            let choice = opened.describe_for_file(&path, asked, Some(deadline));
             choice.index
         };
-        let facts = self.within_budget(request.maintenance, options, describe);
+        let facts = self.within_allowance(request.maintenance, options, describe);
         let out_of_time = || indexes.out_of_time(&request.target.canonical).index;
         facts.ok().flatten().unwrap_or_else(out_of_time)
     }
 
-    /// Asks the indexes whether one serves a request, within the request's maintenance budget.
+    /// Asks the indexes whether one serves a request, within the request's maintenance allowance.
     /// `None` if the deadline of the call came first. `comparing` says when directories are
     /// compared.
     pub(super) fn choose(
@@ -176,20 +176,20 @@ impl Searcher {
         let before = options.deadline.remaining();
         let path = &request.target.canonical;
         let choice = if self.is_frozen && indexes.is_opened(path) {
-            let budget = options.deadline.part(request.maintenance);
+            let deadline = options.deadline.part(request.maintenance);
             let time = DecisionTime {
-                budget: &budget,
+                deadline: &deadline,
                 cancel: &options.cancel,
             };
             Some(indexes.choose_within(request, &comparing, time))
         } else {
             let (indexes, asked) = (indexes.clone(), request.clone());
             let cancel = options.cancel.clone();
-            let choose = move |budget: &Deadline| {
+            let choose = move |deadline: &Deadline| {
                 let cancel = &cancel;
-                indexes.choose_within(&asked, &comparing, DecisionTime { budget, cancel })
+                indexes.choose_within(&asked, &comparing, DecisionTime { deadline, cancel })
             };
-            self.within_budget(request.maintenance, options, choose)?
+            self.within_allowance(request.maintenance, options, choose)?
         };
         let after = options.deadline.remaining();
         let mut choice = match choice {
@@ -201,15 +201,15 @@ impl Searcher {
         Ok(Some(choice))
     }
 
-    /// Runs `ask` on its own thread, with the end of the budget as its deadline. `None` if `ask`
+    /// Runs `ask` on its own thread, with the end of the allowance as its deadline. `None` if `ask`
     /// does not return in time: reading a database, or a directory that hangs, can't be
     /// interrupted.
     ///
-    /// `ask` may exceed the budget by half of the remaining time. The other half is left for the
+    /// `ask` may exceed the allowance by half of the remaining time. The other half is left for the
     /// search.
-    fn within_budget<T: Send + 'static>(
+    fn within_allowance<T: Send + 'static>(
         &self,
-        budget: Duration,
+        allowance: Duration,
         options: &RunOptions,
         ask: impl FnOnce(&Deadline) -> T + Send + 'static,
     ) -> Result<Option<T>, RunError> {
@@ -217,14 +217,14 @@ impl Searcher {
             return Ok(None);
         }
         let left = options.deadline.remaining();
-        let longest = budget.saturating_add(left.saturating_sub(budget) / 2);
-        let budget = options.deadline.part(budget);
+        let longest = allowance.saturating_add(left.saturating_sub(allowance) / 2);
+        let deadline = options.deadline.part(allowance);
         let options = RunOptions {
             deadline: options.deadline.part(longest),
             abandoned: self.asking.clone(),
             ..options.clone()
         };
-        schedule::within(&options, move || ask(&budget))
+        schedule::within(&options, move || ask(&deadline))
     }
 
     /// Converts the error of a call that could not run.

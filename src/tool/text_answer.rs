@@ -1,6 +1,6 @@
 //! An answer as text for a model: lines grouped by file, in the format of `rg --heading -n`.
 //!
-//! Owns the layout. If the text exceeds a byte budget, `tool::budget` decides which parts to cut.
+//! Owns the layout. If the text exceeds a number of bytes, `tool::fit` decides which parts to cut.
 //! Notes below the lines report all missing parts.
 
 use std::collections::BTreeMap;
@@ -10,8 +10,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::exec::answer::event::Line;
-use crate::tool::budget::{Draft, Extent, Piece, fit};
 use crate::tool::error::ToolError;
+use crate::tool::fit::{Draft, Extent, Piece, fit};
 use crate::tool::notes::{Note, Reader};
 use crate::tool::render::escape_controls;
 use crate::tool::response::{ErrorEntry, json_len, json_len_of};
@@ -73,13 +73,13 @@ pub(crate) struct TextDraft {
 }
 
 impl TextDraft {
-    /// Returns the text, in at most `budget` bytes of JSON.
+    /// Returns the text, in at most `max_bytes` bytes of JSON.
     ///
     /// # Errors
     ///
-    /// An error if not even the notes fit the budget.
-    pub(crate) fn fit(self, budget: Option<usize>) -> Result<String, ToolError> {
-        let extent = fit(&self, budget)?;
+    /// An error if not even the notes fit the limit.
+    pub(crate) fn fit(self, max_bytes: Option<usize>) -> Result<String, ToolError> {
+        let extent = fit(&self, max_bytes)?;
         Ok(self.write(extent))
     }
 
@@ -243,7 +243,7 @@ mod tests {
         }
     }
 
-    /// Returns the text of a draft without a budget.
+    /// Returns the text of a draft without a limit.
     fn written(draft: &TextDraft) -> String {
         draft.write(draft.whole())
     }
@@ -325,9 +325,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_text_fits_its_budget_exactly(
+        fn a_text_fits_its_limit_exactly(
             lines in prop::collection::vec((0u8..3, "[a-z\"\u{1b}é]{0,40}", any::<bool>()), 0..12),
-            budget in 0usize..900,
+            max_bytes in 0usize..900,
         ) {
             let mut sorted = lines.clone();
             sorted.sort_by_key(|(file, ..)| *file);
@@ -342,16 +342,16 @@ mod tests {
                 draft(&lines)
             };
             let whole = made().fit(None).unwrap();
-            match made().fit(Some(budget)) {
+            match made().fit(Some(max_bytes)) {
                 Ok(text) => {
-                    prop_assert!(json_len_of(&text) <= budget);
-                    prop_assert_eq!(text == whole, json_len_of(&whole) <= budget);
+                    prop_assert!(json_len_of(&text) <= max_bytes);
+                    prop_assert_eq!(text == whole, json_len_of(&whole) <= max_bytes);
                     let is_told = text.contains("truncated: the output was cut")
                         || text.contains("shown in part");
                     prop_assert!(text == whole || is_told);
                 }
                 Err(error) => {
-                    prop_assert!(json_len_of(&whole) > budget);
+                    prop_assert!(json_len_of(&whole) > max_bytes);
                     prop_assert_eq!(error.code(), "limits_exceeded");
                 }
             }

@@ -15,7 +15,7 @@ use self::sources::{NoSource, RequestBelowRoot, RootIndex};
 use super::choice::IndexDecision;
 use super::roots::{IndexRoot, Waits};
 use super::status::{self, Condition};
-use super::{Indexes, IndexRequest};
+use super::{IndexRequest, Indexes};
 use crate::exec::indexes::IndexUse;
 use crate::exec::sources::catalog::CatalogSource;
 use crate::exec::sources::catalog::comparing::Refusal;
@@ -39,16 +39,16 @@ pub(crate) enum ComparisonMode {
 /// The time that a decision may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DecisionTime<'a> {
-    /// The maintenance budget.
-    pub(crate) budget: &'a Deadline,
+    /// When the maintenance allowance ends.
+    pub(crate) deadline: &'a Deadline,
     /// Cancels the call that waits for the decision.
     pub(crate) cancel: &'a CancelHandle,
 }
 
 impl DecisionTime<'_> {
-    /// Returns true while the budget lasts and the call is not cancelled.
+    /// Returns true while the allowance lasts and the call is not cancelled.
     fn is_left(self) -> bool {
-        !self.budget.remaining().is_zero() && !self.cancel.is_cancelled()
+        !self.deadline.remaining().is_zero() && !self.cancel.is_cancelled()
     }
 }
 
@@ -60,9 +60,9 @@ impl Indexes {
     /// one with the tree, and the source examines each file before it skips that file. Waiting and
     /// comparing take no longer than [`IndexRequest::maintenance`].
     pub fn choose(&self, request: &IndexRequest) -> IndexDecision {
-        let budget = Deadline::after(request.maintenance, Arc::new(SystemClock));
+        let deadline = Deadline::after(request.maintenance, Arc::new(SystemClock));
         let time = DecisionTime {
-            budget: &budget,
+            deadline: &deadline,
             cancel: &CancelHandle::new(),
         };
         self.choose_within(request, &ComparisonMode::First, time)
@@ -107,14 +107,14 @@ impl Indexes {
         &self,
         path: &Path,
         asked: TraversalOptions,
-        budget: Option<&Deadline>,
+        deadline: Option<&Deadline>,
     ) -> IndexDecision {
         let root = self.containing(path);
         let root = root.as_deref();
         let unused = match root {
             None => self.no_root(),
             Some(root) => {
-                let waits = budget.map_or_else(Waits::default, Waits::until);
+                let waits = deadline.map_or_else(Waits::default, Waits::until);
                 self.unchecked_condition(root, asked, waits, A_FILE)
             }
         };
@@ -128,7 +128,7 @@ impl Indexes {
         self.index_use(None, unused.index_state(), false)
     }
 
-    /// Returns the decision on a request whose maintenance budget ended before any other decision.
+    /// Returns the decision on a request whose maintenance allowance ended before any other decision.
     pub(crate) fn out_of_time(&self, path: &Path) -> IndexDecision {
         let unused = Condition::out_of_time(UNDECIDED);
         self.choice(self.containing(path).as_deref(), None, Err(unused))
@@ -261,10 +261,10 @@ impl Indexes {
         {
             return Err(below.not_used(&reason.to_string()));
         }
-        let scope = below.scope(sets)?;
+        let part = below.part(sets)?;
         let source = match index {
-            RootIndex::Live(live) => below.live_source(live, comparing, plan, scope),
-            RootIndex::Stored(snapshot) => below.stored_source(&snapshot, comparing, plan, scope),
+            RootIndex::Live(live) => below.live_source(live, comparing, plan, part),
+            RootIndex::Stored(snapshot) => below.stored_source(&snapshot, comparing, plan, part),
         };
         source.map_err(|error| match error {
             NoSource::Unused(condition) => condition,
@@ -284,7 +284,7 @@ fn not_entered() -> Condition {
     }
 }
 
-/// The reason when the maintenance budget ended before any decision.
+/// The reason when the maintenance allowance ended before any decision.
 const UNDECIDED: &str = "the index could not be opened and compared with the tree";
 
 /// Why an index is not used for a single file.
@@ -302,12 +302,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_decision_goes_on_until_its_budget_ends_or_the_call_is_cancelled() {
+    fn a_decision_goes_on_until_its_deadline_or_the_call_is_cancelled() {
         let after = |time| Deadline::after(time, Arc::new(SystemClock));
         let (long, over) = (after(Duration::MAX), after(Duration::ZERO));
         let cancel = CancelHandle::new();
-        let within = |budget| DecisionTime {
-            budget,
+        let within = |deadline| DecisionTime {
+            deadline,
             cancel: &cancel,
         };
         assert!(within(&long).is_left());

@@ -85,16 +85,16 @@ impl RootKeys {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Waits<'a> {
     /// When the caller continues without the index.
-    pub(super) budget: Option<&'a Deadline>,
+    pub(super) deadline: Option<&'a Deadline>,
     /// The host of the caller's build, which may be asked to stop.
     pub(super) host: Option<&'a dyn BuildHost>,
 }
 
 impl<'a> Waits<'a> {
     /// Creates a wait that ends at a deadline.
-    pub(super) fn until(budget: &'a Deadline) -> Waits<'a> {
+    pub(super) fn until(deadline: &'a Deadline) -> Waits<'a> {
         Waits {
-            budget: Some(budget),
+            deadline: Some(deadline),
             host: None,
         }
     }
@@ -102,7 +102,7 @@ impl<'a> Waits<'a> {
     /// Creates a wait that ends when a host is asked to stop.
     pub(super) fn of(host: &'a dyn BuildHost) -> Waits<'a> {
         Waits {
-            budget: None,
+            deadline: None,
             host: Some(host),
         }
     }
@@ -111,7 +111,7 @@ impl<'a> Waits<'a> {
     pub(super) fn left(&self) -> Duration {
         match self.host.is_some_and(BuildHost::stopped) {
             true => Duration::ZERO,
-            false => self.budget.map_or(Duration::MAX, Deadline::remaining),
+            false => self.deadline.map_or(Duration::MAX, Deadline::remaining),
         }
     }
 

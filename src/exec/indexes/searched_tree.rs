@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::index_storage::walk;
 use super::roots::IndexRoot;
-use crate::exec::sources::catalog::Scope;
+use crate::exec::sources::catalog::RequestedPart;
 use crate::exec::sources::catalog::comparing::{GoOn, TreeDifferences};
 use crate::exec::sources::reach::Reach;
 use crate::format::error::FormatError;
@@ -21,7 +21,7 @@ pub(super) struct SearchedTree {
     root: Arc<IndexRoot>,
     reach: Arc<Reach>,
     snapshot: Arc<Snapshot>,
-    scope: Scope,
+    part: RequestedPart,
     /// Set by the first comparison of names. `None` if the root can't be opened.
     names: OnceLock<Option<NameComparison>>,
 }
@@ -31,13 +31,13 @@ impl SearchedTree {
         root: &Arc<IndexRoot>,
         reach: &Arc<Reach>,
         snapshot: &Arc<Snapshot>,
-        scope: &Scope,
+        part: &RequestedPart,
     ) -> SearchedTree {
         SearchedTree {
             root: root.clone(),
             reach: reach.clone(),
             snapshot: snapshot.clone(),
-            scope: scope.clone(),
+            part: part.clone(),
             names: OnceLock::new(),
         }
     }
@@ -60,11 +60,11 @@ impl TreeDifferences for SearchedTree {
     }
 
     fn catch_up(&self, go_on: GoOn<'_>) -> Result<CaughtUp, FormatError> {
-        let (snapshot, scope) = (&self.snapshot, &self.scope);
+        let (snapshot, part) = (&self.snapshot, &self.part);
         if let Some(stale) = snapshot.unprovable()? {
             return Ok(CaughtUp::Unknown(stale));
         }
-        let found = snapshot.differences(go_on, &scope.root, &scope.base, &scope.path)?;
+        let found = snapshot.differences(go_on, &part.root, &part.base, &part.path)?;
         let Some(mut differences) = found else {
             return Ok(CaughtUp::Unknown(Stale::Unfinished));
         };
@@ -84,6 +84,6 @@ impl TreeDifferences for SearchedTree {
             let later = snapshot.later(overlay, snapshot.inputs().clone(), 0);
             return Ok(CaughtUp::Later(Box::new(later)));
         }
-        catch_up(snapshot, &differences, names.walk(), &scope.path, go_on)
+        catch_up(snapshot, &differences, names.walk(), &part.path, go_on)
     }
 }

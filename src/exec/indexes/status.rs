@@ -175,7 +175,7 @@ impl Condition {
         }
     }
 
-    /// Returns the condition for a call that used up its maintenance budget. `why` names the step
+    /// Returns the condition for a call that used up its maintenance allowance. `why` names the step
     /// that was not finished.
     pub(super) fn out_of_time(why: &str) -> Condition {
         Condition::Stale {
@@ -368,7 +368,7 @@ impl Indexes {
         reach: &Reach,
         waits: Waits<'_>,
     ) -> (Condition, Option<Arc<Snapshot>>) {
-        // The caller waits for the comparison, so no budget ends it: only a request to stop does.
+        // The caller waits for the comparison, so no deadline ends it: only a request to stop does.
         let go_on = || !waits.host.is_some_and(BuildHost::stopped);
         self.condition_by(root, reach, waits, |snapshot, allowed, base| {
             self.staleness(snapshot, (allowed, base), Path::new(""), &go_on)
@@ -456,19 +456,19 @@ impl Indexes {
             })
     }
 
-    /// Compares an index with the tree, as far as a search below `scope` depends on it. `scope` is
+    /// Compares an index with the tree, as far as a search below `subtree` depends on it. `subtree` is
     /// relative to the index root. `place` is an allowed root and the path of the index root in it.
     /// Ends early when `go_on` returns false.
     pub(super) fn staleness(
         &self,
         snapshot: &Snapshot,
         place: (&RootDir, &Path),
-        scope: &Path,
+        subtree: &Path,
         go_on: &(dyn Fn() -> bool + Sync),
     ) -> Result<Option<Stale>, FormatError> {
         let (allowed, base) = place;
         match snapshot.incomplete() {
-            None if !self.frozen => snapshot.stale_while(go_on, allowed, base, scope),
+            None if !self.frozen => snapshot.stale_while(go_on, allowed, base, subtree),
             incomplete => Ok(incomplete),
         }
     }

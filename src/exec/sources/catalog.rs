@@ -51,7 +51,7 @@ const SPAN_SHARE: u64 = 2;
 
 /// The part of the catalog that a request is about.
 #[derive(Clone, Debug)]
-pub struct Scope {
+pub struct RequestedPart {
     /// The allowed root that holds the index root.
     pub root: Arc<RootDir>,
     /// The index root, relative to `root`.
@@ -91,7 +91,7 @@ pub enum ChangeCheck {
 /// An ordered source of files over a snapshot.
 pub struct CatalogSource {
     snapshot: Arc<Snapshot>,
-    scope: Scope,
+    part: RequestedPart,
     ranks: Range<u32>,
     /// The ranks of the request's files. `None` if these are all in `ranks`.
     eligible: Option<Arc<RankSet>>,
@@ -122,22 +122,22 @@ struct InSegment {
 impl InSegment {
     fn of(
         snapshot: &Snapshot,
-        scope: &Scope,
+        part: &RequestedPart,
         plan: &SupersetSafe,
     ) -> Result<InSegment, FormatError> {
         let segment = snapshot.segment();
-        let hits = match &scope.words {
+        let hits = match &part.words {
             Some(words) => segment.word_hits(&words.keys, &words.is_wanted)?,
             None => WordHits::default(),
         };
-        let mut candidates = match &scope.words {
+        let mut candidates = match &part.words {
             Some(_) => Candidates::with_words(segment, &hits)?,
             None => segment.candidates(plan)?,
         };
-        if scope.max_file_size < u64::MAX {
+        if part.max_file_size < u64::MAX {
             // The answer names each file that is too large, so these must not be skipped.
-            let name = format!("larger than {}", scope.max_file_size);
-            let large = snapshot.set(&name, || larger(segment, scope.max_file_size))?;
+            let name = format!("larger than {}", part.max_file_size);
+            let large = snapshot.set(&name, || larger(segment, part.max_file_size))?;
             candidates.include(&large);
         }
         Ok(InSegment { candidates, hits })
@@ -164,7 +164,7 @@ pub(crate) fn without_dead(
 }
 
 impl CatalogSource {
-    /// Creates a source of the files below `scope` that `globs` keep. Files that `plan` rules out
+    /// Creates a source of the files below `part` that `globs` keep. Files that `plan` rules out
     /// are skipped. Under `look` some of these are first checked for changes, and searched if they
     /// changed. Returns `None` if enumeration did not enter the requested directory.
     ///
@@ -176,33 +176,33 @@ impl CatalogSource {
     /// [`FormatError`] if the snapshot is damaged. It is unusable then.
     pub fn new(
         snapshot: Arc<Snapshot>,
-        scope: Scope,
+        part: RequestedPart,
         globs: Globs,
         plan: &SupersetSafe,
         look: ChangeCheck,
     ) -> Result<Option<CatalogSource>, FormatError> {
-        CatalogSource::with(None, snapshot, scope, globs, plan, look)
+        CatalogSource::with(None, snapshot, part, globs, plan, look)
     }
 
     /// Creates a source. `known` is what was found for the same request in the same segment.
     fn with(
         known: Option<InSegment>,
         snapshot: Arc<Snapshot>,
-        scope: Scope,
+        part: RequestedPart,
         globs: Globs,
         plan: &SupersetSafe,
         look: ChangeCheck,
     ) -> Result<Option<CatalogSource>, FormatError> {
         let segment = snapshot.segment();
         let overlay = snapshot.overlay();
-        if !overlay.enters(segment, &scope.path, scope.sets)? {
+        if !overlay.enters(segment, &part.path, part.sets)? {
             return Ok(None);
         }
-        let (ranks, eligible, deep_files) = match segment.find_dir(&scope.path)? {
+        let (ranks, eligible, deep_files) = match segment.find_dir(&part.path)? {
             None => {
                 // The directory is new. Only paths that start with its name sort between it and its
                 // contents.
-                let rank = segment.position(&scope.path)?;
+                let rank = segment.position(&part.path)?;
                 (rank..rank, None, false)
             }
             Some(number) => {
@@ -214,18 +214,18 @@ impl CatalogSource {
                     number,
                     ranks: ranks.clone(),
                 };
-                let (eligible, is_cut) = of_catalog.eligible(&scope)?;
+                let (eligible, is_cut) = of_catalog.eligible(&part)?;
                 (ranks, eligible, is_cut)
             }
         };
         let in_segment = match known {
             Some(known) => known,
-            None => InSegment::of(&snapshot, &scope, plan)?,
+            None => InSegment::of(&snapshot, &part, plan)?,
         };
-        let (extra_files, deep_extras) = extra_files(&snapshot, &scope, &globs, plan, look)?;
+        let (extra_files, deep_extras) = extra_files(&snapshot, &part, &globs, plan, look)?;
         Ok(Some(CatalogSource {
             snapshot,
-            scope,
+            part,
             ranks,
             eligible,
             in_segment,
@@ -243,7 +243,7 @@ impl CatalogSource {
     /// with the tree before its files are handed out. Where a directory differs, `tree` updates the
     /// snapshot.
     ///
-    /// [`may_wait`](comparing::may_wait) must hold. `scope` must have no `max_depth`, because files
+    /// [`may_wait`](comparing::may_wait) must hold. `part` must have no `max_depth`, because files
     /// that lie too deep are counted before. While `allowance` lasts, directories are also read for
     /// the comparison alone.
     ///
@@ -252,18 +252,18 @@ impl CatalogSource {
     /// [`FormatError`] if the snapshot is damaged. It is unusable then.
     pub(crate) fn comparing_along(
         snapshot: Arc<Snapshot>,
-        scope: Scope,
+        part: RequestedPart,
         globs: Globs,
         plan: &SupersetSafe,
         allowance: Arc<Allowance>,
         tree: Box<dyn TreeDifferences>,
     ) -> Result<Option<CatalogSource>, FormatError> {
-        let made = CatalogSource::new(snapshot, scope, globs.clone(), plan, ChangeCheck::All)?;
+        let made = CatalogSource::new(snapshot, part, globs.clone(), plan, ChangeCheck::All)?;
         let Some(mut source) = made else {
             return Ok(None);
         };
-        let (snapshot, scope, plan) = (&source.snapshot, &source.scope, plan.clone());
-        let comparison = Comparison::new(snapshot, scope, globs, plan, allowance, tree)?;
+        let (snapshot, part, plan) = (&source.snapshot, &source.part, plan.clone());
+        let comparison = Comparison::new(snapshot, part, globs, plan, allowance, tree)?;
         source.comparison = Some(comparison);
         Ok(Some(source))
     }
@@ -271,7 +271,7 @@ impl CatalogSource {
     /// Lists some files in addition, given by their paths relative to the index root.
     pub(crate) fn listing(mut self, files: &[PathBuf]) -> CatalogSource {
         for path in files {
-            self.listed.push(Path::new(""), self.scope.logical(path));
+            self.listed.push(Path::new(""), self.part.logical(path));
         }
         self
     }
@@ -381,7 +381,7 @@ impl CatalogSource {
             }
             cutter.file(rank);
         };
-        let lists = self.scope.lists || self.scope.by_index.looks_at_all();
+        let lists = self.part.lists || self.part.by_index.looks_at_all();
         match lists || self.look == ChangeCheck::All {
             true => self.all(self.ranks.clone()).for_each(&mut cut),
             false => self.wanted(self.ranks.clone()).for_each(&mut cut),
@@ -396,11 +396,11 @@ impl CatalogSource {
         stop: &Stop,
     ) -> Result<Vec<Item<Range<u32>>>, FormatError> {
         let Some(comparison) = &self.comparison else {
-            if self.scope.lists {
+            if self.part.lists {
                 return self.listed(unit);
             }
             let changed = self.changed(self.passed_over(unit.clone())?, stop)?;
-            return match self.scope.by_index.looks_at_all() {
+            return match self.part.by_index.looks_at_all() {
                 true => self.by_index(unit, &changed, stop),
                 false => self.items(unit, changed),
             };
@@ -449,7 +449,7 @@ impl CatalogSource {
         by_dir: BTreeMap<u32, Vec<u32>>,
         stop: &Stop,
     ) -> Result<Vec<u32>, FormatError> {
-        let (root, base) = (&self.scope.root, &self.scope.base);
+        let (root, base) = (&self.part.root, &self.part.base);
         let mut changed = Vec::new();
         for (dir, ranks) in by_dir {
             if stop.is_raised() {
@@ -475,8 +475,8 @@ impl FileSource for CatalogSource {
         for unit in units {
             // A unit without files to look at is only counted.
             let only_passed = self.look == ChangeCheck::None
-                && !self.scope.lists
-                && !self.scope.by_index.looks_at_all()
+                && !self.part.lists
+                && !self.part.by_index.looks_at_all()
                 && self.extra_files(&unit).is_empty()
                 && self.wanted(unit.clone()).next().is_none();
             items.push(match only_passed {

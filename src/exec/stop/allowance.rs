@@ -1,4 +1,4 @@
-//! A time budget of a call for one kind of work: comparing and updating an index. `indexes`
+//! The time that a call allows for one kind of work: comparing and updating an index. `indexes`
 //! and `sources::catalog` spend it in portions, on several threads.
 //!
 //! Owns how the portions add up: while several threads work at once, that time counts once.
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::exec::stop::{Clock, Deadline};
 
-/// The time budget of a call for one kind of work.
+/// The time that a call allows for one kind of work.
 #[derive(Debug)]
 pub(crate) struct Allowance {
     clock: Arc<dyn Clock>,
@@ -27,7 +27,7 @@ struct Pieces {
 }
 
 impl Allowance {
-    /// Creates a budget of `most`.
+    /// Creates an allowance of `most`.
     pub(crate) fn new(most: Duration, clock: Arc<dyn Clock>) -> Allowance {
         Allowance {
             clock,

@@ -121,7 +121,7 @@ fn key(dir: &Path) -> &[u8] {
 }
 
 impl LiveIndex {
-    /// Returns the files below `scope` that a walk with hidden files finds by the rules `asked`, in
+    /// Returns the files below `subtree` that a walk with hidden files finds by the rules `asked`, in
     /// addition to those of a `snapshot` that this call has pinned. Paths are relative to the index
     /// root. An entry named `.git` is returned itself, in place of the files below it.
     ///
@@ -134,14 +134,14 @@ impl LiveIndex {
     pub(crate) fn hidden_files(
         &self,
         snapshot: &Snapshot,
-        scope: &Path,
+        subtree: &Path,
         asked: RuleSets,
         go_on: &(dyn Fn() -> bool + Sync),
     ) -> Result<Option<Vec<PathBuf>>, FormatError> {
         let (mut dirs, mut found, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
         let overlay = snapshot.overlay();
         overlay.each_dir(snapshot.segment(), asked, &mut |dir| {
-            if dir.starts_with(scope) {
+            if dir.starts_with(subtree) {
                 dirs.push(dir.to_path_buf());
             }
         })?;

@@ -46,8 +46,8 @@ pub enum CaughtUp {
     Unknown(Stale),
 }
 
-/// Updates a snapshot to the current tree, as far as a search below `scope` (relative to the index
-/// root) depends on it. `differences` are those below and above `scope`; `walk` decides which files
+/// Updates a snapshot to the current tree, as far as a search below `subtree` (relative to the index
+/// root) depends on it. `differences` are those below and above `subtree`; `walk` decides which files
 /// are eligible. The result is [`Stale::Unfinished`] if `go_on` returns false.
 ///
 /// Costs one listing for each directory that is changed, new, or below changed rules, and one
@@ -60,7 +60,7 @@ pub fn catch_up(
     snapshot: &Snapshot,
     differences: &Differences,
     walk: &Walk,
-    scope: &Path,
+    subtree: &Path,
     go_on: &(dyn Fn() -> bool + Sync),
 ) -> Result<CaughtUp, FormatError> {
     if differences.is_empty() {
@@ -74,7 +74,7 @@ pub fn catch_up(
     let mut catching = TreeComparison {
         snapshot,
         walk,
-        scope,
+        subtree,
         known: TreeKnowledge::new(snapshot.segment(), Inputs::default()),
         entered: EnteredDirs::default(),
         recorded: recorded(snapshot.inputs()),
@@ -174,7 +174,7 @@ struct Start {
 struct TreeComparison<'a> {
     snapshot: &'a Snapshot,
     walk: &'a Walk,
-    scope: &'a Path,
+    subtree: &'a Path,
     known: TreeKnowledge,
     entered: EnteredDirs,
     recorded: BTreeMap<Vec<u8>, Option<InputStat>>,
@@ -302,7 +302,7 @@ impl TreeComparison<'_> {
         let whole = whole || !self.has_rules_of(&survey);
         for node in survey.dirs {
             let path = path_of(&node);
-            if !path.starts_with(self.scope) && !self.scope.starts_with(&path) {
+            if !path.starts_with(self.subtree) && !self.subtree.starts_with(&path) {
                 continue;
             }
             let is_new = segment.find_dir(&path)?.is_none();

@@ -38,7 +38,7 @@ use crate::tool::error::ToolError;
 use crate::tool::search::{SearchTool, ToolContext};
 use explanation::AnswerExplanation;
 use order::{RERANKED, best};
-use scope::scope;
+use scope::subtree_of;
 use written::{ResultDraft, written};
 
 /// How much paths and definitions count for code like that at a place. Its names say where they are
@@ -172,8 +172,8 @@ impl RankedSearch<'_> {
         let mut remarks = remarks::of_query(related.is_none().then_some(&terms), self.stale);
 
         let request = self.request_of(query, &terms)?;
-        let scope = scope(&request.target.canonical, self.root);
-        let retrieval = self.retrieval(&terms, &scope, related);
+        let subtree = subtree_of(&request.target.canonical, self.root);
+        let retrieval = self.retrieval(&terms, &subtree, related);
         let lexical = self.lexical();
         let meaning = self.meaning(query, related, &terms);
         let retrievers: [&dyn Retriever; 1] = [&lexical];
@@ -245,12 +245,12 @@ impl RankedSearch<'_> {
     fn retrieval<'r>(
         &'r self,
         terms: &'r Terms,
-        scope: &'r Path,
+        subtree: &'r Path,
         related: Option<&'r RelatedPiece>,
     ) -> Retrieval<'r> {
         Retrieval {
             terms,
-            scope,
+            subtree,
             max_file_size: self.tool.config().max_file_size_bytes,
             max_candidates: to_usize(self.caps.max_candidates),
             stop: self.stop,

@@ -147,7 +147,7 @@ impl RankedSearch<'_> {
             Err(failure) => return Err(of_failure(failure, request)),
         };
         let draft = FindCodeDraft { as_text, ..draft };
-        draft.fit(self.context.budget(self.tool.config().max_output_bytes))
+        draft.fit(self.context.max_bytes(self.tool.config().max_output_bytes))
     }
 
     /// Resolves the path in a field of a request, which must exist.

@@ -407,7 +407,7 @@ mod tests {
         let call = QuestionCall {
             question: Question {
                 looked_for: Default::default(),
-                scope: crate::exec::question::Scope::of(Vec::new(), traversal),
+                scope: crate::exec::question::FileChoice::of(Vec::new(), traversal),
                 shown: Default::default(),
                 limits: crate::exec::question::QuestionLimits::NONE,
                 fallback: Default::default(),

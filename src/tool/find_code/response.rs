@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::exec::rank::Reason;
-use crate::tool::budget::{Draft, Extent, Piece, fit};
 use crate::tool::error::ToolError;
+use crate::tool::fit::{Draft, Extent, Piece, fit};
 use crate::tool::notes::{Note, Reader};
 use crate::tool::render::{escape_controls, escape_name};
 use crate::tool::response::{json_len, json_len_of};
@@ -107,24 +107,24 @@ impl CodePlace {
     }
 }
 
-/// A response that is not yet fitted into its byte budget.
+/// A response that is not yet fitted into its number of bytes.
 pub(crate) struct FindCodeDraft {
     /// All fields except the notes.
     pub(crate) response: FindCodeResponse,
     /// The notes for the reader.
     pub(crate) notes: Vec<Note>,
-    /// True if the budget applies to the response as text, and not as JSON.
+    /// True if the limit applies to the response as text, and not as JSON.
     pub(crate) as_text: bool,
 }
 
 impl FindCodeDraft {
-    /// Builds the response, in at most `budget` bytes.
+    /// Builds the response, in at most `max_bytes` bytes.
     ///
     /// # Errors
     ///
-    /// `DenialReason::LimitsExceeded` if not even the notes fit the budget.
-    pub(crate) fn fit(self, budget: Option<usize>) -> Result<FindCodeResponse, ToolError> {
-        let extent = fit(&self, budget)?;
+    /// `DenialReason::LimitsExceeded` if not even the notes fit the limit.
+    pub(crate) fn fit(self, max_bytes: Option<usize>) -> Result<FindCodeResponse, ToolError> {
+        let extent = fit(&self, max_bytes)?;
         let bare = self.bare(extent);
         let mut places = self.response.places;
         places.truncate(extent.results);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_budget_leaves_out_the_last_places_and_says_so() {
+    fn a_low_limit_leaves_out_the_last_places_and_says_so() {
         let places = || vec![place("a.rs", "fn a()"), place("b.rs", "fn b()")];
         for as_text in [true, false] {
             let size = |response: &FindCodeResponse| match as_text {
@@ -237,12 +237,12 @@ mod tests {
             };
             let whole = size(&draft(places(), as_text).fit(None).unwrap());
             let mut before = 0;
-            for budget in 0..=whole {
-                let Ok(fitted) = draft(places(), as_text).fit(Some(budget)) else {
+            for max_bytes in 0..=whole {
+                let Ok(fitted) = draft(places(), as_text).fit(Some(max_bytes)) else {
                     assert_eq!(before, 0);
                     continue;
                 };
-                assert!(size(&fitted) <= budget);
+                assert!(size(&fitted) <= max_bytes);
                 assert!(fitted.returned >= before);
                 before = fitted.returned;
                 assert_eq!(fitted.places.len() as u64, fitted.returned);

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::tool::budget::{Draft, Extent, Piece, fit};
 use crate::tool::error::ToolError;
+use crate::tool::fit::{Draft, Extent, Piece, fit};
 use crate::tool::notes::{Note, Reader};
 use crate::tool::render::escape_controls;
 use crate::tool::response::{ErrorEntry, json_len, json_len_of};
@@ -82,24 +82,24 @@ impl FoundPath {
     }
 }
 
-/// A response that is not yet fitted into its byte budget.
+/// A response that is not yet fitted into its number of bytes.
 pub(super) struct FindDraft {
     /// All fields except the notes.
     pub(super) response: FindResponse,
     /// The notes for the reader.
     pub(super) notes: Vec<Note>,
-    /// True if the budget applies to the response as text, and not as JSON.
+    /// True if the limit applies to the response as text, and not as JSON.
     pub(super) as_text: bool,
 }
 
 impl FindDraft {
-    /// Builds the response, in at most `budget` bytes.
+    /// Builds the response, in at most `max_bytes` bytes.
     ///
     /// # Errors
     ///
-    /// `DenialReason::LimitsExceeded` if not even the notes fit the budget.
-    pub(super) fn fit(self, budget: Option<usize>) -> Result<FindResponse, ToolError> {
-        let extent = fit(&self, budget)?;
+    /// `DenialReason::LimitsExceeded` if not even the notes fit the limit.
+    pub(super) fn fit(self, max_bytes: Option<usize>) -> Result<FindResponse, ToolError> {
+        let extent = fit(&self, max_bytes)?;
         let bare = self.bare(extent);
         let mut files = self.response.files;
         files.truncate(extent.results);

@@ -1,10 +1,10 @@
-//! A response of `Search` that is not yet fitted into its byte budget.
+//! A response of `Search` that is not yet fitted into its number of bytes.
 
 use std::sync::Arc;
 
 use crate::exec::answer::event::Line;
-use crate::tool::budget::{Draft, Extent, Piece, fit};
 use crate::tool::error::ToolError;
+use crate::tool::fit::{Draft, Extent, Piece, fit};
 use crate::tool::notes::{Note, closing_notes};
 use crate::tool::render::push_line;
 use crate::tool::response::{Record, SearchResponse, json_len, json_len_of};
@@ -22,13 +22,13 @@ pub(super) struct SearchDraft {
 }
 
 impl SearchDraft {
-    /// Builds the response, in at most `budget` bytes of JSON.
+    /// Builds the response, in at most `max_bytes` bytes of JSON.
     ///
     /// # Errors
     ///
-    /// `DenialReason::LimitsExceeded` if not even a response without events fits the budget.
-    pub(super) fn fit(self, budget: Option<usize>) -> Result<SearchResponse, ToolError> {
-        let extent = fit(&self, budget)?;
+    /// `DenialReason::LimitsExceeded` if not even a response without events fits the limit.
+    pub(super) fn fit(self, max_bytes: Option<usize>) -> Result<SearchResponse, ToolError> {
+        let extent = fit(&self, max_bytes)?;
         let lines = self.lines.iter().take(extent.results);
         let records = lines.map(|(path, line)| Record::of(path, line, extent.line));
         let matches: Vec<Record> = records.collect();

@@ -107,7 +107,7 @@ fn hard_caps_hold_and_name_their_key() {
 }
 
 #[test]
-fn every_byte_budget_yields_a_prefix_that_fits() {
+fn every_byte_limit_yields_a_prefix_that_fits() {
     let (tool, mut context, dir) = tool(|_| {});
     let lines: String = (0..30)
         .map(|n| format!("line {n} \"quoted\" é \u{7}\n"))
@@ -117,43 +117,43 @@ fn every_byte_budget_yields_a_prefix_that_fits() {
     let full = tool.search(&request, &context).unwrap();
     let whole = full.to_json().len();
     let mut shortest = None;
-    for budget in (0..whole + 10).step_by(7).chain(whole - 3..whole + 3) {
-        context.max_output_bytes = Some(budget);
+    for max_bytes in (0..whole + 10).step_by(7).chain(whole - 3..whole + 3) {
+        context.max_output_bytes = Some(max_bytes);
         match tool.search(&request, &context) {
             Ok(response) => {
                 let json = response.to_json();
                 assert!(
-                    json.len() <= budget,
-                    "{} bytes at a budget of {budget}",
+                    json.len() <= max_bytes,
+                    "{} bytes at a limit of {max_bytes}",
                     json.len()
                 );
                 assert_eq!(response.count, response.matches.len());
                 assert_eq!(response.matches[..], full.matches[..response.count]);
                 assert_eq!(response.truncated, response.count < full.count);
                 assert!(!response.truncated || response.content.contains("to fit"));
-                shortest = Some(shortest.map_or(budget, |known: usize| known.min(budget)));
-                if budget >= whole {
-                    assert!(response == full, "cut at {budget} of {whole} bytes");
+                shortest = Some(shortest.map_or(max_bytes, |known: usize| known.min(max_bytes)));
+                if max_bytes >= whole {
+                    assert!(response == full, "cut at {max_bytes} of {whole} bytes");
                 }
             }
             Err(error) => {
                 assert_eq!(error.code(), "limits_exceeded");
                 assert_eq!(
                     shortest, None,
-                    "an answer that fit {shortest:?} does not fit {budget}"
+                    "an answer that fit {shortest:?} does not fit {max_bytes}"
                 );
             }
         }
     }
     assert!(shortest.is_some());
-    // The smaller of the two budgets applies.
+    // The smaller of the two limits applies.
     context.max_output_bytes = Some(whole + 10);
     context.available_capacity_bytes = shortest;
     assert_eq!(tool.search(&request, &context).unwrap().count, 0);
 }
 
 #[test]
-fn the_least_of_all_byte_budgets_counts() {
+fn the_least_of_all_byte_limits_counts() {
     let request = SearchRequest::new("o");
     let len = |configured: u64, asked: Option<usize>, lines: u64| {
         let (tool, mut context, dir) = tool(|config| {
@@ -189,10 +189,10 @@ fn errors_that_are_too_much_alone_are_cut_too() {
     request.follow = true;
     let full = tool.search(&request, &context).unwrap();
     assert_eq!((full.errors.len(), full.truncated), (40, false));
-    for budget in [900, 1500, 3000] {
-        context.max_output_bytes = Some(budget);
+    for max_bytes in [900, 1500, 3000] {
+        context.max_output_bytes = Some(max_bytes);
         let response = tool.search(&request, &context).unwrap();
-        assert!(response.to_json().len() <= budget);
+        assert!(response.to_json().len() <= max_bytes);
         assert!(response.truncated && response.content.contains("entries of `errors`"));
         assert!(!response.errors.is_empty());
         assert_eq!(response.errors[..], full.errors[..response.errors.len()]);

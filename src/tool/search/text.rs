@@ -55,7 +55,7 @@ impl SearchTool {
             is_cut: run.cuts.any() || timed_out,
             limit: None,
         };
-        let text = draft.fit(context.budget(config.max_output_bytes))?;
+        let text = draft.fit(context.max_bytes(config.max_output_bytes))?;
         Ok(TextAnswer { text, timed_out })
     }
 }

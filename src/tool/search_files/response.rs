@@ -1,4 +1,4 @@
-//! The response of the `search_files` tool: its fields, and how it is fitted into a byte budget.
+//! The response of the `search_files` tool: its fields, and how it is fitted into a number of bytes.
 
 use std::collections::BTreeSet;
 
@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::found::{Shape, matches};
 use crate::exec::answer::event::FileAnswer;
-use crate::tool::budget::{Draft, Extent, Piece, fit};
 use crate::tool::config::{Case, Mode};
 use crate::tool::error::ToolError;
+use crate::tool::fit::{Draft, Extent, Piece, fit};
 use crate::tool::response::{BuildStats, ErrorEntry, IndexUse, json_len_of};
 
 /// A response of the `search_files` tool.
@@ -208,13 +208,13 @@ pub(super) struct FilesDraft<'a> {
 }
 
 impl FilesDraft<'_> {
-    /// Builds the response, in at most `budget` bytes of JSON.
+    /// Builds the response, in at most `max_bytes` bytes of JSON.
     ///
     /// # Errors
     ///
-    /// `DenialReason::LimitsExceeded` if not even a response without matches fits the budget.
-    pub(super) fn fit(self, budget: usize) -> Result<FilesResponse, ToolError> {
-        let extent = fit(&self, Some(budget))?;
+    /// `DenialReason::LimitsExceeded` if not even a response without matches fits the limit.
+    pub(super) fn fit(self, max_bytes: usize) -> Result<FilesResponse, ToolError> {
+        let extent = fit(&self, Some(max_bytes))?;
         let mut shortened = 0;
         let matches = self.matches(extent.line).take(extent.results);
         let matches = matches.map(|(one, lines)| {

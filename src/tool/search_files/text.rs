@@ -94,8 +94,10 @@ impl FilesTool {
             is_cut: summary.run.cuts.any() || timed_out,
             limit: (!is_whole).then_some(LARGEST),
         };
-        let budget = context.budget(config.max_output_bytes);
-        let text = draft.fit(Some(budget.map_or(LARGEST, |budget| budget.min(LARGEST))))?;
+        let max_bytes = context.max_bytes(config.max_output_bytes);
+        let text = draft.fit(Some(
+            max_bytes.map_or(LARGEST, |max_bytes| max_bytes.min(LARGEST)),
+        ))?;
         Ok(TextAnswer { text, timed_out })
     }
 }

@@ -1,7 +1,7 @@
 //! The file source of one request: from the live index of its root, or from the stored one.
 //!
 //! [`Indexes::choose`] calls these steps in order: [`RequestBelowRoot::index`],
-//! [`RequestBelowRoot::check_settings`], [`RequestBelowRoot::scope`], and then the step of the kind
+//! [`RequestBelowRoot::check_settings`], [`RequestBelowRoot::part`], and then the step of the kind
 //! of index. Each step can find that the index does not serve the request.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::exec::indexes::roots::{IndexRoot, Waits};
 use crate::exec::indexes::searched_tree::SearchedTree;
 use crate::exec::indexes::status::{self, Condition};
 use crate::exec::sources::catalog::comparing::{TreeDifferences, may_wait};
-use crate::exec::sources::catalog::{CatalogSource, ChangeCheck, Scope};
+use crate::exec::sources::catalog::{CatalogSource, ChangeCheck, RequestedPart};
 use crate::exec::stop::allowance::Allowance;
 use crate::format::error::FormatError;
 use crate::index::live::{Pin, Pinned};
@@ -82,7 +82,7 @@ impl<'a> RequestBelowRoot<'a> {
     }
 
     fn waits(&self) -> Waits<'a> {
-        Waits::until(self.time.budget)
+        Waits::until(self.time.deadline)
     }
 
     fn opened(&self) -> Result<Arc<Snapshot>, Condition> {
@@ -127,7 +127,7 @@ impl<'a> RequestBelowRoot<'a> {
 
     /// Returns the part of the catalog that the request is about. `sets` are the rule sets by which
     /// its files are eligible.
-    pub(super) fn scope(&self, sets: RuleSets) -> Result<Scope, Condition> {
+    pub(super) fn part(&self, sets: RuleSets) -> Result<RequestedPart, Condition> {
         let request = self.request;
         let reach = &request.reach;
         let (Some((allowed, base)), Ok(path)) = (
@@ -139,7 +139,7 @@ impl<'a> RequestBelowRoot<'a> {
         if !self.root.answers_for(path, reach) {
             return Err(Condition::other_key(BELOW_WITHHELD));
         }
-        Ok(Scope {
+        Ok(RequestedPart {
             root: allowed,
             base,
             path: path.to_path_buf(),
@@ -161,18 +161,18 @@ impl<'a> RequestBelowRoot<'a> {
         live: &LiveRoot,
         comparing: &ComparisonMode,
         plan: &mut SupersetSafe,
-        scope: Scope,
+        part: RequestedPart,
     ) -> Result<CatalogSource, NoSource> {
         let with_hidden = self.request.by_index.has_hidden();
-        if scope.words.is_some() {
+        if part.words.is_some() {
             live.index.want_words();
         }
-        let Pin { index_state, what } = live.index.pin(self.time.budget.remaining());
+        let Pin { index_state, what } = live.index.pin(self.time.deadline.remaining());
         match what {
             Pinned::Exact(snapshot) => {
                 snapshot.segment().order(plan)?;
-                let (path, sets) = (scope.path.clone(), scope.sets);
-                let source = self.source(&snapshot, plan, scope, ChangeCheck::Linked)?;
+                let (path, sets) = (part.path.clone(), part.sets);
+                let source = self.source(&snapshot, plan, part, ChangeCheck::Linked)?;
                 if !with_hidden {
                     return Ok(source);
                 }
@@ -187,13 +187,13 @@ impl<'a> RequestBelowRoot<'a> {
             Pinned::NotYetWatched => {
                 let snapshot = self.opened()?;
                 live.index.report_opened(&snapshot, None);
-                self.stored_source(&snapshot, comparing, plan, scope)
+                self.stored_source(&snapshot, comparing, plan, part)
             }
             Pinned::Unwatched(unwatched) => {
                 let snapshot = self.opened()?;
                 let mut outdated = false;
                 let source = match snapshot.segment().order(plan) {
-                    Ok(_) => self.compared(&snapshot, plan, scope, &mut outdated),
+                    Ok(_) => self.compared(&snapshot, plan, part, &mut outdated),
                     Err(error) => Err(error.into()),
                 };
                 live.index.report_opened(&snapshot, Some(outdated));
@@ -214,7 +214,7 @@ impl<'a> RequestBelowRoot<'a> {
         snapshot: &Arc<Snapshot>,
         comparing: &ComparisonMode,
         plan: &mut SupersetSafe,
-        scope: Scope,
+        part: RequestedPart,
     ) -> Result<CatalogSource, NoSource> {
         let share = snapshot.segment().order(plan)?;
         if self.is_soon_full(snapshot, share) {
@@ -222,11 +222,11 @@ impl<'a> RequestBelowRoot<'a> {
         }
         let along = match comparing {
             ComparisonMode::First => None,
-            ComparisonMode::Along(allowance) => self.along(snapshot, plan, &scope, allowance)?,
+            ComparisonMode::Along(allowance) => self.along(snapshot, plan, &part, allowance)?,
         };
         match along {
             Some(source) => Ok(source),
-            None => self.compared(snapshot, plan, scope, &mut false),
+            None => self.compared(snapshot, plan, part, &mut false),
         }
     }
 
@@ -246,7 +246,7 @@ impl<'a> RequestBelowRoot<'a> {
         &self,
         snapshot: &Arc<Snapshot>,
         plan: &SupersetSafe,
-        scope: Scope,
+        part: RequestedPart,
         outdated: &mut bool,
     ) -> Result<CatalogSource, NoSource> {
         let frozen = self.indexes.frozen;
@@ -254,7 +254,7 @@ impl<'a> RequestBelowRoot<'a> {
             (Some(stale), _) => CaughtUp::Unknown(stale),
             (None, true) => CaughtUp::Same,
             (None, false) => self
-                .searched_tree(snapshot, &scope)
+                .searched_tree(snapshot, &part)
                 .catch_up(&|| self.time.is_left())?,
         };
         let snapshot = match caught_up {
@@ -276,7 +276,7 @@ impl<'a> RequestBelowRoot<'a> {
             true => ChangeCheck::None,
             false => ChangeCheck::All,
         };
-        self.source(&snapshot, plan, scope, look)
+        self.source(&snapshot, plan, part, look)
     }
 
     /// Builds a source that compares each directory when it reaches it. Returns `None` if
@@ -285,24 +285,24 @@ impl<'a> RequestBelowRoot<'a> {
         &self,
         snapshot: &Arc<Snapshot>,
         plan: &SupersetSafe,
-        scope: &Scope,
+        part: &RequestedPart,
         allowance: &Arc<Allowance>,
     ) -> Result<Option<CatalogSource>, FormatError> {
         if self.indexes.frozen
-            || scope.max_depth.is_some()
+            || part.max_depth.is_some()
             || allowance.left().is_zero()
-            || !may_wait(snapshot, scope)?
+            || !may_wait(snapshot, part)?
         {
             return Ok(None);
         }
-        let tree = self.searched_tree(snapshot, scope);
-        let (snapshot, scope) = (snapshot.clone(), scope.clone());
+        let tree = self.searched_tree(snapshot, part);
+        let (snapshot, part) = (snapshot.clone(), part.clone());
         let (globs, allowance) = (self.request.globs.clone(), allowance.clone());
-        CatalogSource::comparing_along(snapshot, scope, globs, plan, allowance, Box::new(tree))
+        CatalogSource::comparing_along(snapshot, part, globs, plan, allowance, Box::new(tree))
     }
 
-    fn searched_tree(&self, snapshot: &Arc<Snapshot>, scope: &Scope) -> SearchedTree {
-        SearchedTree::new(self.root, &self.request.reach, snapshot, scope)
+    fn searched_tree(&self, snapshot: &Arc<Snapshot>, part: &RequestedPart) -> SearchedTree {
+        SearchedTree::new(self.root, &self.request.reach, snapshot, part)
     }
 
     /// Builds the source, from which the plan excludes files.
@@ -310,11 +310,11 @@ impl<'a> RequestBelowRoot<'a> {
         &self,
         snapshot: &Arc<Snapshot>,
         plan: &SupersetSafe,
-        scope: Scope,
+        part: RequestedPart,
         look: ChangeCheck,
     ) -> Result<CatalogSource, NoSource> {
         let globs = self.request.globs.clone();
-        let source = CatalogSource::new(snapshot.clone(), scope, globs, plan, look)?;
+        let source = CatalogSource::new(snapshot.clone(), part, globs, plan, look)?;
         source.ok_or_else(|| not_entered().into())
     }
 }

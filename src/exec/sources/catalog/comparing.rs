@@ -22,7 +22,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::{CatalogSource, ChangeCheck, Scope};
+use super::{CatalogSource, ChangeCheck, RequestedPart};
 use crate::exec::sources::eligible::Globs;
 use crate::exec::stop::Stop;
 use crate::exec::stop::allowance::Allowance;
@@ -61,7 +61,7 @@ pub(crate) enum Refusal {
     NotEntered,
 }
 
-/// A directory with files in the scope of the search.
+/// A directory with files in the part that is searched.
 #[derive(Debug)]
 struct Dir {
     number: u32,
@@ -101,7 +101,7 @@ impl Comparison {
     /// search.
     pub(super) fn new(
         snapshot: &Snapshot,
-        scope: &Scope,
+        part: &RequestedPart,
         globs: Globs,
         plan: SupersetSafe,
         allowance: Arc<Allowance>,
@@ -110,7 +110,7 @@ impl Comparison {
         let segment = snapshot.segment();
         let mut dirs = Vec::new();
         for number in 0..segment.dir_count() {
-            if scope.covers(segment.dir_path(number)?) {
+            if part.covers(segment.dir_path(number)?) {
                 let dir = segment.dir(number)?;
                 dirs.push(Dir {
                     number,
@@ -202,13 +202,13 @@ impl Comparison {
         by_dir: BTreeMap<u32, Vec<u32>>,
         stop: &Stop,
     ) -> Result<Option<Vec<u32>>, FormatError> {
-        let (snapshot, scope) = (&source.snapshot, &source.scope);
+        let (snapshot, part) = (&source.snapshot, &source.part);
         let waiting = self.waiting(unit);
         let alone = waiting.values().copied();
         let alone: Vec<&Dir> = alone
             .filter(|dir| !by_dir.contains_key(&dir.number))
             .collect();
-        if !alone.is_empty() && !self.are_same(&alone, snapshot, scope, stop)? {
+        if !alone.is_empty() && !self.are_same(&alone, snapshot, part, stop)? {
             return Ok(None);
         }
         let mut changed = Vec::new();
@@ -216,7 +216,7 @@ impl Comparison {
             if stop.is_raised() {
                 break;
             }
-            let look = snapshot.look_into(&scope.root, &scope.base, number, &ranks)?;
+            let look = snapshot.look_into(&part.root, &part.base, number, &ranks)?;
             if let Some(dir) = waiting.get(&number) {
                 let same_names = || {
                     let go_on = |is_in_time: GoOn<'_>| {
@@ -242,7 +242,7 @@ impl Comparison {
         &self,
         dirs: &[&Dir],
         snapshot: &Snapshot,
-        scope: &Scope,
+        part: &RequestedPart,
         stop: &Stop,
     ) -> Result<bool, FormatError> {
         self.allowance.time(|is_in_time| {
@@ -255,7 +255,7 @@ impl Comparison {
                 if !is_in_time() {
                     return Ok(false);
                 }
-                let is_same = snapshot.is_same_dir(&scope.root, &scope.base, number)?;
+                let is_same = snapshot.is_same_dir(&part.root, &part.base, number)?;
                 let go_on = || !stop.is_raised() && is_in_time();
                 if !is_same && !self.tree.has_same_names(number, &go_on)? {
                     return Ok(false);
@@ -309,11 +309,11 @@ impl Comparison {
             CaughtUp::Later(later) => Arc::new(*later),
             CaughtUp::Unknown(stale) => return Ok(Err(Refusal::Stale(stale))),
         };
-        let (scope, globs) = (source.scope.clone(), self.globs.clone());
+        let (part, globs) = (source.part.clone(), self.globs.clone());
         // A comparison replaces the overlay of a snapshot, not its segment.
         let known = Some(source.in_segment.clone());
         let look = ChangeCheck::All;
-        let twin = CatalogSource::with(known, snapshot, scope, globs, &self.plan, look)?;
+        let twin = CatalogSource::with(known, snapshot, part, globs, &self.plan, look)?;
         Ok(twin.ok_or(Refusal::NotEntered))
     }
 }
@@ -322,11 +322,11 @@ impl Comparison {
 /// search. This requires that the catalog contains the directory and that everything that affects
 /// the whole search is unchanged: ignore files and similar files, the directory itself, and its
 /// parent directories.
-pub(crate) fn may_wait(snapshot: &Snapshot, scope: &Scope) -> Result<bool, FormatError> {
-    let path: &Path = &scope.path;
+pub(crate) fn may_wait(snapshot: &Snapshot, part: &RequestedPart) -> Result<bool, FormatError> {
+    let path: &Path = &part.path;
     Ok(snapshot.incomplete().is_none()
         && snapshot.unprovable()?.is_none()
-        && snapshot.is_same_down_to(&scope.root, &scope.base, path)?
+        && snapshot.is_same_down_to(&part.root, &part.base, path)?
         && snapshot.inputs().changed().is_none())
 }
 

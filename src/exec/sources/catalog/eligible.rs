@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::{ChangeCheck, Scope, without_dead};
+use super::{ChangeCheck, RequestedPart, without_dead};
 use crate::exec::sources::eligible::{Globs, KnownWords};
 use crate::format::error::FormatError;
 use crate::format::sort_key::cmp_paths;
@@ -128,14 +128,14 @@ fn without(
 /// number.
 pub(super) fn extra_files(
     snapshot: &Snapshot,
-    scope: &Scope,
+    part: &RequestedPart,
     globs: &Globs,
     plan: &SupersetSafe,
     look: ChangeCheck,
 ) -> Result<(Vec<ExtraFile>, bool), FormatError> {
     let mut extra = ExtraFiles {
         snapshot,
-        scope,
+        part,
         globs,
         found: Vec::new(),
         is_cut: false,
@@ -158,7 +158,7 @@ pub(super) fn extra_files(
 /// Collects the eligible extra files of a request.
 struct ExtraFiles<'a> {
     snapshot: &'a Snapshot,
-    scope: &'a Scope,
+    part: &'a RequestedPart,
     globs: &'a Globs,
     found: Vec<ExtraFile>,
     /// Whether `max_depth` excludes a file.
@@ -196,14 +196,14 @@ impl ExtraFiles<'_> {
         plan: &SupersetSafe,
         look: ChangeCheck,
     ) -> Result<(), FormatError> {
-        let (scope, overlay) = (self.scope, self.snapshot.overlay());
+        let (part, overlay) = (self.part, self.snapshot.overlay());
         let extras = overlay.extras();
         if extras.is_empty() {
             return Ok(());
         }
         let count = u32::try_from(extras.len()).unwrap_or(u32::MAX);
         let eligible = self.eligible_of(extras, count)?;
-        let candidates = match &scope.words {
+        let candidates = match &part.words {
             None => overlay.candidates(plan),
             Some(_) => RankSet::of_range(0..count, count),
         };
@@ -218,10 +218,10 @@ impl ExtraFiles<'_> {
                 ChangeCheck::Linked => extra.stamp.is_some_and(|stamp| stamp.links() <= 1),
                 ChangeCheck::All => false,
             };
-            let larger = |stamp: Stamp| stamp.len() > scope.max_file_size;
+            let larger = |stamp: Stamp| stamp.len() > part.max_file_size;
             let too_large = extra.stamp.is_some_and(larger);
             let record = extra.words().filter(|_| vouched && !too_large);
-            let words = scope.words.as_ref().zip(record);
+            let words = part.words.as_ref().zip(record);
             let words = words.map(|(wanted, record)| (wanted, Box::new(wanted.of(record))));
             let is_excluded = words
                 .as_ref()
@@ -240,9 +240,9 @@ impl ExtraFiles<'_> {
     /// Returns the places of the eligible files among those of the overlay, without regard to
     /// `max_depth`. Computed once for each snapshot.
     fn eligible_of(&self, extras: &[Arc<Extra>], count: u32) -> Result<Arc<RankSet>, FormatError> {
-        let unlimited = Scope {
+        let unlimited = RequestedPart {
             max_depth: None,
-            ..self.scope.clone()
+            ..self.part.clone()
         };
         self.snapshot.extra_set(&unlimited.name(self.globs), || {
             let mut set = RankSet::empty(count);
@@ -256,23 +256,23 @@ impl ExtraFiles<'_> {
     }
 
     fn is_eligible(&self, path: &Path, sets: RuleSets) -> bool {
-        let (scope, globs) = (self.scope, self.globs);
+        let (part, globs) = (self.part, self.globs);
         let dir = path.parent().unwrap_or(Path::new(""));
-        let logical = scope.logical(path);
-        sets.hold(scope.sets)
-            && scope.covers(dir)
-            && !(scope.withholds && is_withheld(path))
+        let logical = part.logical(path);
+        sets.hold(part.sets)
+            && part.covers(dir)
+            && !(part.withholds && is_withheld(path))
             && (globs.is_empty()
-                || (kept_with_parents(globs, scope.logical(dir)) && globs.keep(logical, false)))
+                || (kept_with_parents(globs, part.logical(dir)) && globs.keep(logical, false)))
     }
 
     fn is_too_deep(&self, path: &Path) -> bool {
-        let max_depth = self.scope.max_depth;
-        max_depth.is_some_and(|max| depth(self.scope.logical(path)) > max)
+        let max_depth = self.part.max_depth;
+        max_depth.is_some_and(|max| depth(self.part.logical(path)) > max)
     }
 }
 
-impl Scope {
+impl RequestedPart {
     /// Returns true if the request covers files of a directory (relative to the index root).
     pub(super) fn covers(&self, dir: &Path) -> bool {
         match self.recursive {
@@ -321,7 +321,7 @@ fn shares_range(segment: &Segment, number: u32) -> Result<bool, FormatError> {
     Ok(false)
 }
 
-/// The part of a catalog that a request covers.
+/// The catalog of a snapshot, and the ranks in it that a request covers.
 pub(super) struct CatalogPart<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) globs: &'a Globs,
@@ -335,20 +335,20 @@ impl CatalogPart<'_> {
     /// at least one file that would be eligible otherwise.
     pub(super) fn eligible(
         &self,
-        scope: &Scope,
+        part: &RequestedPart,
     ) -> Result<(Option<Arc<RankSet>>, bool), FormatError> {
-        let Some(max_depth) = scope.max_depth else {
-            return Ok((self.live(scope)?, false));
+        let Some(max_depth) = part.max_depth else {
+            return Ok((self.live(part)?, false));
         };
         let segment = self.snapshot.segment();
-        let unlimited = Scope {
+        let unlimited = RequestedPart {
             max_depth: None,
-            ..scope.clone()
+            ..part.clone()
         };
         let mut is_deep = false;
         for number in self.number..segment.dir_count() {
             let path = segment.dir_path(number)?;
-            is_deep |= scope.covers(path) && depth(scope.logical(path)) >= max_depth;
+            is_deep |= part.covers(path) && depth(part.logical(path)) >= max_depth;
             if is_deep {
                 break;
             }
@@ -361,28 +361,28 @@ impl CatalogPart<'_> {
             Some(set) => set.count(self.ranks.clone()),
             None => u64::from(self.ranks.end - self.ranks.start),
         };
-        let some = self.live(scope)?;
+        let some = self.live(part)?;
         let is_cut = count(&some) < count(&all);
         Ok((some, is_cut))
     }
 
     /// Returns the eligible files without deleted and replaced files.
-    fn live(&self, scope: &Scope) -> Result<Option<Arc<RankSet>>, FormatError> {
+    fn live(&self, part: &RequestedPart) -> Result<Option<Arc<RankSet>>, FormatError> {
         let segment = self.snapshot.segment();
-        let whole = scope.recursive
-            && scope.max_depth.is_none()
+        let whole = part.recursive
+            && part.max_depth.is_none()
             && self.globs.is_empty()
             && !shares_range(segment, self.number)?;
         let eligible = match whole {
             true => None,
             false => Some(
                 self.snapshot
-                    .set(&scope.name(self.globs), || self.decide(scope))?,
+                    .set(&part.name(self.globs), || self.decide(part))?,
             ),
         };
         let live = without_dead(self.snapshot, self.ranks.clone(), eligible);
-        let live = by_rules(self.snapshot, scope.sets, self.ranks.clone(), live)?;
-        if !scope.withholds {
+        let live = by_rules(self.snapshot, part.sets, self.ranks.clone(), live)?;
+        if !part.withholds {
             return Ok(live);
         }
         let withheld = self.snapshot.set("withheld", || withheld(segment))?;
@@ -390,7 +390,7 @@ impl CatalogPart<'_> {
     }
 
     /// Returns the files that the request covers, by examining each file.
-    fn decide(&self, scope: &Scope) -> Result<RankSet, FormatError> {
+    fn decide(&self, part: &RequestedPart) -> Result<RankSet, FormatError> {
         /// The number of files that a thread processes at a time.
         const CHUNK: u32 = 4096;
         let (segment, globs, number) = (self.snapshot.segment(), self.globs, self.number);
@@ -398,9 +398,9 @@ impl CatalogPart<'_> {
             .into_par_iter()
             .map(|number| {
                 let path = segment.dir_path(number)?;
-                Ok(scope.covers(path)
-                    && scope.is_within_depth(scope.logical(path))
-                    && (globs.is_empty() || kept_with_parents(globs, scope.logical(path))))
+                Ok(part.covers(path)
+                    && part.is_within_depth(part.logical(path))
+                    && (globs.is_empty() || kept_with_parents(globs, part.logical(path))))
             })
             .collect::<Result<_, FormatError>>()?;
         let starts: Vec<u32> = self.ranks.clone().step_by(CHUNK as usize).collect();
@@ -418,7 +418,7 @@ impl CatalogPart<'_> {
                         continue;
                     }
                     if !globs.is_empty() {
-                        let dir = scope.logical(segment.dir_path(file.dir)?);
+                        let dir = part.logical(segment.dir_path(file.dir)?);
                         if !globs.keep(&dir.join(segment.name(file.name)?), false) {
                             continue;
                         }

@@ -21,7 +21,7 @@ impl CatalogSource {
         let segment = self.snapshot.segment();
         let mut files = ListedFiles::default();
         let add_extra = |files: &mut ListedFiles, own: &ExtraFile| {
-            files.push(Path::new(""), self.scope.logical(&own.path));
+            files.push(Path::new(""), self.part.logical(&own.path));
         };
         let mut extra_files = self.extra_files(&unit).iter().peekable();
         // The directory of the last file, and its path.
@@ -32,7 +32,7 @@ impl CatalogSource {
             }
             let file = segment.file(rank)?;
             if file.dir != last.0 {
-                last = (file.dir, self.scope.logical(segment.dir_path(file.dir)?));
+                last = (file.dir, self.part.logical(segment.dir_path(file.dir)?));
             }
             files.push(last.1, Path::new(segment.name(file.name)?));
         }
@@ -133,7 +133,7 @@ impl CatalogSource {
     /// words are not known, or have to be looked at again because the file has several names.
     fn words(&self, rank: u32) -> Result<Option<Box<KnownWords>>, FormatError> {
         let segment = self.snapshot.segment();
-        if self.scope.words.is_none()
+        if self.part.words.is_none()
             || !segment.word_ranks()?.contains(rank)
             || self.look == ChangeCheck::Linked && segment.linked()?.contains(rank)
         {
@@ -208,11 +208,11 @@ impl<'a> Places<'a> {
     }
 
     fn make(&self, dir: &Path) -> Arc<Place> {
-        let scope = &self.source.scope;
+        let part = &self.source.part;
         Arc::new(Place {
-            root: scope.root.clone(),
-            real: join(&scope.base, dir),
-            logical: scope.logical(dir).to_path_buf(),
+            root: part.root.clone(),
+            real: join(&part.base, dir),
+            logical: part.logical(dir).to_path_buf(),
         })
     }
 

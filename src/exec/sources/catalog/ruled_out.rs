@@ -40,7 +40,7 @@ impl CatalogSource {
         }
         let changed: BTreeSet<u32> = changed.iter().copied().collect();
         let segment = self.snapshot.segment();
-        let list = self.scope.by_index;
+        let list = self.part.by_index;
         let mut texts = Texts {
             source: self,
             stop,
@@ -65,7 +65,7 @@ impl CatalogSource {
             };
             let file = segment.file(rank)?;
             if file.dir != last.0 {
-                let dir = self.scope.logical(segment.dir_path(file.dir)?);
+                let dir = self.part.logical(segment.dir_path(file.dir)?);
                 last = (file.dir, dir, dir.iter().any(is_hidden));
             }
             let name = segment.name(file.name)?;
@@ -84,7 +84,7 @@ impl CatalogSource {
         if list != IndexList::RuledOutTexts {
             let extras = self.extra_files(&unit).iter();
             let extras = extras.filter(|own| !(own.wanted && list.is_ruled_out()));
-            extras.for_each(|own| files.push(Path::new(""), self.scope.logical(&own.path)));
+            extras.for_each(|own| files.push(Path::new(""), self.part.logical(&own.path)));
         }
         let mut items = vec![Item::Listed(files)];
         if counted > 0 {
@@ -133,7 +133,7 @@ impl Texts<'_> {
         if !file.excludable {
             return Ok(Some(false));
         }
-        let dir = self.source.scope.base.join(segment.dir_path(file.dir)?);
+        let dir = self.source.part.base.join(segment.dir_path(file.dir)?);
         let path = dir.join(segment.name(file.name)?);
         Ok(self.is_text(&path, Stamp::from_record(file.stamp)))
     }
@@ -144,7 +144,7 @@ impl Texts<'_> {
         if self.stop.is_raised() {
             return None;
         }
-        let Ok((mut file, meta)) = self.source.scope.root.open_file_with_meta(path) else {
+        let Ok((mut file, meta)) = self.source.part.root.open_file_with_meta(path) else {
             return Some(false);
         };
         if Stamp::of(&meta) != Some(expected) {

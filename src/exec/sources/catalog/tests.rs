@@ -126,7 +126,7 @@ fn a_source_beside_the_segment_has_the_files_of_a_walk_in_their_order() {
                     .rng
                     .pick(&[ChangeCheck::Linked, ChangeCheck::All])
                     .unwrap();
-                let scope = Scope {
+                let part = RequestedPart {
                     root: tree.allowed().clone(),
                     base: PathBuf::new(),
                     path: dir.clone(),
@@ -145,11 +145,11 @@ fn a_source_beside_the_segment_has_the_files_of_a_walk_in_their_order() {
                 );
                 let plan = plan(word);
                 let source = |lists: bool| {
-                    let scope = Scope {
+                    let part = RequestedPart {
                         lists,
-                        ..scope.clone()
+                        ..part.clone()
                     };
-                    CatalogSource::new(snapshot.clone(), scope, globs(given), &plan, look)
+                    CatalogSource::new(snapshot.clone(), part, globs(given), &plan, look)
                         .unwrap()
                         .unwrap_or_else(|| panic!("not entered: {what}"))
                 };
@@ -190,7 +190,7 @@ fn a_directory_that_is_not_entered_has_no_source() {
     fs::create_dir_all(tree.root.join(".hidden")).unwrap();
     tree.rebuild();
     let is_there = |tree: &Changing, dir: &str| {
-        let scope = Scope {
+        let part = RequestedPart {
             root: tree.allowed().clone(),
             base: PathBuf::new(),
             path: PathBuf::from(dir),
@@ -206,7 +206,7 @@ fn a_directory_that_is_not_entered_has_no_source() {
         let none = globs((&[], &[]));
         let source = CatalogSource::new(
             tree.snapshot(),
-            scope,
+            part,
             none,
             &plan("alpha"),
             ChangeCheck::Linked,

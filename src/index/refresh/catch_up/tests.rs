@@ -10,18 +10,25 @@ use crate::index::walk::RuleSets;
 /// not change the state of a directory; the program itself rules that out when it builds.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Catches up with a tree for a search below `scope`.
-fn caught_up(tree: &Changing, built: &Snapshot, scope: &Path) -> CaughtUp {
+/// Catches up with a tree for a search below `subtree`.
+fn caught_up(tree: &Changing, built: &Snapshot, subtree: &Path) -> CaughtUp {
     let all = || true;
     let differences = built
-        .differences(&all, tree.allowed(), Path::new(""), scope)
+        .differences(&all, tree.allowed(), Path::new(""), subtree)
         .unwrap()
         .unwrap();
-    catch_up(built, &differences, &tree.walk(Path::new("")), scope, &all).unwrap()
+    catch_up(
+        built,
+        &differences,
+        &tree.walk(Path::new("")),
+        subtree,
+        &all,
+    )
+    .unwrap()
 }
 
-/// Returns the files below `scope` that a search by the rules `asked` gets.
-fn files(snapshot: &Snapshot, scope: &Path, asked: RuleSets) -> Vec<PathBuf> {
+/// Returns the files below `subtree` that a search by the rules `asked` gets.
+fn files(snapshot: &Snapshot, subtree: &Path, asked: RuleSets) -> Vec<PathBuf> {
     let (segment, overlay) = (snapshot.segment(), snapshot.overlay());
     let mut all = Vec::new();
     for rank in 0..segment.file_count() {
@@ -38,7 +45,7 @@ fn files(snapshot: &Snapshot, scope: &Path, asked: RuleSets) -> Vec<PathBuf> {
     let extras = overlay.extras().iter();
     let extras = extras.filter(|extra| extra.sets.hold(asked));
     all.extend(extras.map(|extra| extra.path.clone()));
-    all.retain(|path| path.starts_with(scope));
+    all.retain(|path| path.starts_with(subtree));
     all.sort();
     all
 }
@@ -53,25 +60,25 @@ fn what_is_caught_up_is_what_a_walk_finds() {
             tree.change();
             let asked = [RuleSets::ALL, RuleSets::GIT][step % 2];
             let there = tree.files(asked);
-            let scopes = tree.directories(asked);
-            let scope = tree.rng.pick(&scopes).unwrap();
-            for scope in [PathBuf::new(), scope] {
-                let found = match caught_up(&tree, &built, &scope) {
-                    CaughtUp::Same => files(&built, &scope, asked),
+            let subtrees = tree.directories(asked);
+            let subtree = tree.rng.pick(&subtrees).unwrap();
+            for subtree in [PathBuf::new(), subtree] {
+                let found = match caught_up(&tree, &built, &subtree) {
+                    CaughtUp::Same => files(&built, &subtree, asked),
                     CaughtUp::Later(later) => {
-                        let enters = later.overlay().enters(later.segment(), &scope, asked);
+                        let enters = later.overlay().enters(later.segment(), &subtree, asked);
                         assert!(enters.unwrap());
-                        files(&later, &scope, asked)
+                        files(&later, &subtree, asked)
                     }
                     CaughtUp::Unknown(stale) => panic!("{stale:?}"),
                 };
                 let mut expected = there.clone();
-                expected.retain(|path| path.starts_with(&scope));
+                expected.retain(|path| path.starts_with(&subtree));
                 expected.sort();
                 let history = tree.history();
                 assert_eq!(
                     found, expected,
-                    "{seed}, {step}, below {scope:?}\n  {history}"
+                    "{seed}, {step}, below {subtree:?}\n  {history}"
                 );
             }
         }

@@ -78,10 +78,10 @@ pub(in crate::tool::cli) fn before_search(
         return Ok(());
     };
     refuse_wide(setup, environment, &root)?;
-    let budget = maintenance(timeout, setup.config.search.index_maint_budget_fraction);
-    let budget = Deadline::after(budget, setup.context.clock.clone());
+    let allowance = maintenance(timeout, setup.config.search.index_maint_budget_fraction);
+    let deadline = Deadline::after(allowance, setup.context.clock.clone());
     let ensured = with_host(setup, environment, |host| {
-        indexes.ensure_for_search(&root, setup.context.sandbox.reach(), host, &budget)
+        indexes.ensure_for_search(&root, setup.context.sandbox.reach(), host, &deadline)
     });
     match ensured {
         Ok(built) => {

@@ -13,8 +13,8 @@ use crate::exec::answer::listed::ListedFiles;
 use crate::exec::indexes::IndexState;
 use crate::exec::question::query::Report;
 use crate::exec::question::{
-    FallbackPlan, FileIdentity, IgnoreRules, IndexList, OutputSpec, PatternSpec, Question,
-    QuestionLimits, Scope, TraversalOptions,
+    FallbackPlan, FileChoice, FileIdentity, IgnoreRules, IndexList, OutputSpec, PatternSpec,
+    Question, QuestionLimits, TraversalOptions,
 };
 use crate::exec::stop::{Clock, SystemClock};
 use crate::tool::cli::Failure;
@@ -83,9 +83,9 @@ impl Wanted {
     fn question(&self, paths: Vec<PathBuf>) -> Question {
         Question {
             looked_for: self.looked_for.clone(),
-            scope: Scope {
+            scope: FileChoice {
                 globs_from: Some(PathBuf::new()),
-                ..Scope::of(paths, self.traversal)
+                ..FileChoice::of(paths, self.traversal)
             },
             shown: OutputSpec {
                 report: Report::Presence,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::exec::question::query::{BinaryRule, Case, CaseRule, Fuzziness, Report, Spans};
 use crate::exec::question::{
-    FallbackPlan, OutputSpec, PatternSpec, Question, QuestionError, QuestionLimits, Scope,
+    FallbackPlan, FileChoice, OutputSpec, PatternSpec, Question, QuestionError, QuestionLimits,
 };
 use crate::exec::question::{FileIdentity, Follow, IgnoreRules, IndexList, TraversalOptions};
 use crate::tool::cli::args::{QueryArgs, SearchArgs, SetupArgs};
@@ -260,7 +260,7 @@ pub(in crate::tool::cli) fn query_question(
             case_rule: CaseRule::Unicode,
             fuzzy: args.fuzzy.map(|level| Fuzziness::Edits(level as u8)),
         },
-        scope: Scope {
+        scope: FileChoice {
             paths: paths.iter().map(|path| path.asked.clone()).collect(),
             traversal: TraversalOptions {
                 hidden: args.hidden || unrestricted > 1,
@@ -518,9 +518,9 @@ mod tests {
                 patterns: Some(patterns.iter().map(|one| one.to_string()).collect()),
                 ..PatternSpec::default()
             },
-            scope: Scope {
+            scope: FileChoice {
                 globs_from: Some(PathBuf::new()),
-                ..Scope::of(
+                ..FileChoice::of(
                     Vec::new(),
                     TraversalOptions {
                         hidden: false,

@@ -107,7 +107,7 @@ impl RankedSearch<'_> {
 const ANY_LINE: &str = "(?:)";
 
 /// Returns the searched directory, or the parent of a searched file, relative to the root.
-pub(super) fn scope(canonical: &Path, root: &Path) -> std::path::PathBuf {
+pub(super) fn subtree_of(canonical: &Path, root: &Path) -> std::path::PathBuf {
     let dir = match canonical.is_dir() {
         true => canonical,
         false => canonical.parent().unwrap_or(canonical),

@@ -26,8 +26,8 @@ const TICK: Duration = Duration::from_millis(20);
 /// Files, each with the number of files skipped before it, and the number skipped at the end.
 type Files = (Vec<(PathBuf, u64)>, u64);
 
-fn scope(tree: &Changing, path: &Path, recursive: bool) -> Scope {
-    Scope {
+fn part(tree: &Changing, path: &Path, recursive: bool) -> RequestedPart {
+    RequestedPart {
         root: tree.allowed().clone(),
         base: PathBuf::new(),
         path: path.to_path_buf(),
@@ -73,27 +73,26 @@ impl TreeDifferences for Tree {
 }
 
 /// Returns the current tree.
-fn current(tree: &Changing, built: &Arc<Snapshot>, scope: &Scope) -> Tree {
+fn current(tree: &Changing, built: &Arc<Snapshot>, part: &RequestedPart) -> Tree {
     Tree {
         names: NameComparison::new(built.clone(), tree.walk(Path::new(""))),
         built: built.clone(),
         root: tree.allowed().clone(),
-        path: scope.path.clone(),
+        path: part.path.clone(),
         instead: None,
     }
 }
 
 fn source(
     built: &Arc<Snapshot>,
-    scope: Scope,
+    part: RequestedPart,
     globs: Globs,
     word: &str,
     tree: Tree,
 ) -> CatalogSource {
     let allowance = Arc::new(Allowance::new(Duration::MAX, Arc::new(SystemClock)));
     let (built, plan) = (built.clone(), plan(word));
-    let made =
-        CatalogSource::comparing_along(built, scope, globs, &plan, allowance, Box::new(tree));
+    let made = CatalogSource::comparing_along(built, part, globs, &plan, allowance, Box::new(tree));
     made.unwrap().unwrap()
 }
 
@@ -205,12 +204,12 @@ fn each_part_of_a_source_that_compares_along_the_way_is_that_of_a_walk() {
                 let given = GLOBS[tree.rng.below(GLOBS.len())];
                 let words = [&WORDS[..], &["absent"]].concat();
                 let word = tree.rng.pick(&words).unwrap();
-                let scope = scope(&tree, &dir, recursive);
+                let part = part(&tree, &dir, recursive);
                 let make = || {
-                    let now = current(&tree, &built, &scope);
-                    source(&built, scope.clone(), globs(given), word, now).in_units_of(1, 3)
+                    let now = current(&tree, &built, &part);
+                    source(&built, part.clone(), globs(given), word, now).in_units_of(1, 3)
                 };
-                let (whole, part) = (make(), make());
+                let (whole, partial) = (make(), make());
                 let count = whole.start().len();
                 let first = tree.rng.below(count + 1);
                 let mut order: Vec<usize> = (0..count).collect();
@@ -241,8 +240,8 @@ fn each_part_of_a_source_that_compares_along_the_way_is_that_of_a_walk() {
                 }
                 // A search that ends early has the first units.
                 let order: Vec<usize> = (0..first).collect();
-                check(&all, &expanded_in(&part, &order), is_match, &what);
-                let comparison = part.comparison.as_ref().unwrap();
+                check(&all, &expanded_in(&partial, &order), is_match, &what);
+                let comparison = partial.comparison.as_ref().unwrap();
                 let is_early = comparison.twin().is_none();
                 cut_short +=
                     usize::from(is_early && comparison.same_dirs() < comparison.dirs.len());
@@ -325,11 +324,11 @@ fn run(source: &Arc<CatalogSource>, max_results: usize, threads: usize) -> (Run,
 #[test]
 fn a_search_that_ends_early_compares_only_the_directories_of_its_files() {
     let (tree, built) = hundred();
-    let scope = scope(&tree, Path::new(""), true);
+    let part = part(&tree, Path::new(""), true);
     let make = || {
-        let mut now = current(&tree, &built, &scope);
+        let mut now = current(&tree, &built, &part);
         now.instead = Some(Box::new(|_| panic!("nothing differs")));
-        let made = source(&built, scope.clone(), Globs::none(), "alpha", now);
+        let made = source(&built, part.clone(), Globs::none(), "alpha", now);
         Arc::new(made.in_units_of(4, 16))
     };
     let same = |source: &CatalogSource| source.comparison.as_ref().unwrap().same_dirs();
@@ -353,10 +352,10 @@ fn files_saved_by_renaming_are_searched_without_catching_up() {
         fs::write(dir.join("b.tmp"), "alpha\n").unwrap();
         fs::rename(dir.join("b.tmp"), dir.join("b")).unwrap();
     }
-    let scope = scope(&tree, Path::new(""), true);
-    let mut now = current(&tree, &built, &scope);
+    let part = part(&tree, Path::new(""), true);
+    let mut now = current(&tree, &built, &part);
     now.instead = Some(Box::new(|_| panic!("no name differs")));
-    let made = source(&built, scope, Globs::none(), "alpha", now);
+    let made = source(&built, part, Globs::none(), "alpha", now);
     let source = Arc::new(made.in_units_of(4, 16));
     let (all, _) = run(&source, 1000, 2);
     assert_eq!((all.totals.results, all.totals.files_excluded), (134, 66));
@@ -366,32 +365,35 @@ fn files_saved_by_renaming_are_searched_without_catching_up() {
 fn what_was_handed_out_before_a_source_failed_is_the_first_part_of_the_answer() {
     let (tree, built) = hundred();
     fs::write(tree.root.join("d60/new"), "alpha\n").unwrap();
-    let scope = scope(&tree, Path::new(""), true);
+    let part = part(&tree, Path::new(""), true);
     for threads in [1, 2, 4] {
         for _ in 0..20 {
             let refusing = |stale: Stale| {
                 let instead: Instead = Box::new(move |_| CaughtUp::Unknown(stale.clone()));
                 Tree {
                     instead: Some(instead),
-                    ..current(&tree, &built, &scope)
+                    ..current(&tree, &built, &part)
                 }
             };
             let too_much = refusing(Stale::Dir(PathBuf::from("d60")));
-            let made = source(&built, scope.clone(), Globs::none(), "alpha", too_much);
+            let made = source(&built, part.clone(), Globs::none(), "alpha", too_much);
             let source = Arc::new(made.in_units_of(2, 6));
-            let (part, paths) = run(&source, 1000, threads);
+            let (partial, paths) = run(&source, 1000, threads);
             let expected: Vec<PathBuf> = (0..60).map(|n| format!("d{n:02}/a").into()).collect();
             assert!(expected.starts_with(&paths), "{paths:?}");
-            assert_eq!(part.totals.results, paths.len());
-            assert!(part.failure.is_none() && !part.timed_out, "{part:?}");
+            assert_eq!(partial.totals.results, paths.len());
+            assert!(
+                partial.failure.is_none() && !partial.timed_out,
+                "{partial:?}"
+            );
             let refusal = source.refusal().unwrap();
             let d60 = Refusal::Stale(Stale::Dir(PathBuf::from("d60")));
             assert_eq!(refusal.get(), Some(&d60));
             // Limits that are reached earlier end the answer.
             let too_much = refusing(Stale::Unfinished);
-            let made = self::source(&built, scope.clone(), Globs::none(), "alpha", too_much);
-            let (part, paths) = run(&Arc::new(made.in_units_of(2, 6)), 50, 1);
-            assert_eq!((paths.len(), part.cuts.max_results), (50, true));
+            let made = self::source(&built, part.clone(), Globs::none(), "alpha", too_much);
+            let (partial, paths) = run(&Arc::new(made.in_units_of(2, 6)), 50, 1);
+            assert_eq!((paths.len(), partial.cuts.max_results), (50, true));
         }
     }
 }
@@ -402,15 +404,15 @@ fn a_source_that_is_stopped_while_it_catches_up_has_not_failed() {
     fs::write(tree.root.join("d00/new"), "alpha\n").unwrap();
     let stop = Stop::new();
     let raised = stop.clone();
-    let scope = scope(&tree, Path::new(""), true);
-    let mut now = current(&tree, &built, &scope);
+    let part = part(&tree, Path::new(""), true);
+    let mut now = current(&tree, &built, &part);
     now.instead = Some(Box::new(move |go_on| {
         assert!(go_on());
         raised.raise(StopReason::Satisfied);
         assert!(!go_on());
         CaughtUp::Unknown(Stale::Unfinished)
     }));
-    let source = source(&built, scope, Globs::none(), "alpha", now);
+    let source = source(&built, part, Globs::none(), "alpha", now);
     for item in source.start() {
         let Item::Unit(unit) = item else {
             panic!("{item:?}");
@@ -423,11 +425,11 @@ fn a_source_that_is_stopped_while_it_catches_up_has_not_failed() {
 #[test]
 fn comparing_ends_with_the_time_for_it() {
     let (tree, built) = hundred();
-    let scope = scope(&tree, Path::new(""), true);
-    let now = Box::new(current(&tree, &built, &scope));
+    let part = part(&tree, Path::new(""), true);
+    let now = Box::new(current(&tree, &built, &part));
     let (plan, globs) = (plan("alpha"), Globs::none());
     let allowance = Arc::new(Allowance::new(Duration::ZERO, Arc::new(SystemClock)));
-    let made = CatalogSource::comparing_along(built, scope, globs, &plan, allowance, now).unwrap();
+    let made = CatalogSource::comparing_along(built, part, globs, &plan, allowance, now).unwrap();
     let source = Arc::new(made.unwrap());
     let (_, paths) = run(&source, 1000, 1);
     assert!(paths.is_empty());

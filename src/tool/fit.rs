@@ -1,8 +1,8 @@
-//! Fitting an answer into a byte budget.
+//! Fitting an answer into a number of bytes.
 //!
 //! Owns the order in which parts are cut, for every tool and for text as well as fields. First the
 //! ends of long lines are cut, and the list of errors is replaced by a count. Then results are cut
-//! from the end. So the rest is always the beginning of the whole answer, and a larger budget never
+//! from the end. So the rest is always the beginning of the whole answer, and a higher limit never
 //! gives fewer results.
 
 use crate::tool::error::{DenialReason, ToolError};
@@ -70,23 +70,23 @@ pub(crate) trait Draft {
     fn frame(&self, extent: Extent, shortened: u64) -> usize;
 }
 
-/// Returns the largest extent that fits `budget` bytes: as many results as possible, then as much
-/// of long lines, then as many errors. The time for results is proportional to the budget.
+/// Returns the largest extent that fits `max_bytes` bytes: as many results as possible, then as much
+/// of long lines, then as many errors. The time for results is proportional to `max_bytes`.
 ///
 /// # Errors
 ///
 /// [`DenialReason::LimitsExceeded`] if not even an answer without results fits.
-pub(crate) fn fit(draft: &impl Draft, budget: Option<usize>) -> Result<Extent, ToolError> {
+pub(crate) fn fit(draft: &impl Draft, max_bytes: Option<usize>) -> Result<Extent, ToolError> {
     let whole = draft.whole();
-    let Some(budget) = budget else {
+    let Some(max_bytes) = max_bytes else {
         return Ok(whole);
     };
-    let bare = without_results(draft, budget);
+    let bare = without_results(draft, max_bytes);
     let mut best: Option<(Extent, FirstResults)> = None;
     for line in lengths(whole.line) {
-        let first = FirstResults::of(draft, line, budget);
+        let first = FirstResults::of(draft, line, max_bytes);
         let everything = Extent { line, ..whole };
-        if first.fit(draft, everything, budget) {
+        if first.fit(draft, everything, max_bytes) {
             return Ok(everything);
         }
         let cut = |results: usize| Extent {
@@ -94,7 +94,7 @@ pub(crate) fn fit(draft: &impl Draft, budget: Option<usize>) -> Result<Extent, T
             results,
             ..bare
         };
-        let fits = |results: usize| first.fit(draft, cut(results), budget);
+        let fits = |results: usize| first.fit(draft, cut(results), max_bytes);
         if let Some(results) = most(first.count(), fits)
             && best.as_ref().is_none_or(|(best, _)| best.results < results)
         {
@@ -102,9 +102,9 @@ pub(crate) fn fit(draft: &impl Draft, budget: Option<usize>) -> Result<Extent, T
         }
     }
     let Some((best, first)) = best else {
-        return Err(too_small(draft, budget));
+        return Err(too_small(draft, max_bytes));
     };
-    let fits = |errors: usize| first.fit(draft, Extent { errors, ..best }, budget);
+    let fits = |errors: usize| first.fit(draft, Extent { errors, ..best }, max_bytes);
     let errors = match fits(whole.errors) {
         true => Some(whole.errors),
         false => most(whole.errors.saturating_sub(1), fits),
@@ -142,34 +142,34 @@ fn lengths(whole: Option<usize>) -> impl Iterator<Item = Option<usize>> {
     [whole].into_iter().chain(shorter.map(Some))
 }
 
-/// The total sizes of the first 0, 1, 2, … results, as long as these results alone fit the budget.
+/// The total sizes of the first 0, 1, 2, … results, as long as these results alone fit the limit.
 struct FirstResults(Vec<Piece>);
 
 impl FirstResults {
-    fn of(draft: &impl Draft, line: Option<usize>, budget: usize) -> FirstResults {
+    fn of(draft: &impl Draft, line: Option<usize>, max_bytes: usize) -> FirstResults {
         let mut sum = Piece::default();
         let sums = draft.pieces(line).map(|piece| {
             sum.bytes = sum.bytes.saturating_add(piece.bytes);
             sum.shortened += piece.shortened;
             sum
         });
-        let sums = sums.take_while(|sum| sum.bytes <= budget);
+        let sums = sums.take_while(|sum| sum.bytes <= max_bytes);
         FirstResults([Piece::default()].into_iter().chain(sums).collect())
     }
 
-    /// Returns the maximum number of results that fit the budget.
+    /// Returns the maximum number of results that fit the limit.
     fn count(&self) -> usize {
         self.0.len() - 1
     }
 
-    /// Returns the size of an answer, if its results alone fit the budget.
+    /// Returns the size of an answer, if its results alone fit the limit.
     fn len(&self, draft: &impl Draft, extent: Extent) -> Option<usize> {
         let sum = self.0.get(extent.results)?;
         Some(sum.bytes + draft.frame(extent, sum.shortened))
     }
 
-    fn fit(&self, draft: &impl Draft, extent: Extent, budget: usize) -> bool {
-        self.len(draft, extent).is_some_and(|len| len <= budget)
+    fn fit(&self, draft: &impl Draft, extent: Extent, max_bytes: usize) -> bool {
+        self.len(draft, extent).is_some_and(|len| len <= max_bytes)
     }
 }
 
@@ -187,13 +187,13 @@ fn most(all: usize, fits: impl Fn(usize) -> bool) -> Option<usize> {
     Some(fitting)
 }
 
-/// Returns the error of a budget that is too small for any answer. The error names a sufficient
-/// budget.
-fn too_small<D: Draft>(draft: &D, budget: usize) -> ToolError {
+/// Returns the error of a limit that is too small for any answer. The error names a sufficient
+/// limit.
+fn too_small<D: Draft>(draft: &D, max_bytes: usize) -> ToolError {
     let whole = draft.whole();
     let bare = |limit: usize| draft.frame(without_results(draft, limit), 0);
-    let mut room = bare(budget);
-    // The limit in the note may have more digits under a larger budget.
+    let mut room = bare(max_bytes);
+    // The limit in the note may have more digits under a higher limit.
     while bare(room) > room {
         room = bare(room);
     }
@@ -206,7 +206,7 @@ fn too_small<D: Draft>(draft: &D, budget: usize) -> ToolError {
     let results = D::RESULTS;
     DenialReason::LimitsExceeded {
         message: format!(
-            "even a response without {results} does not fit into {budget} bytes; it needs {room}. \
+            "even a response without {results} does not fit into {max_bytes} bytes; it needs {room}. \
              Allow more output"
         ),
     }

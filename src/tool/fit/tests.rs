@@ -80,7 +80,7 @@ proptest! {
         texts in prop::collection::vec((0usize..400, 0usize..30), 0..12),
         errors in prop::collection::vec(12usize..60, 0..5),
         line in prop::option::of(1usize..300),
-        budget in 0usize..1500,
+        max_bytes in 0usize..1500,
     ) {
         let made = Made { texts, errors, line };
         let whole = made.whole();
@@ -93,25 +93,25 @@ proptest! {
                 numbers.map(move |(results, errors)| Extent { line, results, errors, limit })
             })
         };
-        let fits = |extent: &Extent| made.written(*extent).len() <= budget;
+        let fits = |extent: &Extent| made.written(*extent).len() <= max_bytes;
         let everything = lengths(whole.line).map(|line| Extent { line, ..whole }).find(&fits);
-        match (fit(&made, Some(budget)), everything) {
+        match (fit(&made, Some(max_bytes)), everything) {
             (Ok(found), Some(everything)) => prop_assert_eq!(found, everything),
             (Ok(found), None) => {
                 prop_assert!(fits(&found));
-                prop_assert_eq!(found.limit, Some(budget));
-                let most = extents(Some(budget)).filter(&fits).map(|extent| extent.results).max();
+                prop_assert_eq!(found.limit, Some(max_bytes));
+                let most = extents(Some(max_bytes)).filter(&fits).map(|extent| extent.results).max();
                 prop_assert_eq!(Some(found.results), most);
                 let longer = |extent: &Extent| extent.results == found.results
                     && extent.line.unwrap_or(usize::MAX) > found.line.unwrap_or(usize::MAX);
-                prop_assert!(extents(Some(budget)).filter(&fits).find(longer).is_none());
-                let errors = extents(Some(budget)).filter(&fits)
+                prop_assert!(extents(Some(max_bytes)).filter(&fits).find(longer).is_none());
+                let errors = extents(Some(max_bytes)).filter(&fits)
                     .filter(|extent| (extent.results, extent.line) == (found.results, found.line));
                 prop_assert_eq!(Some(found.errors), errors.map(|extent| extent.errors).max());
             }
             (Err(error), everything) => {
                 prop_assert_eq!(everything, None);
-                prop_assert!(!extents(Some(budget)).any(|extent| fits(&extent)));
+                prop_assert!(!extents(Some(max_bytes)).any(|extent| fits(&extent)));
                 let enough = needed(&error.message());
                 prop_assert!(fit(&made, Some(enough)).is_ok());
                 prop_assert!(fit(&made, Some(enough - 1)).is_err());
@@ -120,7 +120,7 @@ proptest! {
     }
 }
 
-/// Returns the sufficient budget that the error message names.
+/// Returns the sufficient limit that the error message names.
 fn needed(message: &str) -> usize {
     let (_, number) = message.split_once("it needs ").unwrap();
     number.split_once('.').unwrap().0.parse().unwrap()
@@ -414,7 +414,7 @@ fn with_limits(world: &World, way: Way, step: usize) {
 }
 
 #[test]
-fn a_larger_budget_gives_no_less_and_results_are_dropped_only_after_the_ends_of_lines() {
+fn a_higher_limit_gives_no_less_and_results_are_dropped_only_after_the_ends_of_lines() {
     let some = 11.max(3 * step() + 2);
     for (max_line_bytes, step) in [
         (200, step()),
@@ -432,7 +432,7 @@ fn a_larger_budget_gives_no_less_and_results_are_dropped_only_after_the_ends_of_
 
 #[cfg(unix)]
 #[test]
-fn errors_that_do_not_fit_into_the_budget_are_counted() {
+fn errors_that_do_not_fit_into_the_limit_are_counted() {
     let world = World::new(0).with_errors();
     for way in WAYS {
         with_limits(&world, way, step() + 2);
