@@ -1,4 +1,4 @@
-//! Enums for the keys that take one of a few words.
+//! Enums for the keys that take one of a few names.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
