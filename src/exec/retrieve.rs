@@ -334,8 +334,8 @@ fn look(mut file: EligibleFile, options: &Retrieval<'_>, part: &mut Retrieved) {
         Some(_) => Document::of_literal(terms, &shown, text),
         None => {
             let stopped = || options.stop.is_raised();
-            let record = terms.asked().count(&shown, text, stopped);
-            record.and_then(|record| Document::of_record(terms, &shown, &record))
+            let counts = terms.asked().count(&shown, text, stopped);
+            counts.and_then(|counts| Document::of_counts(terms, &shown, &counts))
         }
     };
     if let Some(document) = document {

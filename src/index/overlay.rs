@@ -23,7 +23,7 @@ use crate::index::ranks::RankSet;
 use crate::index::segment::Segment;
 use crate::index::stamp::Stamp;
 use crate::index::token::TokenStatus;
-use crate::index::words::record::WordRecord;
+use crate::index::words::counts::WordCounts;
 
 /// An extra file: one that is not in the segment, or differs from the segment's version.
 #[derive(Clone, Debug)]
@@ -58,14 +58,14 @@ pub struct ReadContent {
     /// The n-grams of its parts.
     pub grams: Vec<SortedGrams>,
     /// Its words, if the whole content is text.
-    pub words: Option<WordRecord>,
+    pub words: Option<WordCounts>,
 }
 
 impl ReadContent {
     /// Returns the memory that the content takes, in bytes.
     fn footprint(&self) -> usize {
         let grams = self.grams.iter().map(|part| part.grams().footprint());
-        grams.sum::<usize>() + self.words.as_ref().map_or(0, WordRecord::footprint)
+        grams.sum::<usize>() + self.words.as_ref().map_or(0, WordCounts::footprint)
     }
 }
 
@@ -81,7 +81,7 @@ impl Extra {
     }
 
     /// Returns the words of the file, if its whole content was read and is text.
-    pub fn words(&self) -> Option<&WordRecord> {
+    pub fn words(&self) -> Option<&WordCounts> {
         match &self.content {
             Content::Read(read) => read.words.as_ref(),
             Content::Unread | Content::Always(_) => None,

@@ -1,5 +1,5 @@
 //! The features of one file that has terms of a question: counts of terms, defined names, words of
-//! the path. They come from the file's word record, in an index or made from its text.
+//! the path. They come from the file's word counts, in an index or made from its text.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,11 +7,11 @@ use std::ops::Range;
 use memchr::{memchr, memchr_iter, memrchr};
 
 use super::terms::{Role, Terms};
+use crate::index::words::counts::{Marks, WordCounts, file_stem};
 use crate::index::words::definition::{Kind, Language, definition};
 use crate::index::words::forms::{GERMAN_WORDS, each_form, is_german_word, whole};
 use crate::index::words::names::Names;
 use crate::index::words::postings::FileCounts;
-use crate::index::words::record::{Marks, WordRecord, file_stem};
 
 /// Places of terms that are noted of one file, the first ones.
 const MAX_HITS: usize = 65_536;
@@ -95,7 +95,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// Collects the features of a file from the entries of its word record. `entries` are those of
+    /// Collects the features of a file from the entries of its word counts. `entries` are those of
     /// the question's [keys](Terms::keys): the place of the key, the count and the marks. Returns
     /// `None` if neither the text nor the name of the file has a term that files are looked for by.
     pub fn of(
@@ -123,13 +123,13 @@ impl Document {
         Some(document)
     }
 
-    /// Collects the features of a file from its word record.
-    pub fn of_record(terms: &Terms, path: &str, record: &WordRecord) -> Option<Document> {
+    /// Collects the features of a file from its word counts.
+    pub fn of_counts(terms: &Terms, path: &str, counts: &WordCounts) -> Option<Document> {
         let entries = terms.keys().enumerate().filter_map(|(nth, key)| {
-            let entry = record.get(key)?;
+            let entry = counts.get(key)?;
             Some((nth, entry.count, entry.marks))
         });
-        Document::of(terms, path, record.into(), entries)
+        Document::of(terms, path, counts.into(), entries)
     }
 
     /// Collects the features of a text for a question without letters. Returns `None` if the text
@@ -151,7 +151,7 @@ impl Document {
         Some(document)
     }
 
-    /// Takes one entry of the word record.
+    /// Takes one entry of the word counts.
     fn take(&mut self, terms: &Terms, nth: usize, count: u32, marks: Marks, own_name: u32) {
         let role = terms.role(nth);
         // The file is named so.
@@ -353,17 +353,17 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::words::record::Counter;
+    use crate::index::words::counts::Counter;
 
     fn read(query: &str, path: &str, text: &str) -> (Option<Document>, Vec<Hit>) {
         let terms = Terms::new(query).unwrap();
         let counted = Counter::default().count(path, text.as_bytes(), || false);
-        let document = Document::of_record(&terms, path, &counted.unwrap());
+        let document = Document::of_counts(&terms, path, &counted.unwrap());
         let few = terms
             .asked()
             .count(path, text.as_bytes(), || false)
             .unwrap();
-        assert_eq!(Document::of_record(&terms, path, &few), document);
+        assert_eq!(Document::of_counts(&terms, path, &few), document);
         (document, hits(&terms, path, text.as_bytes(), || false))
     }
 

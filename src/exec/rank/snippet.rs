@@ -11,8 +11,8 @@ use super::document::Hit;
 use super::meaning::Comparison;
 use super::score::bm25;
 use crate::index::text::without_terminator;
+use crate::index::words::counts::file_stem;
 use crate::index::words::definition::{Kind, Language, definition};
-use crate::index::words::record::file_stem;
 
 /// How many lines are shown around the best line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

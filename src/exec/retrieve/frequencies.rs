@@ -6,7 +6,7 @@ use super::{parts, read, shown_path, total};
 use crate::exec::sources::eligible::{EligibleFile, FileSource, Item};
 use crate::exec::stop::Stop;
 use crate::index::text::decode;
-use crate::index::words::record::Counter;
+use crate::index::words::counts::Counter;
 
 /// How many files have each of some terms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,11 +78,11 @@ fn look(file: &EligibleFile, keys: &[u32], max_file_size: u64, stop: &Stop, with
         return;
     };
     let path = shown_path(Path::new(&file.logical())).0;
-    let Some(record) = Counter::default().count(&path, text, || stop.is_raised()) else {
+    let Some(counts) = Counter::default().count(&path, text, || stop.is_raised()) else {
         return;
     };
     for (nth, key) in keys.iter().enumerate() {
-        if record.get(*key).is_some_and(|entry| entry.count > 0) {
+        if counts.get(*key).is_some_and(|entry| entry.count > 0) {
             count(nth);
         }
     }

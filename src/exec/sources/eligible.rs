@@ -24,8 +24,8 @@ use crate::index::root_dir::EntryMeta;
 use crate::index::segment::words::WordHit;
 use crate::index::stamp::Stamp;
 use crate::index::walk::{DirNode, Entry, FoundFile, Place, TraversalOptions, Walk};
+use crate::index::words::counts::WordCounts;
 use crate::index::words::postings::FileCounts;
-use crate::index::words::record::WordRecord;
 pub(crate) use globs::ORDERED;
 pub use globs::{GlobError, Globs};
 
@@ -89,8 +89,8 @@ impl WantedWords {
         self.is_wanted.get(hit.term as usize) == Some(&true)
     }
 
-    /// Returns the terms that a file has by its word record.
-    pub(crate) fn of(&self, record: &WordRecord) -> KnownWords {
+    /// Returns the terms that a file has by its word counts.
+    pub(crate) fn of(&self, record: &WordCounts) -> KnownWords {
         let hits = (0u32..).zip(&self.keys).filter_map(|(term, key)| {
             let entry = record.get(*key)?;
             Some(WordHit {

@@ -23,8 +23,8 @@ use crate::index::sections::{Sections, Slot, write_rows};
 use crate::index::stamp::Stamp;
 use crate::index::store::Eviction;
 use crate::index::token::TokenStatus;
+use crate::index::words::counts::WordCounts;
 use crate::index::words::postings;
-use crate::index::words::record::WordRecord;
 
 /// Reads the files of a listed tree, except those whose blocks `reuse` has, and writes the segment.
 pub(super) fn assemble_with<W: Write>(
@@ -85,8 +85,8 @@ struct Build<'a, W: Write> {
 #[derive(Default)]
 struct Pending {
     slots: Vec<(Slot, FileGrams)>,
-    /// The ranks of files, and their word records.
-    words: Vec<(u32, WordRecord)>,
+    /// The ranks of files, and their word counts.
+    words: Vec<(u32, WordCounts)>,
     /// The memory that all this takes.
     bytes: u64,
 }
@@ -314,7 +314,7 @@ impl<W: Write> Build<'_, W> {
         if slots.is_empty() && words.is_empty() {
             return Ok(());
         }
-        let (word_files, words): (Vec<u32>, Vec<WordRecord>) = words.into_iter().unzip();
+        let (word_files, words): (Vec<u32>, Vec<WordCounts>) = words.into_iter().unzip();
         let words = match self.options.words {
             true => postings::encode(words),
             false => Vec::new(),

@@ -18,7 +18,7 @@ use crate::index::stamp::Stamp;
 use crate::index::text::{Region, decode, region};
 use crate::index::token::{TokenStatus, Tokenizer, parts};
 use crate::index::walk::FoundFile;
-use crate::index::words::record::{Counter, WordRecord};
+use crate::index::words::counts::{Counter, WordCounts};
 
 /// Larger files are tokenized in parts of this size, each with its own slot. A large file has
 /// nearly all common n-grams, so few literals would exclude it as a whole.
@@ -40,7 +40,7 @@ pub struct Outcome {
     /// The parts of an excludable file: the start of each part in bytes, and its n-grams.
     pub(super) parts: Vec<(u32, FileGrams)>,
     /// The words, if they are known completely.
-    pub(super) words: Option<WordRecord>,
+    pub(super) words: Option<WordCounts>,
 }
 
 impl Outcome {
@@ -211,11 +211,11 @@ impl FileReader<'_> {
 
     /// Counts the words of a file. A file that is binary from the start has none. Returns `None`
     /// for a file with binary data after text: a question reads it to report hits in that data.
-    fn words(&mut self, path: &Path, bytes: &[u8]) -> Option<WordRecord> {
+    fn words(&mut self, path: &Path, bytes: &[u8]) -> Option<WordCounts> {
         let text = decode(bytes);
         match region(&text) {
             Region::Whole => self.counter.count(&path.to_string_lossy(), &text, || false),
-            Region::Binary => Some(WordRecord::default()),
+            Region::Binary => Some(WordCounts::default()),
             Region::Until { .. } => None,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Returns, for each file with a term of a ranked question, how often the term occurs, and whether
 //! it stands in a name that the file defines, or in the name of the file. The files come in order
-//! of rank. Files without a record in a list, such as binary ones, are not found here;
+//! of rank. Files without counts in a list, such as binary ones, are not found here;
 //! [`Segment::word_ranks`] says which files have one.
 
 use std::borrow::Cow;
@@ -15,8 +15,8 @@ use crate::format::error::FormatError;
 use crate::format::section::SectionRange;
 use crate::format::segment::VACANT;
 use crate::index::ranks::RankSet;
+use crate::index::words::counts::Marks;
 use crate::index::words::postings::{FileCounts, HEAD_BYTES, Head, Posting, read_counts, verify};
-use crate::index::words::record::Marks;
 
 /// Where the word list of a group is.
 #[derive(Clone, Copy, Debug)]
@@ -102,7 +102,7 @@ impl Segment {
         lists.next().is_none_or(WordList::is_there)
     }
 
-    /// Returns the ranks of the files that have a record in a word list. The first call takes
+    /// Returns the ranks of the files that have counts in a word list. The first call takes
     /// linear time.
     ///
     /// # Errors

@@ -1,20 +1,20 @@
 //! The terms of a question, and how often they stand in a text.
 //!
 //! A scan counts only the terms of a question. It skips names that begin with other letters, so it
-//! is several times as fast as a [`Counter`](super::record::Counter), which counts all terms of a
+//! is several times as fast as a [`Counter`](super::counts::Counter), which counts all terms of a
 //! text. Both find the same counts.
 
 use std::ops::Range;
 
 use memchr::{memchr, memrchr};
 
+use super::counts::{
+    Entry, Marks, STOP_INTERVAL, WordCounts, cleaned, define, each_counted_form, each_of_file_name,
+    is_data, lines, marks_of,
+};
 use super::definition::{Language, definition};
 use super::forms::{GERMAN_WORDS, each_german, is_german_word};
 use super::names::{Names, ascii_parts};
-use super::record::{
-    Entry, Marks, STOP_INTERVAL, WordRecord, cleaned, define, each_counted_form, each_of_file_name,
-    is_data, lines, marks_of,
-};
 
 /// Some terms that are looked for in texts.
 #[derive(Clone, Debug)]
@@ -48,10 +48,10 @@ impl AskedTerms {
         self.beginnings.may_be_in(name, &mut 0)
     }
 
-    /// Counts the terms in a text. The record has no entries for other terms. Takes less time than
-    /// a [`Counter`](super::record::Counter), and no memory for the text. Returns `None` if `stop`
+    /// Counts the terms in a text. The counts have no entries for other terms. Takes less time than
+    /// a [`Counter`](super::counts::Counter), and no memory for the text. Returns `None` if `stop`
     /// says so.
-    pub fn count(&self, path: &str, text: &[u8], stop: impl Fn() -> bool) -> Option<WordRecord> {
+    pub fn count(&self, path: &str, text: &[u8], stop: impl Fn() -> bool) -> Option<WordCounts> {
         let mut found = FoundTerms {
             keys: &self.keys,
             entries: vec![None; self.keys.len()],
@@ -111,7 +111,7 @@ impl AskedTerms {
         }
         each_of_file_name(path, &mut add);
         let mut entries: Vec<Entry> = found.entries.into_iter().flatten().collect();
-        Some(WordRecord {
+        Some(WordCounts {
             entries: cleaned(&mut entries),
             words,
             lines: lines(text),

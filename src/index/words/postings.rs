@@ -1,6 +1,6 @@
 //! The word lists of a group of files: for each term, the files that have it.
 //!
-//! The builder encodes the word records of the files of one group into one list. The list numbers
+//! The builder encodes the word counts of the files of one group into one list. The list numbers
 //! its files from 0; the segment keeps the rank of each, its position in the catalog. So a later
 //! build copies a list unchanged. A lookup reads the directory of the list and one bundle of terms.
 //! `docs/format.md` has the bytes.
@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::record::{Entry, Marks, WordRecord};
+use super::counts::{Entry, Marks, WordCounts};
 use crate::format::error::FormatError;
 use crate::format::wire::{Reader, Writer};
 
@@ -45,30 +45,35 @@ pub struct FileCounts {
     pub lines: u32,
 }
 
-impl From<&WordRecord> for FileCounts {
-    fn from(record: &WordRecord) -> FileCounts {
+impl From<&WordCounts> for FileCounts {
+    fn from(counted: &WordCounts) -> FileCounts {
         FileCounts {
-            words: record.words,
-            lines: record.lines,
+            words: counted.words,
+            lines: counted.lines,
         }
     }
 }
 
-/// Bytes of memory for each entry of the records that are encoded.
+/// Bytes of memory for each entry that is encoded.
 pub const ENCODING_BYTES: usize = 80;
 
 /// A file and one of its entries.
 type Place = (u32, Entry);
 
-/// Encodes the word records of some files. The number of a file is its place in `records`. Takes
+/// Encodes the word counts of some files. The number of a file is its place in `counted_files`. Takes
 /// `n log n` time in the number of entries, on the threads of the current pool. Needs up to
-/// [`ENCODING_BYTES`] for each entry, the records included.
-pub fn encode(records: Vec<WordRecord>) -> Vec<u8> {
-    let counts: Vec<FileCounts> = records.iter().map(FileCounts::from).collect();
+/// [`ENCODING_BYTES`] for each entry, `counted_files` included.
+pub fn encode(counted_files: Vec<WordCounts>) -> Vec<u8> {
+    let counts: Vec<FileCounts> = counted_files.iter().map(FileCounts::from).collect();
     let mut all: Vec<(u32, Entry)> = Vec::new();
-    all.reserve_exact(records.iter().map(|record| record.entries.len()).sum());
-    for (file, record) in (0u32..).zip(records) {
-        all.extend(record.entries.iter().map(|entry| (file, *entry)));
+    all.reserve_exact(
+        counted_files
+            .iter()
+            .map(|counted| counted.entries.len())
+            .sum(),
+    );
+    for (file, counted) in (0u32..).zip(counted_files) {
+        all.extend(counted.entries.iter().map(|entry| (file, *entry)));
     }
     let all = sorted(all);
     let mut terms: Vec<&[Place]> = Vec::new();
@@ -434,7 +439,7 @@ mod tests {
         Ok(found)
     }
 
-    fn record() -> impl Strategy<Value = WordRecord> {
+    fn counted() -> impl Strategy<Value = WordCounts> {
         let entry = (0u32..255, 0u32..1000, 0u8..5, 0u8..16);
         let entries = prop::collection::vec(entry, 0..60);
         (entries, any::<u32>(), any::<u32>()).prop_map(|(all, words, lines)| {
@@ -448,7 +453,7 @@ mod tests {
                 })
                 .collect();
             let entry = |(key, (count, marks))| Entry { key, count, marks };
-            WordRecord {
+            WordCounts {
                 entries: all.into_iter().map(entry).collect(),
                 words,
                 lines,
@@ -458,36 +463,36 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_list_has_the_terms_of_its_records(records in prop::collection::vec(record(), 0..12)) {
-            let list = encode(records.clone());
+        fn a_list_has_the_terms_of_its_files(counted_files in prop::collection::vec(counted(), 0..12)) {
+            let list = encode(counted_files.clone());
             verify(&list).unwrap();
             let head = Head::read(&list[..HEAD_BYTES], list.len()).unwrap();
-            prop_assert_eq!(head.files as usize, records.len());
+            prop_assert_eq!(head.files as usize, counted_files.len());
             for key in (0..256).map(|key: u32| key * 0x0100_0001) {
                 let found = places(&list, key).unwrap();
                 let expected: Vec<Posting> = (0u32..)
-                    .zip(&records)
-                    .filter_map(|(file, record)| {
-                        let Entry { count, marks, .. } = record.get(key)?;
+                    .zip(&counted_files)
+                    .filter_map(|(file, counted)| {
+                        let Entry { count, marks, .. } = counted.get(key)?;
                         Some(Posting { file, count, marks })
                     })
                     .collect();
                 prop_assert_eq!(found, expected);
             }
-            for (file, record) in (0u32..).zip(&records) {
+            for (file, counted) in (0u32..).zip(&counted_files) {
                 let counts = read_counts(&list[head.counts_at(file)]).unwrap();
-                prop_assert_eq!(counts, FileCounts::from(record));
+                prop_assert_eq!(counts, FileCounts::from(counted));
             }
         }
 
         #[test]
         fn a_damaged_list_is_an_error_or_another_list(
-            records in prop::collection::vec(record(), 1..4),
+            counted_files in prop::collection::vec(counted(), 1..4),
             at: prop::sample::Index,
             byte: u8,
             cut: prop::sample::Index,
         ) {
-            let mut list = encode(records);
+            let mut list = encode(counted_files);
             let place = at.index(list.len());
             list[place] = byte;
             let cut = &list[..cut.index(list.len())];

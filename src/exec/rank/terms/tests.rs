@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::index::words::record::Counter;
+use crate::index::words::counts::Counter;
 
 fn words(query: &str) -> Vec<String> {
     Terms::new(query).unwrap().words().to_vec()

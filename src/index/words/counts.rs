@@ -1,8 +1,8 @@
-//! The word record of a text: how often each term stands in it, and which names it defines.
+//! The word counts of a text: how often each term stands in it, and which names it defines.
 //!
-//! The builder makes a record of each file that it reads, and stores it with the n-grams. A ranked
-//! question looks its terms up in the records. A file without a record in the index, such as one
-//! that was just edited, gets one when the question reads it.
+//! The builder counts the words of each file that it reads, and stores the counts with the n-grams.
+//! A ranked question looks its terms up in them. The words of a file that has no counts in the
+//! index, such as one that was just edited, are counted when the question reads it.
 
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
@@ -19,7 +19,7 @@ use super::names::Names;
 /// different names of registers has 5 million forms, and 500,000 different terms.
 const MAX_FORMS: usize = 1 << 21;
 
-/// Different terms of one text, at most. A text with more has no record, so that memory stays
+/// Different terms of one text, at most. A text with more has no counts, so that memory stays
 /// bounded; [`AskedTerms`](super::asked::AskedTerms) count in it.
 const MAX_TERMS: usize = 1 << 19;
 
@@ -115,9 +115,9 @@ impl Entry {
     }
 }
 
-/// The word record of a text.
+/// The word counts of a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WordRecord {
+pub struct WordCounts {
     /// The terms in ascending order of their keys.
     pub entries: Vec<Entry>,
     /// The number of words: parts of names.
@@ -126,16 +126,16 @@ pub struct WordRecord {
     pub lines: u32,
 }
 
-impl WordRecord {
+impl WordCounts {
     /// Returns the entry of a term. Takes logarithmic time in the number of terms.
     pub fn get(&self, key: u32) -> Option<Entry> {
         let at = self.entries.binary_search_by_key(&key, |entry| entry.key);
         at.ok().and_then(|at| self.entries.get(at)).copied()
     }
 
-    /// Returns the memory that the record takes, in bytes.
+    /// Returns the memory that the counts take, in bytes.
     pub fn footprint(&self) -> usize {
-        size_of::<WordRecord>() + self.entries.len() * size_of::<Entry>()
+        size_of::<WordCounts>() + self.entries.len() * size_of::<Entry>()
     }
 }
 
@@ -273,7 +273,7 @@ impl Counter {
         path: &str,
         text: &[u8],
         stop: impl Fn() -> bool,
-    ) -> Option<WordRecord> {
+    ) -> Option<WordCounts> {
         if self.name_count > MAX_REMEMBERED || self.is_full() || self.text == u32::MAX {
             *self = Counter {
                 most_forms: self.most_forms,
@@ -300,7 +300,7 @@ impl Counter {
         let words = self.count_names(text)?;
         let (terms, number) = (&mut self.terms, self.text);
         each_definition(path, text, stop, |key, marks| {
-            // A text with more terms has no record.
+            // A text with more terms has no counts.
             if terms.entries.len() <= MAX_TERMS {
                 terms.add(number, key, 0, marks);
             }
@@ -309,7 +309,7 @@ impl Counter {
         if terms.entries.len() > MAX_TERMS {
             return None;
         }
-        Some(WordRecord {
+        Some(WordCounts {
             entries: cleaned(&mut terms.entries),
             words,
             lines: lines(text),

@@ -3,14 +3,14 @@ use proptest::prelude::*;
 use super::*;
 use crate::index::words::asked::AskedTerms;
 
-fn record(path: &str, text: &str) -> WordRecord {
+fn record(path: &str, text: &str) -> WordCounts {
     Counter::default()
         .count(path, text.as_bytes(), || false)
         .unwrap()
 }
 
 /// Returns the entry of a word that is one part.
-fn part(record: &WordRecord, word: &str) -> Option<Entry> {
+fn part(record: &WordCounts, word: &str) -> Option<Entry> {
     let mut key = None;
     each_form(word.as_bytes(), |form| {
         key = key.or(Some(form.key));
@@ -18,7 +18,7 @@ fn part(record: &WordRecord, word: &str) -> Option<Entry> {
     record.get(key.unwrap())
 }
 
-fn count(record: &WordRecord, word: &str) -> u32 {
+fn count(record: &WordCounts, word: &str) -> u32 {
     part(record, word).map_or(0, |entry| entry.count)
 }
 
@@ -104,7 +104,7 @@ fn german_texts_have_german_stems() {
 fn long_names_of_ascii_are_no_words() {
     let (long, longer) = ("x".repeat(MAX_NAME), "x".repeat(MAX_NAME + 1));
     assert_eq!(record("", &long).words, 1);
-    assert_eq!(record("", &longer), WordRecord::default());
+    assert_eq!(record("", &longer), WordCounts::default());
     let sentence = "重试".repeat(60);
     assert_eq!(record("", &sentence).words, 119);
 }
