@@ -7,13 +7,13 @@
 //!
 //! Every reported line is confirmed from bytes that are read here, through the safe open of
 //! [`EligibleFile`]. The engines for ripgrep and ugrep choose the arguments. `superset` writes the
-//! expression, `records` parses the output, `reports` collects it, and `confirm` checks each line.
+//! expression, `report_parser` parses the output, `reports` collects it, and `confirm` checks each line.
 //! [`exit`] classifies how a program ended.
 
 pub(in crate::exec) mod confirm;
 pub mod detect;
 pub mod exit;
-mod records;
+mod report_parser;
 mod reports;
 pub mod ripgrep;
 mod superset;
@@ -32,7 +32,7 @@ use crate::exec::engine::{Batching, EngineError, Prepared, Worker};
 use crate::exec::external::confirm::LineSelection;
 use crate::exec::external::detect::{Tool, Version};
 use crate::exec::external::exit::{Completion, Exit, RunObservations, classify};
-use crate::exec::external::records::{Format, RecordError, Records};
+use crate::exec::external::report_parser::{Format, ReportError, ReportParser};
 use crate::exec::external::superset::ARGUMENT_LIMIT;
 use crate::exec::matching::matcher::LineMatcher;
 use crate::exec::process::{self, Invocation, RunEnd, StopConditions};
@@ -41,7 +41,7 @@ use crate::exec::sources::eligible::EligibleFile;
 use crate::exec::stop::{Stop, StopReason};
 use crate::index::text::utf16_mark;
 
-use self::reports::{Ordered, Report, Reports};
+use self::reports::{FileReport, Ordered, Reports};
 
 /// Starting a program takes some milliseconds, so a task holds many files. But their paths should
 /// fit into about one argument list.
@@ -345,7 +345,7 @@ impl Run<'_> {
         args.extend(paths);
         let names = &args[flags.len()..];
         let mut reports = Reports::new(names, external.lines_per_file);
-        let mut records = Records::new(external.format);
+        let mut parser = ReportParser::new(external.format);
         let mut garbled = None;
         let ended = process::run(
             Invocation::new(&external.program, &args),
@@ -353,7 +353,7 @@ impl Run<'_> {
                 stop: self.stop,
                 deadline: None,
             },
-            &mut |piece| match records.add(piece.bytes, &mut |record| reports.add(record)) {
+            &mut |piece| match parser.add(piece.bytes, &mut |report| reports.add(report)) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(error) => {
                     garbled = Some(error);
@@ -367,7 +367,7 @@ impl Run<'_> {
             Err(error) => return Err(external.failed(&error.to_string(), None)),
         };
         if ended.interrupted.is_none() && garbled.is_none() {
-            garbled = records.finish().err();
+            garbled = parser.finish().err();
         }
         if !self.understand(&ended, reports.count(), garbled, names)? {
             return Ok(Searched::Stopped);
@@ -382,7 +382,7 @@ impl Run<'_> {
     /// If the program `complained`, it may have left out lines.
     fn finish(
         &mut self,
-        mut reports: BTreeMap<usize, Report>,
+        mut reports: BTreeMap<usize, FileReport>,
         complained: bool,
     ) -> Result<Searched, EngineError> {
         for (n, plan) in std::mem::take(&mut self.plans).into_iter().enumerate() {
@@ -412,7 +412,7 @@ impl Run<'_> {
     fn confirm(
         &mut self,
         file: &EligibleFile,
-        report: Report,
+        report: FileReport,
         complained: bool,
     ) -> Result<FileOutcome, EngineError> {
         Ok(match (self.external.format, report.into_wanted()) {
@@ -446,8 +446,8 @@ impl Run<'_> {
     fn understand(
         &self,
         ended: &RunEnd,
-        records: u64,
-        garbled: Option<RecordError>,
+        reports: u64,
+        garbled: Option<ReportError>,
         names: &[OsString],
     ) -> Result<bool, EngineError> {
         let stopped = match ended.interrupted {
@@ -460,7 +460,7 @@ impl Run<'_> {
         let messages = whole_messages(&stderr, ended.stderr_cut, names);
         let completion = classify(&RunObservations {
             tool: self.external.tool,
-            records,
+            reports,
             garbled: garbled.is_some(),
             stderr: &messages,
             exit: ended.exit,
@@ -471,7 +471,7 @@ impl Run<'_> {
             Completion::Truncated | Completion::TimedOut => Ok(false),
             Completion::BackendError => {
                 let what = match (garbled, ended.exit) {
-                    (Some(RecordError(what)), _) => {
+                    (Some(ReportError(what)), _) => {
                         format!("its output is not in the expected format ({what})")
                     }
                     (None, Some(Exit::Code(0))) => {

@@ -34,7 +34,7 @@ pub struct RunObservations<'a> {
     /// The program that ran.
     pub tool: Tool,
     /// The number of lines that the program reported.
-    pub records: u64,
+    pub reports: u64,
     /// Whether part of the output could not be parsed.
     pub garbled: bool,
     /// The program's standard error, decoded. Names of searched files that look like messages are
@@ -63,7 +63,7 @@ pub enum Completion {
 }
 
 /// Classifies a run. A stop by this process decides first, because the exit code is then a
-/// consequence of the stop. Then records, standard error and signals decide, and the exit code
+/// consequence of the stop. Then reports, standard error and signals decide, and the exit code
 /// last.
 pub fn classify(observed: &RunObservations<'_>) -> Completion {
     match observed.stopped {
@@ -76,19 +76,19 @@ pub fn classify(observed: &RunObservations<'_>) -> Completion {
     if observed.garbled {
         return Completion::BackendError;
     }
-    let by_records = if observed.records > 0 {
+    let by_reports = if observed.reports > 0 {
         Completion::OkWithMatches
     } else {
         Completion::OkNoMatches
     };
     match observed.exit {
-        // "Matches found", but no record arrived: output was lost.
-        Some(Exit::Code(0)) if observed.records == 0 => Completion::BackendError,
+        // "Matches found", but no report arrived: output was lost.
+        Some(Exit::Code(0)) if observed.reports == 0 => Completion::BackendError,
         Some(Exit::Code(0 | 1)) if is_fatal(observed.tool, observed.stderr) => {
             Completion::BackendError
         }
-        Some(Exit::Code(0 | 1)) => by_records,
-        Some(Exit::Code(2)) if is_about_files(observed.tool, observed.stderr) => by_records,
+        Some(Exit::Code(0 | 1)) => by_reports,
+        Some(Exit::Code(2)) if is_about_files(observed.tool, observed.stderr) => by_reports,
         Some(Exit::Code(_) | Exit::Signal(_)) | None => Completion::BackendError,
     }
 }
@@ -141,10 +141,10 @@ mod tests {
         "ugrep: error: error at position 6\n(?m)a(\n      \\___mismatched ( )\n\n";
     const UG_OPTION: &str = "ugrep: invalid option --bogus, did you mean --bool?\n";
 
-    fn class(tool: Tool, records: u64, stderr: &str, exit: Exit) -> Completion {
+    fn class(tool: Tool, reports: u64, stderr: &str, exit: Exit) -> Completion {
         classify(&RunObservations {
             tool,
-            records,
+            reports,
             garbled: false,
             stderr,
             exit: Some(exit),
@@ -153,9 +153,9 @@ mod tests {
     }
 
     #[test]
-    fn exit_codes_are_classified_with_the_records() {
+    fn exit_codes_are_classified_with_the_reports() {
         for tool in [Ripgrep, Ugrep] {
-            for (records, code, expected) in [
+            for (reports, code, expected) in [
                 (3, 0, OkWithMatches),
                 (0, 1, OkNoMatches),
                 (0, 2, BackendError),
@@ -163,19 +163,19 @@ mod tests {
                 (0, 3, BackendError),
                 (3, 127, BackendError),
                 (0, -1, BackendError),
-                // Contradictions: lost output is an error; a record counts as a match.
+                // Contradictions: lost output is an error; a report counts as a match.
                 (0, 0, BackendError),
                 (3, 1, OkWithMatches),
             ] {
-                let found = class(tool, records, "", Exit::Code(code));
-                assert_eq!(found, expected, "{tool} {records} {code}");
+                let found = class(tool, reports, "", Exit::Code(code));
+                assert_eq!(found, expected, "{tool} {reports} {code}");
             }
         }
     }
 
     #[test]
     fn complaints_about_files_do_not_fail_the_run() {
-        for (tool, records, stderr, code, expected) in [
+        for (tool, reports, stderr, code, expected) in [
             (Ripgrep, 3, RG_GONE, 2, OkWithMatches),
             (Ripgrep, 0, RG_NEW_GONE, 2, OkNoMatches),
             (
@@ -210,8 +210,8 @@ mod tests {
             (Ugrep, 0, &format!("{UG_GONE}{UG_SYNTAX}"), 2, BackendError),
             (Ugrep, 0, UG_OPTION, 2, BackendError),
         ] {
-            let found = class(tool, records, stderr, Exit::Code(code));
-            assert_eq!(found, expected, "{tool} {records} {code} {stderr}");
+            let found = class(tool, reports, stderr, Exit::Code(code));
+            assert_eq!(found, expected, "{tool} {reports} {code} {stderr}");
         }
     }
 
@@ -225,7 +225,7 @@ mod tests {
             }
             let mut observed = RunObservations {
                 tool,
-                records: 3,
+                reports: 3,
                 garbled: true,
                 stderr: "",
                 exit: Some(Exit::Code(0)),
@@ -249,7 +249,7 @@ mod tests {
             for exit in [Some(Exit::Signal(9)), Some(Exit::Code(0)), None] {
                 let observed = RunObservations {
                     tool: Ripgrep,
-                    records: 0,
+                    reports: 0,
                     garbled: true,
                     stderr: RG_SYNTAX,
                     exit,

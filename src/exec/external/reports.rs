@@ -1,16 +1,14 @@
-//! The reports (path and line number) of one run of an external program, collected until the
-//! program ends.
+//! The lines that one run of an external program reports, collected by file until the program ends.
 //!
-//! The adapter adds each record that the program writes, and takes the reports of each file at the
-//! end. A program is asked to keep the order of its files, but nothing relies on that order. A
-//! record counts for the file that it names, at any time. For example, `b:1`, `a:3`, `a:1` are line
-//! 1 of `b` and lines 1 and 3 of `a`.
+//! The adapter adds each [`LineReport`] as it arrives, and takes one [`FileReport`] for each file at
+//! the end. A program is asked to keep the order of its files, but nothing relies on that order. For
+//! example, `b:1`, `a:3`, `a:1` are line 1 of `b` and lines 1 and 3 of `a`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use crate::exec::external::confirm::{Approximate, Reported};
-use crate::exec::external::records::{Record, RecordError};
+use crate::exec::external::report_parser::{LineReport, ReportError};
 
 /// The most lines that are kept of all files of a run. Later lines are searched in process.
 const LINES_LIMIT: usize = 1 << 20;
@@ -24,10 +22,10 @@ pub(super) struct Reports<'a> {
     /// The most lines that are kept of one file.
     lines_per_file: u64,
     /// The reports by index of the file name.
-    by_file: BTreeMap<usize, Report>,
-    /// The file of the last record. Most records name the same file as the record before.
+    by_file: BTreeMap<usize, FileReport>,
+    /// The file of the last report. Most reports name the same file as the one before.
     last: Option<usize>,
-    /// The number of records so far.
+    /// The number of reports so far.
     count: u64,
     /// The number of lines that are kept.
     kept: usize,
@@ -49,46 +47,46 @@ impl<'a> Reports<'a> {
         }
     }
 
-    /// Returns the number of records.
+    /// Returns the number of reports.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Adds a record. Returns true: the program may go on.
+    /// Adds a report. Returns true: the program may go on.
     ///
     /// # Errors
     ///
-    /// [`RecordError`] if the record names a file that is not in `names`.
-    pub(super) fn add(&mut self, record: Record<'_>) -> Result<bool, RecordError> {
+    /// [`ReportError`] if the report names a file that is not in `names`.
+    pub(super) fn add(&mut self, reported: LineReport<'_>) -> Result<bool, ReportError> {
         self.count += 1;
-        let file = self.file_of(record.path)?;
+        let file = self.file_of(reported.path)?;
         self.last = Some(file);
         // An approximate match can't be found in process, so every one is kept.
-        let room = match record.place {
+        let room = match reported.place {
             Some(_) => usize::MAX,
             None => LINES_LIMIT.saturating_sub(self.kept),
         };
         let limit = usize::try_from(self.lines_per_file).unwrap_or(usize::MAX);
         let report = self.by_file.entry(file).or_default();
         let before = report.len();
-        report.add(record, limit.min(before.saturating_add(room)));
+        report.add(reported, limit.min(before.saturating_add(room)));
         self.kept += report.len() - before;
         Ok(true)
     }
 
     /// Returns the reports with the indices of their files in `names`.
-    pub(super) fn into_files(self) -> impl Iterator<Item = (usize, Report)> {
+    pub(super) fn into_files(self) -> impl Iterator<Item = (usize, FileReport)> {
         self.by_file.into_iter()
     }
 
-    fn file_of(&self, path: &[u8]) -> Result<usize, RecordError> {
+    fn file_of(&self, path: &[u8]) -> Result<usize, ReportError> {
         let name = |at: usize| self.names[at].as_encoded_bytes();
         if let Some(last) = self.last.filter(|&last| name(last) == path) {
             return Ok(last);
         }
         match self.sorted.binary_search_by(|&at| name(at).cmp(path)) {
             Ok(found) => Ok(self.sorted[found]),
-            Err(_) => Err(RecordError(format!(
+            Err(_) => Err(ReportError(format!(
                 "a report about {:?}, which was not to be searched",
                 String::from_utf8_lossy(path)
             ))),
@@ -98,10 +96,10 @@ impl<'a> Reports<'a> {
 
 /// The lines that were reported for one file, in order of arrival.
 #[derive(Debug, Default)]
-pub(super) struct Report {
+pub(super) struct FileReport {
     lines: Vec<u64>,
     places: Vec<Approximate>,
-    /// The line of the last record.
+    /// The line of the last report.
     last: u64,
     /// Whether a line was reported after a later one.
     is_shuffled: bool,
@@ -120,30 +118,30 @@ pub(super) enum Ordered {
     Unknown,
 }
 
-impl Report {
+impl FileReport {
     /// Returns how many lines are kept.
     fn len(&self) -> usize {
         self.lines.len() + self.places.len()
     }
 
-    /// Adds a record; `limit` is how many lines are kept.
-    fn add(&mut self, record: Record<'_>, limit: usize) {
-        if record.line == self.last {
+    /// Adds a report; `limit` is how many lines are kept.
+    fn add(&mut self, reported: LineReport<'_>, limit: usize) {
+        if reported.line == self.last {
             return;
         }
-        self.is_shuffled |= record.line < self.last;
-        self.last = record.line;
+        self.is_shuffled |= reported.line < self.last;
+        self.last = reported.line;
         if self.len() >= limit {
             self.is_cut = true;
             return;
         }
-        match record.place {
+        match reported.place {
             Some((start, text)) => self.places.push(Approximate {
-                line: record.line,
+                line: reported.line,
                 start,
                 text: text.to_vec(),
             }),
-            None => self.lines.push(record.line),
+            None => self.lines.push(reported.line),
         }
         // The program may have stopped reading the file here.
         self.is_cut |= self.len() >= limit;
@@ -172,8 +170,8 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn record(line: u64, place: Option<(usize, &[u8])>) -> Record<'_> {
-        Record {
+    fn reported(line: u64, place: Option<(usize, &[u8])>) -> LineReport<'_> {
+        LineReport {
             path: b"/a",
             line,
             place,
@@ -189,9 +187,9 @@ mod tests {
 
     /// Adds lines to an empty report.
     fn report(of: &[u64], limit: usize) -> Ordered {
-        let mut report = Report::default();
+        let mut report = FileReport::default();
         of.iter()
-            .for_each(|&line| report.add(record(line, None), limit));
+            .for_each(|&line| report.add(reported(line, None), limit));
         report.into_wanted()
     }
 
@@ -208,9 +206,9 @@ mod tests {
         // Only the program knows which lines were dropped.
         assert_eq!(report(&[5, 1, 2, 3], 4), Ordered::Unknown);
         assert_eq!(report(&[1, 2, 3, 5, 4], 4), Ordered::Unknown);
-        let mut report = Report::default();
+        let mut report = FileReport::default();
         for (line, start) in [(3, 30), (1, 12), (3, 28), (1, 10)] {
-            report.add(record(line, Some((start, b"x"))), 9);
+            report.add(reported(line, Some((start, b"x"))), 9);
         }
         let place = |line, start| Approximate {
             line,
@@ -226,15 +224,15 @@ mod tests {
         let names: Vec<OsString> = ["/b", "/a", "/c"].map(OsString::from).to_vec();
         let mut reports = Reports::new(&names, 9);
         for (path, line) in [("/c", 1), ("/a", 7), ("/b", 3), ("/a", 2), ("/c", 1)] {
-            let record = Record {
+            let reported = LineReport {
                 path: path.as_bytes(),
                 line,
                 place: None,
             };
-            assert_eq!(reports.add(record), Ok(true));
+            assert_eq!(reports.add(reported), Ok(true));
         }
         assert_eq!(reports.count(), 5);
-        let unknown = Record {
+        let unknown = LineReport {
             path: b"/d",
             line: 1,
             place: None,
@@ -258,12 +256,12 @@ mod tests {
         let mut reports = Reports::new(&names, u64::MAX);
         for (path, count) in [("/a", LINES_LIMIT as u64 - 2), ("/b", 5)] {
             for line in 1..=count {
-                let record = Record {
+                let reported = LineReport {
                     path: path.as_bytes(),
                     line,
                     place: None,
                 };
-                reports.add(record).unwrap();
+                reports.add(reported).unwrap();
             }
         }
         let found: Vec<Ordered> = reports

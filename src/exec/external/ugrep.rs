@@ -17,7 +17,7 @@ use regex_syntax::hir::{HirKind, Literal};
 
 use crate::exec::engine::{Capabilities, Engine, EngineError, EngineId, Prepared};
 use crate::exec::external::detect::{Detected, Tool, Version};
-use crate::exec::external::records::Format;
+use crate::exec::external::report_parser::Format;
 use crate::exec::external::superset::{self, Superset};
 use crate::exec::external::{External, PreparedExternal};
 use crate::exec::matching::matcher::LineMatcher;

@@ -1,16 +1,15 @@
-//! Parser for the reports of external programs. Each report is a record of a path and a line
-//! number.
+//! Parser for the output of external programs: a sequence of reports, each about one line of a file.
 //!
-//! Owns the grammar of the programs' output and its bounded parsing. Every record starts with the
-//! path as it was given, ended by a NUL byte. No path contains NUL, so all names are unambiguous,
-//! also with line feeds or invalid UTF-8. This module neither opens files nor interprets reports.
+//! Owns the grammar of the output and its bounded parsing. Every report starts with the path as it
+//! was given, ended by a NUL byte. No path contains NUL, so all names are unambiguous, also with
+//! line feeds or invalid UTF-8. This module neither opens files nor interprets reports.
 
 use memchr::memchr;
 
-/// The longest record, in bytes. Only its path can be long.
-const RECORD_LIMIT: usize = 256 << 10;
+/// The longest report, in bytes. Only its path can be long.
+const REPORT_LIMIT: usize = 256 << 10;
 
-/// The part of a record after the path and the line number.
+/// The part of a report after the path and the line number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     /// `:`, a short text without a line feed, and a line feed.
@@ -23,7 +22,7 @@ pub(crate) enum Format {
 
 /// One reported line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Record<'a> {
+pub(crate) struct LineReport<'a> {
     /// The path that the program was given.
     pub(crate) path: &'a [u8],
     /// The 1-based number of the line.
@@ -32,37 +31,37 @@ pub(crate) struct Record<'a> {
     pub(crate) place: Option<(usize, &'a [u8])>,
 }
 
-/// Output that is not a sequence of records.
+/// Output that is not a sequence of reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RecordError(pub(crate) String);
+pub(crate) struct ReportError(pub(crate) String);
 
-/// Splits a program's output into records as it arrives. Keeps at most one incomplete record.
+/// Splits a program's output into reports as it arrives. Keeps at most one incomplete report.
 #[derive(Debug)]
-pub(crate) struct Records {
+pub(crate) struct ReportParser {
     format: Format,
     held: Vec<u8>,
 }
 
-impl Records {
+impl ReportParser {
     /// Creates a parser.
-    pub(crate) fn new(format: Format) -> Records {
-        Records {
+    pub(crate) fn new(format: Format) -> ReportParser {
+        ReportParser {
             format,
             held: Vec::new(),
         }
     }
 
-    /// Adds bytes and passes the records that they complete to `take`. Ends early, in the middle of
+    /// Adds bytes and passes the reports that they complete to `take`. Ends early, in the middle of
     /// the bytes, if `take` returns false.
     ///
     /// # Errors
     ///
-    /// [`RecordError`] if the bytes are not records. The parser is unusable then.
+    /// [`ReportError`] if the bytes are not reports. The parser is unusable then.
     pub(crate) fn add(
         &mut self,
         bytes: &[u8],
-        take: &mut dyn FnMut(Record<'_>) -> Result<bool, RecordError>,
-    ) -> Result<(), RecordError> {
+        take: &mut dyn FnMut(LineReport<'_>) -> Result<bool, ReportError>,
+    ) -> Result<(), ReportError> {
         let joined;
         let mut rest = if self.held.is_empty() {
             bytes
@@ -71,25 +70,25 @@ impl Records {
             joined = std::mem::take(&mut self.held);
             &joined[..]
         };
-        while let Some((record, used)) = parse(self.format, rest)? {
-            if !take(record)? {
+        while let Some((report, used)) = parse(self.format, rest)? {
+            if !take(report)? {
                 return Ok(());
             }
             rest = &rest[used..];
         }
-        if rest.len() > RECORD_LIMIT {
+        if rest.len() > REPORT_LIMIT {
             return Err(garbled(rest, "a record without an end"));
         }
         self.held = rest.to_vec();
         Ok(())
     }
 
-    /// Checks that the output ended after a whole record.
+    /// Checks that the output ended after a whole report.
     ///
     /// # Errors
     ///
-    /// [`RecordError`] if it ended in the middle of a record.
-    pub(crate) fn finish(&self) -> Result<(), RecordError> {
+    /// [`ReportError`] if it ended in the middle of a report.
+    pub(crate) fn finish(&self) -> Result<(), ReportError> {
         if self.held.is_empty() {
             Ok(())
         } else {
@@ -98,13 +97,13 @@ impl Records {
     }
 }
 
-fn garbled(bytes: &[u8], what: &str) -> RecordError {
+fn garbled(bytes: &[u8], what: &str) -> ReportError {
     let start = &bytes[..bytes.len().min(120)];
-    RecordError(format!("{what}: {:?}", String::from_utf8_lossy(start)))
+    ReportError(format!("{what}: {:?}", String::from_utf8_lossy(start)))
 }
 
-/// Parses the first record. Returns `None` while it is incomplete.
-fn parse(format: Format, bytes: &[u8]) -> Result<Option<(Record<'_>, usize)>, RecordError> {
+/// Parses the first report. Returns `None` while it is incomplete.
+fn parse(format: Format, bytes: &[u8]) -> Result<Option<(LineReport<'_>, usize)>, ReportError> {
     let Some(nul) = memchr(0, bytes) else {
         return Ok(None);
     };
@@ -144,7 +143,7 @@ fn parse(format: Format, bytes: &[u8]) -> Result<Option<(Record<'_>, usize)>, Re
             let (Ok(start), Ok(length)) = (usize::try_from(start), usize::try_from(length)) else {
                 return Err(wrong());
             };
-            if length > RECORD_LIMIT {
+            if length > REPORT_LIMIT {
                 return Err(wrong());
             }
             let Some(text) = bytes.get(at + 1..at + 1 + length) else {
@@ -155,13 +154,13 @@ fn parse(format: Format, bytes: &[u8]) -> Result<Option<(Record<'_>, usize)>, Re
         }
     }
     match bytes.get(at) {
-        Some(b'\n') if line > 0 => Ok(Some((Record { path, line, place }, at + 1))),
+        Some(b'\n') if line > 0 => Ok(Some((LineReport { path, line, place }, at + 1))),
         Some(_) => Err(wrong()),
         None => Ok(None),
     }
 }
 
-fn space_and_number(bytes: &[u8], at: usize) -> Result<Option<(u64, usize)>, RecordError> {
+fn space_and_number(bytes: &[u8], at: usize) -> Result<Option<(u64, usize)>, ReportError> {
     match bytes.get(at) {
         Some(b' ') => number(bytes, at + 1),
         Some(_) => Err(garbled(bytes, "not a record")),
@@ -171,7 +170,7 @@ fn space_and_number(bytes: &[u8], at: usize) -> Result<Option<(u64, usize)>, Rec
 
 /// Parses a decimal number that is followed by another byte. Returns the number and the position of
 /// that byte.
-fn number(bytes: &[u8], from: usize) -> Result<Option<(u64, usize)>, RecordError> {
+fn number(bytes: &[u8], from: usize) -> Result<Option<(u64, usize)>, ReportError> {
     let digits = bytes.get(from..).unwrap_or_default();
     let end = digits.iter().position(|byte| !byte.is_ascii_digit());
     let length = end.unwrap_or(digits.len());
@@ -192,17 +191,17 @@ mod tests {
 
     type Owned = (Vec<u8>, u64, Option<(usize, Vec<u8>)>);
 
-    fn read(format: Format, pieces: &[&[u8]]) -> Result<Vec<Owned>, RecordError> {
+    fn read(format: Format, pieces: &[&[u8]]) -> Result<Vec<Owned>, ReportError> {
         let mut found = Vec::new();
-        let mut records = Records::new(format);
+        let mut parser = ReportParser::new(format);
         for piece in pieces {
-            records.add(piece, &mut |record| {
-                let place = record.place.map(|(start, text)| (start, text.to_vec()));
-                found.push((record.path.to_vec(), record.line, place));
+            parser.add(piece, &mut |report| {
+                let place = report.place.map(|(start, text)| (start, text.to_vec()));
+                found.push((report.path.to_vec(), report.line, place));
                 Ok(true)
             })?;
         }
-        records.finish()?;
+        parser.finish()?;
         Ok(found)
     }
 
@@ -251,7 +250,7 @@ mod tests {
             let error = read(format, &[bytes]).unwrap_err();
             assert!(error.0.contains("record"), "{error:?}");
         }
-        let endless = vec![b'x'; RECORD_LIMIT + 1];
+        let endless = vec![b'x'; REPORT_LIMIT + 1];
         let error = read(Format::Plain, &[&endless]).unwrap_err();
         assert!(error.0.len() < 300 && error.0.contains("without an end"));
     }
