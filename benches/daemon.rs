@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use forge_search::internal::tool::config::{Config, IndexMode, IndexStorage};
 use forge_search::internal::tool::daemon::client::{Caller, Connection};
-use forge_search::internal::tool::daemon::handshake::Store;
+use forge_search::internal::tool::daemon::handshake::ServedTree;
 use forge_search::internal::tool::daemon::request::{Request, RequestBody, SearchQuery, ToolCall};
 use forge_search::internal::tool::daemon::server::{Server, Settings};
 use forge_search::internal::tool::daemon::service::{Parts, Service};
@@ -41,7 +41,7 @@ const FLOOD: usize = 32;
 
 struct World {
     server: Server,
-    store: Store,
+    served: ServedTree,
 }
 
 impl World {
@@ -91,11 +91,11 @@ impl World {
             fingerprint: None,
         })
         .unwrap();
-        let store = service.store().clone();
+        let served = service.served().clone();
         let socket = OwnSocket::listen(&dir.join("run").join("d.sock"), Access::Owner).unwrap();
         World {
             server: Server::start(service, socket, Settings::default()).unwrap(),
-            store,
+            served,
         }
     }
 
@@ -105,7 +105,7 @@ impl World {
             patience: LONG,
             access: Access::Owner,
         };
-        Connection::open(self.server.path(), &self.store, caller).unwrap()
+        Connection::open(self.server.path(), &self.served, caller).unwrap()
     }
 }
 

@@ -6,7 +6,7 @@
 
 use forge_search::internal::tool::daemon::frame::{Decoder, FrameError, encode};
 use forge_search::internal::tool::daemon::handshake::{
-    PROTOCOL_VERSIONS, Store, check as check_welcome, receive,
+    PROTOCOL_VERSIONS, ServedTree, check as check_welcome, receive,
 };
 use forge_search::internal::tool::daemon::request::{Request, RequestError};
 
@@ -70,7 +70,7 @@ fn message(payload: &[u8]) {
         }
         Err(refused) => check(&refused),
     }
-    let own = Store {
+    let own = ServedTree {
         store_id: "s".to_string(),
         config_fingerprint: "c".to_string(),
     };

@@ -35,7 +35,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use forge_search::internal::tool::config::{Config, IndexMode, IndexStorage, Loader, Profile};
-use forge_search::internal::tool::daemon::handshake::Store;
+use forge_search::internal::tool::daemon::handshake::ServedTree;
 use forge_search::internal::tool::daemon::server::{Server, Settings};
 use forge_search::internal::tool::daemon::service::{Parts, Service};
 use forge_search::internal::tool::daemon::socket::{Access, OwnSocket};
@@ -53,7 +53,7 @@ use crate::support::{GUARD, Tree};
 /// A tree with a daemon.
 struct World {
     server: Server,
-    store: Store,
+    served: ServedTree,
     tool: SearchTool,
     context: ToolContext,
     indexes: Option<Arc<Indexes>>,
@@ -119,13 +119,13 @@ impl World {
             fingerprint: None,
         });
         let service = service.unwrap();
-        let store = service.store().clone();
+        let served = service.served().clone();
         let dir = tempfile::tempdir().unwrap();
         let socket =
             OwnSocket::listen(&dir.path().join("run").join("d.sock"), Access::Owner).unwrap();
         World {
             server: Server::start(service, socket, settings).unwrap(),
-            store,
+            served,
             tool,
             context,
             indexes,
@@ -153,8 +153,8 @@ impl World {
     fn hello(&self) -> Value {
         json!({
             "protocol_versions": [2],
-            "store_id": self.store.store_id,
-            "config_fingerprint": self.store.config_fingerprint,
+            "store_id": self.served.store_id,
+            "config_fingerprint": self.served.config_fingerprint,
             "client_id": "test",
         })
     }

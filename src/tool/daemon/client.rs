@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::frame::{self, encode};
-use super::handshake::{PROTOCOL_VERSIONS, Store, check};
+use super::handshake::{PROTOCOL_VERSIONS, ServedTree, check};
 use super::limits::MAX_RESPONSE_BYTES;
 use super::reply::{ErrorCode, Failure, Welcome};
 use super::request::{Hello, Request};
@@ -95,7 +95,11 @@ impl Connection {
     /// # Errors
     ///
     /// [`ClientError`], also if the daemon at the socket is not the expected one.
-    pub fn open(path: &Path, store: &Store, caller: Caller<'_>) -> Result<Connection, ClientError> {
+    pub fn open(
+        path: &Path,
+        served: &ServedTree,
+        caller: Caller<'_>,
+    ) -> Result<Connection, ClientError> {
         let patience = caller.patience.max(Duration::from_millis(1));
         let stream = connect(path, patience).map_err(|error| match is_late(&error) {
             true => ClientError::Late(patience),
@@ -105,14 +109,14 @@ impl Connection {
         let hello = Hello {
             protocol_versions: Some(PROTOCOL_VERSIONS.to_vec()),
             protocol_version: None,
-            store_id: store.store_id.clone(),
-            config_fingerprint: store.config_fingerprint.clone(),
+            store_id: served.store_id.clone(),
+            config_fingerprint: served.config_fingerprint.clone(),
             client_id: caller.client_id.map(str::to_string),
             client_capabilities: None,
         };
         let answer = exchange(&stream, &payload(&hello), patience)?;
         let welcome = serde_json::from_slice(&answer).map_err(|_| refusal(&answer))?;
-        check(&welcome, store).map_err(ClientError::Refused)?;
+        check(&welcome, served).map_err(ClientError::Refused)?;
         Ok(Connection { stream, welcome })
     }
 
@@ -224,7 +228,7 @@ mod tests {
     fn a_client_waits_no_longer_than_its_timeout() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s.sock");
-        let store = Store {
+        let served = ServedTree {
             store_id: "s".to_string(),
             config_fingerprint: "c".to_string(),
         };
@@ -233,7 +237,7 @@ mod tests {
             patience: Duration::from_millis(30),
             access: Access::Owner,
         };
-        let open = || Connection::open(&path, &store, caller);
+        let open = || Connection::open(&path, &served, caller);
         assert!(matches!(open(), Err(ClientError::Unreachable(_))));
         // Nothing accepts, until the queue of connections is full.
         let _listener = UnixListener::bind(&path).unwrap();

@@ -11,14 +11,14 @@ pub const PROTOCOL_VERSIONS: [i64; 2] = [1, 2];
 
 /// The tree and the configuration that a daemon serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Store {
-    /// The id of the store: one tree.
+pub struct ServedTree {
+    /// The id of the tree.
     pub store_id: String,
     /// The fingerprint of the configuration in force.
     pub config_fingerprint: String,
 }
 
-impl Store {
+impl ServedTree {
     /// Returns the first field that differs from the other side: its name, this value and the other
     /// one.
     fn differs_from<'a>(
@@ -45,9 +45,13 @@ impl Store {
 /// The failure that the client gets:
 /// - [`ErrorCode::Incompatible`] without a common version. The version is checked first, since
 ///   fields may differ or have another meaning in another version.
-/// - [`ErrorCode::InvalidRequest`] for a message that is no handshake, for another store and for
+/// - [`ErrorCode::InvalidRequest`] for a message that is no handshake, for another tree and for
 ///   another configuration.
-pub fn receive(payload: &[u8], own: &Store, versions: &[i64]) -> Result<(Hello, Welcome), Failure> {
+pub fn receive(
+    payload: &[u8],
+    own: &ServedTree,
+    versions: &[i64],
+) -> Result<(Hello, Welcome), Failure> {
     if let Some(offered) = offered(payload) {
         highest_common(&offered, versions)?;
     }
@@ -84,7 +88,7 @@ fn highest_common(offered: &[i64], versions: &[i64]) -> Result<i64, Failure> {
 }
 
 /// Answers a well-formed handshake.
-fn negotiate(hello: &Hello, own: &Store, versions: &[i64]) -> Result<Welcome, Failure> {
+fn negotiate(hello: &Hello, own: &ServedTree, versions: &[i64]) -> Result<Welcome, Failure> {
     let version = highest_common(&hello.versions(), versions)?;
     match own.differs_from(&hello.store_id, &hello.config_fingerprint) {
         Some((name, ours, _)) => {
@@ -100,9 +104,9 @@ fn negotiate(hello: &Hello, own: &Store, versions: &[i64]) -> Result<Welcome, Fa
 /// # Errors
 ///
 /// [`ErrorCode::Incompatible`] for a version that this program does not speak.
-/// [`ErrorCode::InvalidRequest`] for another store or another configuration. In both cases the
+/// [`ErrorCode::InvalidRequest`] for another tree or another configuration. In both cases the
 /// client must not send a request.
-pub fn check(welcome: &Welcome, meant: &Store) -> Result<(), Failure> {
+pub fn check(welcome: &Welcome, meant: &ServedTree) -> Result<(), Failure> {
     if !PROTOCOL_VERSIONS.contains(&welcome.protocol_version) {
         let message = format!(
             "the daemon speaks version {} of the protocol, but this client {PROTOCOL_VERSIONS:?}; \
@@ -124,8 +128,8 @@ pub fn check(welcome: &Welcome, meant: &Store) -> Result<(), Failure> {
 mod tests {
     use super::*;
 
-    fn own() -> Store {
-        Store {
+    fn own() -> ServedTree {
+        ServedTree {
             store_id: "s".to_string(),
             config_fingerprint: "c".to_string(),
         }

@@ -44,7 +44,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Returns the id of the store of a tree. It depends on the canonical root only.
+/// Returns the id of a tree. It depends on the canonical root only.
 pub fn store_id(canonical_root: &Path) -> String {
     let root = canonical_root.as_os_str().as_encoded_bytes();
     fingerprint("store", [root])
@@ -117,7 +117,7 @@ pub fn query_fingerprint(query: &SearchQuery, place: &Path, limit: u64, per_file
     fingerprint("query", parts)
 }
 
-/// Returns the id of a snapshot: one publication of the index of a store, and the number of changes
+/// Returns the id of a snapshot: one publication of the index of a tree, and the number of changes
 /// of the tree since. Ids of later publications sort after those of earlier ones.
 pub fn snapshot_id(store_id: &str, created_ms: u64, publication: &[u8], sequence: u64) -> String {
     let parts = [store_id.as_bytes(), publication, &sequence.to_be_bytes()];
@@ -167,7 +167,7 @@ pub fn deterministic_request_id(query_fingerprint: &str, snapshot_id: Option<&st
     Ulid(u128::from_be_bytes(low)).to_string()
 }
 
-/// Returns the file name of the socket of a store and a configuration. Its length is constant.
+/// Returns the file name of the socket of a tree and a configuration. Its length is constant.
 pub fn socket_name(store_id: &str, config_fingerprint: &str) -> String {
     let mut name = Sha256::new();
     name.update(store_id.as_bytes());

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::handshake::{PROTOCOL_VERSIONS, Store};
+use super::handshake::{PROTOCOL_VERSIONS, ServedTree};
 use super::metrics::{Counts, Outcome};
 use super::reply::{ErrorCode, SCHEMA_VERSION, SchemaVersions};
 use super::report::{
@@ -51,7 +51,7 @@ pub struct Load {
 /// The parts of a service that `status` and `health` read.
 pub(super) struct InspectionContext<'a> {
     pub(super) root: &'a Path,
-    pub(super) store: &'a Store,
+    pub(super) served: &'a ServedTree,
     pub(super) config: &'a Config,
     pub(super) context: &'a ToolContext,
     pub(super) search: Option<&'a Arc<Indexes>>,
@@ -91,7 +91,7 @@ impl InspectionContext<'_> {
         let ms = |us: Option<u64>| us.map(|us| us.div_ceil(1_000));
         let took = |done: Option<TaskRun>| done.map(|done| done.took_ms);
         let excludes = self.context.global_excludes.as_deref();
-        let none = absent(self.store, self.root, self.config, excludes);
+        let none = absent(self.served, self.root, self.config, excludes);
         Status {
             ignore_fingerprint: (self.ignores)(snapshot),
             daemon: DaemonStatus {
@@ -251,7 +251,7 @@ fn time(ns: i64) -> Option<String> {
 
 /// Returns the status of a tree without a daemon.
 pub fn absent(
-    store: &Store,
+    served: &ServedTree,
     root: &Path,
     config: &Config,
     global_excludes: Option<&Path>,
@@ -260,9 +260,9 @@ pub fn absent(
     let search = &config.search;
     Status {
         schema_version: SCHEMA_VERSION,
-        store_id: store.store_id.clone(),
+        store_id: served.store_id.clone(),
         canonical_root: root.to_string_lossy().into_owned(),
-        config_fingerprint: store.config_fingerprint.clone(),
+        config_fingerprint: served.config_fingerprint.clone(),
         ignore_fingerprint: super::identity::ignore_fingerprint(&super::identity::inputs_at(
             root,
             global_excludes,

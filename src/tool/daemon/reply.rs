@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::handshake::Store;
+use super::handshake::ServedTree;
 use super::limits::{LimitHit, Warning};
 use super::report::{Exposition, Health, Status};
 use super::request::{Hello, MAX_ID_CHARS, SearchQuery, ToolCall};
@@ -193,7 +193,7 @@ pub struct Welcome {
 }
 
 impl Welcome {
-    pub(super) fn new(version: i64, versions: &[i64], own: &Store) -> Welcome {
+    pub(super) fn new(version: i64, versions: &[i64], own: &ServedTree) -> Welcome {
         Welcome {
             protocol_version: version,
             protocol_versions: versions.to_vec(),

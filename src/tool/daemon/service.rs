@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use super::answer::{Caps, RankedSearch};
 use super::file_lines;
-use super::handshake::Store;
+use super::handshake::ServedTree;
 use super::identity;
 #[cfg(unix)]
 use super::inspect::{InspectionContext, Load};
@@ -102,7 +102,7 @@ pub struct Service {
     context: ToolContext,
     people: Arc<Sandbox>,
     root: PathBuf,
-    store: Store,
+    served: ServedTree,
     wall: WallClock,
     pool: ThreadPool,
     /// The ranking threads of low-priority queries.
@@ -134,7 +134,7 @@ impl fmt::Debug for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Service")
             .field("root", &self.root)
-            .field("store", &self.store)
+            .field("served", &self.served)
             .finish_non_exhaustive()
     }
 }
@@ -157,7 +157,7 @@ impl Service {
         let started_ns = (parts.wall)();
         let born = format!("{} {started_ns}", std::process::id());
         Ok(Service {
-            store: Store {
+            served: ServedTree {
                 store_id: identity::store_id(&parts.root),
                 config_fingerprint: identity::config_fingerprint(&parts.config, excludes),
             },
@@ -187,9 +187,9 @@ impl Service {
         })
     }
 
-    /// Returns the store and the configuration that clients have to name in the handshake.
-    pub fn store(&self) -> &Store {
-        &self.store
+    /// Returns the tree and the configuration that clients have to name in the handshake.
+    pub fn served(&self) -> &ServedTree {
+        &self.served
     }
 
     /// Returns the canonical root.
@@ -249,7 +249,7 @@ impl Service {
         self.fingerprint
             .as_ref()
             .is_some_and(|fingerprint| match fingerprint() {
-                ConfigState::Is(now) => now != self.store.config_fingerprint,
+                ConfigState::Is(now) => now != self.served.config_fingerprint,
                 ConfigState::Wrong => true,
                 ConfigState::Unreadable => false,
             })
@@ -279,7 +279,7 @@ impl Service {
         let name_of = |snapshot: &Snapshot| self.name_of(snapshot);
         let inspected = self.inspected(&name_of, &ignores);
         let (id, checks) = inspected.health();
-        Health::new(self.store.store_id.clone(), id, checks)
+        Health::new(self.served.store_id.clone(), id, checks)
     }
 
     #[cfg(unix)]
@@ -290,7 +290,7 @@ impl Service {
     ) -> InspectionContext<'a> {
         InspectionContext {
             root: &self.root,
-            store: &self.store,
+            served: &self.served,
             config: &self.config,
             context: &self.context,
             search: self.search.indexes(),
@@ -344,8 +344,8 @@ impl Service {
             root: &self.root,
             target: None,
             source: None,
-            store_id: &self.store.store_id,
-            config_fingerprint: &self.store.config_fingerprint,
+            store_id: &self.served.store_id,
+            config_fingerprint: &self.served.config_fingerprint,
             name_of: &|snapshot: &Snapshot| self.name_of(snapshot),
             ignores: &|snapshot: Option<&Snapshot>| self.ignores(snapshot),
             caps: self.caps,
@@ -525,7 +525,7 @@ impl Service {
                 self.now_ms(),
             ),
         };
-        let id = identity::snapshot_id(&self.store.store_id, ms, publication.as_bytes(), key.2);
+        let id = identity::snapshot_id(&self.served.store_id, ms, publication.as_bytes(), key.2);
         named.push_back((key, id.clone()));
         if named.len() > KEPT_IDS {
             named.pop_front();

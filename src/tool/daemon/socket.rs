@@ -34,7 +34,7 @@ pub const LONGEST: usize = sys::LONGEST;
 /// The reason why no daemon can listen here.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// Another daemon answers for the same store.
+    /// Another daemon answers for the same tree.
     #[error("another daemon already listens at {}", .0.display())]
     Taken(PathBuf),
     /// The path is too long for a socket.
@@ -52,11 +52,11 @@ pub enum SocketError {
         /// The mode that it should have.
         mode: u32,
     },
-    /// Another daemon answers for the same store at another socket.
+    /// Another daemon answers for the same tree at another socket.
     #[error("another daemon serves this tree and configuration at {}; use it with --socket, or end \
          it with `ggrep stop --socket`", .0.display())]
     Elsewhere(PathBuf),
-    /// Another daemon answers for the same store, but its socket is gone.
+    /// Another daemon answers for the same tree, but its socket is gone.
     #[error("a daemon of this tree and configuration runs, but its socket {} is gone or not \
          visible from here; the daemon ends when it notices that the socket is gone. If it runs in \
          its own container or sandbox, end it there, or search without it (--fallback)", .0.display())]
@@ -300,7 +300,7 @@ fn is_of_group(gid: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tool::daemon::handshake::Store;
+    use crate::tool::daemon::handshake::ServedTree;
 
     fn own_dir() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
@@ -472,14 +472,14 @@ mod tests {
     #[test]
     fn a_daemon_that_has_ended_leaves_no_files_behind() {
         let (dir, own) = own_dir();
-        let store = Store {
+        let served = ServedTree {
             store_id: "s".to_string(),
             config_fingerprint: "c".to_string(),
         };
         let path = own.join("a.sock");
         let note = DaemonRecord {
             socket: path.clone(),
-            store: store.clone(),
+            served: served.clone(),
             pid: 7,
             root: PathBuf::from("/new\nline"),
         };
@@ -487,14 +487,14 @@ mod tests {
         fs::create_dir(&state).unwrap();
         let left = |dir: &Path| fs::read_dir(dir).unwrap().count();
         let start_lock = StartLock::take(&path, Access::Owner).unwrap();
-        let mut instance_lock = InstanceLock::take(&state, &store).unwrap();
+        let mut instance_lock = InstanceLock::take(&state, &served).unwrap();
         instance_lock.note(&note).unwrap();
         let mut socket = OwnSocket::listen(&path, Access::Owner).unwrap();
         socket.keep(instance_lock);
         assert_eq!(registered_daemons(&state), [note]);
-        assert_eq!(registered_socket(&state, &store), Some(path.clone()));
+        assert_eq!(registered_socket(&state, &served), Some(path.clone()));
         assert!(
-            matches!(InstanceLock::take(&state, &store), Err(SocketError::Elsewhere(at)) if at == path)
+            matches!(InstanceLock::take(&state, &served), Err(SocketError::Elsewhere(at)) if at == path)
         );
         assert_eq!((left(&own), left(&state)), (3, 1));
         drop(start_lock);

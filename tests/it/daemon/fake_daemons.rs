@@ -15,7 +15,7 @@ use super::schemas;
 /// A daemon that a test plays, at the socket path of the tree's daemon.
 struct Played {
     listener: std::os::unix::net::UnixListener,
-    store: forge_search::internal::tool::daemon::handshake::Store,
+    served: forge_search::internal::tool::daemon::handshake::ServedTree,
     socket: PathBuf,
     /// The lock that a running daemon holds.
     _lock: fs::File,
@@ -26,7 +26,7 @@ impl Played {
         use forge_search::internal::tool::daemon::socket::SocketPlaces;
         let status: Value = serde_json::from_str(&ok(&place.ggrep(&["status", "--json"]))).unwrap();
         let named = |name: &str| status[name].as_str().unwrap().to_string();
-        let store = forge_search::internal::tool::daemon::handshake::Store {
+        let served = forge_search::internal::tool::daemon::handshake::ServedTree {
             store_id: named("store_id"),
             config_fingerprint: named("config_fingerprint"),
         };
@@ -34,7 +34,7 @@ impl Played {
             runtime_dir: Some(place.dir().join("run")),
             ..SocketPlaces::default()
         };
-        let socket = places.path_for(&store);
+        let socket = places.path_for(&served);
         fs::create_dir_all(socket.parent().unwrap()).unwrap();
         let private = fs::Permissions::from_mode(0o700);
         fs::set_permissions(socket.parent().unwrap(), private).unwrap();
@@ -43,7 +43,7 @@ impl Played {
         lock.lock().unwrap();
         Played {
             listener,
-            store,
+            served,
             socket,
             _lock: lock,
         }
@@ -54,7 +54,7 @@ impl Played {
         use forge_search::internal::tool::daemon::handshake::{PROTOCOL_VERSIONS, receive};
         let (mut stream, _) = self.listener.accept().unwrap();
         let hello = read(&mut stream, 1 << 20).unwrap().unwrap();
-        let (_, welcome) = receive(&hello, &self.store, &PROTOCOL_VERSIONS).unwrap();
+        let (_, welcome) = receive(&hello, &self.served, &PROTOCOL_VERSIONS).unwrap();
         let welcome = serde_json::to_vec(&welcome).unwrap();
         std::io::Write::write_all(&mut stream, &encode(&welcome, 1 << 20).unwrap()).unwrap();
         let asked = read(&mut stream, 1 << 20).unwrap().unwrap();

@@ -401,7 +401,7 @@ fn the_client_of_the_library_speaks_the_same_protocol() {
         patience: GUARD,
         access: Access::Owner,
     };
-    let mut connection = Connection::open(&world.path(), &world.store, caller).unwrap();
+    let mut connection = Connection::open(&world.path(), &world.served, caller).unwrap();
     assert_eq!(connection.welcome.protocol_version, 2);
     let request = Request {
         id: Some("x".to_string()),
@@ -410,11 +410,11 @@ fn the_client_of_the_library_speaks_the_same_protocol() {
     let answer = connection.ask(&request, GUARD).unwrap();
     let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
     assert_eq!(answer["request_id"], "x");
-    let mut other = world.store.clone();
+    let mut other = world.served.clone();
     other.config_fingerprint.clear();
     let refused = Connection::open(&world.path(), &other, caller).unwrap_err();
     assert_eq!(refused.code(), ErrorCode::InvalidRequest);
     let nobody = world.path().with_file_name("nobody.sock");
-    let unreachable = Connection::open(&nobody, &world.store, caller).unwrap_err();
+    let unreachable = Connection::open(&nobody, &world.served, caller).unwrap_err();
     assert!(matches!(unreachable, ClientError::Unreachable(_)));
 }

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use forge_search::internal::tool::daemon::handshake::Store;
+use forge_search::internal::tool::daemon::handshake::ServedTree;
 use forge_search::internal::tool::daemon::identity::socket_name;
 use forge_search::internal::tool::daemon::socket::registered_socket;
 use serde_json::Value;
@@ -39,11 +39,11 @@ fn socket_with(place: &Place, environment: &[(&str, &Path)]) -> PathBuf {
     let status: Value = serde_json::from_str(&status).unwrap();
     assert_eq!(status["daemon"]["running"], true, "{status}");
     let of = |field: &str| status[field].as_str().unwrap().to_string();
-    let store = Store {
+    let served = ServedTree {
         store_id: of("store_id"),
         config_fingerprint: of("config_fingerprint"),
     };
-    let at = registered_socket(&place.dir().join("state/forge-search"), &store).unwrap();
+    let at = registered_socket(&place.dir().join("state/forge-search"), &served).unwrap();
     // Clients with another environment also find the daemon.
     assert!(ok(&place.ggrep(&["--no-start", "retry delay"])).starts_with("src/delay.rs:1"));
     assert_eq!(ok(&ggrep_with(place, environment, &["stop"])), "stopped\n");

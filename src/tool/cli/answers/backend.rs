@@ -27,7 +27,7 @@ use crate::tool::cli::setup::{Environment, Setup, prepare};
 use crate::tool::cli::{Failure, complain};
 use crate::tool::config::{Backend as SearchBackend, Config, DaemonUse};
 use crate::tool::daemon::client::ClientError;
-use crate::tool::daemon::handshake::Store;
+use crate::tool::daemon::handshake::ServedTree;
 use crate::tool::daemon::reply::{ErrorCode, Failure as Refusal};
 use crate::tool::daemon::request::{Request, RequestBody, SearchQuery, ToolCall};
 use crate::tool::daemon::service::{RequestContext, RequestStop, Service, payload};
@@ -73,22 +73,22 @@ pub(in crate::tool::cli) struct Backend {
     client_id: Option<String>,
     /// Whether to ask a daemon, and to start one. Absent: as configured, without starting one.
     daemon_use: Option<DaemonUse>,
-    /// The setup for `explain` and `building`, with the store that it belongs to.
-    local_setup: Mutex<Option<(Store, Arc<Setup>)>>,
+    /// The setup for `explain` and `building`, with the tree that it belongs to.
+    local_setup: Mutex<Option<(ServedTree, Arc<Setup>)>>,
     /// The service of this process, used while no daemon answers.
     own: Arc<Mutex<LocalService>>,
     /// [`Backend::let_go`] was called: this process keeps no service any more.
     gone: AtomicBool,
     /// The daemon that failed to greet in time most recently, and the time of that.
-    late: Mutex<Option<(Store, Instant)>>,
+    late: Mutex<Option<(ServedTree, Instant)>>,
     /// A daemon was started for this backend.
     started: AtomicBool,
     /// Set once the message that no daemon can be started was printed, or must not be printed.
     warned: OnceLock<()>,
 }
 
-/// A service of this process, and the store that it answers for.
-type LocalService = Option<(Store, Arc<Service>)>;
+/// A service of this process, and the tree that it answers for.
+type LocalService = Option<(ServedTree, Arc<Service>)>;
 
 impl Backend {
     /// Creates a backend for a canonical root, which must also be the root in `setup`. `daemon_use`
@@ -165,16 +165,16 @@ impl Backend {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn late(&self) -> MutexGuard<'_, Option<(Store, Instant)>> {
+    fn late(&self) -> MutexGuard<'_, Option<(ServedTree, Instant)>> {
         self.late.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the service of this process if it matches the configuration in effect. Drops an
     /// outdated one.
-    fn own_for(&self, store: &Store) -> Option<Arc<Service>> {
+    fn own_for(&self, served: &ServedTree) -> Option<Arc<Service>> {
         let mut own = self.own();
         let outdated = match &*own {
-            Some((of, service)) if of == store => return Some(service.clone()),
+            Some((of, service)) if of == served => return Some(service.clone()),
             _ => own.take(),
         };
         drop(own);
@@ -224,13 +224,13 @@ impl Backend {
         if endpoint.config.search.backend != SearchBackend::Embedded {
             return Ok(DaemonReply::NoDaemon);
         }
-        if self.own_for(&endpoint.store).is_some() {
+        if self.own_for(&endpoint.served).is_some() {
             return Ok(DaemonReply::NoDaemon);
         }
         let time = time(&endpoint.config);
         let now = SystemClock.now();
         let is_late = self.late().as_ref().is_some_and(|(of, at)| {
-            *of == endpoint.store && now.saturating_duration_since(*at) < LATE
+            *of == endpoint.served && now.saturating_duration_since(*at) < LATE
         });
         // A call has a time limit, and this process can answer it instead. `status` can afford the
         // full wait.
@@ -275,7 +275,7 @@ impl Backend {
             Err(DaemonCallError::LateGreeting(_)) => {
                 // After a very short wait, a missing greeting proves nothing.
                 if greeting >= ENOUGH {
-                    *self.late() = Some((endpoint.store, now));
+                    *self.late() = Some((endpoint.served, now));
                 }
                 Ok(DaemonReply::Late)
             }
@@ -289,11 +289,11 @@ impl Backend {
     /// Returns the service of this process. The first call that no daemon answers creates it.
     pub(in crate::tool::cli) fn service(&self) -> Result<Arc<Service>, ToolError> {
         let endpoint = self.endpoint()?;
-        if let Some(service) = self.own_for(&endpoint.store) {
+        if let Some(service) = self.own_for(&endpoint.served) {
             return Ok(service);
         }
         let mut own = self.own();
-        if let Some((_, service)) = own.as_ref().filter(|(of, _)| *of == endpoint.store) {
+        if let Some((_, service)) = own.as_ref().filter(|(of, _)| *of == endpoint.served) {
             return Ok(service.clone());
         }
         let environment = &self.environment;
@@ -303,7 +303,7 @@ impl Backend {
         let service = live_service(setup, &endpoint, None, environment);
         let service = service.map(Arc::new).map_err(to_tool_error)?;
         linger(&self.own, &signals);
-        *own = Some((endpoint.store, service.clone()));
+        *own = Some((endpoint.served, service.clone()));
         Ok(service)
     }
 
@@ -320,16 +320,16 @@ impl Backend {
     }
 
     fn local_setup(&self) -> Result<Arc<Setup>, ToolError> {
-        let store = self.endpoint()?.store;
+        let served = self.endpoint()?.served;
         let mut local_setup = self
             .local_setup
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, setup)) = local_setup.as_ref().filter(|(of, _)| *of == store) {
+        if let Some((_, setup)) = local_setup.as_ref().filter(|(of, _)| *of == served) {
             return Ok(setup.clone());
         }
         let setup = Arc::new(self.prepared()?);
-        *local_setup = Some((store, setup.clone()));
+        *local_setup = Some((served, setup.clone()));
         Ok(setup)
     }
 

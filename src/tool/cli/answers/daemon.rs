@@ -13,7 +13,7 @@ use crate::tool::cli::args::SetupArgs;
 use crate::tool::cli::setup::{Environment, load_config};
 use crate::tool::config::Config;
 use crate::tool::daemon::client::Caller;
-use crate::tool::daemon::handshake::Store;
+use crate::tool::daemon::handshake::ServedTree;
 use crate::tool::daemon::identity;
 use crate::tool::daemon::socket::{Access, is_taken, registered_socket};
 use crate::tool::error::ToolError;
@@ -26,7 +26,7 @@ pub(in crate::tool::cli) struct DaemonEndpoint {
     /// The configuration in effect.
     pub(in crate::tool::cli) config: Config,
     /// The tree and configuration that the daemon must serve.
-    pub(in crate::tool::cli) store: Store,
+    pub(in crate::tool::cli) served: ServedTree,
     /// The socket of the daemon.
     pub(in crate::tool::cli) socket: PathBuf,
     /// The arguments for starting the daemon.
@@ -57,15 +57,15 @@ impl DaemonEndpoint {
         let config_fingerprint = identity::config_fingerprint(config, excludes.as_deref());
         let state = environment.sockets.state_dir();
         dir.ancestors().find_map(|root| {
-            let store = Store {
+            let served = ServedTree {
                 store_id: identity::store_id(root),
                 config_fingerprint: config_fingerprint.clone(),
             };
-            let socket = running(&store, state.as_deref(), environment)?;
+            let socket = running(&served, state.as_deref(), environment)?;
             Some(DaemonEndpoint {
                 root: root.to_path_buf(),
                 config: config.clone(),
-                store,
+                served,
                 socket,
                 setup: setup.clone(),
                 named: false,
@@ -96,7 +96,7 @@ impl DaemonEndpoint {
         };
         let setup = setup.with_absolute_paths(Some(root), environment)?;
         let config = load_config(&setup, environment)?;
-        let store = Store {
+        let served = ServedTree {
             store_id: identity::store_id(root),
             config_fingerprint: identity::config_fingerprint(
                 &config,
@@ -112,13 +112,13 @@ impl DaemonEndpoint {
                      mode 0770; name the socket with --socket",
                 ));
             }
-            None => running(&store, state.as_deref(), environment)
-                .unwrap_or_else(|| environment.sockets.path_for(&store)),
+            None => running(&served, state.as_deref(), environment)
+                .unwrap_or_else(|| environment.sockets.path_for(&served)),
         };
         Ok(DaemonEndpoint {
             root: root.to_path_buf(),
             config,
-            store,
+            served,
             socket: path,
             setup,
             named: socket.is_some(),
@@ -130,17 +130,21 @@ impl DaemonEndpoint {
     }
 }
 
-/// Returns the socket of the running daemon for a store. The socket is at the usual place, or where
+/// Returns the socket of the running daemon for a tree. The socket is at the usual place, or where
 /// the daemon recorded it. The two differ if the environment has changed since the daemon was
 /// started.
-fn running(store: &Store, state: Option<&Path>, environment: &Environment) -> Option<PathBuf> {
-    let usual = environment.sockets.path_for(store);
+fn running(
+    served: &ServedTree,
+    state: Option<&Path>,
+    environment: &Environment,
+) -> Option<PathBuf> {
+    let usual = environment.sockets.path_for(served);
     if is_taken(&usual) {
         return Some(usual);
     }
     state
-        .and_then(|state| registered_socket(state, store))
-        .or_else(|| earlier(store, environment))
+        .and_then(|state| registered_socket(state, served))
+        .or_else(|| earlier(served, environment))
 }
 
 impl DaemonEndpoint {
@@ -160,14 +164,15 @@ impl DaemonEndpoint {
         let noted = self
             .state
             .as_ref()
-            .and_then(|dir| registered_socket(dir, &self.store));
+            .and_then(|dir| registered_socket(dir, &self.served));
         noted.is_some_and(|noted| noted == self.socket)
     }
 
     /// Returns the running daemon if it has recorded another socket, and the caller named none.
     fn at_recorded_socket(&self) -> Option<DaemonEndpoint> {
         let state = self.state.as_ref().filter(|_| !self.named)?;
-        let socket = registered_socket(state, &self.store).filter(|noted| *noted != self.socket)?;
+        let socket =
+            registered_socket(state, &self.served).filter(|noted| *noted != self.socket)?;
         Some(DaemonEndpoint {
             socket,
             ..self.clone()
@@ -191,8 +196,8 @@ impl DaemonEndpoint {
 }
 
 /// Returns the socket of a running daemon at the place that earlier releases used.
-fn earlier(store: &Store, environment: &Environment) -> Option<PathBuf> {
-    let name = identity::socket_name(&store.store_id, &store.config_fingerprint);
+fn earlier(served: &ServedTree, environment: &Environment) -> Option<PathBuf> {
+    let name = identity::socket_name(&served.store_id, &served.config_fingerprint);
     let dir = environment.home.as_ref()?.join(".ggrep").join("daemon");
     // A directory of another user has the daemon of that user.
     let socket = is_own(&dir).then(|| dir.join(name))?;

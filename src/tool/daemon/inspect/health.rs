@@ -430,7 +430,7 @@ impl InspectionContext<'_> {
 
     fn budgets(&self) -> Vec<Check> {
         let excludes = self.context.global_excludes.as_deref();
-        let none = absent(self.store, self.root, self.config, excludes);
+        let none = absent(self.served, self.root, self.config, excludes);
         let resources = self.resources(none.resources);
         let disk = &resources.disk;
         let handles = &resources.open_handles;

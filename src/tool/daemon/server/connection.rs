@@ -190,7 +190,7 @@ pub(super) async fn serve(stream: UnixStream, shared: Arc<Shared>) {
 
 /// Checks the first message, and returns the handshake and its answer.
 fn greet(frame: &[u8], shared: &Shared) -> Result<(Hello, Vec<u8>), Failure> {
-    let (hello, welcome) = receive(frame, shared.service.store(), &PROTOCOL_VERSIONS)?;
+    let (hello, welcome) = receive(frame, shared.service.served(), &PROTOCOL_VERSIONS)?;
     Ok((hello, payload(&welcome)))
 }
 

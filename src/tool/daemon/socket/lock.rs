@@ -13,7 +13,7 @@ use std::time::Duration;
 use fs2::FileExt;
 
 use super::{Access, SocketError, dir_of, private_dir, with_suffix};
-use crate::tool::daemon::handshake::Store;
+use crate::tool::daemon::handshake::ServedTree;
 use crate::tool::daemon::identity::socket_name;
 
 /// How often a lock is tried that a reader may hold for a moment, and how far apart.
@@ -90,13 +90,13 @@ fn is_at(file: &File, path: &Path) -> bool {
     (open.dev(), open.ino()) == (there.dev(), there.ino())
 }
 
-/// A note: where a daemon listens, and which store it serves.
+/// A note: where a daemon listens, and which tree it serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DaemonRecord {
     /// The path of its socket.
     pub socket: PathBuf,
-    /// The store and the configuration that it serves.
-    pub store: Store,
+    /// The tree and the configuration that it serves.
+    pub served: ServedTree,
     /// Its process id.
     pub pid: u32,
     /// The root of its tree.
@@ -109,8 +109,8 @@ impl DaemonRecord {
         let pid = self.pid.to_string();
         let fields = [
             self.socket.as_os_str().as_bytes(),
-            self.store.store_id.as_bytes(),
-            self.store.config_fingerprint.as_bytes(),
+            self.served.store_id.as_bytes(),
+            self.served.config_fingerprint.as_bytes(),
             pid.as_bytes(),
             self.root.as_os_str().as_bytes(),
         ];
@@ -124,7 +124,7 @@ impl DaemonRecord {
         let mut fields = bytes.split(|byte| *byte == 0);
         let note = DaemonRecord {
             socket: path(fields.next()?)?,
-            store: Store {
+            served: ServedTree {
                 store_id: text(fields.next()?)?,
                 config_fingerprint: text(fields.next()?)?,
             },
@@ -136,7 +136,7 @@ impl DaemonRecord {
     }
 }
 
-/// The right to be the only daemon of a store and a configuration, wherever its socket is. It ends
+/// The right to be the only daemon of a tree and a configuration, wherever its socket is. It ends
 /// with its process, or when this is dropped.
 #[derive(Debug)]
 pub struct InstanceLock {
@@ -151,8 +151,8 @@ impl InstanceLock {
     ///
     /// [`SocketError::Elsewhere`] if another daemon has the right, [`SocketError::NoLock`] if the
     /// file there is no lock.
-    pub fn take(dir: &Path, store: &Store) -> Result<InstanceLock, SocketError> {
-        let path = note_path(dir, store);
+    pub fn take(dir: &Path, served: &ServedTree) -> Result<InstanceLock, SocketError> {
+        let path = note_path(dir, served);
         match HeldLock::take_by(&path, || open_note(&path))? {
             Some(lock) => {
                 // Removes the note of an earlier daemon.
@@ -164,7 +164,7 @@ impl InstanceLock {
             }
             // If the note is unreadable, the path of the lock identifies the daemon.
             None => Err(SocketError::Elsewhere(
-                registered_socket(dir, store).unwrap_or(path),
+                registered_socket(dir, served).unwrap_or(path),
             )),
         }
     }
@@ -183,9 +183,9 @@ impl InstanceLock {
     }
 }
 
-/// Returns the path of the note of a store's daemon.
-fn note_path(dir: &Path, store: &Store) -> PathBuf {
-    let name = socket_name(&store.store_id, &store.config_fingerprint);
+/// Returns the path of the note of a tree's daemon.
+fn note_path(dir: &Path, served: &ServedTree) -> PathBuf {
+    let name = socket_name(&served.store_id, &served.config_fingerprint);
     dir.join(name).with_extension(NOTE)
 }
 
@@ -218,10 +218,10 @@ fn open_note(path: &Path) -> Result<File, SocketError> {
     Ok(lock)
 }
 
-/// Returns where the daemon of a store and a configuration listens, if one runs. Reads its note in
+/// Returns where the daemon of a tree and a configuration listens, if one runs. Reads its note in
 /// `dir`, the directory that all daemons of this user share.
-pub fn registered_socket(dir: &Path, store: &Store) -> Option<PathBuf> {
-    Some(read_note(&note_path(dir, store))?.socket)
+pub fn registered_socket(dir: &Path, served: &ServedTree) -> Option<PathBuf> {
+    Some(read_note(&note_path(dir, served))?.socket)
 }
 
 /// Returns the notes of all running daemons in a directory, sorted by root.

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::LONGEST;
-use crate::tool::daemon::handshake::Store;
+use crate::tool::daemon::handshake::ServedTree;
 use crate::tool::daemon::identity::socket_name;
 
 /// The subdirectory of this program.
@@ -116,14 +116,14 @@ pub fn is_foreign(path: &Path) -> bool {
 }
 
 impl SocketPlaces {
-    /// Returns the path of the socket of a store: the first place that this user can use and whose
+    /// Returns the path of the socket of a tree: the first place that this user can use and whose
     /// path is short enough.
     ///
     /// The places are, in this order, below the runtime directory, the state directory, `TMPDIR`
     /// and `/tmp`. Without a usable place it returns the last one: listening there fails with the
     /// reason.
-    pub fn path_for(&self, store: &Store) -> PathBuf {
-        let name = socket_name(&store.store_id, &store.config_fingerprint);
+    pub fn path_for(&self, served: &ServedTree) -> PathBuf {
+        let name = socket_name(&served.store_id, &served.config_fingerprint);
         let runtime = self
             .runtime_dir
             .iter()
@@ -171,8 +171,8 @@ mod tests {
 
     use super::*;
 
-    fn store() -> Store {
-        Store {
+    fn served() -> ServedTree {
+        ServedTree {
             store_id: "s".repeat(64),
             config_fingerprint: "c".repeat(64),
         }
@@ -197,7 +197,7 @@ mod tests {
     }
 
     fn at(dir: &tempfile::TempDir, places: &SocketPlaces) -> String {
-        let path = places.path_for(&store());
+        let path = places.path_for(&served());
         let dir = path.parent().unwrap().strip_prefix(dir.path());
         dir.map_or_else(
             |_| path.display().to_string(),
@@ -273,10 +273,10 @@ mod tests {
         symlink(make(&dir.path().join("mine"), 0o700), &own).unwrap();
         assert_eq!(at(&dir, &only), "tmp/forge-search-0/daemon");
         std::os::unix::fs::lchown(&own, Some(65_534), None).unwrap();
-        assert!(!only.path_for(&store()).starts_with(dir.path()));
+        assert!(!only.path_for(&served()).starts_with(dir.path()));
         fs::remove_file(&own).unwrap();
         std::os::unix::fs::chown(make(&own, 0o700), Some(65_534), None).unwrap();
-        assert!(!only.path_for(&store()).starts_with(dir.path()));
+        assert!(!only.path_for(&served()).starts_with(dir.path()));
         let foreign = own.join("below").join("more");
         assert!(is_foreign(&foreign));
         assert!(!is_foreign(&dir.path().join("tmp/new")));

@@ -146,7 +146,7 @@ impl Client<'_> {
         } else {
             let patience = self.until.remaining().min(greeting);
             let caller = self.daemon.caller(client_id, patience);
-            Connection::open(&self.daemon.socket, &self.daemon.store, caller)
+            Connection::open(&self.daemon.socket, &self.daemon.served, caller)
                 .map(|connection| (connection, false))
                 .map_err(ConnectError::Client)
         };

@@ -70,7 +70,8 @@ pub(in crate::tool::cli) fn in_background(endpoint: &DaemonEndpoint) -> Result<P
     let patience = endpoint.patience(PATIENCE);
     let until = Deadline::after(patience, Arc::new(SystemClock));
     let caller = endpoint.caller(None, patience);
-    if endpoint.log.is_some() && Connection::open(&endpoint.socket, &endpoint.store, caller).is_ok()
+    if endpoint.log.is_some()
+        && Connection::open(&endpoint.socket, &endpoint.served, caller).is_ok()
     {
         return Err(
             "a daemon is already running with its own log file; end it with `ggrep stop` \
@@ -141,7 +142,7 @@ pub(in crate::tool::cli) fn connect_or_start(
             return Err(ConnectError::Client(ClientError::Late(all)));
         }
         let caller = endpoint.caller(client_id, left.min(greeting));
-        match Connection::open(&endpoint.socket, &endpoint.store, caller) {
+        match Connection::open(&endpoint.socket, &endpoint.served, caller) {
             Ok(connection) => {
                 return Ok(DaemonConnection {
                     connection,

@@ -62,7 +62,7 @@ pub(in crate::tool::cli) fn examine(
     };
     let mut problems = Vec::new();
     let caller = endpoint.caller(None, endpoint.patience(PATIENCE));
-    let mut connection = match Connection::open(&endpoint.socket, &endpoint.store, caller) {
+    let mut connection = match Connection::open(&endpoint.socket, &endpoint.served, caller) {
         Err(ClientError::Unreachable(_)) => {
             report.around = enclosing_tree_with_daemon(root, setup, environment);
             return Some((report, problems));

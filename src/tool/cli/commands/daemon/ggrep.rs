@@ -253,7 +253,7 @@ fn ask(
     if is_stale && !endpoint.named {
         // The configuration has changed since this process read it. Ask the daemon for the new one.
         let now = DaemonEndpoint::find(&root, &args.which.setup, socket, environment)?;
-        if now.store != endpoint.store {
+        if now.served != endpoint.served {
             (answer, success) = answered(&now, &request, args, &until, environment)?;
         } else if !args.no_start && replaced(&now, &until) {
             // The configuration changed and changed back, so the daemon is stale although its
@@ -308,7 +308,7 @@ fn replaced(endpoint: &DaemonEndpoint, until: &Deadline) -> bool {
         id: None,
         body: RequestBody::Shutdown,
     };
-    let Ok(mut connection) = Connection::open(&endpoint.socket, &endpoint.store, caller) else {
+    let Ok(mut connection) = Connection::open(&endpoint.socket, &endpoint.served, caller) else {
         return true;
     };
     let before = Identity::of(&endpoint.socket);

@@ -114,7 +114,7 @@ pub(in crate::tool::cli) fn run(
     }
 }
 
-/// Takes the instance lock and listens on the socket. The lock is per store and configuration, so
+/// Takes the instance lock and listens on the socket. The lock is per tree and configuration, so
 /// two daemons can't serve the same tree through two sockets. Without a state directory there is no
 /// lock. The lock comes first, because listening may replace another daemon's socket.
 fn listen_exclusively(
@@ -122,7 +122,7 @@ fn listen_exclusively(
     state: Option<&Path>,
 ) -> Result<OwnSocket, SocketError> {
     let instance_lock = state
-        .map(|dir| InstanceLock::take(dir, &endpoint.store))
+        .map(|dir| InstanceLock::take(dir, &endpoint.served))
         .transpose();
     let instance_lock = match instance_lock {
         Err(SocketError::Elsewhere(socket)) if socket == endpoint.socket => {
@@ -137,7 +137,7 @@ fn listen_exclusively(
     if let Some(mut instance_lock) = instance_lock {
         instance_lock.note(&DaemonRecord {
             socket: endpoint.socket.clone(),
-            store: endpoint.store.clone(),
+            served: endpoint.served.clone(),
             pid: std::process::id(),
             root: endpoint.root.clone(),
         })?;
@@ -275,9 +275,9 @@ fn log_to(endpoint: &DaemonEndpoint, state: Option<&Path>) -> Result<Option<Path
     let path = match &endpoint.log {
         Some(path) => path.clone(),
         None => {
-            // The name depends on the store, not on the socket: one daemon has one log.
-            let store = &endpoint.store;
-            let name = identity::socket_name(&store.store_id, &store.config_fingerprint);
+            // The name depends on the tree, not on the socket: one daemon has one log.
+            let served = &endpoint.served;
+            let name = identity::socket_name(&served.store_id, &served.config_fingerprint);
             let Some(state) = state else {
                 logging::start("forge-search", false);
                 return Ok(None);

@@ -43,7 +43,7 @@ fn send_to_running(
     };
     let request = Request { id: None, body };
     let caller = endpoint.caller(None, endpoint.patience(STATUS));
-    match Connection::open(&endpoint.socket, &endpoint.store, caller) {
+    match Connection::open(&endpoint.socket, &endpoint.served, caller) {
         Ok(mut connection) => {
             let answer = match connection.ask(&request, patience) {
                 // Another process has just ended the daemon.
@@ -112,7 +112,7 @@ pub(super) fn status(
     let answer = match send_to_running(&endpoint, RequestBody::Status)? {
         Some(answer) => answer,
         None => payload(&inspect::absent(
-            &endpoint.store,
+            &endpoint.served,
             &endpoint.root,
             &endpoint.config,
             environment.excludes_at(&endpoint.root).as_deref(),
@@ -235,7 +235,7 @@ fn query_status(note: &DaemonRecord) -> Option<Row> {
         patience: GLANCE,
         access: Access::Owner,
     };
-    let mut connection = Connection::open(&note.socket, &note.store, caller).ok()?;
+    let mut connection = Connection::open(&note.socket, &note.served, caller).ok()?;
     let request = Request {
         id: None,
         body: RequestBody::Status,
