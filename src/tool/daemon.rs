@@ -13,7 +13,7 @@
 //! A service gets four kinds of queries:
 //! - a call of a tool;
 //! - the lines of a file around a place (`file_lines`), which the page shows;
-//! - a person's search (`question`), which it answers in parts;
+//! - a person's search (`person_search`), which it answers in parts;
 //! - a ranked question: `retriever` finds candidates, `answer` ranks and writes them. The tool
 //!   [`find_code`] asks one too.
 
@@ -35,7 +35,7 @@ pub mod limits;
 #[cfg(unix)]
 pub mod log;
 pub mod metrics;
-pub(crate) mod question;
+pub(crate) mod person_search;
 mod refusals;
 pub(crate) mod related;
 pub mod reply;

@@ -24,7 +24,7 @@ use super::handshake::ServedTree;
 use super::identity;
 #[cfg(unix)]
 use super::inspect::{InspectionContext, Load};
-use super::question;
+use super::person_search;
 use super::reply::{ErrorCode, Failure};
 #[cfg(unix)]
 use super::report::{Health, Status};
@@ -367,7 +367,7 @@ impl Service {
         let asked = call.request.get("timeout_ms").and_then(Value::as_u64);
         match asked {
             Some(ms) if call.tool != FILES_NAME => Duration::from_millis(ms),
-            None if call.tool == question::NAME => Duration::MAX,
+            None if call.tool == person_search::NAME => Duration::MAX,
             _ if call.tool == FILES_NAME => self.files.default_timeout(&self.context),
             _ => self.search.default_timeout(&self.context),
         }
@@ -408,13 +408,13 @@ impl Service {
         &self,
         call: &ToolCall,
         request_context: RequestContext<'_>,
-        send: &question::Sender<'_>,
+        send: &person_search::Sender<'_>,
     ) -> Answer {
         let mut context = self.context_of(&request_context);
         context.max_output_bytes = Some(request_context.max_response_bytes);
         context.sandbox = self.people.clone();
         let request = Value::Object(call.request.clone());
-        let answered = question::answer(&self.search, request, &context, send);
+        let answered = person_search::answer(&self.search, request, &context, send);
         closed(answered, request_context)
     }
 

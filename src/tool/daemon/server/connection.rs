@@ -21,7 +21,7 @@ use crate::exec::stop::StopReason;
 use crate::tool::daemon::admission::{Client, Share};
 use crate::tool::daemon::frame::{Decoder, FrameError, encode};
 use crate::tool::daemon::handshake::{PROTOCOL_VERSIONS, receive};
-use crate::tool::daemon::question;
+use crate::tool::daemon::person_search;
 use crate::tool::daemon::reply::{Acknowledged, ErrorCode, Failure};
 use crate::tool::daemon::request::{Hello, Request, RequestBody};
 use crate::tool::daemon::service::{Answer, RequestStop, payload};
@@ -481,7 +481,7 @@ async fn send_parts(
             }
             last = &mut answering => break last,
             () = sleep(SIGN_OF_LIFE), if has_begun => {
-                send(write, &question::going_on(), &settings).await?;
+                send(write, &person_search::going_on(), &settings).await?;
             }
         }
     };

@@ -17,7 +17,7 @@ use crate::tool::daemon::admission::{Client, Kind, Share};
 use crate::tool::daemon::gate::Permit;
 use crate::tool::daemon::inspect::Load;
 use crate::tool::daemon::metrics::{Outcome, exposition};
-use crate::tool::daemon::question;
+use crate::tool::daemon::person_search;
 use crate::tool::daemon::reply::{Acknowledged, ErrorCode, Failure};
 use crate::tool::daemon::report::Exposition;
 use crate::tool::daemon::request::RequestBody;
@@ -117,7 +117,7 @@ fn cancelled_payload(pending: &PendingRequest<'_>) -> Vec<u8> {
 /// Returns the kind of a query, from which admission estimates its duration.
 fn kind_of(body: &RequestBody) -> Kind {
     match body {
-        RequestBody::Tool(call) if call.tool == question::NAME => Kind::Person,
+        RequestBody::Tool(call) if call.tool == person_search::NAME => Kind::Person,
         RequestBody::Tool(_) => Kind::Tool,
         _ => Kind::Search,
     }
@@ -270,7 +270,7 @@ async fn run(
             is_low_priority,
         };
         match &body {
-            RequestBody::Tool(call) if call.tool == question::NAME => {
+            RequestBody::Tool(call) if call.tool == person_search::NAME => {
                 let send = |part| match parts.blocking_send(part) {
                     Ok(()) => ControlFlow::Continue(()),
                     // The connection has ended.
@@ -278,7 +278,7 @@ async fn run(
                 };
                 // A client may search by itself while it waits for admission. This message ends
                 // that wait.
-                let _ = send(question::going_on());
+                let _ = send(person_search::going_on());
                 shared.service.answer_question(call, admitted, &send)
             }
             RequestBody::Tool(call) => shared.service.call(call, admitted),

@@ -17,7 +17,7 @@ use crate::tool::cli::answers::daemon::client::{AnswerStart, Client, Rules};
 use crate::tool::cli::answers::daemon::{DaemonEndpoint, canonical, root_of, start};
 use crate::tool::cli::setup::Setup;
 use crate::tool::config::{Backend, DaemonUse, IndexMode};
-use crate::tool::daemon::question::{AnswerEnd, Message, QuestionCall};
+use crate::tool::daemon::person_search::{AnswerEnd, Message, QuestionCall};
 use crate::tool::daemon::request::{Request, RequestBody};
 
 /// Maximum time for a daemon to greet. A daemon that is slower than that is busy, and this process
