@@ -7,8 +7,8 @@
 //!
 //! Every reported line is confirmed from bytes that are read here, through the safe open of
 //! [`EligibleFile`]. The engines for ripgrep and ugrep choose the arguments. `superset` writes the
-//! expression, `report_parser` parses the output, `reports` collects it, and `confirm` checks each line.
-//! [`exit`] classifies how a program ended.
+//! expression, `report_parser` parses the output, `reports` collects it, and `confirm` checks each
+//! line. [`exit`] classifies how a program ended.
 
 pub(in crate::exec) mod confirm;
 pub mod detect;

@@ -269,8 +269,8 @@ impl Snapshot {
     }
 
     /// Returns the first difference in the eligibility inputs, in the directories below `subtree`
-    /// (relative to the index root), or in the directories above `subtree`. `base` is the index root,
-    /// relative to `root`.
+    /// (relative to the index root), or in the directories above `subtree`. `base` is the index
+    /// root, relative to `root`.
     ///
     /// Costs one lookup per input and directory. Directories are compared on the threads of the
     /// current pool.

@@ -70,8 +70,8 @@ pub(crate) trait Draft {
     fn frame(&self, extent: Extent, shortened: u64) -> usize;
 }
 
-/// Returns the largest extent that fits `max_bytes` bytes: as many results as possible, then as much
-/// of long lines, then as many errors. The time for results is proportional to `max_bytes`.
+/// Returns the largest extent that fits `max_bytes` bytes: as many results as possible, then as
+/// much of long lines, then as many errors. The time for results is proportional to `max_bytes`.
 ///
 /// # Errors
 ///

@@ -123,9 +123,9 @@ pub struct ErrorEntry {
 
 /// Diagnostics of a response. Consumers must tolerate further fields.
 ///
-/// Times and the fields of [`BuildStats`] are best effort. So are the index fields
-/// in a process with a live index, or if the maintenance allowance was used up: the state of the index
-/// depends on earlier work. These are `index_safety_state`, `index_uncertain_reason`,
+/// Times and the fields of [`BuildStats`] are best effort. So are the index fields in a process
+/// with a live index, or if the maintenance allowance was used up: the state of the index depends
+/// on earlier work. These are `index_safety_state`, `index_uncertain_reason`,
 /// `index_exclusion_used`, `storage_mode`, `storage_fallback_reason`, `candidates_excluded` and
 /// `candidates_scanned`. All other fields are deterministic. In other processes, so are these.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]

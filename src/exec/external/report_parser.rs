@@ -1,4 +1,5 @@
-//! Parser for the output of external programs: a sequence of reports, each about one line of a file.
+//! Parser for the output of external programs: a sequence of reports, each about one line of a
+//! file.
 //!
 //! Owns the grammar of the output and its bounded parsing. Every report starts with the path as it
 //! was given, ended by a NUL byte. No path contains NUL, so all names are unambiguous, also with

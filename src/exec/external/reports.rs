@@ -1,8 +1,8 @@
 //! The lines that one run of an external program reports, collected by file until the program ends.
 //!
-//! The adapter adds each [`LineReport`] as it arrives, and takes one [`FileReport`] for each file at
-//! the end. A program is asked to keep the order of its files, but nothing relies on that order. For
-//! example, `b:1`, `a:3`, `a:1` are line 1 of `b` and lines 1 and 3 of `a`.
+//! The adapter adds each [`LineReport`] as it arrives, and takes one [`FileReport`] for each file
+//! at the end. A program is asked to keep the order of its files, but nothing relies on that order.
+//! For example, `b:1`, `a:3`, `a:1` are line 1 of `b` and lines 1 and 3 of `a`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -128,7 +128,8 @@ impl Indexes {
         self.index_use(None, unused.index_state(), false)
     }
 
-    /// Returns the decision on a request whose maintenance allowance ended before any other decision.
+    /// Returns the decision on a request whose maintenance allowance ended before any other
+    /// decision.
     pub(crate) fn out_of_time(&self, path: &Path) -> IndexDecision {
         let unused = Condition::out_of_time(UNDECIDED);
         self.choice(self.containing(path).as_deref(), None, Err(unused))

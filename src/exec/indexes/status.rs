@@ -175,8 +175,8 @@ impl Condition {
         }
     }
 
-    /// Returns the condition for a call that used up its maintenance allowance. `why` names the step
-    /// that was not finished.
+    /// Returns the condition for a call that used up its maintenance allowance. `why` names the
+    /// step that was not finished.
     pub(super) fn out_of_time(why: &str) -> Condition {
         Condition::Stale {
             reason: UncertainReason::MaintBudgetExceeded,
@@ -456,9 +456,9 @@ impl Indexes {
             })
     }
 
-    /// Compares an index with the tree, as far as a search below `subtree` depends on it. `subtree` is
-    /// relative to the index root. `place` is an allowed root and the path of the index root in it.
-    /// Ends early when `go_on` returns false.
+    /// Compares an index with the tree, as far as a search below `subtree` depends on it. `subtree`
+    /// is relative to the index root. `place` is an allowed root and the path of the index root in
+    /// it. Ends early when `go_on` returns false.
     pub(super) fn staleness(
         &self,
         snapshot: &Snapshot,

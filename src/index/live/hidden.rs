@@ -121,9 +121,9 @@ fn key(dir: &Path) -> &[u8] {
 }
 
 impl LiveIndex {
-    /// Returns the files below `subtree` that a walk with hidden files finds by the rules `asked`, in
-    /// addition to those of a `snapshot` that this call has pinned. Paths are relative to the index
-    /// root. An entry named `.git` is returned itself, in place of the files below it.
+    /// Returns the files below `subtree` that a walk with hidden files finds by the rules `asked`,
+    /// in addition to those of a `snapshot` that this call has pinned. Paths are relative to the
+    /// index root. An entry named `.git` is returned itself, in place of the files below it.
     ///
     /// Returns `None` if a directory can't be read, if a hidden directory has rules of its own, if
     /// there are too many hidden entries, or if `go_on` returns false.

@@ -46,9 +46,9 @@ pub enum CaughtUp {
     Unknown(Stale),
 }
 
-/// Updates a snapshot to the current tree, as far as a search below `subtree` (relative to the index
-/// root) depends on it. `differences` are those below and above `subtree`; `walk` decides which files
-/// are eligible. The result is [`Stale::Unfinished`] if `go_on` returns false.
+/// Updates a snapshot to the current tree, as far as a search below `subtree` (relative to the
+/// index root) depends on it. `differences` are those below and above `subtree`; `walk` decides
+/// which files are eligible. The result is [`Stale::Unfinished`] if `go_on` returns false.
 ///
 /// Costs one listing for each directory that is changed, new, or below changed rules, and one
 /// lookup for each file in it.

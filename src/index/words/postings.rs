@@ -60,8 +60,8 @@ pub const ENCODING_BYTES: usize = 80;
 /// A file and one of its entries.
 type Place = (u32, Entry);
 
-/// Encodes the word counts of some files. The number of a file is its place in `counted_files`. Takes
-/// `n log n` time in the number of entries, on the threads of the current pool. Needs up to
+/// Encodes the word counts of some files. The number of a file is its place in `counted_files`.
+/// Takes `n log n` time in the number of entries, on the threads of the current pool. Needs up to
 /// [`ENCODING_BYTES`] for each entry, `counted_files` included.
 pub fn encode(counted_files: Vec<WordCounts>) -> Vec<u8> {
     let counts: Vec<FileCounts> = counted_files.iter().map(FileCounts::from).collect();

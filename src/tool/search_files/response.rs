@@ -1,4 +1,5 @@
-//! The response of the `search_files` tool: its fields, and how it is fitted into a number of bytes.
+//! The response of the `search_files` tool: its fields, and how it is fitted into a number of
+//! bytes.
 
 use std::collections::BTreeSet;
 
