@@ -5,7 +5,6 @@
 //! The tools `Search` and `search_files`, the command line and the daemon all build a [`Question`].
 //! The layers below do not know which of them built it. [`query`] is the compiled form.
 
-pub(crate) mod choices;
 pub mod query;
 
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
-//! The macro for enums whose values have a word each, in configurations and requests.
+//! The macro for enums with a name for each value, in configurations, requests and files.
 
-/// Defines an enum with its words, so that `ALL` and `WORDS` are always complete.
+/// Defines an enum with its names, so that `ALL` and `NAMES` are always complete.
 macro_rules! choices {
     ($(
         $(#[$about:meta])+
-        $name:ident { $( $(#[$says:meta])+ $variant:ident = $word:literal, )+ }
+        $name:ident { $( $(#[$says:meta])+ $variant:ident = $text:literal, )+ }
     )+) => {$(
         $(#[$about])+
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,23 +16,23 @@ macro_rules! choices {
         impl $name {
             /// All values, in the order of their documentation.
             #[doc(hidden)]
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+            pub const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
 
-            /// The words of all values, in the order of `ALL`.
+            /// The names of all values, in the order of `ALL`.
             #[doc(hidden)]
-            pub const WORDS: &'static [&'static str] = &[$($word),+];
+            pub const NAMES: &'static [&'static str] = &[$($text),+];
 
-            /// Returns the word for the value in a configuration.
+            /// Returns the name of the value.
             pub const fn as_str(self) -> &'static str {
                 match self {
-                    $(Self::$variant => $word,)+
+                    $(Self::$variant => $text,)+
                 }
             }
 
-            /// Returns the value for a word.
+            /// Returns the value with a name.
             #[doc(hidden)]
-            pub fn from_word(word: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|value| value.as_str() == word)
+            pub fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|value| value.as_str() == name)
             }
         }
 

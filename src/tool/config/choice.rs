@@ -1,9 +1,9 @@
-//! Enums for the keys that take one of a few words.
+//! Enums for the keys that take one of a few names.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::exec::question::choices::choices;
+use crate::format::choices::choices;
 
 choices! {
     /// The engine that searches the files (`backend`).

@@ -42,7 +42,7 @@ const KEYS: [(&str, AcceptedValue); 4] = [
 
 /// The keys of a scope, with the values that each key takes.
 const SCOPE_KEYS: [(&str, AcceptedValue); 4] = [
-    ("kind", AcceptedValue::Kind(Kind::choice(ScopeKind::WORDS))),
+    ("kind", AcceptedValue::Kind(Kind::choice(ScopeKind::NAMES))),
     ("location", AcceptedValue::Path),
     ("primary_key", AcceptedValue::Text),
     ("table", AcceptedValue::Text),
@@ -152,13 +152,13 @@ pub enum ScopeKind {
 }
 
 impl ScopeKind {
-    /// The words of all kinds.
-    const WORDS: &'static [&'static str] = &["files", "maildir", "mbox", "sqlite", "csv", "jsonl"];
+    /// The names of all kinds.
+    const NAMES: &'static [&'static str] = &["files", "maildir", "mbox", "sqlite", "csv", "jsonl"];
 
-    /// Returns the kind that a word stands for.
-    fn from_word(word: &str) -> Option<ScopeKind> {
-        let word: StrDeserializer<'_, ValueError> = word.into_deserializer();
-        ScopeKind::deserialize(word).ok()
+    /// Returns the kind with a name.
+    fn from_name(name: &str) -> Option<ScopeKind> {
+        let name: StrDeserializer<'_, ValueError> = name.into_deserializer();
+        ScopeKind::deserialize(name).ok()
     }
 
     fn is_dataset(self) -> bool {
@@ -286,7 +286,7 @@ fn read_scope(
     }
     let kind = given
         .remove("kind")
-        .and_then(|word| ScopeKind::from_word(&word));
+        .and_then(|name| ScopeKind::from_name(&name));
     let (Some(kind), Some(location)) = (kind, given.remove("location")) else {
         return Err(about_all(
             "needs `kind` and `location`, such as kind = \"files\" and location = \"docs\"",

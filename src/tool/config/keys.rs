@@ -37,7 +37,7 @@ const PAUSE: Kind = Kind::Integer {
 };
 
 const STORAGE: Kind = Kind::Choice {
-    words: IndexStorage::WORDS,
+    names: IndexStorage::NAMES,
     unavailable: match cfg!(feature = "sqlite") {
         true => &[],
         false => &[(
@@ -172,7 +172,7 @@ tables! {
         /// The engine that searches the files. `embedded` is the built-in engine. `ugrep` and `rg`
         /// run that program. `auto` runs the first of `binary` and `fallback_binary` that supports
         /// the request.
-        backend: Backend = Backend::Embedded; Kind::choice(Backend::WORDS);
+        backend: Backend = Backend::Embedded; Kind::choice(Backend::NAMES);
         /// The ugrep program: a path, or a name that is looked up in `PATH`.
         binary: String = "ugrep".into(); Kind::Program;
         /// The ripgrep program: a path, or a name that is looked up in `PATH`.
@@ -198,7 +198,7 @@ tables! {
         /// `index_auto_threshold_files` or `index_auto_threshold_bytes`, and once a daemon gets a
         /// ranked question about a smaller tree. `on`: always.
         index_mode: IndexMode = IndexMode::Off, command_line IndexMode::Auto;
-            Kind::choice(IndexMode::WORDS);
+            Kind::choice(IndexMode::NAMES);
         /// Where an index is stored: in memory, in mapped files, or in an SQLite database. `sqlite`
         /// requires a build with that feature.
         index_storage: IndexStorage = IndexStorage::Mmap; STORAGE;
@@ -280,7 +280,7 @@ tables! {
         /// of a long-running process. Mapped files are always checked page by page as they are
         /// read.
         index_integrity_check: IntegrityCheck = IntegrityCheck::OnOpen;
-            Kind::choice(IntegrityCheck::WORDS);
+            Kind::choice(IntegrityCheck::NAMES);
         /// With `index_integrity_check = "periodic"`, the number of searches between two checks.
         index_integrity_period_calls: u64 = 200; Kind::POSITIVE;
         /// Maximum size of an indexed file, in bytes. Larger files are always searched.
@@ -297,7 +297,7 @@ tables! {
         /// combination of n-grams.
         index_regex_strategy: RegexStrategy = RegexStrategy::RequiredLiteral,
             command_line RegexStrategy::Boolean;
-            Kind::choice(RegexStrategy::WORDS);
+            Kind::choice(RegexStrategy::NAMES);
         /// Whether an index may be stored where other users could read it.
         index_allow_insecure_persistence: bool = false; Kind::Boolean;
         /// Declares that indexed trees never change, such as read-only mounts. They are not checked
@@ -339,12 +339,12 @@ tables! {
         /// The engine that searches the files: `native` is the built-in engine; `rg` and `ugrep`
         /// run the program that `[tools.search]` names. Fuzzy searches always use the built-in
         /// engine, because the programs don't find all similar text.
-        backend: FilesBackend = FilesBackend::Native; Kind::choice(FilesBackend::WORDS);
+        backend: FilesBackend = FilesBackend::Native; Kind::choice(FilesBackend::NAMES);
         /// Default of `mode`: search for the query as literal text (`exact`), as a regular
         /// expression (`regex`) or for similar text (`fuzzy`).
-        mode: Mode = Mode::Exact; Kind::choice(Mode::WORDS);
+        mode: Mode = Mode::Exact; Kind::choice(Mode::NAMES);
         /// Default of `case`. `smart`: case-sensitive if the query has an ASCII uppercase letter.
-        case: Case = Case::Smart; Kind::choice(Case::WORDS);
+        case: Case = Case::Smart; Kind::choice(Case::NAMES);
         /// Default of `respect_gitignore`, and whether the index excludes files that git ignores.
         respect_gitignore: bool = true; Kind::Boolean;
         /// Default of `include_hidden`, and whether the index covers hidden files.
@@ -371,7 +371,7 @@ tables! {
         /// When an index is built and used. `off`: never. `auto`: for trees above
         /// `index_auto_threshold_files` or `index_auto_threshold_bytes`. `on`: always.
         index_mode: IndexMode = IndexMode::Off, command_line IndexMode::Auto;
-            Kind::choice(IndexMode::WORDS);
+            Kind::choice(IndexMode::NAMES);
         /// Where an index is stored: in memory, in mapped files, or in an SQLite database. `sqlite`
         /// requires a build with that feature.
         index_storage: IndexStorage = IndexStorage::Mmap; STORAGE;
@@ -422,7 +422,7 @@ tables! {
         /// never. `use`: if it is running. `start`: also, a search that reads more than
         /// `index_auto_threshold_files` files starts a daemon for later searches.
         searches: DaemonUse = DaemonUse::Use;
-            Kind::choice(DaemonUse::WORDS);
+            Kind::choice(DaemonUse::NAMES);
         /// Maximum number of queries that run at once.
         max_concurrent_queries: u64 = caps::MAX_CONCURRENT_QUERIES.default; up_to(caps::MAX_CONCURRENT_QUERIES);
         /// Maximum number of queries that wait. Further queries fail with `busy`.
@@ -443,7 +443,7 @@ tables! {
         /// How questions compare the meanings of texts. `words` uses the word table of the program,
         /// which knows that `delete` and `remove` are alike; `off` counts only the words of the
         /// question.
-        embed: Embed = Embed::Words; Kind::choice(Embed::WORDS);
+        embed: Embed = Embed::Words; Kind::choice(Embed::NAMES);
         /// Maximum size of all snippets of a response together, in bytes.
         max_total_snippet_bytes: u64 = caps::MAX_TOTAL_SNIPPET_BYTES.default; up_to(caps::MAX_TOTAL_SNIPPET_BYTES);
         /// Maximum size of one snippet, in bytes.

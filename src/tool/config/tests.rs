@@ -39,7 +39,7 @@ fn others(key: &Key) -> Vec<String> {
         Kind::Boolean => vec!["true".into(), "false".into()],
         Kind::Integer { min, max } => vec![min.to_string(), max.to_string()],
         Kind::Number { .. } => vec!["0.125".into(), "0.5".into()],
-        Kind::Choice { words, unavailable } => words
+        Kind::Choice { names, unavailable } => names
             .iter()
             .filter(|word| unavailable.iter().all(|(other, _)| other != *word))
             .map(|word| format!("\"{word}\""))
@@ -441,12 +441,12 @@ fn values_are_shown_on_one_line_and_as_json() {
 
 #[test]
 fn words_and_values_of_choices_agree() {
-    assert_eq!(Backend::WORDS, ["embedded", "auto", "ugrep", "rg"]);
+    assert_eq!(Backend::NAMES, ["embedded", "auto", "ugrep", "rg"]);
     for mode in IndexMode::ALL {
-        assert_eq!(IndexMode::from_word(mode.as_str()), Some(*mode));
+        assert_eq!(IndexMode::from_name(mode.as_str()), Some(mode));
         assert_eq!(mode.to_string(), mode.as_str());
     }
-    assert_eq!(IntegrityCheck::from_word("On_Open"), None);
+    assert_eq!(IntegrityCheck::from_name("On_Open"), None);
 }
 
 #[test]

@@ -55,10 +55,10 @@ pub enum Kind {
         /// Whether `min` and `max` themselves are allowed.
         inclusive: bool,
     },
-    /// One of a few words.
+    /// One of a few names.
     Choice {
-        /// The words allowed.
-        words: &'static [&'static str],
+        /// The names allowed.
+        names: &'static [&'static str],
         /// Words that are known but not available in this build, with the reason.
         unavailable: &'static [(&'static str, &'static str)],
     },
@@ -87,9 +87,9 @@ impl Kind {
         Self::Integer { min, max: LARGEST }
     }
 
-    pub(super) const fn choice(words: &'static [&'static str]) -> Self {
+    pub(super) const fn choice(names: &'static [&'static str]) -> Self {
         Self::Choice {
-            words,
+            names,
             unavailable: &[],
         }
     }
@@ -115,9 +115,9 @@ impl Kind {
             } => {
                 format!("a number between {min:?} and {max:?}, both excluded")
             }
-            Self::Choice { words, .. } => {
+            Self::Choice { names, .. } => {
                 let quoted: Vec<String> =
-                    words.iter().map(|word| format!("`\"{word}\"`")).collect();
+                    names.iter().map(|name| format!("`\"{name}\"`")).collect();
                 format!("one of {}", quoted.join(", "))
             }
             Self::Program => "a string with the name or path of a program, not empty".into(),
@@ -167,11 +167,11 @@ impl Kind {
                 };
                 if ends { Ok(()) } else { must() }
             }
-            (Self::Choice { words, unavailable }, Value::Text(text)) => {
-                if !words.contains(&text.as_str()) {
+            (Self::Choice { names, unavailable }, Value::Text(text)) => {
+                if !names.contains(&text.as_str()) {
                     return must();
                 }
-                match unavailable.iter().find(|(word, _)| word == text) {
+                match unavailable.iter().find(|(name, _)| name == text) {
                     Some((_, reason)) => Err((*reason).into()),
                     None => Ok(()),
                 }
@@ -400,8 +400,8 @@ macro_rules! choice_fields {
             }
 
             fn assign(&mut self, value: &Value) {
-                if let Value::Text(word) = value
-                    && let Some(value) = <$type>::from_word(word)
+                if let Value::Text(name) = value
+                    && let Some(value) = <$type>::from_name(name)
                 {
                     *self = value;
                 }

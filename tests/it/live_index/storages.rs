@@ -62,7 +62,7 @@ impl How {
 /// Returns the storage in `FORGE_SEARCH_TEST_STORAGE`, if it is set.
 fn asked() -> Option<IndexStorage> {
     let asked = std::env::var(STORAGE).ok()?;
-    let storage = IndexStorage::from_word(&asked).filter(|storage| storages().contains(storage));
+    let storage = IndexStorage::from_name(&asked).filter(|storage| storages().contains(storage));
     Some(storage.unwrap_or_else(|| panic!("{STORAGE}={asked}: not in this build")))
 }
 
