@@ -360,7 +360,10 @@ fn adopt(shared: &Shared, timers: &mut Timers, errors: Vec<(PathBuf, String)>, s
         status.fire(&[Trigger::BuildCompleted]);
     } else {
         status.fire(&[Trigger::EnumerationErrors]);
-        status.why = Some(unlisted(errors.len()));
+        // Other states, such as a disabled index, keep their own reason.
+        if status.index_state == IndexState::Uncertain(UncertainReason::EnumerationError) {
+            status.why = Some(unlisted(errors.len()));
+        }
         timers.look_again(shared);
         // Listing again now would find the same errors. Marks or the timer start the next
         // attempt.
