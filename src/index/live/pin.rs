@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::apply::{ApplyOutcome, SEARCH_PORTION};
 use super::status::{Status, decisive};
+use super::worker::unlisted;
 use super::{LiveIndex, Shared, Watching};
 use crate::index::pace::millis;
 use crate::index::snapshot::Snapshot;
@@ -153,9 +154,9 @@ impl Shared {
         if let Some(path) = snapshot.inputs().changed() {
             return Err(self.lost(Trigger::EligibilityChanged, &decisive(&path)));
         }
-        if snapshot.incomplete().is_some() {
-            let why = "a file or directory could not be listed, and may hide files";
-            return Err(self.lost(Trigger::EnumerationErrors, why));
+        let errors = snapshot.enumeration_errors();
+        if errors > 0 {
+            return Err(self.lost(Trigger::EnumerationErrors, &unlisted(errors)));
         }
         Ok(snapshot)
     }

@@ -541,7 +541,7 @@ fn close(shared: &Shared) {
 }
 
 /// Returns the message for files or directories that could not be listed.
-pub(super) fn unlisted(errors: usize) -> String {
+pub(super) fn unlisted(errors: impl std::fmt::Display) -> String {
     format!(
         "{errors} files or directories could not be listed, and may hide further files; make them \
          readable, or deny them"
