@@ -6,11 +6,11 @@
 //! debounced, that is, waits until the file is quiet.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::format::sort_key::sort_key;
-use crate::index::below::paths_below;
 use crate::index::pace::millis;
 
 /// The most marks that are kept. Beyond this, files are marked by their directories, and then the
@@ -130,7 +130,7 @@ impl DirtySet {
             is_written: extent == Extent::File,
         };
         if mark.extent == Extent::Subtree {
-            for below in paths_below(&self.marks, path) {
+            for below in self.below(path) {
                 // A mark is as old as the oldest mark that it covers.
                 if let Some(covered) = self.remove(&below) {
                     mark.queued_at_ms = mark.queued_at_ms.min(covered.queued_at_ms);
@@ -141,6 +141,11 @@ impl DirtySet {
         if self.marks.len() > MAX_MARKS {
             self.coarsen();
         }
+    }
+
+    /// Marks the whole tree.
+    pub fn mark_all(&mut self, now_ms: u64) {
+        self.mark(Path::new(""), Extent::Subtree, now_ms);
     }
 
     /// Returns the marks to process next, at most `limit`: the oldest first, ties by the ordering
@@ -203,6 +208,17 @@ impl DirtySet {
             let (dir, mark) = self.marks.get_key_value(dir)?;
             (mark.extent == Extent::Subtree).then_some(dir.as_path())
         })
+    }
+
+    /// Returns the marks below a path. Paths are ordered by components, so these follow each other.
+    fn below(&self, path: &Path) -> Vec<PathBuf> {
+        let after = (Bound::Excluded(path), Bound::Unbounded);
+        let marks = self.marks.range::<Path, _>(after);
+        marks
+            .map(|(below, _)| below)
+            .take_while(|below| below.starts_with(path))
+            .cloned()
+            .collect()
     }
 
     fn renew(&mut self, path: &Path, now_ms: u64) {

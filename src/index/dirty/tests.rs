@@ -30,7 +30,7 @@ fn marks_of_subtrees_cover_what_is_below() {
     for other in ["src-old", "sr", "lib/src"] {
         assert!(!set.contains(Path::new(other)), "{other}");
     }
-    set.mark(Path::new(""), Extent::Subtree, 3);
+    set.mark_all(3);
     assert_eq!(set.len(), 1);
     assert!(set.contains(Path::new("lib/src")));
 }
