@@ -16,6 +16,7 @@
 //!   decides its next step, and [`pace`] how hard a build works meanwhile.
 //! - [`plan`] computes which files may match an expression.
 
+mod below;
 pub mod block;
 pub mod bloom;
 pub mod builder;

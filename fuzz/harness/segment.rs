@@ -13,9 +13,10 @@ use std::sync::OnceLock;
 use forge_search::internal::format::error::FormatError;
 use forge_search::internal::format::section::{Container, FileKind, SectionWriter};
 use forge_search::internal::format::segment::{
-    BlockRecord, NameRecord, PartRecord, Record, SEGMENT_VERSION, id,
+    BlockRecord, NameRecord, PartRecord, SEGMENT_VERSION, id,
 };
 use forge_search::internal::format::storage::Storage;
+use forge_search::internal::format::wire::Field;
 use forge_search::internal::index::plan::{FOLD, SupersetSafe};
 use forge_search::internal::index::segment::Segment;
 

@@ -29,7 +29,7 @@ mod status;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use crate::exec::question::IndexList;
@@ -38,8 +38,11 @@ use crate::exec::sources::eligible::{Globs, WantedWords};
 use crate::exec::sources::reach::{Reach, Resolved};
 use crate::exec::stop::Deadline;
 use crate::format::error::FormatError;
+use crate::format::mutex::lock;
 use crate::index::builder::{BuildError, BuildHost, BuildOptions, BuildRequest, BuiltSegment};
+use crate::index::casefold::Casefold;
 use crate::index::handles::Handles;
+use crate::index::key::KeyInputs;
 use crate::index::plan::Strategy;
 use crate::index::snapshot::StorageMode;
 use crate::index::state::UncertainReason;
@@ -62,7 +65,7 @@ pub use status::{Condition, Contents, OUT_OF_RANGE, RootStatus};
 
 use index_storage::{IndexStorage, is_listable};
 use live_root::LiveRoot;
-use roots::{IndexRoot, RootKeys, Waits};
+use roots::{IndexRoot, Waits};
 
 /// The indexes of one set of roots.
 #[derive(Debug)]
@@ -71,8 +74,8 @@ pub struct Indexes {
     frozen: bool,
     index_storage: Arc<IndexStorage>,
     roots: Vec<Arc<IndexRoot>>,
-    /// The parts that the index keys of all roots share.
-    keys: RootKeys,
+    /// The settings that the index keys of all roots share.
+    key_inputs: KeyInputs,
     /// Other directories that were checked for an index, by path. `None` if searches use only the
     /// index roots.
     found: Option<Mutex<BTreeMap<PathBuf, Arc<IndexRoot>>>>,
@@ -150,9 +153,10 @@ pub struct Settings {
 impl Indexes {
     /// Creates the set of indexes without opening any of them.
     pub fn of(settings: Settings) -> Indexes {
-        let keys = RootKeys {
-            traversal: settings.traversal,
+        let key_inputs = KeyInputs {
+            options: settings.traversal,
             backend: settings.backend,
+            casefold: Casefold::Ascii,
             max_tokenized_bytes: settings.build.max_tokenized_bytes,
             bloom: settings.build.params,
             deny: settings.reach.key_patterns(),
@@ -168,8 +172,10 @@ impl Indexes {
                 settings.build,
                 settings.handles,
             )),
-            roots: roots.map(|path| Arc::new(keys.root(path))).collect(),
-            keys,
+            roots: roots
+                .map(|path| Arc::new(IndexRoot::new(path, &key_inputs)))
+                .collect(),
+            key_inputs,
             found: None,
             living: OnceLock::new(),
             listless: settings.listless,
@@ -201,7 +207,7 @@ impl Indexes {
     /// Returns the index directory of each root, whether or not it exists. Empty if indexes are not
     /// kept in files.
     pub fn dirs(&self) -> impl Iterator<Item = PathBuf> {
-        let dir = |root: &Arc<IndexRoot>| Some(self.store()?.dir_of(root.key.parts()));
+        let dir = |root: &Arc<IndexRoot>| Some(self.store()?.dir_of(&root.key));
         self.roots.iter().filter_map(dir)
     }
 
@@ -321,15 +327,15 @@ impl Indexes {
     /// file for each directory above the path.
     fn find_root(&self, path: &Path) -> Option<Arc<IndexRoot>> {
         let (found, store) = (self.found.as_ref()?, self.store()?);
-        let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = lock(found);
         path.ancestors().find_map(|dir| {
             let root = match self.roots.iter().find(|root| root.path == dir) {
                 Some(root) => root,
-                None => found
-                    .entry(dir.to_path_buf())
-                    .or_insert_with(|| Arc::new(self.keys.root(dir.to_path_buf()))),
+                None => found.entry(dir.to_path_buf()).or_insert_with(|| {
+                    Arc::new(IndexRoot::new(dir.to_path_buf(), &self.key_inputs))
+                }),
             };
-            let publication = store.publication(root.key.parts());
+            let publication = store.publication(&root.key);
             publication.map(|_| root.clone())
         })
     }
@@ -397,7 +403,7 @@ impl Indexes {
         };
         if let Some(store) = self.store() {
             // A build would purge too, but the index may be usable without a build.
-            store.purge_laxer(root.key.parts());
+            store.purge_laxer(&root.key);
         }
         let waits = Waits {
             deadline: search,

@@ -6,7 +6,6 @@
 //! and `rg`, and the daemon all build a [`Question`]. The layers below do not know which of them
 //! built it. [`query`] is the compiled form.
 
-pub(crate) mod choices;
 pub mod query;
 
 use std::path::{Path, PathBuf};

@@ -31,6 +31,7 @@ use crate::exec::answer::listed::ListedFiles;
 use crate::exec::engine::{Batching, EngineError, Prepared};
 use crate::exec::sources::eligible::{EligibleFile, FileSource, Item};
 use crate::exec::stop::{CancelHandle, Deadline, Stop, StopReason};
+use crate::format::mutex::lock;
 
 /// Limits of the window of finished work that can't be emitted yet: pieces, and bytes of events.
 const WINDOW_PIECES: usize = 4096;
@@ -145,12 +146,6 @@ struct Shared<S: FileSource> {
     news: Condvar,
     abandoned: AbandonedWorkers,
     is_abandoned: AtomicBool,
-}
-
-/// Locks a mutex even after a panic elsewhere. The state only ever changes in consistent steps, and
-/// a worker that panicked is reported as a failure of the engine.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs `task` on its own thread and waits for its value. For work that can't be interrupted.

@@ -205,23 +205,8 @@ impl DirLock {
         timeout: Duration,
         wait: &mut dyn FnMut(Duration),
     ) -> Result<Self, FormatError> {
-        Self::shared_on(&RealDisk, dir, which, timeout, wait)
-    }
-
-    /// Takes a lock as [`shared`](Self::shared) does, on a given disk.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`shared`](Self::shared).
-    pub fn shared_on(
-        disk: &dyn Disk,
-        dir: &Path,
-        which: LockFile,
-        timeout: Duration,
-        wait: &mut dyn FnMut(Duration),
-    ) -> Result<Self, FormatError> {
         let mut wait = go_on_after(wait);
-        Self::acquire_while(disk, dir, (which, false), timeout, &mut wait)
+        Self::acquire_while(&RealDisk, dir, (which, false), timeout, &mut wait)
     }
 
     /// Returns true if a process, this one included, holds the lock exclusively. Creates no file

@@ -44,7 +44,7 @@ pub struct Manifest {
     /// The indexed tree, and the settings of the index.
     pub key: KeyParts,
     /// The parameters of the logical Bloom filter of every file and variant.
-    pub bloom: BloomParts,
+    pub bloom: BloomParams,
     /// The times of publication, and the completeness.
     pub state: PublicationState,
     /// The live segments, oldest first.
@@ -208,7 +208,7 @@ impl RuleSets {
 
 /// The parameters of the logical Bloom filter, the same for all files of an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BloomParts {
+pub struct BloomParams {
     /// The number of bits in the filter.
     pub bits: u64,
     /// The number of bits that an n-gram sets.
@@ -272,7 +272,7 @@ pub struct EligibilityInput {
 }
 
 /// The metadata that changes when an [`EligibilityInput`] changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InputStat {
     /// The file type.
     pub kind: InputKind,
@@ -288,17 +288,32 @@ pub struct InputStat {
     pub ino: u64,
 }
 
-/// The file type of an [`EligibilityInput`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The file type of an [`EligibilityInput`]. The numbers are stored; 0 stands for no file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
 pub enum InputKind {
     /// A regular file.
-    File,
-    /// A directory, whatever it contains.
-    Directory,
+    File = 1,
+    /// A directory, with any content.
+    Directory = 2,
     /// A symbolic link.
-    Symlink,
+    Symlink = 3,
     /// Any other type.
-    Other,
+    #[default]
+    Other = 4,
+}
+
+impl InputKind {
+    /// Returns the file type with a stored number.
+    pub fn from_number(number: u8) -> Option<InputKind> {
+        let all = [
+            InputKind::File,
+            InputKind::Directory,
+            InputKind::Symlink,
+            InputKind::Other,
+        ];
+        all.into_iter().find(|kind| *kind as u8 == number)
+    }
 }
 
 /// The sections of a manifest. Every manifest has all of them, in this order.
@@ -362,7 +377,7 @@ impl Manifest {
         let bytes = |id| container.section(id)?.all();
         Ok(Self {
             key: KeyParts::decode(bytes(section::KEY)?)?,
-            bloom: BloomParts::decode(bytes(section::BLOOM)?)?,
+            bloom: BloomParams::decode(bytes(section::BLOOM)?)?,
             state: PublicationState::decode(bytes(section::STATE)?)?,
             segments: codec::decode_segments(bytes(section::SEGMENTS)?)?,
             inputs: codec::decode_inputs(bytes(section::INPUTS)?)?,

@@ -70,11 +70,4 @@ impl Mapping {
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.map
     }
-
-    /// Asks the kernel to read a range ahead. A hint; a failure is ignored.
-    pub(super) fn advise_willneed(&self, start: usize, len: usize) {
-        if start < self.map.len() {
-            sys::advise_willneed(&self.map, start, len.min(self.map.len() - start));
-        }
-    }
 }

@@ -214,19 +214,6 @@ impl Storage {
             Place::Paged(paged) => paged.is_unchanged(),
         }
     }
-
-    /// Asks the kernel to read a whole mapped file ahead. Has no effect on other storage.
-    pub fn advise_willneed(&self) {
-        self.advise_willneed_range(0, self.len());
-    }
-
-    /// Asks the kernel to read a part of a mapped file ahead. Has no effect on other storage, nor
-    /// beyond the end.
-    pub fn advise_willneed_range(&self, start: usize, len: usize) {
-        if let Place::Mapped(mapping) = &self.place {
-            mapping.advise_willneed(start, len);
-        }
-    }
 }
 
 impl From<Vec<u8>> for Storage {
@@ -305,7 +292,6 @@ mod tests {
                 assert_eq!(storage.is_empty(), len == 0);
                 assert_eq!(storage.as_bytes().as_ptr().addr() % ALIGNMENT, 0);
                 assert!(!storage.is_mapped());
-                storage.advise_willneed();
             }
         }
     }
@@ -350,9 +336,6 @@ mod tests {
             assert!(mapped.is_mapped());
             assert_eq!(mapped.as_bytes(), bytes);
             assert_eq!(mapped.as_bytes().as_ptr().addr() % ALIGNMENT, 0);
-            mapped.advise_willneed();
-            mapped.advise_willneed_range(4097, usize::MAX);
-            mapped.advise_willneed_range(usize::MAX, 1);
             let read = Storage::read(&path, 10_000, Privacy::Required).unwrap();
             assert!(!read.is_mapped());
             assert_eq!(read.as_bytes(), bytes);

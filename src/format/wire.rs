@@ -304,6 +304,42 @@ impl Writer {
     }
 }
 
+/// A value that takes the same number of bytes in every record.
+pub trait Field: Sized {
+    /// The length in bytes.
+    const LEN: usize;
+
+    /// Writes the value to `out`.
+    fn encode(&self, out: &mut Writer);
+
+    /// Reads a value from `reader`.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] if the input ends, or has a value that no writer writes.
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, FormatError>;
+}
+
+macro_rules! numbers {
+    ($($number:ident)+) => {$(
+        impl Field for $number {
+            const LEN: usize = size_of::<$number>();
+
+            #[inline]
+            fn encode(&self, out: &mut Writer) {
+                out.$number(*self);
+            }
+
+            #[inline]
+            fn decode(reader: &mut Reader<'_>) -> Result<Self, FormatError> {
+                reader.$number()
+            }
+        }
+    )+};
+}
+
+numbers! { u8 u16 u32 u64 i64 bool }
+
 #[cfg(test)]
 mod tests {
     use super::*;

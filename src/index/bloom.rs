@@ -9,25 +9,7 @@ use bitvec::vec::BitVec;
 
 use crate::index::gram::{GramHash, NGRAM_CHARS, SECOND_SEED};
 
-/// The default target rate of false positives (`bloom_target_fp_rate`).
-pub const DEFAULT_FP_RATE: f64 = 0.01;
-
-/// The parameters that all filters of an index share.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BloomParams {
-    /// The number of characters in an n-gram.
-    pub ngram_chars: u32,
-    /// The number of n-grams for which the filter is sized (`bloom_basis_ngrams`).
-    pub basis_ngrams: u64,
-    /// The rate of false positives at that number of n-grams.
-    pub target_fp_rate: f64,
-    /// The number of bits in the filter (`bloom_m_bits`).
-    pub bits: u64,
-    /// The number of bits that an n-gram sets (`bloom_k_hashes`).
-    pub hashes: u32,
-    /// The seed of the second hash (`bloom_hash_seed`).
-    pub seed: u64,
-}
+pub use crate::format::manifest::BloomParams;
 
 impl BloomParams {
     /// Computes the parameters from configuration.
@@ -44,7 +26,7 @@ impl BloomParams {
         BloomParams {
             ngram_chars: NGRAM_CHARS as u32,
             basis_ngrams,
-            target_fp_rate,
+            target_fp_rate_bits: target_fp_rate.to_bits(),
             bits,
             hashes,
             seed: SECOND_SEED,
@@ -118,7 +100,7 @@ mod tests {
 
     #[test]
     fn the_defaults_follow_from_the_formula() {
-        let params = BloomParams::from_config(1_048_576, DEFAULT_FP_RATE);
+        let params = BloomParams::from_config(1_048_576, 0.01);
         // The specification's worked example says 5,021,884, but its formula gives another number.
         assert_eq!(
             (params.basis_ngrams, params.bits, params.hashes),

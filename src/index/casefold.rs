@@ -8,6 +8,8 @@ use std::sync::LazyLock;
 
 use regex_syntax::hir::{ClassUnicode, ClassUnicodeRange};
 
+use crate::format::choices::choices;
+
 /// Characters that fold by Unicode data newer than the matcher's. They must not fold here: n-grams
 /// have to treat two characters as equal exactly if the matcher does.
 static UNKNOWN_TO_MATCHER: LazyLock<BTreeSet<char>> = LazyLock::new(|| {
@@ -35,45 +37,27 @@ fn equal_for_matcher(a: char, b: char) -> bool {
         .any(|range| range.start() <= b && b <= range.end())
 }
 
-/// The strategy of case folding.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Casefold {
-    /// Folds `A`–`Z` to `a`–`z`.
-    #[default]
-    Ascii,
-    /// Folds by Unicode's simple folding: each character by itself, independent of locale.
-    UnicodeSimple,
+choices! {
+    /// The strategy of case folding.
+    #[derive(Default, PartialOrd, Ord)]
+    Casefold {
+        /// Folds `A`–`Z` to `a`–`z`.
+        #[default]
+        Ascii = "ASCII",
+        /// Folds by Unicode's simple folding: each character by itself, independent of locale.
+        UnicodeSimple = "UNICODE_SIMPLE",
+    }
 }
 
 impl Casefold {
-    const ALL: [Casefold; 2] = [Casefold::Ascii, Casefold::UnicodeSimple];
-
-    /// Returns the name used in storage and output.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Casefold::Ascii => "ASCII",
-            Casefold::UnicodeSimple => "UNICODE_SIMPLE",
-        }
-    }
-
     /// Returns the number of the strategy in a segment.
     pub fn number(self) -> u32 {
-        match self {
-            Casefold::Ascii => 0,
-            Casefold::UnicodeSimple => 1,
-        }
+        self as u32
     }
 
     /// Returns the strategy with this number.
     pub fn from_number(number: u32) -> Option<Casefold> {
-        let mut all = Casefold::ALL.into_iter();
-        all.find(|casefold| casefold.number() == number)
-    }
-
-    /// Returns the strategy with this name.
-    pub fn from_name(name: &str) -> Option<Casefold> {
-        let mut all = Casefold::ALL.into_iter();
-        all.find(|casefold| casefold.as_str() == name)
+        Casefold::ALL.get(number as usize).copied()
     }
 
     /// Folds one character.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::format::manifest::{BloomParts, KeyParts};
+use crate::format::manifest::KeyParts;
 use crate::format::nfc::unicode_version;
 use crate::index::bloom::BloomParams;
 use crate::index::casefold::Casefold;
@@ -26,22 +26,14 @@ pub const IMPLEMENTATION_VERSION: u32 = 7;
 /// of Unicode, on which the order of paths depends too, and the rules of words.
 const TOKENIZER: &str = "utf8-lossy/nfc/lf/3";
 
-/// The key of an index.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IndexKey {
-    parts: KeyParts,
-}
-
-/// The components of a key, except for the constants of this program.
-#[derive(Clone, Copy, Debug)]
-pub struct KeyInputs<'a> {
-    /// The canonical index root.
-    pub root: &'a Path,
+/// The settings that an index key depends on, besides the root.
+#[derive(Clone, Debug)]
+pub struct KeyInputs {
     /// The canonical traversal options. `recursive` is a
     /// filter of requests and no part of the key.
     pub options: TraversalOptions,
     /// The identity and capabilities of the engine.
-    pub backend: &'a str,
+    pub backend: String,
     /// The strategy of case-insensitive matching.
     pub casefold: Casefold,
     /// The length of the longest file that is tokenized, in bytes.
@@ -49,60 +41,52 @@ pub struct KeyInputs<'a> {
     /// The parameters of the logical filter; different ones give a different index.
     pub bloom: BloomParams,
     /// The denied patterns in force.
-    pub deny: &'a [String],
+    pub deny: Vec<String>,
     /// The path of Git's global excludes file.
-    pub global_excludes: Option<&'a Path>,
+    pub global_excludes: Option<PathBuf>,
     /// The rights with which the builder reads files. A search never opens a file that the index
     /// excludes, so it would miss the error that a full scan reports. An index is therefore only
     /// for processes with the same rights.
-    pub access: &'a str,
+    pub access: String,
 }
 
-impl IndexKey {
-    /// Creates the key from its components.
-    pub fn new(inputs: &KeyInputs<'_>) -> IndexKey {
+impl KeyInputs {
+    /// Returns the key of the index of a canonical root.
+    pub fn key(&self, root: &Path) -> KeyParts {
         let bytes = |path: &Path| name_bytes(path.as_os_str()).to_vec();
-        IndexKey {
-            parts: KeyParts {
-                root: bytes(inputs.root),
-                hidden: inputs.options.hidden,
-                follow: inputs.options.follow != Follow::Never,
-                rules: inputs.options.rules,
-                backend_id: inputs.backend.to_string(),
-                unicode_normalization: "NFC".to_string(),
-                casefold: inputs.casefold.as_str().to_string(),
-                tokenizer_id: format!(
-                    "{TOKENIZER}/{}x{}/unicode-{}/{}",
-                    inputs.bloom.bits,
-                    inputs.bloom.hashes,
-                    unicode_version(),
-                    words::rules(),
-                ),
-                ngram_chars: NGRAM_CHARS as u32,
-                max_tokenized_bytes: inputs.max_tokenized_bytes,
-                deny_patterns: inputs.deny.to_vec(),
-                global_excludes: inputs.global_excludes.map(bytes).unwrap_or_default(),
-                excludes_base: Vec::new(),
-                access: inputs.access.to_string(),
-                schema_version: SCHEMA_VERSION,
-                implementation_version: IMPLEMENTATION_VERSION,
-            },
+        KeyParts {
+            root: bytes(root),
+            hidden: self.options.hidden,
+            follow: self.options.follow != Follow::Never,
+            rules: self.options.rules,
+            backend_id: self.backend.clone(),
+            unicode_normalization: "NFC".to_string(),
+            casefold: self.casefold.as_str().to_string(),
+            tokenizer_id: format!(
+                "{TOKENIZER}/{}x{}/unicode-{}/{}",
+                self.bloom.bits,
+                self.bloom.hashes,
+                unicode_version(),
+                words::rules(),
+            ),
+            ngram_chars: NGRAM_CHARS as u32,
+            max_tokenized_bytes: self.max_tokenized_bytes,
+            deny_patterns: self.deny.clone(),
+            global_excludes: self
+                .global_excludes
+                .as_deref()
+                .map(bytes)
+                .unwrap_or_default(),
+            excludes_base: Vec::new(),
+            access: self.access.clone(),
+            schema_version: SCHEMA_VERSION,
+            implementation_version: IMPLEMENTATION_VERSION,
         }
     }
-
-    /// Returns the components of the key.
-    pub fn parts(&self) -> &KeyParts {
-        &self.parts
-    }
-
-    /// Returns the name of the index's directory: 32 hexadecimal digits. Keys are compared by their
-    /// components, never by this hash.
-    pub fn hash(&self) -> String {
-        hash_of(&self.parts)
-    }
 }
 
-/// Returns the name of the directory of an index with these key components.
+/// Returns the name of the directory of an index with this key: 32 hexadecimal digits. Keys are
+/// compared by their components, never by this hash.
 pub fn hash_of(parts: &KeyParts) -> String {
     format!("{:032x}", xxh3_128(&parts.encode_key()))
 }
@@ -112,100 +96,59 @@ pub fn root_of(parts: &KeyParts) -> Option<PathBuf> {
     name_from_bytes(&parts.root).map(PathBuf::from)
 }
 
-/// Converts the parameters of the logical filter to their stored form.
-pub fn bloom_parts(params: &BloomParams) -> BloomParts {
-    BloomParts {
-        bits: params.bits,
-        hashes: params.hashes,
-        ngram_chars: params.ngram_chars,
-        seed: params.seed,
-        basis_ngrams: params.basis_ngrams,
-        target_fp_rate_bits: params.target_fp_rate.to_bits(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::format::manifest::IgnoreRules;
 
-    fn inputs() -> KeyInputs<'static> {
+    fn inputs() -> KeyInputs {
         KeyInputs {
-            root: Path::new("/src"),
             options: TraversalOptions {
                 hidden: false,
                 follow: Follow::Never,
                 rules: IgnoreRules::All,
                 recursive: true,
             },
-            backend: "embedded",
+            backend: "embedded".to_string(),
             casefold: Casefold::Ascii,
             max_tokenized_bytes: 1 << 20,
             bloom: BloomParams::from_config(1 << 20, 0.01),
-            deny: &[],
+            deny: Vec::new(),
             global_excludes: None,
-            access: "uid=1 gid=1 groups= caps=",
+            access: "uid=1 gid=1 groups= caps=".to_string(),
         }
     }
 
     #[test]
     fn every_component_makes_another_index_key() {
-        let base = IndexKey::new(&inputs());
-        assert_eq!(base, IndexKey::new(&inputs()));
-        assert_eq!(base.hash().len(), 32);
-        let deny = ["*.pem".to_string()];
-        let options = |change: fn(&mut TraversalOptions)| {
-            let mut all = inputs();
-            change(&mut all.options);
-            all
-        };
-        let others = [
-            KeyInputs {
-                root: Path::new("/src/a"),
-                ..inputs()
-            },
-            KeyInputs {
-                backend: "rg@13.0.0",
-                ..inputs()
-            },
-            KeyInputs {
-                casefold: Casefold::UnicodeSimple,
-                ..inputs()
-            },
-            KeyInputs {
-                max_tokenized_bytes: 1 << 21,
-                ..inputs()
-            },
-            KeyInputs {
-                bloom: BloomParams::from_config(1 << 20, 0.02),
-                ..inputs()
-            },
-            KeyInputs {
-                deny: &deny,
-                ..inputs()
-            },
-            KeyInputs {
-                global_excludes: Some(Path::new("/x")),
-                ..inputs()
-            },
-            KeyInputs {
-                global_excludes: Some(Path::new("/y")),
-                ..inputs()
-            },
-            KeyInputs {
-                access: "uid=1 gid=2 groups= caps=",
-                ..inputs()
-            },
-            options(|options| options.hidden = true),
-            options(|options| options.follow = Follow::All),
-            options(|options| options.rules = IgnoreRules::None),
-            options(|options| options.rules = IgnoreRules::Git),
+        let root = Path::new("/src");
+        let base = inputs().key(root);
+        assert_eq!(base, inputs().key(root));
+        assert_eq!(hash_of(&base).len(), 32);
+        let changes: [fn(&mut KeyInputs); 12] = [
+            |inputs| inputs.backend = "rg@13.0.0".to_string(),
+            |inputs| inputs.casefold = Casefold::UnicodeSimple,
+            |inputs| inputs.max_tokenized_bytes = 1 << 21,
+            |inputs| inputs.bloom = BloomParams::from_config(1 << 20, 0.02),
+            |inputs| inputs.deny = vec!["*.pem".to_string()],
+            |inputs| inputs.global_excludes = Some("/x".into()),
+            |inputs| inputs.global_excludes = Some("/y".into()),
+            |inputs| inputs.access = "uid=1 gid=2 groups= caps=".to_string(),
+            |inputs| inputs.options.hidden = true,
+            |inputs| inputs.options.follow = Follow::All,
+            |inputs| inputs.options.rules = IgnoreRules::None,
+            |inputs| inputs.options.rules = IgnoreRules::Git,
         ];
-        let mut hashes = vec![base.hash()];
-        for other in others {
-            let key = IndexKey::new(&other);
-            assert_ne!(key, base, "{other:?}");
-            hashes.push(key.hash());
+        let mut keys = vec![inputs().key(Path::new("/src/a"))];
+        for change in changes {
+            let mut other = inputs();
+            change(&mut other);
+            keys.push(other.key(root));
+        }
+        let mut hashes = vec![hash_of(&base)];
+        for key in keys {
+            assert_ne!(key, base);
+            hashes.push(hash_of(&key));
         }
         hashes.sort();
         hashes.dedup();
@@ -214,8 +157,9 @@ mod tests {
 
     #[test]
     fn filters_of_requests_are_no_part_of_the_index_key() {
+        let root = Path::new("/src");
         let mut flat = inputs();
         flat.options.recursive = false;
-        assert_eq!(IndexKey::new(&flat), IndexKey::new(&inputs()));
+        assert_eq!(flat.key(root), inputs().key(root));
     }
 }

@@ -57,6 +57,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::format::error::FormatError;
+use crate::format::mutex::lock;
 use crate::index::builder::{BuildError, BuildHost, BuildOptions, BuildRequest, BuiltSegment};
 use crate::index::inputs::Inputs;
 use crate::index::refresh::{EnteredDirs, TreeKnowledge};
@@ -291,11 +292,15 @@ impl LiveIndex {
         live_options: LiveOptions,
         watchers: Arc<dyn WatcherFactory>,
     ) -> std::io::Result<LiveIndex> {
+        let status = Status {
+            open_wanted: true,
+            ..Status::default()
+        };
         let shared = Arc::new(Shared {
             index_host,
             live_options,
             watchers,
-            status: Arc::default(),
+            status: Arc::new(Mutex::new(status)),
             wake: Arc::default(),
             settled: Condvar::new(),
             known: Mutex::default(),
@@ -506,9 +511,4 @@ impl Shared {
         self.wake.notify_all();
         self.settled.notify_all();
     }
-}
-
-/// Locks a mutex, also a poisoned one: work that a panic left half done is only repeated.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

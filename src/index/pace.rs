@@ -14,8 +14,9 @@ mod activity;
 mod budget;
 mod pool;
 
+use crate::format::mutex::lock;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 pub use activity::{Activity, RunningSearch};
@@ -162,7 +163,7 @@ impl Pacer {
         wait();
         let now_ms = self.activity.now_ms();
         let waited_ms = now_ms.saturating_sub(before_ms);
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.since_ms = state.since_ms.saturating_add(waited_ms).min(now_ms);
     }
 
@@ -170,7 +171,7 @@ impl Pacer {
     /// sleep for at most 10 ms at a time. Ends early if `nap` returns false, or once
     /// [`is_idle`](Pacer::is_idle) returns true.
     pub fn rest(&self, threads: usize, piece: Piece, nap: &mut dyn FnMut(Duration) -> bool) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let start_ms = self.activity.now_ms();
         let work_ms = start_ms.saturating_sub(state.since_ms);
         let mut now_ms = start_ms;
@@ -190,12 +191,6 @@ impl Pacer {
             state.owed_ms = 0;
         }
         state.since_ms = now_ms;
-    }
-
-    /// Locks also after a panic, since the numbers are always consistent. A build works on one
-    /// piece at a time, so this never blocks.
-    fn lock(&self) -> MutexGuard<'_, Work> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -26,6 +26,7 @@ use std::fmt;
 use regex_syntax::hir::Hir;
 use serde::{Serialize, Serializer};
 
+use crate::format::choices::choices;
 use crate::index::casefold::Casefold;
 use crate::index::gram::Gram;
 use crate::index::plan::analysis::Analysis;
@@ -47,24 +48,16 @@ pub const FOLD: Casefold = Casefold::Ascii;
 /// much as searching some of its files.
 const MAX_PATH_GRAMS: usize = 1 << 14;
 
-/// The parts of an expression that a plan uses (`index_regex_strategy`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Strategy {
-    /// Literals that are part of every match. Optional parts, repetitions of
-    /// unknown length and alternatives are not used.
-    #[default]
-    RequiredLiteral,
-    /// Literals, alternatives of literals, and small character classes.
-    Boolean,
-}
-
-impl Strategy {
-    /// Returns the name used in the configuration and in output.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Strategy::RequiredLiteral => "required_literal",
-            Strategy::Boolean => "boolean",
-        }
+choices! {
+    /// The parts of an expression that a plan uses (`index_regex_strategy`).
+    #[derive(Default)]
+    Strategy {
+        /// Literals that are part of every match. Optional parts, repetitions of
+        /// unknown length and alternatives are not used.
+        #[default]
+        RequiredLiteral = "required_literal",
+        /// Literals, alternatives of literals, and small character classes.
+        Boolean = "boolean",
     }
 }
 

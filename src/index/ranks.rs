@@ -105,13 +105,6 @@ impl RankSet {
         })
     }
 
-    /// Keeps the ranks that are in another set too.
-    pub fn intersect(&mut self, other: &RankSet) {
-        for (lane, other) in self.lanes.iter_mut().zip(&other.lanes) {
-            *lane &= other;
-        }
-    }
-
     /// Adds the ranks that are in another set of the same files.
     pub fn unite(&mut self, other: &RankSet) {
         for (lane, other) in self.lanes.iter_mut().zip(&other.lanes) {
@@ -212,8 +205,9 @@ mod tests {
             prop_assert_eq!(set.count(start..end), within.len() as u64);
             prop_assert_eq!(set.first(start..end), within.first().copied());
             prop_assert!((0..420).all(|rank| set.contains(rank) == expected.contains(&rank)));
-            let mut cut = RankSet::of_range(start..end, len);
-            cut.intersect(&set);
+            let mut cut = set.clone();
+            cut.subtract(&RankSet::of_range(0..start, len));
+            cut.subtract(&RankSet::of_range(end..len, len));
             prop_assert_eq!(cut.iter(0..len).collect::<Vec<_>>(), within.clone());
             let mut rest = set.clone();
             rest.subtract(&cut);

@@ -10,13 +10,13 @@ pub(crate) mod names;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rayon::prelude::*;
 
 use crate::format::error::FormatError;
+use crate::index::below::{below, remove_below};
 use crate::index::enumerate::Survey;
 use crate::index::inputs::Inputs;
 use crate::index::overlay::Overlay;
@@ -115,21 +115,6 @@ impl TreeKnowledge {
         self.news |= self.overlay.no_dir(segment, path)?;
         Ok(())
     }
-}
-
-/// Removes the entries at and below a path; returns true if there were any.
-fn remove_below<T>(map: &mut BTreeMap<PathBuf, T>, path: &Path) -> bool {
-    let from = (Bound::Included(path), Bound::Unbounded);
-    let paths: Vec<PathBuf> = map
-        .range::<Path, _>(from)
-        .map(|(below, _)| below)
-        .take_while(|below| below.starts_with(path))
-        .cloned()
-        .collect();
-    for path in &paths {
-        map.remove(path);
-    }
-    !paths.is_empty()
 }
 
 /// A cache of entered directories, valid as long as no rule and no directory changes.
@@ -496,14 +481,8 @@ impl Refresh<'_> {
         // the knowledge in between.
         let is_in = |other: &Path| other.parent() == Some(path) && !dirs.contains(other);
         let own = |other: &Path| other == path || is_in(other) || is_top && other.is_absolute();
-        let errors: Vec<PathBuf> = known
-            .errors
-            .range::<Path, _>((Bound::Included(path), Bound::Unbounded))
-            .map(|(other, _)| other)
-            .take_while(|other| other.starts_with(path))
-            .filter(|other| own(other))
-            .cloned()
-            .collect();
+        let errors = below(&known.errors, path).map(|(other, _)| other);
+        let errors: Vec<PathBuf> = errors.filter(|other| own(other)).cloned().collect();
         let mut before: Vec<(PathBuf, String)> = Vec::new();
         for error in errors {
             before.extend(known.errors.remove_entry(&error));

@@ -10,11 +10,11 @@ use std::io::{self, Write};
 use crate::format::manifest::RuleSets;
 use crate::format::section::{SectionWriter, Summary};
 use crate::format::segment::{
-    BlockRecord, DirRecord, FileRecord, GroupRecord, MetaRecord, NameRecord, PartRecord, Record,
+    BlockRecord, DirRecord, FileRecord, GroupRecord, MetaRecord, NameRecord, PartRecord,
     SideRecord, VACANT, id,
 };
 use crate::format::sort_key::component_key;
-use crate::format::wire::Writer;
+use crate::format::wire::{Field, Writer};
 use crate::index::names::name_bytes;
 
 /// The records of a segment, in the order of arrival. Names are added in the order of their
@@ -164,7 +164,7 @@ pub(crate) fn write_rows<W: Write>(out: &mut SectionWriter<W>, rows: &[u8]) -> i
     Ok(at)
 }
 
-fn records<R: Record>(items: &[R]) -> Writer {
+fn records<R: Field>(items: &[R]) -> Writer {
     let mut out = Writer::new();
     items.iter().for_each(|item| item.encode(&mut out));
     out

@@ -158,11 +158,10 @@ impl Segment {
         Ok(Segment {
             params: BloomParams {
                 ngram_chars: meta.ngram_chars,
-                basis_ngrams: 0,
-                target_fp_rate: 0.0,
                 bits: meta.bloom_bits,
                 hashes: meta.bloom_hashes,
                 seed: meta.bloom_seed,
+                ..BloomParams::default()
             },
             casefold,
             files: Table::find::<FileRecord>(&container, id::FILES, meta.files)?,

@@ -10,12 +10,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use rayon::prelude::*;
 
+use crate::format::choices::choices;
 use crate::format::error::FormatError;
 use crate::format::manifest::KeyParts;
+use crate::format::mutex::lock;
 use crate::format::segment::StampRecord;
 use crate::index::handles::Handle;
 use crate::index::inputs::Inputs;
@@ -29,25 +31,15 @@ use crate::index::walk::join;
 /// The number of rank sets that a cache keeps.
 const KEPT_SETS: usize = 16;
 
-/// The place where an index is stored (`index_storage`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StorageMode {
-    /// In the memory of the process.
-    Memory,
-    /// In memory-mapped files.
-    Mmap,
-    /// In an SQLite database.
-    Sqlite,
-}
-
-impl StorageMode {
-    /// Returns the name used in configuration and output.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            StorageMode::Memory => "memory",
-            StorageMode::Mmap => "mmap",
-            StorageMode::Sqlite => "sqlite",
-        }
+choices! {
+    /// The place where an index is stored (`index_storage`).
+    StorageMode {
+        /// In the memory of the process.
+        Memory = "memory",
+        /// In memory-mapped files.
+        Mmap = "mmap",
+        /// In an SQLite database.
+        Sqlite = "sqlite",
     }
 }
 
@@ -273,23 +265,8 @@ impl Snapshot {
     /// root, relative to `root`.
     ///
     /// Costs one lookup per input and directory. Directories are compared on the threads of the
-    /// current pool.
-    ///
-    /// # Errors
-    ///
-    /// [`FormatError`] if the segment is damaged; the snapshot is unusable then.
-    pub fn stale(
-        &self,
-        root: &RootDir,
-        base: &Path,
-        subtree: &Path,
-    ) -> Result<Option<Stale>, FormatError> {
-        self.stale_while(&|| true, root, base, subtree)
-    }
-
-    /// Compares like [`Snapshot::stale`] while `go_on` returns true. `go_on` is called before each
-    /// lookup of a directory. When it returns false, the result is [`Stale::Unfinished`], unless an
-    /// earlier directory has changed.
+    /// current pool. `go_on` is called before each lookup of a directory. When it returns false,
+    /// the result is [`Stale::Unfinished`], unless an earlier directory has changed.
     ///
     /// # Errors
     ///
@@ -319,8 +296,8 @@ impl Snapshot {
         changed.transpose()
     }
 
-    /// Returns all differences, where [`Snapshot::stale`] returns the first. `None` if `go_on`
-    /// returned false before the comparison was complete.
+    /// Returns all differences, where [`Snapshot::stale_while`] returns the first. `None` if
+    /// `go_on` returned false before the comparison was complete.
     ///
     /// # Errors
     ///
@@ -536,7 +513,7 @@ impl Snapshot {
 
     /// Returns the number of cached sets.
     pub fn kept_sets(&self) -> usize {
-        self.sets.lock().len() + self.extra_sets.lock().len()
+        lock(&self.sets.0).len() + lock(&self.extra_sets.0).len()
     }
 
     /// Returns the set of files of the segment that is cached under `name`, or calls `make` and
@@ -569,17 +546,13 @@ impl Snapshot {
 }
 
 impl KeptSets {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<(String, Arc<RankSet>)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn get(
         &self,
         name: &str,
         make: impl FnOnce() -> Result<RankSet, FormatError>,
     ) -> Result<Arc<RankSet>, FormatError> {
         {
-            let mut sets = self.lock();
+            let mut sets = lock(&self.0);
             if let Some(at) = sets.iter().position(|(kept, _)| kept == name)
                 && let Some(found) = sets.remove(at)
             {
@@ -590,7 +563,7 @@ impl KeptSets {
         }
         // The lock is not held here, so that other searches do not wait for `make`.
         let set = Arc::new(make()?);
-        let mut sets = self.lock();
+        let mut sets = lock(&self.0);
         sets.push_front((name.to_string(), set.clone()));
         sets.truncate(KEPT_SETS);
         Ok(set)

@@ -43,7 +43,7 @@ use crate::index::bloom::BloomParams;
 use crate::index::builder::{BuildError, BuildHost, BuiltSegment};
 use crate::index::handles::Handles;
 use crate::index::inputs::Inputs;
-use crate::index::key::{bloom_parts, hash_of};
+use crate::index::key::hash_of;
 use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::store::evict::Bounded;
 use crate::index::store::open::snapshot_of;
@@ -509,7 +509,7 @@ fn manifest_of(
     inputs.append(built.inputs.clone());
     Manifest {
         key: publication.key.clone(),
-        bloom: bloom_parts(&publication.params),
+        bloom: publication.params,
         state: PublicationState {
             sequence,
             created_ms: before.map_or(publication.now_ms, |manifest| manifest.state.created_ms),

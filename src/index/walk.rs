@@ -486,7 +486,7 @@ impl Walk {
 }
 
 /// Returns true if the error says that the path does not exist.
-fn is_gone(error: &io::Error) -> bool {
+pub(super) fn is_gone(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory

@@ -54,10 +54,11 @@ mod source;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use thiserror::Error;
 
+use crate::format::mutex::lock;
 use crate::index::names::shown;
 
 pub use self::barrier::{Barrier, BarrierError};
@@ -164,11 +165,6 @@ pub trait WatcherFactory: Send + Sync {
         cookie_dir: &Path,
         handler: Arc<dyn FsEventHandler>,
     ) -> Result<Arc<dyn Watcher>, WatchError>;
-}
-
-/// Locks a mutex, also a poisoned one: no code here panics between two related changes.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the reason why a watcher whose root is not in place proves nothing.

@@ -9,7 +9,7 @@ use forge_search::internal::format::disk::RealDisk;
 use forge_search::internal::format::error::{FormatError, FormatErrorKind};
 use forge_search::internal::format::lock::{DirLock, LockFile, create_private_dir};
 use forge_search::internal::format::manifest::{
-    BloomParts, EligibilityInput, FileRef, IgnoreRules, InputKind, InputStat, KeyParts,
+    BloomParams, EligibilityInput, FileRef, IgnoreRules, InputKind, InputStat, KeyParts,
     MANIFEST_VERSION, MAX_DENY_PATTERNS, MAX_ID_BYTES, MAX_INPUTS, MAX_MANIFEST_BYTES,
     MAX_PATH_BYTES, MAX_SEGMENTS, Manifest, PublicationState, SegmentRef,
 };
@@ -59,7 +59,7 @@ fn full_manifest() -> Manifest {
             schema_version: 1,
             implementation_version: 2,
         },
-        bloom: BloomParts {
+        bloom: BloomParams {
             bits: 5_025_332,
             hashes: 7,
             ngram_chars: 3,
@@ -535,7 +535,6 @@ fn a_published_file_is_mapped_and_read() {
     let summary: Result<Summary, FormatError> = summary;
     let path = dir.join("segment-1.fsx");
     let storage = Storage::map(&path).unwrap();
-    storage.advise_willneed();
     let container = Container::open(storage, FileKind::Segment, 1).unwrap();
     assert_eq!(container.summary(), summary.unwrap());
     assert_eq!(container.section(1).unwrap().all().unwrap(), content);

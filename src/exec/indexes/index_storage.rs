@@ -161,7 +161,7 @@ impl IndexStorage {
                 // If another process is removing the unfinished build, this build starts from the
                 // beginning.
                 let store = store.waiting(Duration::ZERO);
-                store.unfinished(root.key.parts(), &mut |_| {})
+                store.unfinished(&root.key, &mut |_| {})
             }
             _ => None,
         };
@@ -170,7 +170,7 @@ impl IndexStorage {
         let (built, snapshot) = match &store {
             Some(store) => {
                 let publication = Publication {
-                    key: root.key.parts(),
+                    key: &root.key,
                     params: self.options.params,
                     above,
                     now_ms,
@@ -190,7 +190,7 @@ impl IndexStorage {
                 let mut inputs = above;
                 inputs.append(built.inputs.clone());
                 let snapshot = Snapshot::new(
-                    root.key.parts().clone(),
+                    root.key.clone(),
                     StorageMode::Memory,
                     segment,
                     inputs,

@@ -5,7 +5,7 @@
 //! follows the tree; [`TreeIndexHost`] is the connection to it.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rayon::ThreadPool;
@@ -18,6 +18,7 @@ use super::{Indexes, Report};
 use crate::exec::sources::reach::Reach;
 use crate::exec::stop::CancelHandle;
 use crate::format::error::FormatError;
+use crate::format::mutex::lock;
 use crate::index::builder::{
     BuildError, BuildHost, BuildOptions, BuildRequest, BuiltSegment, Progress,
 };
@@ -138,18 +139,13 @@ struct Building(Arc<Mutex<Option<Arc<BuildMonitor>>>>);
 impl Building {
     /// Shows a build until it has ended.
     fn show(&self, monitor: Arc<BuildMonitor>) {
-        *self.lock() = Some(monitor);
+        *lock(&self.0) = Some(monitor);
     }
 
     /// Returns the progress of the build; `None` if no build runs.
     fn report(&self) -> Option<BuildReport> {
-        let report = self.lock().as_ref()?.report();
+        let report = lock(&self.0).as_ref()?.report();
         (!report.ended).then_some(report)
-    }
-
-    /// Locks even after a panic in another thread: the only value is always replaced as a whole.
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<BuildMonitor>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -192,7 +188,7 @@ impl Indexes {
                 status_file: StatusFile::new(
                     self.status_dirs(),
                     root.path.clone(),
-                    hash_of(root.key.parts()),
+                    hash_of(&root.key),
                 ),
                 settings: settings.clone(),
             };
@@ -393,7 +389,7 @@ impl IndexHost for TreeIndexHost {
         let store = self.index_storage.store();
         if let Some(store) = store {
             // Processes that use the removed indexes notice that they are gone.
-            store.purge_laxer(self.root.key.parts());
+            store.purge_laxer(&self.root.key);
         }
         state
     }
@@ -428,14 +424,14 @@ impl IndexHost for TreeIndexHost {
 
     fn may_write(&self) -> Result<(), FormatError> {
         match self.index_storage.store() {
-            Some(store) => store.may_publish(self.root.key.parts(), &self.host),
+            Some(store) => store.may_publish(&self.root.key, &self.host),
             None => Ok(()),
         }
     }
 
     fn is_kept(&self) -> bool {
         let store = self.index_storage.store();
-        store.is_none_or(|store| !store.is_gone(self.root.key.parts()))
+        store.is_none_or(|store| !store.is_gone(&self.root.key))
     }
 
     fn close(&self) {

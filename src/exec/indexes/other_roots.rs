@@ -30,7 +30,7 @@ impl Indexes {
     /// contains `path`; otherwise returns the first root below it. Reads the manifest of each
     /// stored index.
     pub(crate) fn index_of_other_root(&self, path: &Path, reach: &Reach) -> Option<OtherRootIndex> {
-        let own = self.roots.first()?.key.parts();
+        let own = &self.roots.first()?.key;
         let listed = self.store()?.list().ok()?;
         let known: Vec<(PathBuf, bool, bool)> = listed
             .iter()

@@ -13,7 +13,7 @@
 //! can't be written is missing, and a file that can't be read is skipped.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +22,7 @@ use super::host::BuildReport;
 use crate::format::disk::RealDisk;
 use crate::format::error::FormatError;
 use crate::format::lock_dir::{LockDir, Purpose, in_use};
+use crate::format::mutex::lock;
 use crate::format::publish::{is_unfinished, replace};
 use crate::format::storage::{Privacy, Storage};
 use crate::index::builder::Phase;
@@ -169,7 +170,7 @@ impl ProcessIndexStatus {
             Some(build) => Some(BuildReport {
                 phase: match build.phase {
                     None => None,
-                    Some(name) => Some(Phase::of_name(&name)?),
+                    Some(name) => Some(Phase::from_name(&name)?),
                 },
                 files_total: build.files_total,
                 files_done: build.files_done,
@@ -233,7 +234,7 @@ impl StatusFile {
         let Some(bytes) = note.encode() else {
             return;
         };
-        let mut own = self.lock();
+        let mut own = lock(&self.own);
         let written = own.as_ref().map(|own| write(own, &bytes));
         if written.is_some_and(|written| written.is_ok()) {
             return;
@@ -249,12 +250,7 @@ impl StatusFile {
 
     /// Removes the status file.
     pub(super) fn remove(&self) {
-        *self.lock() = None;
-    }
-
-    /// Locks even after a panic in another thread: the only value is always replaced as a whole.
-    fn lock(&self) -> MutexGuard<'_, Option<LockDir>> {
-        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.own) = None;
     }
 }
 

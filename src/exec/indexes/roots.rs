@@ -6,18 +6,18 @@
 //! is opened again. Does not decide which directories are roots, or which requests use an index.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::host::wall_clock_ns;
 use crate::exec::sources::reach::Reach;
 use crate::exec::stop::Deadline;
 use crate::format::error::{FormatError, FormatErrorKind};
-use crate::index::bloom::BloomParams;
+use crate::format::manifest::KeyParts;
+use crate::format::mutex::lock;
 use crate::index::builder::BuildHost;
-use crate::index::casefold::Casefold;
 use crate::index::deny::is_withheld;
-use crate::index::key::{IndexKey, KeyInputs};
+use crate::index::key::KeyInputs;
 use crate::index::live::OpenOutcome;
 use crate::index::root_dir::RootDir;
 use crate::index::snapshot::Snapshot;
@@ -29,7 +29,7 @@ use crate::index::walk::{IgnoreRules, TraversalOptions};
 #[derive(Debug)]
 pub(super) struct IndexRoot {
     pub(super) path: PathBuf,
-    pub(super) key: IndexKey,
+    pub(super) key: KeyParts,
     /// The traversal options of the one index of the root.
     pub(super) traversal: TraversalOptions,
     /// Git's global excludes.
@@ -40,44 +40,6 @@ pub(super) struct IndexRoot {
     opened: Condvar,
     /// When the use of the index was last recorded in the store.
     notes: AccessNotes,
-}
-
-/// The parts of an index key that all roots share.
-#[derive(Clone, Debug)]
-pub(super) struct RootKeys {
-    pub(super) traversal: TraversalOptions,
-    pub(super) backend: String,
-    pub(super) max_tokenized_bytes: u64,
-    pub(super) bloom: BloomParams,
-    pub(super) deny: Vec<String>,
-    pub(super) global_excludes: Option<PathBuf>,
-    pub(super) access: String,
-}
-
-impl RootKeys {
-    /// Creates the root at a canonical path.
-    pub(super) fn root(&self, path: PathBuf) -> IndexRoot {
-        let key = IndexKey::new(&KeyInputs {
-            root: &path,
-            options: self.traversal,
-            backend: &self.backend,
-            casefold: Casefold::Ascii,
-            max_tokenized_bytes: self.max_tokenized_bytes,
-            bloom: self.bloom,
-            deny: &self.deny,
-            global_excludes: self.global_excludes.as_deref(),
-            access: &self.access,
-        });
-        IndexRoot {
-            path,
-            key,
-            traversal: self.traversal,
-            global_excludes: self.global_excludes.clone(),
-            known: Mutex::default(),
-            opened: Condvar::new(),
-            notes: AccessNotes::default(),
-        }
-    }
 }
 
 /// How long a caller waits for threads that open an index and for processes that lock it. The
@@ -162,12 +124,25 @@ struct OpeningGuard<'a>(&'a IndexRoot);
 
 impl Drop for OpeningGuard<'_> {
     fn drop(&mut self) {
-        self.0.lock().is_opening = false;
+        lock(&self.0.known).is_opening = false;
         self.0.opened.notify_all();
     }
 }
 
 impl IndexRoot {
+    /// Creates the root at a canonical path.
+    pub(super) fn new(path: PathBuf, inputs: &KeyInputs) -> IndexRoot {
+        IndexRoot {
+            key: inputs.key(&path),
+            path,
+            traversal: inputs.options,
+            global_excludes: inputs.global_excludes.clone(),
+            known: Mutex::default(),
+            opened: Condvar::new(),
+            notes: AccessNotes::default(),
+        }
+    }
+
     /// Returns a handle on a directory that contains the root, and the path of the root in it.
     /// Returns `None` if the root can't be opened. A root above the allowed roots is opened for its
     /// catalog only: a search reads only files in its allowed roots.
@@ -194,7 +169,7 @@ impl IndexRoot {
     ) -> bool {
         let excludes_count = !matches!(rules, IgnoreRules::Git | IgnoreRules::None);
         let same_excludes = global_excludes == self.global_excludes.as_deref();
-        reach.key_patterns() == self.key.parts().deny_patterns && (same_excludes || !excludes_count)
+        reach.key_patterns() == self.key.deny_patterns && (same_excludes || !excludes_count)
     }
 
     /// Returns the state of the index. Opens the stored index if it is not open, or if another
@@ -204,13 +179,16 @@ impl IndexRoot {
     /// `waits` limits the waiting for threads that open the index and for locks of other processes.
     pub(super) fn state(&self, store: Option<&Store>, waits: Waits<'_>) -> OpenOutcome {
         let Some(store) = store else {
-            return self.lock().state.clone().unwrap_or(OpenOutcome::Absent);
+            return lock(&self.known)
+                .state
+                .clone()
+                .unwrap_or(OpenOutcome::Absent);
         };
         let state = self.state_in(store, waits);
         if matches!(state, OpenOutcome::Open(_)) {
             let now_ms = wall_clock_ns() / 1_000_000;
             if self.notes.is_due(now_ms) {
-                store.note_access(self.key.parts(), now_ms);
+                store.note_access(&self.key, now_ms);
             }
         }
         state
@@ -223,8 +201,8 @@ impl IndexRoot {
         loop {
             // Read before opening: if the publication is replaced meanwhile, the next call opens
             // the index again.
-            let publication = store.publication(self.key.parts());
-            let mut known = self.lock();
+            let publication = store.publication(&self.key);
+            let mut known = lock(&self.known);
             match &known.state {
                 Some(state) if known.publication == publication && is_unchanged(state) => {
                     return state.clone();
@@ -263,7 +241,7 @@ impl IndexRoot {
         waits: Waits<'_>,
     ) -> OpenOutcome {
         let _ends = OpeningGuard(self);
-        let key = self.key.parts();
+        let key = &self.key;
         let patience = patience.min(waits.left());
         let mut pause = |time| waits.pause(time);
         let (state, keep) = match store.load_within(key, patience, &mut pause) {
@@ -290,7 +268,7 @@ impl IndexRoot {
                 (OpenOutcome::Unavailable(error.to_string()), newer)
             }
         };
-        let mut known = self.lock();
+        let mut known = lock(&self.known);
         if known.version == version {
             known.set(keep.then(|| state.clone()), publication);
         }
@@ -303,35 +281,29 @@ impl IndexRoot {
         let Some(store) = store else {
             return true;
         };
-        let publication = store.publication(self.key.parts());
-        let known = self.lock();
+        let publication = store.publication(&self.key);
+        let known = lock(&self.known);
         let unchanged = known.state.as_ref().is_some_and(is_unchanged);
         unchanged && known.publication == publication
     }
 
     /// Caches an index that was just built.
     pub(super) fn set_open(&self, store: Option<&Store>, snapshot: Arc<Snapshot>) {
-        let publication = store.and_then(|store| store.publication(self.key.parts()));
-        self.lock()
-            .set(Some(OpenOutcome::Open(snapshot)), publication);
+        let publication = store.and_then(|store| store.publication(&self.key));
+        lock(&self.known).set(Some(OpenOutcome::Open(snapshot)), publication);
     }
 
     /// Removes the cached index. The next use opens the index again.
     pub(super) fn forget(&self) {
-        self.lock().set(None, None);
+        lock(&self.known).set(None, None);
     }
 
     /// Records damage that was detected during use. The index is not used again until it has been
     /// rebuilt.
     pub(super) fn set_damaged(&self, error: &FormatError) {
-        let mut known = self.lock();
+        let mut known = lock(&self.known);
         let publication = known.publication;
         known.set(Some(OpenOutcome::Damaged(error.to_string())), publication);
-    }
-
-    /// Locks even after a panic in another thread: the state is always replaced as a whole.
-    fn lock(&self) -> MutexGuard<'_, CachedState> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -335,7 +335,7 @@ impl Indexes {
 
     fn status_of(&self, root: &IndexRoot, reach: &Reach) -> RootStatus {
         let (mut condition, snapshot) = self.condition_of(root, reach, Waits::default());
-        let dir = self.store().map(|store| store.dir_of(root.key.parts()));
+        let dir = self.store().map(|store| store.dir_of(&root.key));
         let mut contents = None;
         if let Some(snapshot) = snapshot {
             match self.contents(&snapshot, dir.as_deref(), root.locate(reach)) {
@@ -355,7 +355,7 @@ impl Indexes {
                 _ => None,
             },
             condition,
-            key: root.key.parts().clone(),
+            key: root.key.clone(),
             contents,
             living: Vec::new(),
         }

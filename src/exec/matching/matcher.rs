@@ -235,43 +235,14 @@ impl WorkerMatcher {
     ) -> Result<LineSpans, Stopped> {
         let mut found = LineSpans::new();
         match (&self.0, wanted) {
-            (WorkerKind::Exact(exact), Spans::Each) => {
+            (WorkerKind::Exact(exact), Spans::Each | Spans::Every) => {
                 let first = exact.find_in_line(line)?;
-                each_match(
-                    line,
-                    most,
-                    first,
-                    |from| exact.find_from(line, from),
-                    &mut found,
-                )?;
+                let next = |from| exact.find_from(line, from);
+                all_matches(line, wanted, most, first, next, &mut found)?;
             }
-            (WorkerKind::Exact(exact), Spans::Every) => {
-                let first = exact.find_in_line(line)?;
-                every_match(
-                    line,
-                    most,
-                    first,
-                    |from| exact.find_from(line, from),
-                    &mut found,
-                )?;
-            }
-            (WorkerKind::Set(set, _), Spans::Each) => {
-                each_match(
-                    line,
-                    most,
-                    set.find(line, 0),
-                    |from| Ok(set.find(line, from)),
-                    &mut found,
-                )?;
-            }
-            (WorkerKind::Set(set, _), Spans::Every) => {
-                every_match(
-                    line,
-                    most,
-                    set.find(line, 0),
-                    |from| Ok(set.find(line, from)),
-                    &mut found,
-                )?;
+            (WorkerKind::Set(set, _), Spans::Each | Spans::Every) => {
+                let next = |from| Ok(set.find(line, from));
+                all_matches(line, wanted, most, set.find(line, 0), next, &mut found)?;
             }
             (WorkerKind::Similar(similar), Spans::Each | Spans::Every) => {
                 similar.find_in_line(line, most, &mut found)?;
@@ -331,8 +302,23 @@ impl Matcher for WorkerMatcher {
     }
 }
 
-/// Adds the non-empty matches of a line. If all are empty, adds the first one. `next` finds the
+/// Adds the matches of a line: those of [`Spans::Each`] or of [`Spans::Every`]. `next` finds the
 /// leftmost match that starts at or after a position.
+fn all_matches(
+    line: &[u8],
+    wanted: Spans,
+    most: usize,
+    first: Option<Span>,
+    next: impl Fn(usize) -> Result<Option<Span>, Stopped>,
+    out: &mut LineSpans,
+) -> Result<(), Stopped> {
+    match wanted {
+        Spans::Every => every_match(line, most, first, next, out),
+        Spans::First | Spans::Each => each_match(line, most, first, next, out),
+    }
+}
+
+/// Adds the non-empty matches of a line. If all are empty, adds the first one.
 fn each_match(
     line: &[u8],
     most: usize,

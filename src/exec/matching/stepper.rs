@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use regex_automata::hybrid::LazyStateID;
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::nfa::thompson;
 use regex_automata::{Anchored, Input, MatchKind};
@@ -106,92 +107,64 @@ impl Stepper {
         line: &[u8],
         stop: &Stop,
     ) -> Result<Option<Option<(usize, usize)>>, Stopped> {
-        let end = match self.walk_forward(&mut cache.forward, line, stop)? {
+        let (forward, backward) = (&mut cache.forward, &mut cache.backward);
+        let state = self.forward.start_state_forward(forward, &Input::new(line));
+        let bytes = line.iter().copied().enumerate();
+        let end = match walk(&self.forward, forward, state.ok(), bytes, line.len(), stop)? {
             Walk::Unknown => return Ok(None),
             Walk::Nothing => return Ok(Some(None)),
             Walk::Found(end) => end,
         };
-        match self.walk_backward(&mut cache.backward, line, end, stop)? {
+        let input = Input::new(line).range(..end).anchored(Anchored::Yes);
+        let state = self.backward.start_state_reverse(backward, &input);
+        let bytes = (0..end).rev().map(|at| (at + 1, line[at]));
+        match walk(&self.backward, backward, state.ok(), bytes, 0, stop)? {
             Walk::Found(start) => Ok(Some(Some((start, end)))),
             Walk::Unknown | Walk::Nothing => Ok(None),
         }
     }
+}
 
-    fn walk_forward(&self, cache: &mut Cache, line: &[u8], stop: &Stop) -> Result<Walk, Stopped> {
-        let dfa = &self.forward;
-        let Ok(mut state) = dfa.start_state_forward(cache, &Input::new(line)) else {
+/// Walks through a haystack from a start state. `bytes` are its bytes in walking order, each with
+/// the place at which the automaton is before it; `end` is the place after the last one.
+fn walk(
+    dfa: &DFA,
+    cache: &mut Cache,
+    start: Option<LazyStateID>,
+    bytes: impl Iterator<Item = (usize, u8)>,
+    end: usize,
+    stop: &Stop,
+) -> Result<Walk, Stopped> {
+    let Some(mut state) = start else {
+        return Ok(Walk::Unknown);
+    };
+    let mut last = None;
+    for (at, byte) in bytes {
+        if at % BYTES_BETWEEN_POLLS == 0 && stop.is_raised() {
+            return Err(Stopped);
+        }
+        let Ok(next) = dfa.next_state(cache, state, byte) else {
             return Ok(Walk::Unknown);
         };
-        let mut last = None;
-        for (at, &byte) in line.iter().enumerate() {
-            if at % BYTES_BETWEEN_POLLS == 0 && stop.is_raised() {
-                return Err(Stopped);
-            }
-            let Ok(next) = dfa.next_state(cache, state, byte) else {
+        state = next;
+        if state.is_tagged() {
+            // The automaton reports matches one byte late, so that it can decide look-ahead.
+            if state.is_match() {
+                last = Some(at);
+            } else if state.is_dead() {
+                return Ok(last.map_or(Walk::Nothing, Walk::Found));
+            } else if state.is_quit() {
                 return Ok(Walk::Unknown);
-            };
-            state = next;
-            if state.is_tagged() {
-                // The automaton reports matches one byte late, so that it can decide look-ahead.
-                if state.is_match() {
-                    last = Some(at);
-                } else if state.is_dead() {
-                    return Ok(last.map_or(Walk::Nothing, Walk::Found));
-                } else if state.is_quit() {
-                    return Ok(Walk::Unknown);
-                }
             }
         }
-        let Ok(state) = dfa.next_eoi_state(cache, state) else {
-            return Ok(Walk::Unknown);
-        };
-        if state.is_match() {
-            last = Some(line.len());
-        } else if state.is_quit() {
-            return Ok(Walk::Unknown);
-        }
-        Ok(last.map_or(Walk::Nothing, Walk::Found))
     }
-
-    fn walk_backward(
-        &self,
-        cache: &mut Cache,
-        line: &[u8],
-        end: usize,
-        stop: &Stop,
-    ) -> Result<Walk, Stopped> {
-        let dfa = &self.backward;
-        let input = Input::new(line).range(..end).anchored(Anchored::Yes);
-        let Ok(mut state) = dfa.start_state_reverse(cache, &input) else {
-            return Ok(Walk::Unknown);
-        };
-        let mut first = None;
-        for at in (0..end).rev() {
-            if at % BYTES_BETWEEN_POLLS == 0 && stop.is_raised() {
-                return Err(Stopped);
-            }
-            let Ok(next) = dfa.next_state(cache, state, line[at]) else {
-                return Ok(Walk::Unknown);
-            };
-            state = next;
-            if state.is_tagged() {
-                if state.is_match() {
-                    first = Some(at + 1);
-                } else if state.is_dead() {
-                    return Ok(first.map_or(Walk::Nothing, Walk::Found));
-                } else if state.is_quit() {
-                    return Ok(Walk::Unknown);
-                }
-            }
-        }
-        let Ok(state) = dfa.next_eoi_state(cache, state) else {
-            return Ok(Walk::Unknown);
-        };
-        if state.is_match() {
-            first = Some(0);
-        } else if state.is_quit() {
-            return Ok(Walk::Unknown);
-        }
-        Ok(first.map_or(Walk::Nothing, Walk::Found))
+    let Ok(state) = dfa.next_eoi_state(cache, state) else {
+        return Ok(Walk::Unknown);
+    };
+    if state.is_match() {
+        last = Some(end);
+    } else if state.is_quit() {
+        return Ok(Walk::Unknown);
     }
+    Ok(last.map_or(Walk::Nothing, Walk::Found))
 }

@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -354,16 +355,7 @@ fn last(name: &[u8]) -> &[u8] {
 }
 
 fn os(bytes: &[u8]) -> OsString {
-    #[cfg(unix)]
-    {
-        use std::os::unix::ffi::OsStrExt;
-        OsStr::from_bytes(bytes).to_os_string()
-    }
-    #[cfg(not(unix))]
-    {
-        let text: &OsStr = String::from_utf8_lossy(bytes).as_ref().as_ref();
-        text.to_os_string()
-    }
+    OsStr::from_bytes(bytes).to_os_string()
 }
 
 fn size(root: &Path, name: &[u8]) -> u64 {

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::exec::matching::fuzzy::Threshold;
 use crate::exec::matching::pattern::{Pattern, PatternError, PatternOptions};
-use crate::exec::question::choices::choices;
 use crate::exec::sources::eligible::EligibleFile;
+use crate::format::choices::choices;
 use crate::index::plan::{Strategy, SupersetSafe};
 use crate::index::root_dir::{EntryMeta, FileIdentity};
 

@@ -152,15 +152,10 @@ pub(crate) fn without_dead(
     ranks: Range<u32>,
     eligible: Option<Arc<RankSet>>,
 ) -> Option<Arc<RankSet>> {
-    let Some(dead) = snapshot.overlay().dead() else {
-        return eligible;
-    };
-    let mut live = match eligible {
-        Some(eligible) => RankSet::clone(&eligible),
-        None => RankSet::of_range(ranks, snapshot.segment().file_count()),
-    };
-    live.subtract(dead);
-    Some(Arc::new(live))
+    match snapshot.overlay().dead() {
+        Some(dead) => eligible::without(snapshot.segment(), ranks, eligible, dead),
+        None => eligible,
+    }
 }
 
 impl CatalogSource {

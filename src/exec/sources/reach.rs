@@ -5,8 +5,9 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use crate::format::mutex::lock;
 use crate::index::deny::DenySet;
 use crate::index::root_dir::RootDir;
 use crate::index::walk::{TraversalOptions, Walk};
@@ -191,7 +192,7 @@ impl AllowedRoot {
 
     /// Returns a handle on the directory that the root's path names now.
     pub(crate) fn current(&self) -> io::Result<Arc<RootDir>> {
-        let mut handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut handle = lock(&self.handle);
         if !handle.is_current() {
             *handle = Arc::new(RootDir::open(&self.path)?);
         }

@@ -3,10 +3,11 @@
 //!
 //! Owns how the portions add up: while several threads work at once, that time counts once.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::exec::stop::{Clock, Deadline};
+use crate::format::mutex::lock;
 
 /// The time that a call allows for one kind of work.
 #[derive(Debug)]
@@ -36,13 +37,9 @@ impl Allowance {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Pieces> {
-        self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the spent time, without pieces that are still running.
     pub(crate) fn used(&self) -> Duration {
-        self.lock().used
+        lock(&self.pieces).used
     }
 
     /// Returns the remaining time, without pieces that are still running.
@@ -52,7 +49,7 @@ impl Allowance {
 
     /// Subtracts time that was measured elsewhere.
     pub(crate) fn spend(&self, time: Duration) {
-        let mut pieces = self.lock();
+        let mut pieces = lock(&self.pieces);
         pieces.used = pieces.used.saturating_add(time);
     }
 
@@ -61,7 +58,7 @@ impl Allowance {
     pub(crate) fn time<T>(&self, work: impl FnOnce(&(dyn Fn() -> bool + Sync)) -> T) -> T {
         let now = self.clock.now();
         let deadline = {
-            let mut pieces = self.lock();
+            let mut pieces = lock(&self.pieces);
             pieces.active += 1;
             let since = *pieces.since.get_or_insert(now);
             let left = self.most.saturating_sub(pieces.used);
@@ -69,7 +66,7 @@ impl Allowance {
         };
         let value = work(&|| !deadline.remaining().is_zero());
         let now = self.clock.now();
-        let mut pieces = self.lock();
+        let mut pieces = lock(&self.pieces);
         pieces.active -= 1;
         if pieces.active == 0
             && let Some(since) = pieces.since.take()

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    BloomParts, EligibilityInput, FileRef, IgnoreRules, InputKind, InputStat, KeyParts,
+    BloomParams, EligibilityInput, FileRef, IgnoreRules, InputKind, InputStat, KeyParts,
     MAX_DENY_PATTERNS, MAX_ID_BYTES, MAX_INPUTS, MAX_PATH_BYTES, MAX_SEGMENTS, Manifest,
     PublicationState, SegmentRef,
 };
@@ -166,7 +166,7 @@ fn patterns(input: &mut Reader<'_>) -> Result<Vec<String>, FormatError> {
     (0..count).map(|_| pattern()).collect()
 }
 
-impl BloomParts {
+impl BloomParams {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Writer::new();
         out.u64(self.bits);
@@ -290,9 +290,9 @@ pub(super) fn encode_inputs(inputs: &[EligibilityInput]) -> Vec<u8> {
     out.u64(inputs.len() as u64);
     for input in inputs {
         out.block(&input.path);
-        out.u8(input.stat.map_or(NOTHING, |stat| kind_code(stat.kind)));
+        out.u8(input.stat.map_or(NOTHING, |stat| stat.kind as u8));
         // An absent input has the same bytes, all zero.
-        let stat = input.stat.unwrap_or(ABSENT);
+        let stat = input.stat.unwrap_or_default();
         out.u64(stat.size);
         out.i64(stat.mtime_ns);
         out.i64(stat.ctime_ns);
@@ -305,24 +305,6 @@ pub(super) fn encode_inputs(inputs: &[EligibilityInput]) -> Vec<u8> {
 /// The kind code of an absent input.
 const NOTHING: u8 = 0;
 
-const ABSENT: InputStat = InputStat {
-    kind: InputKind::Other,
-    size: 0,
-    mtime_ns: 0,
-    ctime_ns: 0,
-    dev: 0,
-    ino: 0,
-};
-
-fn kind_code(kind: InputKind) -> u8 {
-    match kind {
-        InputKind::File => 1,
-        InputKind::Directory => 2,
-        InputKind::Symlink => 3,
-        InputKind::Other => 4,
-    }
-}
-
 pub(super) fn decode_inputs(bytes: &[u8]) -> Result<Vec<EligibilityInput>, FormatError> {
     let mut input = Reader::new(bytes, "the list of eligibility inputs");
     let count = input.count(MAX_INPUTS, MIN_INPUT, INPUTS)?;
@@ -330,23 +312,20 @@ pub(super) fn decode_inputs(bytes: &[u8]) -> Result<Vec<EligibilityInput>, Forma
     for _ in 0..count {
         let path = input.block(MAX_PATH_BYTES, A_PATH)?.to_vec();
         let code = input.u8()?;
-        let kind = match code {
-            1 => InputKind::File,
-            2 => InputKind::Directory,
-            3 => InputKind::Symlink,
-            NOTHING | 4 => InputKind::Other,
-            _ => return Err(input.inconsistent("an input has an unknown kind")),
-        };
+        let kind = InputKind::from_number(code);
+        if kind.is_none() && code != NOTHING {
+            return Err(input.inconsistent("an input has an unknown kind"));
+        }
         let read = InputStat {
-            kind,
+            kind: kind.unwrap_or_default(),
             size: input.u64()?,
             mtime_ns: input.i64()?,
             ctime_ns: input.i64()?,
             dev: input.u64()?,
             ino: input.u64()?,
         };
-        let stat = (code != NOTHING).then_some(read);
-        if stat.is_none() && read != ABSENT {
+        let stat = kind.map(|_| read);
+        if stat.is_none() && read != InputStat::default() {
             return Err(input.inconsistent("a missing input has a size or a time"));
         }
         inputs.push(EligibilityInput { path, stat });

@@ -29,7 +29,7 @@ fn sample() -> Manifest {
             schema_version: 1,
             implementation_version: 7,
         },
-        bloom: BloomParts {
+        bloom: BloomParams {
             bits: 5_025_332,
             hashes: 7,
             ngram_chars: 3,
@@ -246,7 +246,7 @@ fn each_field_is_checked() {
     check(section::INPUTS, kind + 1, 1, "has a size or a time");
     assert!(changed(section::INPUTS, kind, 4).is_ok());
     check(section::INPUTS, 15, 0x80, "length of a path");
-    let changes: [fn(&mut BloomParts); 6] = [
+    let changes: [fn(&mut BloomParams); 6] = [
         |bloom| bloom.bits = 0,
         |bloom| bloom.hashes = 0,
         |bloom| bloom.ngram_chars = 0,

@@ -84,6 +84,15 @@ fn records_have_their_length_and_come_back() {
 }
 
 #[test]
+fn records_have_the_lengths_of_the_format() {
+    let catalog = [FileRecord::LEN, DirRecord::LEN, SideRecord::LEN];
+    assert_eq!(catalog, [64, 68, 20]);
+    let blocks = [BlockRecord::LEN, PartRecord::LEN, GroupRecord::LEN];
+    assert_eq!(blocks, [24, 12, 32]);
+    assert_eq!(MetaRecord::LEN, 72);
+}
+
+#[test]
 fn a_flag_is_zero_or_one() {
     let mut bytes = vec![0u8; FileRecord::LEN];
     // One set of rules under which the file is eligible.

@@ -8,7 +8,6 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use memmap2::Mmap;
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -163,11 +162,6 @@ pub(in super::super) fn check_file(meta: &Metadata, privacy: Privacy) -> Result<
 /// Returns the time of the last change of content or metadata, in seconds and nanoseconds.
 pub(in super::super) fn changed(meta: &Metadata) -> (i64, i64) {
     (meta.ctime(), meta.ctime_nsec())
-}
-
-/// Asks the kernel to read a part of a mapped file ahead. A hint; a failure is ignored.
-pub(in super::super) fn advise_willneed(map: &Mmap, start: usize, len: usize) {
-    let _hint = map.advise_range(memmap2::Advice::WillNeed, start, len);
 }
 
 /// Fills `bytes` from the position `start` of a file.

@@ -10,8 +10,6 @@ use std::os::windows::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-use memmap2::Mmap;
-
 use super::super::error::FormatError;
 use super::super::storage::Privacy;
 
@@ -131,9 +129,6 @@ pub(in super::super) fn check_file(meta: &Metadata, _privacy: Privacy) -> Result
 pub(in super::super) fn changed(_meta: &Metadata) -> (i64, i64) {
     (0, 0)
 }
-
-/// Does nothing: there is no such hint.
-pub(in super::super) fn advise_willneed(_map: &Mmap, _start: usize, _len: usize) {}
 
 /// Fills `bytes` from the position `start` of a file. Moves the position of the handle.
 pub(in super::super) fn read_exact_at(

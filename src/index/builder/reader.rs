@@ -6,11 +6,12 @@
 
 use std::io::Read;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rayon::prelude::*;
 
 use super::BuildOptions;
+use crate::format::mutex::lock;
 use crate::index::block::FileGrams;
 use crate::index::deny::is_withheld;
 use crate::index::overlay::{Content, ReadContent};
@@ -98,14 +99,9 @@ impl<'a> Readers<'a> {
 
     /// Returns an idle reader, or a new one.
     pub(super) fn take(&self) -> Borrowed<'_, 'a> {
-        let idle = self
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
         Borrowed {
             readers: self,
-            reader: idle,
+            reader: lock(&self.idle).pop(),
         }
     }
 }
@@ -124,12 +120,7 @@ impl<'a> Borrowed<'_, 'a> {
 
 impl Drop for Borrowed<'_, '_> {
     fn drop(&mut self) {
-        let mut idle = self
-            .readers
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        idle.extend(self.reader.take());
+        lock(&self.readers.idle).extend(self.reader.take());
     }
 }
 

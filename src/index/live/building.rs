@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::reconcile::watch;
 use super::status::Status;
 use super::status_file::PROGRESS;
-use super::worker::{LATER, RARELY, RETRY, Timers};
+use super::worker::{LATER, RARELY, RETRY, Timers, unlisted};
 use super::{Shared, TreeState, Watching, lock};
 use crate::index::builder::{BuildError, BuildRequest, BuiltSegment, EarlierSegment};
 use crate::index::dirty::{DirtySet, Moment};
@@ -356,20 +356,20 @@ fn adopt(shared: &Shared, timers: &mut Timers, errors: Vec<(PathBuf, String)>, s
     status.outdated = false;
     // If coverage was lost meanwhile, the state says so, and a reconcile follows.
     let was_lost = status.losses != since.losses;
-    let mut triggers = vec![Trigger::BuildCompleted];
-    if !errors.is_empty() {
-        triggers = vec![Trigger::EnumerationErrors];
+    if errors.is_empty() {
+        status.fire(&[Trigger::BuildCompleted]);
+    } else {
+        status.fire(&[Trigger::EnumerationErrors]);
+        // Other states, such as a disabled index, keep their own reason.
+        if status.index_state == IndexState::Uncertain(UncertainReason::EnumerationError) {
+            status.why = Some(unlisted(errors.len()));
+        }
         timers.look_again(shared);
+        // Listing again now would find the same errors. Marks or the timer start the next
+        // attempt.
+        status.reconcile_wanted &= was_lost;
     }
-    status.fire(&triggers);
-    // Listing again now would find the same errors. Marks or the timer start the next
-    // attempt.
-    if !was_lost && !errors.is_empty() {
-        status.reconcile_wanted = false;
-    }
-    if !status.tracking {
-        status.reconcile_wanted = false;
-    }
+    status.reconcile_wanted &= status.tracking;
     let unwatched = status.unwatched.clone();
     if let Some(why) = &unwatched {
         // The index is complete, but later changes won't be noticed.

@@ -9,11 +9,11 @@
 //! the index unreliable.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Shared;
+use crate::index::below::remove_below;
 use crate::index::dirty::Work;
 use crate::index::names::shown;
 use crate::index::pace::millis;
@@ -101,15 +101,7 @@ impl Orphans {
     /// to other files from now on. Takes logarithmic time, plus linear time in the number of names
     /// below.
     pub(super) fn forget_below(&mut self, path: &Path) {
-        loop {
-            let from = (Bound::Included(path), Bound::Unbounded);
-            let first = self.names.range::<Path, _>(from).next();
-            let Some((first, _)) = first.filter(|(first, _)| first.starts_with(path)) else {
-                return;
-            };
-            let first = first.clone();
-            self.names.remove(&first);
-        }
+        remove_below(&mut self.names, path);
     }
 
     /// Records that the whole tree was compared since all names were noted. A name is harmless if

@@ -8,7 +8,8 @@ use std::sync::{Arc, TryLockError};
 use std::time::Duration;
 
 use super::apply::{ApplyOutcome, SEARCH_PORTION};
-use super::status::decisive;
+use super::status::{Status, decisive};
+use super::worker::unlisted;
 use super::{LiveIndex, Shared, Watching};
 use crate::index::pace::millis;
 use crate::index::snapshot::Snapshot;
@@ -83,7 +84,7 @@ impl LiveIndex {
                 index_state: IndexState::Complete,
                 what: Pinned::Exact(snapshot),
             },
-            Err(why) => Pin::nothing(why.0, Some(why.1)),
+            Err((index_state, why)) => Pin::nothing(index_state, why),
         }
     }
 }
@@ -101,8 +102,16 @@ impl Pin {
     }
 }
 
-/// Why a call can't use the index: the state, and a text.
-type Bypass = (IndexState, String);
+/// Why a call can't use the index: the state, and a text if there is a better one than that of
+/// the state.
+type Bypass = (IndexState, Option<String>);
+
+impl Status {
+    /// Describes why a search can't use the index in this state.
+    fn bypass(&self) -> Bypass {
+        (self.index_state, self.why.clone())
+    }
+}
 
 impl Shared {
     /// Makes sure that the published snapshot describes the current tree.
@@ -124,7 +133,7 @@ impl Shared {
             }
             Err(error) => return Err(self.lost(Trigger::WatcherDown, &error.to_string())),
         }
-        let (index_state, snapshot, why) = loop {
+        let (bypass, snapshot) = loop {
             let swaps = self.status().swaps;
             self.process_marks(end_ms)?;
             let status = self.status();
@@ -135,20 +144,19 @@ impl Shared {
                 return Err(self.lost(Trigger::WatcherDown, &why));
             }
             if status.swaps == swaps {
-                let why = status.why.clone().unwrap_or_default();
-                break (status.index_state, status.published.clone(), why);
+                break (status.bypass(), status.published.clone());
             }
         };
         let snapshot = match snapshot {
-            Some(snapshot) if index_state.allows_exclusion() => snapshot,
-            _ => return Err((index_state, why)),
+            Some(snapshot) if bypass.0.allows_exclusion() => snapshot,
+            _ => return Err(bypass),
         };
         if let Some(path) = snapshot.inputs().changed() {
             return Err(self.lost(Trigger::EligibilityChanged, &decisive(&path)));
         }
-        if snapshot.incomplete().is_some() {
-            let why = "a file or directory could not be listed, and may hide files";
-            return Err(self.lost(Trigger::EnumerationErrors, why));
+        let errors = snapshot.enumeration_errors();
+        if errors > 0 {
+            return Err(self.lost(Trigger::EnumerationErrors, &unlisted(errors)));
         }
         Ok(snapshot)
     }
@@ -158,8 +166,7 @@ impl Shared {
         let works = {
             let status = self.status();
             if !status.index_state.allows_exclusion() {
-                let why = status.why.clone().unwrap_or_default();
-                return Err((status.index_state, why));
+                return Err(status.bypass());
             }
             // So each directory is entered once, and parents come before their entries. The order
             // does not show: the search uses nothing before all are processed.
@@ -245,17 +252,41 @@ impl Shared {
             status.index_state
         };
         self.notify();
-        match index_state.allows_exclusion() {
+        let index_state = match index_state.allows_exclusion() {
             // The trigger changed no state, but this call can't use the index in any case.
-            true => (
-                IndexState::Uncertain(UncertainReason::DirtyBacklog),
-                why.to_string(),
-            ),
-            false => (index_state, why.to_string()),
-        }
+            true => IndexState::Uncertain(UncertainReason::DirtyBacklog),
+            false => index_state,
+        };
+        (index_state, Some(why.to_string()))
     }
 }
 
 pub(super) const MOUNTED: &str = "a filesystem was mounted or unmounted in or above the tree";
 
 const TOO_MANY: &str = "too many files changed to process them within this call";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A build may start after a search has looked at the state first.
+    #[test]
+    fn a_state_without_a_reason_of_its_own_has_the_text_of_the_state() {
+        for (index_state, text) in [
+            (IndexState::Building, "the index is being built"),
+            (IndexState::Absent, "there is no index yet"),
+            (
+                IndexState::Uncertain(UncertainReason::OpenRequiresValidation),
+                "the index is being compared with the tree",
+            ),
+        ] {
+            let status = Status {
+                index_state,
+                ..Status::default()
+            };
+            let (index_state, why) = status.bypass();
+            let pin = Pin::nothing(index_state, why);
+            assert!(matches!(pin.what, Pinned::Nothing(why) if why == text));
+        }
+    }
+}

@@ -13,6 +13,7 @@ use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::state::{Action, IndexState, Trigger, UncertainReason, step};
 
 /// The status that all threads read and write, for a moment at a time.
+#[derive(Default)]
 pub(super) struct Status {
     pub(super) index_state: IndexState,
     pub(super) dirty: DirtySet,
@@ -76,52 +77,15 @@ pub(super) struct Status {
 }
 
 /// How long an index stays disabled after its resources were exhausted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Cooldown {
     /// The index is not disabled, or it stays disabled.
+    #[default]
     Off,
     /// The cooldown begins now.
     Begins,
     /// The cooldown ends at this time of the clock, in milliseconds.
     Until(u64),
-}
-
-impl Default for Status {
-    fn default() -> Status {
-        Status {
-            index_state: IndexState::Absent,
-            dirty: DirtySet::new(),
-            published: None,
-            words_wanted: false,
-            words_from_ms: 0,
-            swaps: 0,
-            findings: 0,
-            orphans: Orphans::default(),
-            hidden: HiddenEntries::default(),
-            losses: 0,
-            epoch: 0,
-            build_wanted: false,
-            reconcile_wanted: false,
-            open_wanted: true,
-            unwatched: None,
-            away: false,
-            outdated: false,
-            restart_watching: false,
-            since_build: None,
-            why: None,
-            tracking: false,
-            news_ms: None,
-            evicted: false,
-            calls: 0,
-            unchecked_calls: 0,
-            cooldown: Cooldown::Off,
-            busy: false,
-            stop: false,
-            ended: false,
-            works: LastTasks::default(),
-            published_status: PublishedStatus::default(),
-        }
-    }
 }
 
 /// A report about a live index.

@@ -119,7 +119,10 @@ mod tests {
 
     #[test]
     fn each_change_is_said_once_and_nothing_else() {
-        let mut status = Status::default();
+        let mut status = Status {
+            open_wanted: true,
+            ..Status::default()
+        };
         assert!(
             !publish_if_due(&mut status, 0, None),
             "it was not looked at yet"

@@ -54,6 +54,7 @@ enum Task {
 }
 
 /// When to start the tasks that no event requests.
+#[derive(Default)]
 pub(super) struct Timers {
     pub(super) reconcile_ms: u64,
     pub(super) retry_ms: Option<u64>,
@@ -97,14 +98,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
     let every = millis(shared.live_options.reconcile_every);
     let mut timers = Timers {
         reconcile_ms: shared.index_host.now_ms().saturating_add(every),
-        retry_ms: None,
-        read_ms: None,
-        has_read: false,
-        merge_ms: None,
-        locked_since_ms: None,
-        renew_ms: 0,
-        look_ms: 0,
-        rest_until_ms: 0,
+        ..Timers::default()
     };
     loop {
         let task = next(shared, &mut timers);
@@ -547,7 +541,7 @@ fn close(shared: &Shared) {
 }
 
 /// Returns the message for files or directories that could not be listed.
-pub(super) fn unlisted(errors: usize) -> String {
+pub(super) fn unlisted(errors: impl std::fmt::Display) -> String {
     format!(
         "{errors} files or directories could not be listed, and may hide further files; make them \
          readable, or deny them"

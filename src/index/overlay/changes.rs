@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Content, DirState, Extra, ListingChange, Overlay};
 use crate::format::error::FormatError;
 use crate::format::manifest::RuleSets;
+use crate::index::below::below;
 use crate::index::enumerate::SurveyedFile;
 use crate::index::names::has_line_break;
 use crate::index::segment::Segment;
@@ -304,10 +304,7 @@ impl Overlay {
     /// Records that no directory at and below a path is entered.
     fn leave(&mut self, segment: &Segment, dir: &Path) -> Result<bool, FormatError> {
         let mut news = false;
-        let entered: Vec<PathBuf> = self
-            .dirs
-            .range::<Path, _>((Bound::Included(dir), Bound::Unbounded))
-            .take_while(|(path, _)| path.starts_with(dir))
+        let entered: Vec<PathBuf> = below(&self.dirs, dir)
             .filter(|(_, state)| **state != DirState::Gone)
             .map(|(path, _)| path.clone())
             .collect();
@@ -352,11 +349,7 @@ impl Overlay {
                 }
             }
         }
-        let states = self
-            .dirs
-            .range::<Path, _>((Bound::Excluded(dir), Bound::Unbounded));
-        let own = states
-            .take_while(|(path, _)| path.starts_with(dir))
+        let own = below(&self.dirs, dir)
             .filter(|(path, state)| **state != DirState::Gone && path.parent() == Some(dir));
         let own = own.map(|(path, _)| path.clone());
         // Directories of the segment whose rules changed are already in `paths`.

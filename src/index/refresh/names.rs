@@ -8,12 +8,13 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rayon::prelude::*;
 
 use super::EnteredDirs;
 use crate::format::error::FormatError;
+use crate::format::mutex::lock;
 use crate::index::names::name_bytes;
 use crate::index::root_dir::EntryKind;
 use crate::index::rules::is_control_name;
@@ -115,7 +116,7 @@ impl NameComparison {
             return Some(self.walk.start());
         };
         let entered = {
-            let mut all = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = lock(&self.entered);
             all.get(&self.walk, parent).ok()??
         };
         match self.walk.look(&entered, std::iter::once(name)).pop()? {

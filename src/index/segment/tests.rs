@@ -3,7 +3,7 @@ use std::ffi::OsStr;
 use super::*;
 use crate::format::manifest::RuleSets;
 use crate::format::section::SectionWriter;
-use crate::format::segment::Record;
+use crate::format::wire::Field;
 use crate::index::sections::Sections;
 
 const NAME: NameRecord = NameRecord {

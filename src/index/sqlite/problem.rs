@@ -11,6 +11,9 @@ use rusqlite::ErrorCode;
 use crate::format::error::{FormatError, FormatErrorKind};
 use crate::index::builder::BuildError;
 
+/// The operation that failed, in messages about reading.
+const READ: &str = "read the database";
+
 /// The error that ended reading or writing a database.
 #[derive(Debug)]
 pub(super) enum Problem {
@@ -47,9 +50,7 @@ impl Problem {
     pub(super) fn reading(self, busy: Duration) -> FormatError {
         match self {
             Problem::Format(error) | Problem::Build(BuildError::Format(error)) => error,
-            Problem::Build(error) => {
-                FormatError::io("read the database", io::Error::other(error.to_string()))
-            }
+            Problem::Build(error) => FormatError::io(READ, io::Error::other(error.to_string())),
             Problem::Sqlite(error) => reading(error, busy),
         }
     }
@@ -64,12 +65,22 @@ impl Problem {
             }
             // A database that is being written is not an index yet, so no error is damage of an
             // index.
-            Problem::Sqlite(error) => BuildError::Format(FormatError::io(
-                "write the database",
-                io::Error::other(error.to_string()),
-            )),
+            Problem::Sqlite(error) => {
+                BuildError::Format(FormatError::io("write the database", io_error(&error)))
+            }
         }
     }
+}
+
+/// Converts an error to one of the system. Its kind decides which remedy the message has.
+fn io_error(error: &rusqlite::Error) -> io::Error {
+    let kind = match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => io::ErrorKind::StorageFull,
+        Some(ErrorCode::PermissionDenied) => io::ErrorKind::PermissionDenied,
+        Some(ErrorCode::ReadOnly) => io::ErrorKind::ReadOnlyFilesystem,
+        _ => io::ErrorKind::Other,
+    };
+    io::Error::new(kind, error.to_string())
 }
 
 fn is_locked(error: &rusqlite::Error) -> bool {
@@ -97,9 +108,9 @@ fn reading(error: rusqlite::Error, busy: Duration) -> FormatError {
             | ErrorCode::OutOfMemory
             | ErrorCode::PermissionDenied
             | ErrorCode::ReadOnly,
-        ) => FormatError::io("read the database", io::Error::other(error.to_string())),
+        ) => FormatError::io(READ, io_error(&error)),
         Some(ErrorCode::SystemIoFailure) if extended != Some(SHORT_READ) => {
-            FormatError::io("read the database", io::Error::other(error.to_string()))
+            FormatError::io(READ, io_error(&error))
         }
         // Damage that SQLite found, and tables, types or values that this program did not write.
         _ => FormatError::database(error.to_string()),
@@ -150,5 +161,21 @@ mod tests {
         let text = failure(ffi::SQLITE_CORRUPT).reading(busy).to_string();
         assert!(text.contains("a message"), "{text}");
         assert!(Problem::damaged("x").reading(busy).is_corrupt());
+    }
+
+    #[test]
+    fn messages_about_the_system_have_a_remedy() {
+        for (code, remedy) in [
+            (ffi::SQLITE_FULL, "free some space there"),
+            (ffi::SQLITE_PERM, "allow this user to write there"),
+            (ffi::SQLITE_READONLY, "allow this user to write there"),
+        ] {
+            let reading = failure(code).reading(Duration::ZERO).to_string();
+            let writing = failure(code).writing(Duration::ZERO).to_string();
+            for text in [reading, writing] {
+                assert!(text.contains("a message"), "{text}");
+                assert!(text.contains(remedy), "{text}");
+            }
+        }
     }
 }

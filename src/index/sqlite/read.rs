@@ -20,7 +20,7 @@ use super::schema::{self, APPLICATION_ID, LAYOUT_VERSION};
 use super::write::checksum;
 use crate::format::error::{FormatError, FormatErrorKind};
 use crate::format::manifest::{
-    BloomParts, EligibilityInput, FileRef, IgnoreRules, InputStat, KeyParts, Manifest,
+    BloomParams, EligibilityInput, FileRef, IgnoreRules, InputStat, KeyParts, Manifest,
     PublicationState, SegmentRef,
 };
 use crate::format::section::{FileKind, SectionWriter, Summary};
@@ -213,7 +213,7 @@ impl Reader<'_> {
             implementation_version: row.get("implementation_version")?,
         };
         let rate: f64 = row.get("bloom_target_fp_rate")?;
-        let bloom = BloomParts {
+        let bloom = BloomParams {
             bits: number(row, "bloom_m_bits")?,
             hashes: row.get("bloom_k_hashes")?,
             ngram_chars: key.ngram_chars,
@@ -271,7 +271,7 @@ impl Reader<'_> {
             let kind = kind_of(row.get(1)?)
                 .ok_or_else(|| Problem::damaged("an eligibility input is of no known kind"))?;
             let stat = InputStat {
-                kind: kind.unwrap_or(crate::format::manifest::InputKind::Other),
+                kind: kind.unwrap_or_default(),
                 size: number(row, 2)?,
                 mtime_ns: row.get(3)?,
                 ctime_ns: row.get(4)?,

@@ -147,10 +147,7 @@ pub(super) fn distinct_inputs(inputs: &[EligibilityInput]) -> Vec<EligibilityInp
                 last.stat = Some(InputStat {
                     kind: InputKind::File,
                     size: u64::MAX,
-                    mtime_ns: 0,
-                    ctime_ns: 0,
-                    dev: 0,
-                    ino: 0,
+                    ..InputStat::default()
                 });
             }
             _ => distinct.push(input.clone()),
@@ -160,26 +157,16 @@ pub(super) fn distinct_inputs(inputs: &[EligibilityInput]) -> Vec<EligibilityInp
 }
 
 /// Returns the code of the file type of an input.
-pub(super) fn kind_number(stat: Option<&InputStat>) -> i64 {
-    match stat.map(|stat| stat.kind) {
-        None => 0,
-        Some(InputKind::File) => 1,
-        Some(InputKind::Directory) => 2,
-        Some(InputKind::Symlink) => 3,
-        Some(InputKind::Other) => 4,
-    }
+pub(super) fn kind_number(stat: Option<InputStat>) -> i64 {
+    stat.map_or(0, |stat| i64::from(stat.kind as u8))
 }
 
 /// Returns the file type of a code from [`kind_number`].
 pub(super) fn kind_of(number: i64) -> Option<Option<InputKind>> {
-    Some(match number {
-        0 => None,
-        1 => Some(InputKind::File),
-        2 => Some(InputKind::Directory),
-        3 => Some(InputKind::Symlink),
-        4 => Some(InputKind::Other),
-        _ => return None,
-    })
+    match number {
+        0 => Some(None),
+        _ => InputKind::from_number(u8::try_from(number).ok()?).map(Some),
+    }
 }
 
 /// Returns the name of a file or directory.
@@ -260,13 +247,9 @@ mod tests {
             let kind = kind_of(number).unwrap();
             let stat = kind.map(|kind| InputStat {
                 kind,
-                size: 0,
-                mtime_ns: 0,
-                ctime_ns: 0,
-                dev: 0,
-                ino: 0,
+                ..InputStat::default()
             });
-            assert_eq!(kind_number(stat.as_ref()), number);
+            assert_eq!(kind_number(stat), number);
         }
         assert_eq!(kind_of(5), None);
         assert_eq!(status_number(b"FULL"), Some(0));

@@ -242,20 +242,20 @@ impl<'a> Writer<'a> {
         let mut own = self.prepare("INSERT INTO fs_inputs VALUES (?, ?, ?, ?, ?, ?)")?;
         for input in &self.manifest.inputs {
             let path = text(relative_input(&self.manifest.key.root, &input.path));
-            let stat = input.stat.as_ref();
+            let stat = input.stat.unwrap_or_default();
             common.execute(params![
                 self.hash,
                 path,
-                stat.map_or(0, |stat| stat.mtime_ns),
-                stat.map_or(0, |stat| stat.size).cast_signed(),
+                stat.mtime_ns,
+                stat.size.cast_signed(),
             ])?;
             own.execute(params![
                 self.hash,
                 path,
-                kind_number(stat),
-                stat.map_or(0, |stat| stat.ctime_ns),
-                stat.map_or(0, |stat| stat.dev).cast_signed(),
-                stat.map_or(0, |stat| stat.ino).cast_signed(),
+                kind_number(input.stat),
+                stat.ctime_ns,
+                stat.dev.cast_signed(),
+                stat.ino.cast_signed(),
             ])?;
             self.wrote(2 * input.path.len())?;
         }

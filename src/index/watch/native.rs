@@ -11,13 +11,14 @@ use std::sync::{Arc, Mutex};
 use notify::ErrorKind;
 
 use crate::index::names::shown;
+use crate::index::walk::is_gone;
 
 use super::cookie::CookieDir;
 use super::limits::{self, INSTANCES, WATCHES};
 use super::listener::{Listener, Shared};
 use super::mounts::Mounts;
 use super::source::{self, Source};
-use super::watched_dirs::{Identity, WatchStep, is_gone};
+use super::watched_dirs::{Identity, WatchStep};
 use super::{FsEventHandler, WatchError, Watcher, WatcherFactory, lock, not_in_place};
 
 /// Creates watchers of the operating system: inotify on Linux, FSEvents on macOS,

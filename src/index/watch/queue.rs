@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io;
 use std::mem::MaybeUninit;
-use std::ops::Bound;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -29,6 +28,7 @@ use super::limits;
 use super::listener::Listener;
 use super::lock;
 use super::source::Source;
+use crate::index::below::paths_below;
 
 /// The size of the read buffer in bytes: room for some hundred events.
 const BUFFER: usize = 64 << 10;
@@ -211,15 +211,8 @@ impl Watches {
     /// Ends the watches at and below a path. Takes logarithmic time in the number of all watches,
     /// and linear time in the ended ones.
     fn drop_below(&mut self, path: &Path) {
-        loop {
-            // Paths are ordered by components, so those below a path follow it without a gap.
-            let from = (Bound::Included(path), Bound::Unbounded);
-            let first = self.dirs.range::<Path, _>(from).next();
-            let Some((first, _)) = first.filter(|(first, _)| first.starts_with(path)) else {
-                return;
-            };
-            let first = first.clone();
-            self.drop_one(&first);
+        for path in paths_below(&self.dirs, path) {
+            self.drop_one(&path);
         }
     }
 

@@ -5,9 +5,10 @@
 //! So this module records the identity of each directory when it was watched, and the watches that
 //! the library has dropped.
 
+use crate::index::below::remove_below;
+use crate::index::walk::is_gone;
 use std::collections::BTreeMap;
 use std::io;
-use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -42,14 +43,6 @@ impl Identity {
             created: meta.created().ok(),
         }))
     }
-}
-
-/// Returns true if the error means that the path does not exist or is no directory.
-pub(super) fn is_gone(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-    )
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,22 +113,7 @@ impl WatchedDirs {
 
     /// Records that the library drops the watches at and below `path` after the current event.
     pub(super) fn dropped(&mut self, path: &Path) {
-        if path.as_os_str().is_empty() {
-            self.dirs.clear();
-            return;
-        }
-        // Paths are ordered by components, so those below a path follow it without a gap.
-        loop {
-            let from = (Bound::Included(path), Bound::Unbounded);
-            let Some((first, _)) = self.dirs.range::<Path, _>(from).next() else {
-                break;
-            };
-            if !first.starts_with(path) {
-                break;
-            }
-            let first = first.clone();
-            self.dirs.remove(&first);
-        }
+        remove_below(&mut self.dirs, path);
     }
 
     /// Records that the directory watched under this path was moved, while its watch continues.

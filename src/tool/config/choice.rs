@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::exec::question::choices::choices;
+use crate::format::choices::choices;
 
 choices! {
     /// The engine that searches the files (`backend`).

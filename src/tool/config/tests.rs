@@ -443,7 +443,7 @@ fn values_are_shown_on_one_line_and_as_json() {
 fn words_and_values_of_choices_agree() {
     assert_eq!(Backend::NAMES, ["embedded", "auto", "ugrep", "rg"]);
     for mode in IndexMode::ALL {
-        assert_eq!(IndexMode::from_name(mode.as_str()), Some(*mode));
+        assert_eq!(IndexMode::from_name(mode.as_str()), Some(mode));
         assert_eq!(mode.to_string(), mode.as_str());
     }
     assert_eq!(IntegrityCheck::from_name("On_Open"), None);

@@ -428,7 +428,10 @@ fn what_could_not_be_listed_is_looked_at_again_after_a_minute() {
             fs::rename(&aside, outer.join("x")).unwrap();
             world.hear_subtree(&"l".repeat(250));
         }
-        world.until_standing("UNCERTAIN", Some("ENUMERATION_ERROR"));
+        let reason = Some("ENUMERATION_ERROR");
+        world.until_standing("UNCERTAIN", reason);
+        let why = world.until_told("UNCERTAIN", reason).why.unwrap();
+        assert!(why.contains("make them readable"), "{why}");
         let indexes = &world.setup.kept().indexes;
         indexes
             .wait_live(world.root(), crate::support::GUARD)

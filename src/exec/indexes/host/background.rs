@@ -2,13 +2,14 @@
 //! thread.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::{WallClock, pause, system_wall_clock};
 use crate::exec::stop::CancelHandle;
+use crate::format::mutex::lock;
 use crate::index::builder::{BuildHost, Phase, Progress};
 use crate::index::pace::{Activity, BudgetError, BuildBudget, Pace, Pacer, Piece};
 
@@ -177,7 +178,7 @@ impl BuildMonitor {
 
     /// Returns the progress of the build.
     pub fn report(&self) -> BuildReport {
-        let seen = *self.lock();
+        let seen = *lock(&self.seen);
         let progress = seen.progress;
         BuildReport {
             phase: progress.map(|progress| progress.phase),
@@ -196,17 +197,11 @@ impl BuildMonitor {
     }
 
     fn set(&self, progress: Progress) {
-        self.lock().progress = Some(progress);
+        lock(&self.seen).progress = Some(progress);
     }
 
     fn end(&self) {
         let now_ms = self.activity.now_ms();
-        self.lock().end_ms.get_or_insert(now_ms);
-    }
-
-    /// Locks even after a panic in another thread: each field is replaced as a whole. Held only
-    /// while a few numbers are copied.
-    fn lock(&self) -> MutexGuard<'_, LastProgress> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.seen).end_ms.get_or_insert(now_ms);
     }
 }

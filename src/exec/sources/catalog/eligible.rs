@@ -12,6 +12,7 @@ use rayon::prelude::*;
 use super::{ChangeCheck, RequestedPart, without_dead};
 use crate::exec::sources::eligible::{Globs, KnownWords};
 use crate::format::error::FormatError;
+use crate::format::segment::FileRecord;
 use crate::format::sort_key::cmp_paths;
 use crate::index::deny::is_withheld;
 use crate::index::overlay::Extra;
@@ -37,54 +38,48 @@ pub(super) struct ExtraFile {
     pub(super) words: Option<Box<KnownWords>>,
 }
 
-/// Returns the files that are larger than `max` bytes.
-pub(super) fn larger(segment: &Segment, max: u64) -> Result<RankSet, FormatError> {
+/// Returns the files of the catalog that `is_wanted` chooses. Linear in the files.
+fn chosen(
+    segment: &Segment,
+    is_wanted: impl Fn(&FileRecord) -> Result<bool, FormatError> + Sync,
+) -> Result<RankSet, FormatError> {
+    let ranks: Vec<u32> = (0..segment.file_count())
+        .into_par_iter()
+        .filter_map(
+            |rank| match segment.file(rank).and_then(|file| is_wanted(&file)) {
+                Ok(is_wanted) => is_wanted.then_some(Ok(rank)),
+                Err(error) => Some(Err(error)),
+            },
+        )
+        .collect::<Result<_, FormatError>>()?;
     let mut set = RankSet::empty(segment.file_count());
-    for rank in 0..segment.file_count() {
-        if segment.file(rank)?.stamp.len > max {
-            set.insert(rank);
-        }
+    for rank in ranks {
+        set.insert(rank);
     }
     Ok(set)
 }
 
+/// Returns the files that are larger than `max` bytes.
+pub(super) fn larger(segment: &Segment, max: u64) -> Result<RankSet, FormatError> {
+    chosen(segment, |file| Ok(file.stamp.len > max))
+}
+
 /// Returns the files that the default denied patterns match, by their own name or by the name of a
-/// parent directory. Linear in the files.
+/// parent directory.
 fn withheld(segment: &Segment) -> Result<RankSet, FormatError> {
     let dirs: Vec<bool> = (0..segment.dir_count())
         .into_par_iter()
         .map(|number| Ok(is_withheld(segment.dir_path(number)?)))
         .collect::<Result<_, FormatError>>()?;
-    let files: Vec<bool> = (0..segment.file_count())
-        .into_par_iter()
-        .map(|rank| {
-            let file = segment.file(rank)?;
-            let of_dir = dirs.get(file.dir as usize).is_none_or(|withheld| *withheld);
-            Ok(of_dir || is_withheld(Path::new(&segment.name(file.name)?)))
-        })
-        .collect::<Result<_, FormatError>>()?;
-    let mut set = RankSet::empty(segment.file_count());
-    for (rank, _) in (0..).zip(files).filter(|(_, withheld)| *withheld) {
-        set.insert(rank);
-    }
-    Ok(set)
+    chosen(segment, |file| {
+        let of_dir = dirs.get(file.dir as usize).is_none_or(|withheld| *withheld);
+        Ok(of_dir || is_withheld(Path::new(&segment.name(file.name)?)))
+    })
 }
 
-/// Returns the files that are not eligible by all rule sets in `asked`. Linear in the files.
+/// Returns the files that are not eligible by all rule sets in `asked`.
 fn of_other_rules(segment: &Segment, asked: RuleSets) -> Result<RankSet, FormatError> {
-    let others: Vec<u32> = (0..segment.file_count())
-        .into_par_iter()
-        .filter_map(|rank| match segment.file(rank) {
-            Ok(file) if file.sets.hold(asked) => None,
-            Ok(_) => Some(Ok(rank)),
-            Err(error) => Some(Err(error)),
-        })
-        .collect::<Result<_, FormatError>>()?;
-    let mut set = RankSet::empty(segment.file_count());
-    others.into_iter().for_each(|rank| {
-        set.insert(rank);
-    });
-    Ok(set)
+    chosen(segment, |file| Ok(!file.sets.hold(asked)))
 }
 
 /// Removes from `eligible` the files that are not eligible by all rule sets in `asked`. `None` for
@@ -106,7 +101,7 @@ pub(crate) fn by_rules(
 }
 
 /// Removes the files `some` from `eligible`; `None` stands for all of `ranks`.
-fn without(
+pub(super) fn without(
     segment: &Segment,
     ranks: Range<u32>,
     eligible: Option<Arc<RankSet>>,

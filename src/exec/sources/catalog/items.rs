@@ -76,13 +76,14 @@ impl CatalogSource {
                 is_named: false,
             }));
         };
-        for rank in chosen {
-            while let Some(own) = extra_files.next_if(|own| own.before_rank <= rank) {
+        for rank in chosen.into_iter().map(Some).chain([None]) {
+            let is_before = |own: &&ExtraFile| rank.is_none_or(|rank| own.before_rank <= rank);
+            while let Some(own) = extra_files.next_if(is_before) {
                 if !own.wanted {
                     passed += 1;
                     continue;
                 }
-                let before = own.before_rank.max(next);
+                let before = own.before_rank.clamp(next, unit.end.max(next));
                 add(
                     places.found(&own.path),
                     self.count(next..before) + passed,
@@ -92,6 +93,7 @@ impl CatalogSource {
                 );
                 (next, passed) = (before, 0);
             }
+            let Some(rank) = rank else { break };
             let file = segment.file(rank)?;
             let found = FoundFile {
                 dir: places.get(file.dir)?,
@@ -106,21 +108,6 @@ impl CatalogSource {
             };
             add(found, self.count(next..rank) + passed, stamp, within, words);
             (next, passed) = (rank + 1, 0);
-        }
-        for own in extra_files {
-            if !own.wanted {
-                passed += 1;
-                continue;
-            }
-            let before = own.before_rank.clamp(next, unit.end.max(next));
-            add(
-                places.found(&own.path),
-                self.count(next..before) + passed,
-                own.stamp,
-                None,
-                own.words.clone().filter(|_| is_pinned),
-            );
-            (next, passed) = (before, 0);
         }
         let rest = self.count(next..unit.end) + passed;
         if rest > 0 {

@@ -12,7 +12,7 @@ use super::classes;
 /// The path filters of a request: globs in gitignore syntax, and file types.
 ///
 /// A path is kept if every filter keeps it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Globs {
     /// A kept file must match one of these globs.
     include: Option<Gitignore>,
@@ -83,16 +83,7 @@ impl Globs {
 
     /// Creates filters that keep every path.
     pub fn none() -> Globs {
-        Globs {
-            include: None,
-            exclude: None,
-            ordered: None,
-            types: None,
-            prefix: PathBuf::new(),
-            only: None,
-            no_git_dirs: false,
-            key: String::new(),
-        }
+        Globs::default()
     }
 
     /// Creates a filter that keeps one file, given by its name, directly in the search root.

@@ -15,7 +15,7 @@ use crate::index::casefold::Casefold;
 use crate::index::deny::DenySet;
 use crate::index::dirty::DirtySet;
 use crate::index::enumerate::Enumeration;
-use crate::index::key::{IndexKey, KeyInputs};
+use crate::index::key::KeyInputs;
 use crate::index::root_dir::RootDir;
 use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::walk::{Follow, FoundFile, IgnoreRules, Place, RuleSets, TraversalOptions};
@@ -466,21 +466,20 @@ fn built(walk: &Walk) -> (Arc<Segment>, Inputs) {
 }
 
 fn key(root: &Path) -> KeyParts {
-    let key = IndexKey::new(&KeyInputs {
-        root,
+    let inputs = KeyInputs {
         options: TraversalOptions {
             hidden: false,
             follow: Follow::Never,
             rules: IgnoreRules::AllAndGit,
             recursive: true,
         },
-        backend: "embedded",
+        backend: "embedded".to_string(),
         casefold: Casefold::Ascii,
         max_tokenized_bytes: 1 << 20,
         bloom: BloomParams::from_config(1 << 20, 0.01),
-        deny: &[],
+        deny: Vec::new(),
         global_excludes: None,
-        access: "any",
-    });
-    key.parts().clone()
+        access: "any".to_string(),
+    };
+    inputs.key(root)
 }

@@ -1,4 +1,4 @@
-//! The macro for enums whose values have a name each, in configurations and requests.
+//! The macro for enums with a name for each value, in configurations, requests and files.
 
 /// Defines an enum with its names, so that `ALL` and `NAMES` are always complete.
 macro_rules! choices {
@@ -16,13 +16,13 @@ macro_rules! choices {
         impl $name {
             /// All values, in the order of their documentation.
             #[doc(hidden)]
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+            pub const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
 
             /// The names of all values, in the order of `ALL`.
             #[doc(hidden)]
             pub const NAMES: &'static [&'static str] = &[$($text),+];
 
-            /// Returns the name of the value in a configuration.
+            /// Returns the name of the value.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)+
@@ -32,7 +32,7 @@ macro_rules! choices {
             /// Returns the value with a name.
             #[doc(hidden)]
             pub fn from_name(name: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|value| value.as_str() == name)
+                Self::ALL.into_iter().find(|value| value.as_str() == name)
             }
         }
 
