@@ -123,10 +123,7 @@ fn call(pattern: &str) -> Request {
         body: RequestBody::Tool(ToolCall {
             tool: "Search".to_string(),
             request: request.as_object().unwrap().clone(),
-            max_output_bytes: None,
-            text: false,
-            person: false,
-            whole: false,
+            ..ToolCall::default()
         }),
     }
 }
