@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use thiserror::Error;
 
 use crate::exec::as_text::shown;
-use crate::index::pace::millis;
+use crate::exec::stop::millis;
 use crate::tool::tools::ToolName;
 
 /// The error of a tool call without a response.

@@ -6,33 +6,22 @@ use serde::{Deserialize, Serialize};
 use super::score::Weights;
 use crate::exec::question::choices::choices;
 
-/// The kind of a file, derived from its path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Bucket {
-    /// Source code, except for tests.
-    Code,
-    /// Tests of source code.
-    Tests,
-    /// Documents for people.
-    Docs,
-    /// Configuration and data.
-    Config,
+choices! {
+    /// The kind of a file, derived from its path.
+    #[derive(PartialOrd, Ord)]
+    Bucket {
+        /// Source code, except for tests.
+        Code = "code",
+        /// Tests of source code.
+        Tests = "tests",
+        /// Documents for people.
+        Docs = "docs",
+        /// Configuration and data.
+        Config = "config",
+    }
 }
 
 impl Bucket {
-    /// All kinds, in the order in which they are shown.
-    pub const ALL: [Bucket; 4] = [Bucket::Code, Bucket::Tests, Bucket::Docs, Bucket::Config];
-
-    /// Returns the name of the kind.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Bucket::Code => "code",
-            Bucket::Tests => "tests",
-            Bucket::Docs => "docs",
-            Bucket::Config => "config",
-        }
-    }
-
     /// Returns the kind of a file. Linear in the length of its path.
     pub fn of(path: &str) -> Bucket {
         let name_as_written = path.rsplit('/').next().unwrap_or(path);

@@ -31,8 +31,7 @@ use crate::exec::rank::{
 };
 use crate::exec::retrieve::{Retrieval, Retrieved};
 use crate::exec::sources::reach::Resolved;
-use crate::exec::stop::{Deadline, Stop, StopReason};
-use crate::index::pace::millis;
+use crate::exec::stop::{Deadline, Stop, StopReason, millis};
 use crate::tool::config::{DaemonConfig, Embed};
 use crate::tool::error::ToolError;
 use crate::tool::search::{SearchTool, ToolContext};

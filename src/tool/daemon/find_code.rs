@@ -18,7 +18,7 @@ use super::request::{SearchQuery, SnippetMode};
 use super::service::Service;
 use crate::exec::as_text;
 use crate::exec::sources::reach::Resolved;
-use crate::index::pace::millis;
+use crate::exec::stop::millis;
 use crate::tool::error::{DenialReason, ToolError};
 use crate::tool::find_code::{
     CodePlace, DEFAULT_RESULTS, FIND_CODE_NAME, FindCodeDraft, FindCodeRequest, FindCodeResponse,

@@ -54,8 +54,8 @@ struct LiveIndexState<'a> {
 }
 
 impl Service {
-    /// Returns the answer to `status`. Blocks, since it reads the metadata of index files and runs
-    /// git, for a second unless a longer time is configured.
+    /// Returns the answer to `status`. Blocks: it reads the metadata of index files, and runs git
+    /// for at most a second unless a longer time is configured.
     pub fn status(&self, load: &Load) -> Status {
         let stale = self.is_stale();
         let in_use = self.in_use(self.parts.search.indexes(), stale);
@@ -135,7 +135,7 @@ impl Service {
         })
     }
 
-    /// Returns the state of an index; `None` if it is not live, or if the configuration is outdated.
+    /// Returns the state of an index; `None` if it is not live, or if the configuration is stale.
     fn in_use<'a>(
         &self,
         indexes: Option<&'a Arc<Indexes>>,

@@ -54,7 +54,7 @@ const OF_INDEX: [&str; 7] = [
 ];
 
 impl Service {
-    /// Returns the answer to `health`. Blocks, since it reads the whole index, and runs git to count
+    /// Returns the answer to `health`. Blocks: it reads the whole index, and runs git to count
     /// untracked files.
     pub fn health(&self) -> Health {
         let stale = self.is_stale();

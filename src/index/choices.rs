@@ -1,4 +1,4 @@
-//! The macro for enums whose values have a word each, in configurations and requests.
+//! The macro for enums whose values have a word each, in configurations, messages and files.
 
 /// Defines an enum with its words, so that `ALL` and `WORDS` are always complete.
 macro_rules! choices {
