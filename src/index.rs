@@ -20,6 +20,7 @@ pub mod block;
 pub mod bloom;
 pub mod builder;
 pub mod casefold;
+pub(crate) mod choices;
 pub mod deny;
 pub mod dirty;
 pub mod enumerate;

@@ -6,7 +6,6 @@
 //! and `rg`, and the daemon all build a [`Question`]. The layers below do not know which of them
 //! built it. [`query`] is the compiled form.
 
-pub(crate) mod choices;
 pub mod query;
 
 use std::path::{Path, PathBuf};
@@ -21,6 +20,7 @@ use crate::exec::question::query::{
 use crate::exec::sources::eligible::{GlobError, Globs};
 use crate::exec::sources::types::{TypeError, TypeRule, file_types};
 
+pub(crate) use crate::index::choices;
 pub(crate) use crate::index::names::is_hidden;
 pub use crate::index::root_dir::FileIdentity;
 pub use crate::index::walk::{Follow, IgnoreRules, TraversalOptions};

@@ -17,6 +17,7 @@ use rayon::prelude::*;
 use crate::format::error::FormatError;
 use crate::format::manifest::KeyParts;
 use crate::format::segment::StampRecord;
+use crate::index::choices::choices;
 use crate::index::handles::Handle;
 use crate::index::inputs::Inputs;
 use crate::index::overlay::Overlay;
@@ -29,25 +30,15 @@ use crate::index::walk::join;
 /// The number of rank sets that a cache keeps.
 const KEPT_SETS: usize = 16;
 
-/// The place where an index is stored (`index_storage`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StorageMode {
-    /// In the memory of the process.
-    Memory,
-    /// In memory-mapped files.
-    Mmap,
-    /// In an SQLite database.
-    Sqlite,
-}
-
-impl StorageMode {
-    /// Returns the name used in configuration and output.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            StorageMode::Memory => "memory",
-            StorageMode::Mmap => "mmap",
-            StorageMode::Sqlite => "sqlite",
-        }
+choices! {
+    /// The place where an index is stored (`index_storage`).
+    StorageMode {
+        /// In the memory of the process.
+        Memory = "memory",
+        /// In memory-mapped files.
+        Mmap = "mmap",
+        /// In an SQLite database.
+        Sqlite = "sqlite",
     }
 }
 

@@ -8,109 +8,58 @@ pub mod table;
 
 use serde::{Deserialize, Serialize};
 
+use crate::index::choices::choices;
 use crate::index::state::table::{Class, Effect, Row, TABLE};
 
-/// An index safety state. Ordered by severity, the least severe first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SafetyState {
-    /// There is a valid index, and it is confirmed to cover the whole tree.
-    Complete,
-    /// There is no index.
-    Absent,
-    /// An index is being built.
-    Building,
-    /// There may be an index, but its coverage is not confirmed.
-    Uncertain,
-    /// The index data are damaged.
-    Corrupt,
-    /// The index is disabled.
-    Disabled,
-}
-
-impl SafetyState {
-    /// All states, the least severe first.
-    pub const ALL: [SafetyState; 6] = [
-        SafetyState::Complete,
-        SafetyState::Absent,
-        SafetyState::Building,
-        SafetyState::Uncertain,
-        SafetyState::Corrupt,
-        SafetyState::Disabled,
-    ];
-
-    /// Returns the name used in stored data and output.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            SafetyState::Complete => "COMPLETE",
-            SafetyState::Absent => "ABSENT",
-            SafetyState::Building => "BUILDING",
-            SafetyState::Uncertain => "UNCERTAIN",
-            SafetyState::Corrupt => "CORRUPT",
-            SafetyState::Disabled => "DISABLED",
-        }
+choices! {
+    /// An index safety state. Ordered by severity, the least severe first.
+    #[derive(PartialOrd, Ord)]
+    SafetyState {
+        /// There is a valid index, and it is confirmed to cover the whole tree.
+        Complete = "COMPLETE",
+        /// There is no index.
+        Absent = "ABSENT",
+        /// An index is being built.
+        Building = "BUILDING",
+        /// There may be an index, but its coverage is not confirmed.
+        Uncertain = "UNCERTAIN",
+        /// The index data are damaged.
+        Corrupt = "CORRUPT",
+        /// The index is disabled.
+        Disabled = "DISABLED",
     }
 }
 
-/// Why coverage is not confirmed (LSI Appendix D).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum UncertainReason {
-    /// The index was opened and not yet compared with the tree.
-    OpenRequiresValidation,
-    /// The watcher dropped events.
-    WatcherOverflow,
-    /// The watcher stopped, or could not start.
-    WatcherDown,
-    /// An ignore file, or another input of eligibility, changed.
-    EligibilityChanged,
-    /// The sandbox or the denied patterns changed.
-    PolicyChanged,
-    /// Changes could not be processed in time.
-    DirtyBacklog,
-    /// A file or directory was renamed, and its old name is unknown.
-    RenameUncertain,
-    /// A directory or file could not be listed, and may hide files.
-    EnumerationError,
-    /// The build exceeded its budget.
-    BuildBudgetExceeded,
-    /// Maintenance within a call exceeded its budget.
-    MaintBudgetExceeded,
-    /// The watcher dropped events during a build.
-    WatcherOverflowDuringBuild,
+choices! {
+    /// Why coverage is not confirmed (LSI Appendix D).
+    #[derive(PartialOrd, Ord, Serialize, Deserialize)]
+    UncertainReason {
+        /// The index was opened and not yet compared with the tree.
+        OpenRequiresValidation = "OPEN_REQUIRES_VALIDATION",
+        /// The watcher dropped events.
+        WatcherOverflow = "WATCHER_OVERFLOW",
+        /// The watcher stopped, or could not start.
+        WatcherDown = "WATCHER_DOWN",
+        /// An ignore file, or another input of eligibility, changed.
+        EligibilityChanged = "ELIGIBILITY_CHANGED",
+        /// The sandbox or the denied patterns changed.
+        PolicyChanged = "POLICY_CHANGED",
+        /// Changes could not be processed in time.
+        DirtyBacklog = "DIRTY_BACKLOG",
+        /// A file or directory was renamed, and its old name is unknown.
+        RenameUncertain = "RENAME_UNCERTAIN",
+        /// A directory or file could not be listed, and may hide files.
+        EnumerationError = "ENUMERATION_ERROR",
+        /// The build exceeded its budget.
+        BuildBudgetExceeded = "BUILD_BUDGET_EXCEEDED",
+        /// Maintenance within a call exceeded its budget.
+        MaintBudgetExceeded = "MAINT_BUDGET_EXCEEDED",
+        /// The watcher dropped events during a build.
+        WatcherOverflowDuringBuild = "WATCHER_OVERFLOW_DURING_BUILD",
+    }
 }
 
 impl UncertainReason {
-    /// All reasons, in the order of their definition.
-    pub const ALL: [UncertainReason; 11] = [
-        UncertainReason::OpenRequiresValidation,
-        UncertainReason::WatcherOverflow,
-        UncertainReason::WatcherDown,
-        UncertainReason::EligibilityChanged,
-        UncertainReason::PolicyChanged,
-        UncertainReason::DirtyBacklog,
-        UncertainReason::RenameUncertain,
-        UncertainReason::EnumerationError,
-        UncertainReason::BuildBudgetExceeded,
-        UncertainReason::MaintBudgetExceeded,
-        UncertainReason::WatcherOverflowDuringBuild,
-    ];
-
-    /// Returns the name used in stored data and output.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            UncertainReason::OpenRequiresValidation => "OPEN_REQUIRES_VALIDATION",
-            UncertainReason::WatcherOverflow => "WATCHER_OVERFLOW",
-            UncertainReason::WatcherDown => "WATCHER_DOWN",
-            UncertainReason::EligibilityChanged => "ELIGIBILITY_CHANGED",
-            UncertainReason::PolicyChanged => "POLICY_CHANGED",
-            UncertainReason::DirtyBacklog => "DIRTY_BACKLOG",
-            UncertainReason::RenameUncertain => "RENAME_UNCERTAIN",
-            UncertainReason::EnumerationError => "ENUMERATION_ERROR",
-            UncertainReason::BuildBudgetExceeded => "BUILD_BUDGET_EXCEEDED",
-            UncertainReason::MaintBudgetExceeded => "MAINT_BUDGET_EXCEEDED",
-            UncertainReason::WatcherOverflowDuringBuild => "WATCHER_OVERFLOW_DURING_BUILD",
-        }
-    }
-
     /// Returns the class of the triggers that lead to this reason.
     fn class(self) -> Option<Class> {
         let gives = Effect::Become(IndexState::Uncertain(self));
@@ -119,32 +68,16 @@ impl UncertainReason {
     }
 }
 
-/// Why the index is disabled (LSI Appendix D).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum DisabledReason {
-    /// The tree is too small to need one.
-    BelowThreshold,
-    /// There is no permitted place to store an index.
-    PersistenceNotPermitted,
-    /// An index in memory exceeds its memory limit.
-    MemoryBudgetExceeded,
-}
-
-impl DisabledReason {
-    /// All reasons, in the order of their definition.
-    pub const ALL: [DisabledReason; 3] = [
-        DisabledReason::BelowThreshold,
-        DisabledReason::PersistenceNotPermitted,
-        DisabledReason::MemoryBudgetExceeded,
-    ];
-
-    /// Returns the name used in stored data and output.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            DisabledReason::BelowThreshold => "BELOW_THRESHOLD",
-            DisabledReason::PersistenceNotPermitted => "PERSISTENCE_NOT_PERMITTED",
-            DisabledReason::MemoryBudgetExceeded => "MEMORY_BUDGET_EXCEEDED",
-        }
+choices! {
+    /// Why the index is disabled (LSI Appendix D).
+    #[derive(PartialOrd, Ord, Serialize, Deserialize)]
+    DisabledReason {
+        /// The tree is too small to need one.
+        BelowThreshold = "BELOW_THRESHOLD",
+        /// There is no permitted place to store an index.
+        PersistenceNotPermitted = "PERSISTENCE_NOT_PERMITTED",
+        /// An index in memory exceeds its memory limit.
+        MemoryBudgetExceeded = "MEMORY_BUDGET_EXCEEDED",
     }
 }
 
@@ -196,8 +129,13 @@ impl IndexState {
             IndexState::Corrupt,
             IndexState::Disabled(None),
         ];
-        let uncertain = UncertainReason::ALL.map(IndexState::Uncertain);
-        let disabled = DisabledReason::ALL.map(|reason| IndexState::Disabled(Some(reason)));
+        let uncertain = UncertainReason::ALL
+            .iter()
+            .copied()
+            .map(IndexState::Uncertain);
+        let disabled = DisabledReason::ALL
+            .iter()
+            .map(|reason| IndexState::Disabled(Some(*reason)));
         plain.into_iter().chain(uncertain).chain(disabled)
     }
 

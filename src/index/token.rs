@@ -15,47 +15,26 @@ use unicode_normalization::IsNormalized;
 
 use crate::format::nfc::{is_normal, is_normal_quick, normalize};
 use crate::index::casefold::Casefold;
+use crate::index::choices::choices;
 use crate::index::gram::{Gram, NGRAM_CHARS};
 
-/// The result of tokenizing a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TokenStatus {
-    /// All text was tokenized.
-    Full,
-    /// The file exceeds the size limit.
-    SkippedTooLarge,
-    /// More than half of the characters are not valid UTF-8.
-    SkippedBinary,
-    /// The file could not be opened or read.
-    Unreadable,
-    /// Another error occurred.
-    Error,
-    /// The file matches a default denied pattern, so no index holds its text
-    /// ([`is_withheld`](crate::index::deny::is_withheld)).
-    Withheld,
-}
-
-impl TokenStatus {
-    /// All statuses, in the order of their numbers.
-    pub const ALL: [TokenStatus; 6] = [
-        TokenStatus::Full,
-        TokenStatus::SkippedTooLarge,
-        TokenStatus::SkippedBinary,
-        TokenStatus::Unreadable,
-        TokenStatus::Error,
-        TokenStatus::Withheld,
-    ];
-
-    /// Returns the name in files and output.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            TokenStatus::Full => "FULL",
-            TokenStatus::SkippedTooLarge => "SKIPPED_TOO_LARGE",
-            TokenStatus::SkippedBinary => "SKIPPED_BINARY",
-            TokenStatus::Unreadable => "UNREADABLE",
-            TokenStatus::Error => "ERROR",
-            TokenStatus::Withheld => "WITHHELD",
-        }
+choices! {
+    /// The result of tokenizing a file.
+    #[derive(PartialOrd, Ord)]
+    TokenStatus {
+        /// All text was tokenized.
+        Full = "FULL",
+        /// The file exceeds the size limit.
+        SkippedTooLarge = "SKIPPED_TOO_LARGE",
+        /// More than half of the characters are not valid UTF-8.
+        SkippedBinary = "SKIPPED_BINARY",
+        /// The file could not be opened or read.
+        Unreadable = "UNREADABLE",
+        /// Another error occurred.
+        Error = "ERROR",
+        /// The file matches a default denied pattern, so no index holds its text
+        /// ([`is_withheld`](crate::index::deny::is_withheld)).
+        Withheld = "WITHHELD",
     }
 }
 

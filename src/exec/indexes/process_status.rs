@@ -169,7 +169,7 @@ impl ProcessIndexStatus {
             Some(build) => Some(BuildReport {
                 phase: match build.phase {
                     None => None,
-                    Some(name) => Some(Phase::of_name(&name)?),
+                    Some(name) => Some(Phase::from_name(&name)?),
                 },
                 files_total: build.files_total,
                 files_done: build.files_done,

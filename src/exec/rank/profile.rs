@@ -1,34 +1,27 @@
 //! Profiles of ranked answers: the purpose of an answer, which decides the mix of files in it.
 
-use super::score::Weights;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// The kind of a file, derived from its path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Bucket {
-    /// Source code, except for tests.
-    Code,
-    /// Tests of source code.
-    Tests,
-    /// Documents for people.
-    Docs,
-    /// Configuration and data.
-    Config,
+use super::score::Weights;
+use crate::exec::question::choices::choices;
+
+choices! {
+    /// The kind of a file, derived from its path.
+    #[derive(PartialOrd, Ord)]
+    Bucket {
+        /// Source code, except for tests.
+        Code = "code",
+        /// Tests of source code.
+        Tests = "tests",
+        /// Documents for people.
+        Docs = "docs",
+        /// Configuration and data.
+        Config = "config",
+    }
 }
 
 impl Bucket {
-    /// All kinds, in the order in which they are shown.
-    pub const ALL: [Bucket; 4] = [Bucket::Code, Bucket::Tests, Bucket::Docs, Bucket::Config];
-
-    /// Returns the name of the kind.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Bucket::Code => "code",
-            Bucket::Tests => "tests",
-            Bucket::Docs => "docs",
-            Bucket::Config => "config",
-        }
-    }
-
     /// Returns the kind of a file. Linear in the length of its path.
     pub fn of(path: &str) -> Bucket {
         let name_as_written = path.rsplit('/').next().unwrap_or(path);
@@ -129,44 +122,29 @@ fn own_name_is_of_test(name: &str) -> bool {
 /// fill the space that other kinds leave free.
 pub type Quota = [u32; 4];
 
-/// The purpose of an answer (`mode`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Profile {
-    /// No special purpose.
-    #[default]
-    Balanced,
-    /// Getting an overview: many files, each once.
-    Discovery,
-    /// Writing code: definitions first.
-    Implementation,
-    /// Planning a change: documents and interfaces.
-    Planning,
-    /// Finding a defect: uses, tests and configuration.
-    Debug,
+choices! {
+    /// The purpose of a search. It decides which files rank first.
+    #[derive(Default, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    #[schemars(inline)]
+    Profile {
+        /// No special purpose.
+        #[default]
+        Balanced = "balanced",
+        /// Getting an overview: many files, each once.
+        Discovery = "discovery",
+        /// Writing code: definitions first.
+        Implementation = "implementation",
+        /// Planning a change: documents and interfaces.
+        Planning = "planning",
+        /// Finding a defect: uses, tests and configuration.
+        Debug = "debug",
+    }
 }
 
 impl Profile {
-    /// Every profile, each once.
-    pub const ALL: [Profile; 5] = [
-        Profile::Balanced,
-        Profile::Discovery,
-        Profile::Implementation,
-        Profile::Planning,
-        Profile::Debug,
-    ];
-
-    /// Returns the name of the profile.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Profile::Balanced => "balanced",
-            Profile::Discovery => "discovery",
-            Profile::Implementation => "implementation",
-            Profile::Planning => "planning",
-            Profile::Debug => "debug",
-        }
-    }
-
     /// Returns the quota of each kind of file, in the order of [`Bucket::ALL`].
+    #[doc(hidden)]
     pub fn quota(self) -> Quota {
         match self {
             Profile::Balanced => [100, 40, 40, 30],
@@ -178,6 +156,7 @@ impl Profile {
     }
 
     /// Returns the weights of the fields for the score.
+    #[doc(hidden)]
     pub fn weights(self) -> Weights {
         let (path, definition, content) = match self {
             Profile::Balanced => (1.0, 1.0, 1.0),
@@ -203,6 +182,7 @@ impl Profile {
     }
 
     /// Returns how many places of one file are shown by default.
+    #[doc(hidden)]
     pub fn per_file(self) -> u32 {
         match self {
             Profile::Discovery => 1,

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::index::choices::choices;
 use crate::index::pace::{BudgetError, Piece};
 
 /// The host of a build: provides time, limits and cancellation, and receives progress reports.
@@ -74,40 +75,17 @@ pub struct Progress {
     pub bytes_total: u64,
 }
 
-/// The phases of a build.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Phase {
-    /// The tree is listed.
-    Enumerate,
-    /// Files are read and tokenized.
-    Tokenize,
-    /// The segment is completed and published.
-    Persist,
-    /// Searches start to use the new index.
-    Activate,
-}
-
-impl Phase {
-    /// All phases, in order.
-    pub const ALL: [Phase; 4] = [
-        Phase::Enumerate,
-        Phase::Tokenize,
-        Phase::Persist,
-        Phase::Activate,
-    ];
-
-    /// Returns the phase with the given name.
-    pub fn of_name(name: &str) -> Option<Phase> {
-        Phase::ALL.into_iter().find(|phase| phase.as_str() == name)
-    }
-
-    /// Returns the name in output.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Phase::Enumerate => "ENUMERATE",
-            Phase::Tokenize => "TOKENIZE",
-            Phase::Persist => "PERSIST",
-            Phase::Activate => "ACTIVATE",
-        }
+choices! {
+    /// The phases of a build.
+    #[derive(Serialize, Deserialize)]
+    Phase {
+        /// The tree is listed.
+        Enumerate = "ENUMERATE",
+        /// Files are read and tokenized.
+        Tokenize = "TOKENIZE",
+        /// The segment is completed and published.
+        Persist = "PERSIST",
+        /// Searches start to use the new index.
+        Activate = "ACTIVATE",
     }
 }

@@ -118,7 +118,7 @@ const ABSENT: Effect = Effect::Become(IndexState::Absent);
 const BUILDING: Effect = Effect::Become(IndexState::Building);
 const CORRUPT: Effect = Effect::Become(IndexState::Corrupt);
 
-const ANY: &[SafetyState] = &SafetyState::ALL;
+const ANY: &[SafetyState] = SafetyState::ALL;
 const NOT_DISABLED: &[SafetyState] = &[Complete, Absent, Building, Uncertain, Corrupt];
 const OPENABLE: &[SafetyState] = &[Absent, Corrupt, Uncertain, Complete];
 const COVERED: &[SafetyState] = &[Complete, Uncertain];

@@ -12,8 +12,8 @@ fn standings() -> Vec<IndexState> {
         IndexState::Corrupt,
         IndexState::Disabled(None),
     ];
-    all.extend(Why::ALL.map(IndexState::Uncertain));
-    all.extend(No::ALL.map(disabled));
+    all.extend(Why::ALL.iter().copied().map(IndexState::Uncertain));
+    all.extend(No::ALL.iter().copied().map(disabled));
     all
 }
 
@@ -55,7 +55,8 @@ fn stays(trigger: Trigger, from: &[SafetyState]) {
 #[track_caller]
 fn ignored_but_in(trigger: Trigger, states: &[SafetyState]) {
     let others: Vec<SafetyState> = SafetyState::ALL
-        .into_iter()
+        .iter()
+        .copied()
         .filter(|state| !states.contains(state))
         .collect();
     for current in in_states(&others) {
@@ -82,10 +83,10 @@ const OPENABLE: [SafetyState; 4] = [Absent, Corrupt, Uncertain, Complete];
 fn rows_index_mode_off_disables() {
     check(
         Trigger::ModeOff,
-        &SafetyState::ALL,
+        SafetyState::ALL,
         IndexState::Disabled(None),
     );
-    for from in SafetyState::ALL {
+    for &from in SafetyState::ALL {
         let all = [Action::StopWatching, Action::ClearDirty, Action::CloseIndex];
         does(Trigger::ModeOff, from, &all);
     }
@@ -144,7 +145,7 @@ fn rows_thresholds() {
 
 #[test]
 fn rows_a_lock_that_is_not_had_changes_no_state() {
-    stays(Trigger::LockTimeout, &SafetyState::ALL);
+    stays(Trigger::LockTimeout, SafetyState::ALL);
     for from in NOT_DISABLED {
         does(
             Trigger::LockTimeout,
@@ -246,7 +247,7 @@ fn rows_an_opened_index_is_uncertain() {
 
 #[test]
 fn rows_watchers() {
-    stays(Trigger::WatcherStarted, &SafetyState::ALL);
+    stays(Trigger::WatcherStarted, SafetyState::ALL);
     let overflow = IndexState::Uncertain(Why::WatcherOverflow);
     check(Trigger::WatcherOverflow, &[Complete, Uncertain], overflow);
     does(
@@ -358,7 +359,7 @@ fn rows_what_changed_is_worked_off_in_time_or_not() {
 
 #[test]
 fn rows_reconciling() {
-    for why in Why::ALL {
+    for &why in Why::ALL {
         let current = IndexState::Uncertain(why);
         assert_eq!(step(current, &[Trigger::ReconcileStarted]).next, current);
         assert_eq!(step(current, &[Trigger::ReconcileFailed]).next, current);
@@ -522,10 +523,10 @@ fn every_trigger_has_a_row_and_every_reason_a_trigger() {
         );
     }
     assert!(TABLE.iter().all(|row| Trigger::ALL.contains(&row.trigger)));
-    for why in Why::ALL {
+    for &why in Why::ALL {
         assert!(why.class().is_some(), "{why:?}");
     }
-    for why in No::ALL {
+    for &why in No::ALL {
         let gives = Effect::Become(disabled(why));
         assert!(TABLE.iter().any(|row| row.effect == gives), "{why:?}");
     }

@@ -1,4 +1,4 @@
-//! The macro for enums whose values have a name each, in configurations and requests.
+//! The macro for enums whose values have a name each, in configurations, messages and files.
 
 /// Defines an enum with its names, so that `ALL` and `NAMES` are always complete.
 macro_rules! choices {
