@@ -25,9 +25,7 @@ use forge_search::internal::tool::daemon::server::{Server, Settings};
 use forge_search::internal::tool::daemon::service::{Parts, Service};
 use forge_search::internal::tool::daemon::socket::{Access, OwnSocket};
 use forge_search::internal::tool::engines::Engines;
-use forge_search::internal::tool::indexing::{
-    CachePlaces, Indexes, LiveEnvironment, wall_clock_ns,
-};
+use forge_search::internal::tool::indexing::{CachePlaces, Indexes, LiveEnvironment};
 use forge_search::internal::tool::sandbox::Sandbox;
 use forge_search::internal::tool::search::{SearchTool, ToolContext};
 use forge_search::internal::tool::search_files::FilesTool;
@@ -74,22 +72,15 @@ impl World {
             "index complete after {:.1} s",
             began.elapsed().as_secs_f64()
         );
-        let service = Service::new(Parts {
-            search: Arc::new(
-                SearchTool::new(config.search.clone(), engines.clone()).with_indexes(Some(indexes)),
-            ),
-            files: Arc::new(FilesTool::new(&config, engines)),
-            context: ToolContext::new(sandbox.clone()),
-            people: sandbox,
-            root: top,
+        let search = SearchTool::new(config.search.clone(), engines.clone());
+        let service = Service::new(Parts::new(
+            Arc::new(search.with_indexes(Some(indexes))),
+            Arc::new(FilesTool::new(&config, engines)),
+            ToolContext::new(sandbox.clone()),
+            sandbox,
+            top,
             config,
-            wall: Arc::new(wall_clock_ns),
-            log: None,
-            git: None,
-            git_patience: None,
-            git_settings: Vec::new(),
-            fingerprint: None,
-        })
+        ))
         .unwrap();
         let served = service.served().clone();
         let socket = OwnSocket::listen(&dir.join("run").join("d.sock"), Access::Owner).unwrap();
@@ -123,10 +114,7 @@ fn call(pattern: &str) -> Request {
         body: RequestBody::Tool(ToolCall {
             tool: "Search".to_string(),
             request: request.as_object().unwrap().clone(),
-            max_output_bytes: None,
-            text: false,
-            person: false,
-            whole: false,
+            ..ToolCall::default()
         }),
     }
 }

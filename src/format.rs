@@ -24,5 +24,5 @@ pub mod section;
 pub mod segment;
 pub mod sort_key;
 pub mod storage;
-mod sys;
+pub(crate) mod sys;
 pub mod wire;

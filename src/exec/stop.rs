@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
+pub(crate) use crate::index::pace::millis;
 pub use crate::index::pace::{Clock, SystemClock};
 
 /// Why a search was stopped before it had read everything.

@@ -18,6 +18,6 @@ mod unix;
 mod windows;
 
 #[cfg(unix)]
-pub(super) use unix::*;
+pub(crate) use unix::*;
 #[cfg(windows)]
-pub(super) use windows::*;
+pub(crate) use windows::*;

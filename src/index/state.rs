@@ -130,8 +130,13 @@ impl IndexState {
             IndexState::Corrupt,
             IndexState::Disabled(None),
         ];
-        let uncertain = UncertainReason::ALL.map(IndexState::Uncertain);
-        let disabled = DisabledReason::ALL.map(|reason| IndexState::Disabled(Some(reason)));
+        let uncertain = UncertainReason::ALL
+            .iter()
+            .copied()
+            .map(IndexState::Uncertain);
+        let disabled = DisabledReason::ALL
+            .iter()
+            .map(|reason| IndexState::Disabled(Some(*reason)));
         plain.into_iter().chain(uncertain).chain(disabled)
     }
 

@@ -135,21 +135,19 @@ impl Engines {
         query: Arc<Query>,
         tool: &str,
     ) -> Result<Arc<dyn Prepared>, ToolError> {
-        let failed = |message: String| ToolError::ExecutionFailed {
-            tool: tool.to_string(),
-            message,
-        };
         let mut reasons = Vec::new();
         for engine in &self.chain {
             match engine.prepare(query.clone()) {
                 Ok(prepared) => return Ok(prepared),
                 Err(EngineError::BadQuery(message)) => return Err(ToolError::bad_args(message)),
                 Err(EngineError::NotCapable(message)) => reasons.push(message),
-                Err(EngineError::Failed { message, .. }) => return Err(failed(message)),
+                Err(EngineError::Failed { message, .. }) => {
+                    return Err(ToolError::failed(tool, message));
+                }
             }
         }
         if reasons.is_empty() {
-            return Err(failed(self.missing.clone()));
+            return Err(ToolError::failed(tool, self.missing.as_str()));
         }
         Err(ToolError::bad_args(reasons.join("; ")))
     }

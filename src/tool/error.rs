@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use thiserror::Error;
 
 use crate::exec::as_text::shown;
+use crate::exec::stop::millis;
 use crate::tool::tools::ToolName;
 
 /// The error of a tool call without a response.
@@ -132,6 +133,14 @@ impl ToolError {
         }
     }
 
+    /// Creates a [`ToolError::ExecutionFailed`].
+    pub(crate) fn failed(tool: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::ExecutionFailed {
+            tool: tool.into(),
+            message: message.into(),
+        }
+    }
+
     /// Returns the stable code of the error, in snake case.
     pub fn code(&self) -> &'static str {
         match self {
@@ -172,9 +181,8 @@ impl ToolError {
             // Their only field is `message`, which is set above.
             Self::BadArgs { .. } | Self::Cancelled => {}
             Self::Timeout { tool, elapsed } => {
-                let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
                 error.insert("tool".into(), tool.as_str().into());
-                error.insert("elapsed_ms".into(), elapsed_ms.into());
+                error.insert("elapsed_ms".into(), millis(*elapsed).into());
             }
             Self::ExecutionFailed { tool, .. } => {
                 error.insert("tool".into(), tool.as_str().into());

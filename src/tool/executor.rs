@@ -172,9 +172,9 @@ impl Executor {
             return Err(Reason::Expired);
         }
         let capability = unchecked.text("capability_id");
-        let capability = capability.as_deref().and_then(Capability::named);
+        let capability = capability.as_deref().and_then(Capability::from_name);
         let capability = capability.ok_or(Reason::CapabilityUnsupported)?;
-        if lease.capability_id != capability.name() {
+        if lease.capability_id != capability.as_str() {
             return Err(Reason::CapabilityMismatch);
         }
         let scope = unchecked

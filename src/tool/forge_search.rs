@@ -305,20 +305,14 @@ fn find_code(
     context: &ToolContext,
     config: Config,
 ) -> FindCodeTool {
-    let parts = Parts {
-        search: search.clone(),
-        files: files.clone(),
-        context: context.clone(),
-        people: context.sandbox.clone(),
-        root: context.sandbox.working_dir().to_path_buf(),
+    let parts = Parts::new(
+        search.clone(),
+        files.clone(),
+        context.clone(),
+        context.sandbox.clone(),
+        context.sandbox.working_dir().to_path_buf(),
         config,
-        wall: Arc::new(crate::tool::indexing::wall_clock_ns),
-        log: None,
-        git: None,
-        git_settings: Vec::new(),
-        git_patience: None,
-        fingerprint: None,
-    };
+    );
     FindCodeTool::new(|| {
         let service = Service::new(parts).map(Arc::new);
         service.map_err(|error| failed(format!("the threads that rank: {error}")))
@@ -326,10 +320,7 @@ fn find_code(
 }
 
 fn failed(message: String) -> ToolError {
-    ToolError::ExecutionFailed {
-        tool: "forge-search".to_string(),
-        message,
-    }
+    ToolError::failed("forge-search", message)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::exec::answer::event::{Line, LineKind};
 use crate::exec::indexes::BuildReport;
 use crate::exec::indexes::Phase;
+use crate::format::choices::choices;
 use crate::tool::shorten::shown_line;
 
 pub use crate::exec::indexes::IndexUse;
@@ -208,23 +209,14 @@ impl From<BuildReport> for BuildStats {
     }
 }
 
-/// The reason why approximate searches are skipped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FallbackSkipped {
-    /// The pattern is shorter than `fuzzy_min_pattern_len`, or not longer than the number of edits
-    /// of a level.
-    PatternTooShort,
-    /// The engine can't search approximately.
-    CapabilityMissing,
-}
-
-impl FallbackSkipped {
-    /// Returns the name used in `stats`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            FallbackSkipped::PatternTooShort => "PATTERN_TOO_SHORT",
-            FallbackSkipped::CapabilityMissing => "CAPABILITY_MISSING",
-        }
+choices! {
+    /// The reason why approximate searches are skipped.
+    FallbackSkipped {
+        /// The pattern is shorter than `fuzzy_min_pattern_len`, or not longer than the number of
+        /// edits of a level.
+        PatternTooShort = "PATTERN_TOO_SHORT",
+        /// The engine can't search approximately.
+        CapabilityMissing = "CAPABILITY_MISSING",
     }
 }
 

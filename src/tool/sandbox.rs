@@ -133,12 +133,10 @@ impl Sandbox {
             }
             .into());
         }
-        let root = root.current().map_err(|error| ToolError::ExecutionFailed {
-            tool: "sandbox".into(),
-            message: format!(
-                "the allowed root `{}` can no longer be opened: {error}",
-                shown(root.path())
-            ),
+        let root = root.current().map_err(|error| {
+            let path = shown(root.path());
+            let message = format!("the allowed root `{path}` can no longer be opened: {error}");
+            ToolError::failed("sandbox", message)
         })?;
         Ok(Resolved {
             canonical,

@@ -237,10 +237,7 @@ impl Searcher {
 
     /// Returns the error of a call that failed.
     pub(super) fn failed(&self, message: String) -> ToolError {
-        ToolError::ExecutionFailed {
-            tool: self.tool.to_string(),
-            message,
-        }
+        ToolError::failed(self.tool, message)
     }
 }
 

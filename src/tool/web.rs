@@ -385,9 +385,7 @@ async fn call_tree(shared: &Arc<Shared>, tool: &str, request: Map<String, Value>
         tool: tool.to_string(),
         request,
         max_output_bytes: Some(MAX_ANSWER_BYTES),
-        text: false,
-        person: false,
-        whole: false,
+        ..ToolCall::default()
     };
     let call_cancel = Arc::new(CallCancel::default());
     let _waits = call_cancel.while_waited_for();

@@ -40,9 +40,7 @@ use forge_search::internal::tool::daemon::server::{Server, Settings};
 use forge_search::internal::tool::daemon::service::{Parts, Service};
 use forge_search::internal::tool::daemon::socket::{Access, OwnSocket};
 use forge_search::internal::tool::engines::Engines;
-use forge_search::internal::tool::indexing::{
-    CachePlaces, Indexes, LiveEnvironment, wall_clock_ns,
-};
+use forge_search::internal::tool::indexing::{CachePlaces, Indexes, LiveEnvironment};
 use forge_search::internal::tool::sandbox::Sandbox;
 use forge_search::internal::tool::search::{SearchTool, ToolContext};
 use forge_search::internal::tool::search_files::FilesTool;
@@ -104,19 +102,18 @@ impl World {
         // A tool without a daemon, to compare answers.
         let tool = SearchTool::new(config.search.clone(), engines.clone());
         let files = FilesTool::new(&config, engines.clone());
-        let service = Service::new(Parts {
-            search: Arc::new(search),
-            files: Arc::new(files),
-            context: context.clone(),
-            people: sandbox.clone(),
-            root: tree.root().to_path_buf(),
+        let parts = Parts::new(
+            Arc::new(search),
+            Arc::new(files),
+            context.clone(),
+            sandbox.clone(),
+            tree.root().to_path_buf(),
             config,
-            wall: Arc::new(wall_clock_ns),
-            log: None,
+        );
+        let service = Service::new(Parts {
             git: git(),
-            git_settings: Vec::new(),
             git_patience: Some(GUARD),
-            fingerprint: None,
+            ..parts
         });
         let service = service.unwrap();
         let served = service.served().clone();

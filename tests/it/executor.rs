@@ -18,8 +18,8 @@ use forge_search::internal::tool::config::{ExecutorConfig, ScopeConfig, ScopeKin
 use forge_search::internal::tool::executor::failure::Reason;
 use forge_search::internal::tool::executor::host::{Host, HostResult, Worker};
 use forge_search::internal::tool::executor::lease::{Lease, SecretKey};
-use forge_search::internal::tool::executor::search::search;
-use forge_search::internal::tool::executor::source::InMemory;
+use forge_search::internal::tool::executor::order::{Key, Order, Place};
+use forge_search::internal::tool::executor::search::{Fields, Record, Source, Visit, search};
 use forge_search::internal::tool::executor::worker::Job;
 use forge_search::internal::tool::executor::{Execution, Executor};
 use jiff::Timestamp;
@@ -156,23 +156,37 @@ fn manifest(task: &str, capability: &str, scope: &str, query: &str, max: u32) ->
     serde_json::to_vec(&manifest).unwrap()
 }
 
+/// A few records in memory: keys, and fields with their texts.
+const RECORDS: [(&str, &[(&str, &str)]); 3] = [
+    ("10", &[("a", "needle ten"), ("b", "needle")]),
+    ("9", &[("a", "nothing"), ("b", "a needle nine")]),
+    ("x", &[("a", "Needle")]),
+];
+
+/// The source of [`RECORDS`].
+struct InMemory;
+
+impl Source for InMemory {
+    fn scan(&mut self, visit: &mut Visit<'_>) -> Result<u64, Reason> {
+        let mut fields = Fields::default();
+        for (nth, (key, texts)) in (0..).zip(RECORDS) {
+            fields.clear();
+            for (name, text) in texts {
+                fields.push(name, text);
+            }
+            visit(Record {
+                fields: &fields,
+                id: &|| key.to_string(),
+                order: &|| Order::Key(Key::written(key), Place::Nth(nth)),
+            });
+        }
+        Ok(0)
+    }
+}
+
 /// Searches a few records in memory and ignores the scope.
 fn in_memory(job: &Job) -> Result<HostResult, Reason> {
-    let field = |name: &str, text: &str| (name.to_string(), text.to_string());
-    let mut source = InMemory {
-        records: vec![
-            (
-                "10".to_string(),
-                vec![field("a", "needle ten"), field("b", "needle")],
-            ),
-            (
-                "9".to_string(),
-                vec![field("a", "nothing"), field("b", "a needle nine")],
-            ),
-            ("x".to_string(), vec![field("a", "Needle")]),
-        ],
-    };
-    let found = search(&mut source, &job.query, job.max_results as usize)?;
+    let found = search(&mut InMemory, &job.query, job.max_results as usize)?;
     Ok(HostResult {
         found,
         peak_kib: None,

@@ -1,5 +1,8 @@
 //! Profiles of ranked answers: the purpose of an answer, which decides the mix of files in it.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::score::Weights;
 use crate::format::choices::choices;
 
@@ -119,44 +122,29 @@ fn own_name_is_of_test(name: &str) -> bool {
 /// fill the space that other kinds leave free.
 pub type Quota = [u32; 4];
 
-/// The purpose of an answer (`mode`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Profile {
-    /// No special purpose.
-    #[default]
-    Balanced,
-    /// Getting an overview: many files, each once.
-    Discovery,
-    /// Writing code: definitions first.
-    Implementation,
-    /// Planning a change: documents and interfaces.
-    Planning,
-    /// Finding a defect: uses, tests and configuration.
-    Debug,
+choices! {
+    /// The purpose of a search. It decides which files rank first.
+    #[derive(Default, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    #[schemars(inline)]
+    Profile {
+        /// No special purpose.
+        #[default]
+        Balanced = "balanced",
+        /// Getting an overview: many files, each once.
+        Discovery = "discovery",
+        /// Writing code: definitions first.
+        Implementation = "implementation",
+        /// Planning a change: documents and interfaces.
+        Planning = "planning",
+        /// Finding a defect: uses, tests and configuration.
+        Debug = "debug",
+    }
 }
 
 impl Profile {
-    /// Every profile, each once.
-    pub const ALL: [Profile; 5] = [
-        Profile::Balanced,
-        Profile::Discovery,
-        Profile::Implementation,
-        Profile::Planning,
-        Profile::Debug,
-    ];
-
-    /// Returns the name of the profile.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Profile::Balanced => "balanced",
-            Profile::Discovery => "discovery",
-            Profile::Implementation => "implementation",
-            Profile::Planning => "planning",
-            Profile::Debug => "debug",
-        }
-    }
-
     /// Returns the quota of each kind of file, in the order of [`Bucket::ALL`].
+    #[doc(hidden)]
     pub fn quota(self) -> Quota {
         match self {
             Profile::Balanced => [100, 40, 40, 30],
@@ -168,6 +156,7 @@ impl Profile {
     }
 
     /// Returns the weights of the fields for the score.
+    #[doc(hidden)]
     pub fn weights(self) -> Weights {
         let (path, definition, content) = match self {
             Profile::Balanced => (1.0, 1.0, 1.0),
@@ -193,6 +182,7 @@ impl Profile {
     }
 
     /// Returns how many places of one file are shown by default.
+    #[doc(hidden)]
     pub fn per_file(self) -> u32 {
         match self {
             Profile::Discovery => 1,

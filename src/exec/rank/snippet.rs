@@ -7,39 +7,37 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::document::Hit;
 use super::meaning::Comparison;
 use super::score::bm25;
+use crate::format::choices::choices;
 use crate::index::text::without_terminator;
 use crate::index::words::counts::file_stem;
 use crate::index::words::definition::{Kind, Language, definition};
 
-/// How many lines are shown around the best line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Snippet {
-    /// The best line and one line on each side, or a signature and two lines below it.
-    #[default]
-    Short,
-    /// The best line and seven lines on each side.
-    Long,
-    /// The whole piece around the best line: a definition with the comments above it, or at most 50
-    /// lines of one.
-    Definition,
-    /// Only the best line; its text is not shown.
-    None,
+choices! {
+    /// The length of snippets.
+    #[derive(Default, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    #[schemars(inline)]
+    Snippet {
+        /// Show three lines.
+        #[default]
+        Short = "short",
+        /// Show fifteen lines.
+        Long = "long",
+        /// Show the whole definition around the best line, with the comments above it, at most 50
+        /// lines.
+        Definition = "definition",
+        /// Show no text.
+        None = "none",
+    }
 }
 
 impl Snippet {
-    /// Returns the name of the option.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Snippet::Short => "short",
-            Snippet::Long => "long",
-            Snippet::Definition => "definition",
-            Snippet::None => "none",
-        }
-    }
-
     fn around(self) -> u64 {
         match self {
             Snippet::Short => 1,

@@ -15,7 +15,7 @@ use super::super::error::FormatError;
 use super::super::storage::Privacy;
 
 /// Returns a builder of directories that only this user has access to.
-pub(in super::super) fn private_dir_builder() -> DirBuilder {
+pub(crate) fn private_dir_builder() -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.mode(0o700);
     builder
@@ -118,7 +118,7 @@ pub(in super::super) fn check_dir(dir: &Path, privacy: Privacy) -> Result<(), Fo
 }
 
 /// Returns true if `path` still names the open file.
-pub(in super::super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let open = file.metadata()?;
     match fs::symlink_metadata(path) {
         Ok(named) => Ok((open.dev(), open.ino()) == (named.dev(), named.ino())),

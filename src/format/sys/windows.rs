@@ -26,7 +26,7 @@ const RENAMES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Returns a builder of directories. Their access rights are those of the parent.
-pub(in super::super) fn private_dir_builder() -> DirBuilder {
+pub(crate) fn private_dir_builder() -> DirBuilder {
     DirBuilder::new()
 }
 
@@ -97,7 +97,7 @@ pub(in super::super) fn check_dir(dir: &Path, privacy: Privacy) -> Result<(), Fo
 
 /// Returns true if `path` still names the open file. An open file can be removed and replaced here
 /// too, by programs that share it.
-pub(in super::super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let identity = |file: &File| {
         let info = winapi_util::file::information(file)?;
         Ok::<_, io::Error>((info.volume_serial_number(), info.file_index()))

@@ -27,6 +27,7 @@ mod unix;
 
 #[cfg(not(unix))]
 use portable as sys;
+pub(super) use sys::{decide, is_piped, is_unread};
 #[cfg(unix)]
 use unix as sys;
 
@@ -41,19 +42,4 @@ pub(super) enum Input {
     TreeBesideSilentPipe,
     /// Standard input of this process.
     Stdin,
-}
-
-/// Decides which source a search without a path reads.
-pub(super) fn decide() -> Input {
-    sys::decide()
-}
-
-/// Returns whether standard input is a pipe that a shell made for this command.
-pub(super) fn is_piped() -> bool {
-    sys::is_piped()
-}
-
-/// Returns whether standard input was made for this command and has unread data, or may get some.
-pub(super) fn is_unread() -> bool {
-    sys::is_unread()
 }

@@ -8,14 +8,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::de::IntoDeserializer;
-use serde::de::value::{Error as ValueError, StrDeserializer};
 use serde::{Deserialize, Serialize};
 use toml::de::{DeArray, DeTable, DeValue};
 
 use super::error::Problem;
 use super::load::unknown;
 use super::value::{Kind, Value, quoted, shown};
+use crate::format::choices::choices;
 
 /// The keys of the table.
 pub(super) const EXECUTOR_KEYS: [&str; 5] = [
@@ -133,34 +132,27 @@ pub struct ScopeConfig {
     pub primary_key: Option<String>,
 }
 
-/// The kind of a scope's data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ScopeKind {
-    /// A directory tree.
-    Files,
-    /// A directory with one e-mail per file.
-    Maildir,
-    /// An mbox file, with all e-mails in one file.
-    Mbox,
-    /// A table of an SQLite database.
-    Sqlite,
-    /// A file of comma-separated values, with a header line.
-    Csv,
-    /// A file with one JSON object per line.
-    Jsonl,
+choices! {
+    /// The kind of a scope's data.
+    #[derive(PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    ScopeKind {
+        /// A directory tree.
+        Files = "files",
+        /// A directory with one e-mail per file.
+        Maildir = "maildir",
+        /// An mbox file, with all e-mails in one file.
+        Mbox = "mbox",
+        /// A table of an SQLite database.
+        Sqlite = "sqlite",
+        /// A file of comma-separated values, with a header line.
+        Csv = "csv",
+        /// A file with one JSON object per line.
+        Jsonl = "jsonl",
+    }
 }
 
 impl ScopeKind {
-    /// The names of all kinds.
-    const NAMES: &'static [&'static str] = &["files", "maildir", "mbox", "sqlite", "csv", "jsonl"];
-
-    /// Returns the kind with a name.
-    fn from_name(name: &str) -> Option<ScopeKind> {
-        let name: StrDeserializer<'_, ValueError> = name.into_deserializer();
-        ScopeKind::deserialize(name).ok()
-    }
-
     fn is_dataset(self) -> bool {
         matches!(self, ScopeKind::Sqlite | ScopeKind::Csv | ScopeKind::Jsonl)
     }

@@ -2,9 +2,9 @@
 //! TOML.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use toml::de::{DeInteger, DeValue};
 
 use super::choice::{
@@ -13,12 +13,14 @@ use super::choice::{
 };
 use crate::exec::question::query::Case;
 use crate::index::deny::DenySet;
+use crate::tool::searcher::to_usize;
 
 /// The largest integer that TOML can write.
 const LARGEST: u64 = i64::MAX as u64;
 
 /// The value of a key, of any type. Displays as TOML.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum Value {
     /// `true` or `false`.
     Boolean(bool),
@@ -288,19 +290,6 @@ impl fmt::Display for Value {
     }
 }
 
-impl Serialize for Value {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Boolean(value) => value.serialize(serializer),
-            Self::Integer(value) => value.serialize(serializer),
-            Self::Number(value) => value.serialize(serializer),
-            Self::Text(value) => value.serialize(serializer),
-            Self::Integers(values) => values.serialize(serializer),
-            Self::Texts(values) => values.serialize(serializer),
-        }
-    }
-}
-
 /// Writes a text as a one-line TOML string. JSON strings have the same syntax, except for DEL.
 pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text)
@@ -349,146 +338,52 @@ pub(super) trait Field {
     fn assign(&mut self, value: &Value);
 }
 
-impl Field for bool {
-    fn to_value(&self) -> Value {
-        Value::Boolean(*self)
-    }
-
-    fn assign(&mut self, value: &Value) {
-        if let Value::Boolean(value) = value {
-            *self = *value;
-        }
-    }
-}
-
-impl Field for f64 {
-    fn to_value(&self) -> Value {
-        Value::Number(*self)
-    }
-
-    fn assign(&mut self, value: &Value) {
-        if let Value::Number(value) = value {
-            *self = *value;
-        }
-    }
-}
-
-macro_rules! integer_fields {
-    ($($type:ty),+) => {$(
+/// Implements [`Field`] for types: the kind of their values, the value of a field, and the field
+/// for a value, if there is one.
+macro_rules! fields {
+    ($($($type:ty),+ => $kind:ident, $write:expr, $read:expr;)+) => {$($(
         impl Field for $type {
             fn to_value(&self) -> Value {
-                Value::Integer(u64::try_from(*self).unwrap_or(u64::MAX))
+                let write: fn(&$type) -> _ = $write;
+                Value::$kind(write(self))
             }
 
             fn assign(&mut self, value: &Value) {
-                // An integer that is too large for this machine's `usize` means the maximum.
-                if let Value::Integer(value) = value {
-                    *self = <$type>::try_from(*value).unwrap_or(<$type>::MAX);
-                }
-            }
-        }
-    )+};
-}
-
-integer_fields!(u8, usize, u64);
-
-macro_rules! choice_fields {
-    ($($type:ty),+) => {$(
-        impl Field for $type {
-            fn to_value(&self) -> Value {
-                Value::Text(self.as_str().into())
-            }
-
-            fn assign(&mut self, value: &Value) {
-                if let Value::Text(name) = value
-                    && let Some(value) = <$type>::from_name(name)
+                let read: fn(&_) -> Option<$type> = $read;
+                if let Value::$kind(value) = value
+                    && let Some(value) = read(value)
                 {
                     *self = value;
                 }
             }
         }
-    )+};
+    )+)+};
 }
 
-choice_fields!(
-    Backend,
-    Case,
-    FilesBackend,
-    Mode,
-    DaemonUse,
-    Embed,
-    IndexMode,
-    IndexStorage,
-    IntegrityCheck,
-    RegexStrategy
-);
-
-impl Field for String {
-    fn to_value(&self) -> Value {
-        Value::Text(self.clone())
-    }
-
-    fn assign(&mut self, value: &Value) {
-        if let Value::Text(value) = value {
-            self.clone_from(value);
-        }
-    }
+fields! {
+    bool => Boolean, |field| *field, |value| Some(*value);
+    f64 => Number, |field| *field, |value| Some(*value);
+    u64 => Integer, |field| *field, |value| Some(*value);
+    // A larger integer than the type has means its maximum.
+    u8 => Integer, |field| (*field).into(), |value| Some(u8::try_from(*value).unwrap_or(u8::MAX));
+    usize => Integer, |field| *field as u64, |value| Some(to_usize(*value));
+    Backend, Case, FilesBackend, Mode, DaemonUse, Embed, IndexMode, IndexStorage, IntegrityCheck,
+    RegexStrategy => Text, |field| field.as_str().into(), |word: &String| Self::from_name(word);
+    String => Text, String::clone, |text: &String| Some(text.clone());
+    Option<PathBuf> => Text,
+        |path| path.as_deref().map(written).unwrap_or_default(),
+        |text: &String| Some((!text.is_empty()).then(|| text.into()));
+    Vec<u8> => Integers,
+        |bytes| bytes.iter().copied().map(u64::from).collect(),
+        |values: &Vec<u64>| {
+            Some(values.iter().filter_map(|value| u8::try_from(*value).ok()).collect())
+        };
+    Vec<String> => Texts, Vec::clone, |texts: &Vec<String>| Some(texts.clone());
+    Vec<PathBuf> => Texts,
+        |paths| paths.iter().map(|path| written(path)).collect(),
+        |texts: &Vec<String>| Some(texts.iter().map(PathBuf::from).collect());
 }
 
-impl Field for Option<PathBuf> {
-    fn to_value(&self) -> Value {
-        let text = self
-            .as_ref()
-            .map(|path| path.to_string_lossy().into_owned());
-        Value::Text(text.unwrap_or_default())
-    }
-
-    fn assign(&mut self, value: &Value) {
-        if let Value::Text(value) = value {
-            *self = (!value.is_empty()).then(|| value.into());
-        }
-    }
-}
-
-impl Field for Vec<u8> {
-    fn to_value(&self) -> Value {
-        Value::Integers(self.iter().map(|value| u64::from(*value)).collect())
-    }
-
-    fn assign(&mut self, value: &Value) {
-        if let Value::Integers(values) = value {
-            *self = values
-                .iter()
-                .filter_map(|value| u8::try_from(*value).ok())
-                .collect();
-        }
-    }
-}
-
-impl Field for Vec<String> {
-    fn to_value(&self) -> Value {
-        Value::Texts(self.clone())
-    }
-
-    fn assign(&mut self, value: &Value) {
-        if let Value::Texts(values) = value {
-            self.clone_from(values);
-        }
-    }
-}
-
-impl Field for Vec<PathBuf> {
-    fn to_value(&self) -> Value {
-        Value::Texts(
-            self.iter()
-                .map(|path| path.to_string_lossy().into_owned())
-                .collect(),
-        )
-    }
-
-    fn assign(&mut self, value: &Value) {
-        if let Value::Texts(values) = value {
-            *self = values.iter().map(PathBuf::from).collect();
-        }
-    }
+fn written(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }

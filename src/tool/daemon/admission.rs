@@ -17,6 +17,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::limits::{MAX_CONCURRENT_QUERIES, MAX_QUERY_QUEUE_DEPTH};
+use crate::tool::searcher::to_usize;
 
 /// The virtual time of one microsecond of a client with weight one.
 const UNIT: u64 = 720;
@@ -110,10 +111,9 @@ pub struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Bounds {
-        let number = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
         Bounds::new(
-            number(MAX_CONCURRENT_QUERIES.default),
-            number(MAX_QUERY_QUEUE_DEPTH.default),
+            to_usize(MAX_CONCURRENT_QUERIES.default),
+            to_usize(MAX_QUERY_QUEUE_DEPTH.default),
         )
     }
 }

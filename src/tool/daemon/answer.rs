@@ -24,18 +24,18 @@ use super::reply::{
 };
 use super::request::SearchQuery;
 use super::retriever::{Hits, Lexical, Retriever, retrieve_all};
-use super::service::ended;
-use crate::exec::indexes::Snapshot;
+use super::service::{Service, ended};
 use crate::exec::rank::{
     Meaning, Model, Profile, Ranked, Scorer, Select, Snippet, Terms, Versions, Weights, WordTable,
     select,
 };
 use crate::exec::retrieve::{Retrieval, Retrieved};
 use crate::exec::sources::reach::Resolved;
-use crate::exec::stop::{Deadline, Stop, StopReason};
+use crate::exec::stop::{Deadline, Stop, StopReason, millis};
 use crate::tool::config::{DaemonConfig, Embed};
 use crate::tool::error::ToolError;
 use crate::tool::search::{SearchTool, ToolContext};
+use crate::tool::searcher::to_usize;
 use explanation::AnswerExplanation;
 use order::{RERANKED, best};
 use scope::subtree_of;
@@ -44,30 +44,6 @@ use written::{ResultDraft, written};
 /// How much paths and definitions count for code like that at a place. Its names say where they are
 /// defined, and its text what it does.
 const OF_RELATED: f64 = 0.25;
-
-/// The caps in force.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Caps {
-    /// How the meanings of texts are compared.
-    pub(super) embed: Embed,
-    /// Files that are ranked.
-    pub(super) max_candidates: u64,
-    /// Bytes of all snippets.
-    pub(super) max_total_snippet_bytes: u64,
-    /// Bytes of one snippet.
-    pub(super) max_snippet_bytes_per_result: u64,
-}
-
-impl From<&DaemonConfig> for Caps {
-    fn from(config: &DaemonConfig) -> Caps {
-        Caps {
-            embed: config.embed,
-            max_candidates: config.max_candidates,
-            max_total_snippet_bytes: config.max_total_snippet_bytes,
-            max_snippet_bytes_per_result: config.max_snippet_bytes_per_result,
-        }
-    }
-}
 
 /// The context of a ranked search.
 #[derive(Clone)]
@@ -82,16 +58,10 @@ pub(super) struct RankedSearch<'a> {
     pub target: Option<Resolved>,
     /// The line whose piece of code is the question. Falls back to the place of the query.
     pub source: Option<SourceLine>,
-    /// The id of the store.
-    pub store_id: &'a str,
-    /// The fingerprint of the configuration in force.
-    pub config_fingerprint: &'a str,
-    /// Returns the id of a snapshot.
-    pub name_of: &'a (dyn Fn(&Snapshot) -> String + Sync),
-    /// Returns the ignore fingerprint of a snapshot, or of the tree without one.
-    pub ignores: &'a (dyn Fn(Option<&Snapshot>) -> String + Sync),
+    /// The service, which knows the ids of its store and of snapshots.
+    pub service: &'a Service,
     /// The caps in force.
-    pub caps: Caps,
+    pub caps: &'a DaemonConfig,
     /// The threads that read and rank.
     pub pool: &'a ThreadPool,
     /// Raised on cancellation and timeout.
@@ -122,7 +92,7 @@ struct Settings {
 
 impl Settings {
     fn of(query: &SearchQuery, is_related: bool) -> Settings {
-        let profile = Profile::from(query.mode.unwrap_or_default());
+        let profile = query.mode.unwrap_or_default();
         let mut weights = profile.weights();
         if is_related {
             weights.path *= OF_RELATED;
@@ -131,7 +101,7 @@ impl Settings {
         Settings {
             profile,
             weights,
-            snippet: Snippet::from(query.snippet()),
+            snippet: query.snippet(),
             limit: query.limit.unwrap_or(limits::MAX_RESULTS.default),
             per_file: query.per_file.unwrap_or(profile.per_file().into()),
         }
@@ -183,12 +153,13 @@ impl RankedSearch<'_> {
             snapshot,
             pinning,
         } = retrieve_all(&retrievers, &request, &retrieval)?;
-        let snapshot_id = snapshot.as_deref().map(|snapshot| (self.name_of)(snapshot));
+        let snapshot_id = snapshot.as_deref();
+        let snapshot_id = snapshot_id.map(|snapshot| self.service.name_of(snapshot));
         self.go_on(&snapshot_id)?;
         let retrieved_at = self.now();
 
         let max_file_size = retrieval.max_file_size;
-        remarks::of_files(&mut remarks, &retrieved, &self.caps, max_file_size);
+        remarks::of_files(&mut remarks, &retrieved, self.caps, max_file_size);
         let asked = meaning.as_ref();
         let chosen = self.chosen(&retrieved, &retrieval, settings, asked, &mut remarks);
         self.go_on(&snapshot_id)?;
@@ -223,9 +194,9 @@ impl RankedSearch<'_> {
         let success = Success {
             schema_version: QUERY_SCHEMA_VERSION,
             request_id,
-            store_id: self.store_id.to_string(),
-            config_fingerprint: self.config_fingerprint.to_string(),
-            ignore_fingerprint: (self.ignores)(snapshot.as_deref()),
+            store_id: self.service.served.store_id.clone(),
+            config_fingerprint: self.service.served.config_fingerprint.clone(),
+            ignore_fingerprint: self.service.ignores(snapshot.as_deref()),
             query_fingerprint,
             embed_config_fingerprint: identity::embed_config_fingerprint(self.caps.embed),
             degraded: snapshot_id.is_none(),
@@ -439,12 +410,4 @@ pub(super) fn of_tool(error: &ToolError) -> Failure {
         _ => ErrorCode::InvalidRequest,
     };
     Failure::new(code, error.message())
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn to_usize(n: u64) -> usize {
-    usize::try_from(n).unwrap_or(usize::MAX)
 }

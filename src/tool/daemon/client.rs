@@ -16,6 +16,7 @@ use super::reply::{ErrorCode, Failure, Welcome};
 use super::request::{Hello, Request};
 use super::service::payload;
 use super::socket::{Access, is_of_this_user, new_stream};
+use crate::tool::searcher::to_usize;
 
 /// A connection to a daemon after the handshake.
 #[derive(Debug)]
@@ -194,7 +195,7 @@ fn refusal(answer: &[u8]) -> ClientError {
 
 /// Returns the longest message, in bytes.
 fn longest() -> usize {
-    usize::try_from(MAX_RESPONSE_BYTES.most).unwrap_or(usize::MAX)
+    to_usize(MAX_RESPONSE_BYTES.most)
 }
 
 fn exchange(

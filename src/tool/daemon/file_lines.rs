@@ -73,10 +73,7 @@ impl RankedSearch<'_> {
             .text_of(&source)
             .map_err(|failure| failure.into_tool_error(NAME, refused))?;
         let lines = around(source.shown, source.line, &text.bytes, text.is_whole);
-        serde_json::to_string(&lines).map_err(|error| ToolError::ExecutionFailed {
-            tool: NAME.to_string(),
-            message: error.to_string(),
-        })
+        serde_json::to_string(&lines).map_err(|error| ToolError::failed(NAME, error.to_string()))
     }
 }
 

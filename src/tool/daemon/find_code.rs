@@ -18,6 +18,7 @@ use super::request::{SearchQuery, SnippetMode};
 use super::service::Service;
 use crate::exec::as_text;
 use crate::exec::sources::reach::Resolved;
+use crate::exec::stop::millis;
 use crate::tool::error::{DenialReason, ToolError};
 use crate::tool::find_code::{
     CodePlace, DEFAULT_RESULTS, FIND_CODE_NAME, FindCodeDraft, FindCodeRequest, FindCodeResponse,
@@ -140,10 +141,7 @@ impl RankedSearch<'_> {
         let working_dir = sandbox.working_dir();
         let draft = match search.answer(&query, String::new()) {
             Ok((success, _)) => draft(success, root, working_dir),
-            Err(failure) if failure.error.code == ErrorCode::Timeout => {
-                let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-                timed_out(ms)
-            }
+            Err(failure) if failure.error.code == ErrorCode::Timeout => timed_out(millis(time)),
             Err(failure) => return Err(of_failure(failure, request)),
         };
         let draft = FindCodeDraft { as_text, ..draft };

@@ -11,7 +11,7 @@ use ulid::Ulid;
 
 use super::answer::model;
 use super::request::{Mode, SearchQuery};
-use crate::exec::rank::{MEANING_VERSION, Profile, Snippet};
+use crate::exec::rank::MEANING_VERSION;
 use crate::index::inputs::Inputs;
 use crate::index::key::IMPLEMENTATION_VERSION;
 use crate::index::rules::{ControlFiles, read_regular_file};
@@ -96,8 +96,8 @@ fn embed_fingerprint(table: &str, dimensions: usize, versions: [u32; 2]) -> Stri
 /// Returns the fingerprint of a query: its text, its canonical path and its ranking, with defaults
 /// filled in. Time limits and output options don't count.
 pub fn query_fingerprint(query: &SearchQuery, place: &Path, limit: u64, per_file: u64) -> String {
-    let profile = Profile::from(query.mode.unwrap_or_default());
-    let snippet = Snippet::from(query.snippet()).as_str();
+    let profile = query.mode.unwrap_or_default();
+    let snippet = query.snippet().as_str();
     let ranked = format!("{:?} {:?}", profile.weights(), profile.quota());
     let (limit, per_file) = (limit.to_string(), per_file.to_string());
     let budget = query
@@ -178,7 +178,7 @@ pub fn socket_name(store_id: &str, config_fingerprint: &str) -> String {
 
 /// Returns the name of a mode in a response.
 pub fn mode_name(mode: Option<Mode>) -> &'static str {
-    Profile::from(mode.unwrap_or_default()).as_str()
+    mode.unwrap_or_default().as_str()
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 
 mod health;
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,14 +18,13 @@ use super::report::{
     DaemonStatus, DiskUse, EmbedUse, HandleUse, Performance, QueryStatus, Resources,
     SnapshotStatus, Status, SyncStatus,
 };
+use super::service::Service;
 use crate::exec::process::git::Git;
-use crate::exec::stop::Stop;
 use crate::index::live::{Report, TaskRun};
 use crate::index::snapshot::Snapshot;
 use crate::index::state::IndexState;
 use crate::tool::config::Config;
 use crate::tool::indexing::Indexes;
-use crate::tool::search::ToolContext;
 
 /// The budget of half of all queries, in milliseconds: a wait that a person does not notice.
 const P50_BUDGET_MS: u64 = 100;
@@ -48,27 +46,6 @@ pub struct Load {
     pub waiting: usize,
 }
 
-/// The parts of a service that `status` and `health` read.
-pub(super) struct InspectionContext<'a> {
-    pub(super) root: &'a Path,
-    pub(super) served: &'a ServedTree,
-    pub(super) config: &'a Config,
-    pub(super) context: &'a ToolContext,
-    pub(super) search: Option<&'a Arc<Indexes>>,
-    /// The indexes of `search_files` if `Search` does not share them.
-    pub(super) files: Option<&'a Arc<Indexes>>,
-    pub(super) log: Option<&'a Path>,
-    pub(super) git: Option<&'a Path>,
-    pub(super) git_settings: &'a [(OsString, OsString)],
-    pub(super) git_patience: Option<Duration>,
-    /// Cancels running git commands.
-    pub(super) stop: &'a Stop,
-    pub(super) started_ns: i64,
-    pub(super) stale: bool,
-    pub(super) name_of: &'a dyn Fn(&Snapshot) -> String,
-    pub(super) ignores: &'a dyn Fn(Option<&Snapshot>) -> String,
-}
-
 /// The state of a live index.
 struct LiveIndexState<'a> {
     indexes: &'a Arc<Indexes>,
@@ -76,31 +53,31 @@ struct LiveIndexState<'a> {
     snapshot: Option<Arc<Snapshot>>,
 }
 
-impl InspectionContext<'_> {
-    /// Returns the answer to `status`. Reads the metadata of index files, and runs git for at most
-    /// [`STATUS_GIT`] unless a longer time is configured.
-    pub(super) fn status(&self, load: &Load) -> Status {
-        let in_use = self.search.and_then(|indexes| self.in_use(indexes));
+impl Service {
+    /// Returns the answer to `status`. Blocks: it reads the metadata of index files, and runs git
+    /// for at most a second unless a longer time is configured.
+    pub fn status(&self, load: &Load) -> Status {
+        let stale = self.is_stale();
+        let in_use = self.in_use(self.parts.search.indexes(), stale);
         let report = in_use.as_ref().map(|one| &one.report);
         let snapshot = in_use.as_ref().and_then(|one| one.snapshot.as_deref());
-        let id = snapshot.map(|snapshot| (self.name_of)(snapshot));
+        let id = snapshot.map(|snapshot| self.name_of(snapshot));
         let relied_on = report.is_some_and(|report| report.index_state.allows_exclusion());
         let created_at = id.as_deref().and_then(super::identity::created_ms);
         let count = |outcome| load.counts.of(Outcome::Failed(outcome));
         let works = report.map(|report| report.works).unwrap_or_default();
         let ms = |us: Option<u64>| us.map(|us| us.div_ceil(1_000));
         let took = |done: Option<TaskRun>| done.map(|done| done.took_ms);
-        let excludes = self.context.global_excludes.as_deref();
-        let none = absent(self.served, self.root, self.config, excludes);
+        let none = self.absent();
         Status {
-            ignore_fingerprint: (self.ignores)(snapshot),
+            ignore_fingerprint: self.ignores(snapshot),
             daemon: DaemonStatus {
                 running: true,
                 pid: Some(std::process::id()),
                 started_at: time(self.started_ns),
                 binary_version: Some(env!("CARGO_PKG_VERSION").to_string()),
                 protocol_version: PROTOCOL_VERSIONS.iter().max().copied(),
-                stale: self.stale,
+                stale,
                 supported_schema_versions: Some(SchemaVersions::own()),
             },
             snapshot: SnapshotStatus {
@@ -111,7 +88,7 @@ impl InspectionContext<'_> {
                 created_at: created_at.and_then(|ms| time(ms.saturating_mul(1_000_000))),
                 ..none.snapshot
             },
-            sync: self.sync(report),
+            sync: sync(report, stale),
             queries: QueryStatus {
                 in_flight: load.running as u64,
                 queue_depth: load.waiting as u64,
@@ -137,30 +114,39 @@ impl InspectionContext<'_> {
     /// Returns whether the working tree differs from its last commit; `None` if git can't tell in
     /// time.
     fn is_dirty(&self) -> Option<bool> {
-        let dir = super::git::git_dir(self.root)?;
+        let dir = super::git::git_dir(&self.parts.root)?;
         self.git(&dir, STATUS_GIT)?.is_dirty().ok()
     }
 
     /// Returns a handle for git commands on the repository in `dir`; `None` without a git program.
     fn git<'b>(&'b self, dir: &'b Path, time: Duration) -> Option<Git<'b>> {
         Some(Git {
-            program: self.git?,
-            root: self.root,
+            program: self.parts.git.as_deref()?,
+            root: &self.parts.root,
             dir,
-            excludes: self.context.global_excludes.as_deref(),
-            user: self.git_settings,
-            time: self.git_patience.map_or(time, |least| time.max(least)),
-            clock: self.context.clock.clone(),
-            stop: self.stop,
+            excludes: self.parts.context.global_excludes.as_deref(),
+            user: &self.parts.git_settings,
+            time: self
+                .parts
+                .git_patience
+                .map_or(time, |least| time.max(least)),
+            clock: self.parts.context.clock.clone(),
+            stop: &self.looking,
         })
     }
 
-    fn in_use<'a>(&self, indexes: &'a Arc<Indexes>) -> Option<LiveIndexState<'a>> {
-        if self.stale {
+    /// Returns the state of an index; `None` if it is not live, or if the configuration is stale.
+    fn in_use<'a>(
+        &self,
+        indexes: Option<&'a Arc<Indexes>>,
+        stale: bool,
+    ) -> Option<LiveIndexState<'a>> {
+        let indexes = indexes?;
+        if stale {
             // A stale daemon has shut its indexes down.
             return None;
         }
-        let root = indexes.root_for(self.root)?;
+        let root = indexes.root_for(&self.parts.root)?;
         Some(LiveIndexState {
             indexes,
             report: indexes.live_report(&root)?,
@@ -168,51 +154,17 @@ impl InspectionContext<'_> {
         })
     }
 
-    fn sync(&self, report: Option<&Report>) -> SyncStatus {
-        let works = report.map(|report| report.works).unwrap_or_default();
-        let done = [works.build, works.merge, works.reconcile];
-        let last = done.into_iter().flatten().max_by_key(|done| done.ended_ns);
-        let building = report.is_some_and(|report| report.index_state == IndexState::Building);
-        let state = match report {
-            _ if self.stale => "stale",
-            None => "off",
-            Some(report) => match report.index_state {
-                IndexState::Building => "building",
-                IndexState::Disabled(_) => "off",
-                IndexState::Complete if !report.busy && report.dirty == 0 => "idle",
-                IndexState::Complete => "syncing",
-                IndexState::Absent | IndexState::Corrupt | IndexState::Uncertain(_) => {
-                    match report.busy {
-                        true => "syncing",
-                        false => "waiting",
-                    }
-                }
-            },
-        };
-        // Builds run one after the other, so the number of a build identifies it.
-        let epoch = report.map_or(0, |report| report.epoch);
-        SyncStatus {
-            state: state.to_string(),
-            last_sync_at: last.and_then(|done| time(done.ended_ns)),
-            last_result: last.map(|done| match done.succeeded {
-                true => "ok".to_string(),
-                false => "failed".to_string(),
-            }),
-            last_duration_ms: last.map(|done| done.took_ms),
-            staging_txn_id: building.then(|| format!("{}-{}", std::process::id(), epoch + 1)),
-        }
-    }
-
-    /// Returns the indexes of both tools.
-    fn both(&self) -> impl Iterator<Item = &Arc<Indexes>> {
-        [self.search, self.files].into_iter().flatten()
+    /// Returns the status of the tree as if no daemon was running.
+    fn absent(&self) -> Status {
+        let excludes = self.parts.context.global_excludes.as_deref();
+        absent(&self.served, &self.parts.root, &self.parts.config, excludes)
     }
 
     /// Returns the resources in use; budgets are taken from `none`.
     fn resources(&self, none: Resources) -> Resources {
         let mut disk = none.disk;
         let mut roots = std::collections::BTreeSet::new();
-        for indexes in self.both() {
+        for indexes in self.indexes() {
             let Some(store) = indexes.store() else {
                 continue;
             };
@@ -225,11 +177,11 @@ impl InspectionContext<'_> {
             }
         }
         let size = |path: PathBuf| std::fs::metadata(path).map_or(0, |meta| meta.len());
-        if let Some(log) = self.log {
-            disk.log_bytes = size(log.to_path_buf()) + size(super::log::before(log));
+        if let Some(log) = &self.parts.log {
+            disk.log_bytes = size(log.clone()) + size(super::log::before(log));
         }
         let open = self
-            .both()
+            .indexes()
             .next()
             .map_or(0, |indexes| indexes.open_segments());
         Resources {
@@ -240,6 +192,42 @@ impl InspectionContext<'_> {
             },
             ..none
         }
+    }
+}
+
+/// Returns how the index follows the tree.
+fn sync(report: Option<&Report>, stale: bool) -> SyncStatus {
+    let works = report.map(|report| report.works).unwrap_or_default();
+    let done = [works.build, works.merge, works.reconcile];
+    let last = done.into_iter().flatten().max_by_key(|done| done.ended_ns);
+    let building = report.is_some_and(|report| report.index_state == IndexState::Building);
+    let state = match report {
+        _ if stale => "stale",
+        None => "off",
+        Some(report) => match report.index_state {
+            IndexState::Building => "building",
+            IndexState::Disabled(_) => "off",
+            IndexState::Complete if !report.busy && report.dirty == 0 => "idle",
+            IndexState::Complete => "syncing",
+            IndexState::Absent | IndexState::Corrupt | IndexState::Uncertain(_) => {
+                match report.busy {
+                    true => "syncing",
+                    false => "waiting",
+                }
+            }
+        },
+    };
+    // Builds run one after the other, so the number of a build identifies it.
+    let epoch = report.map_or(0, |report| report.epoch);
+    SyncStatus {
+        state: state.to_string(),
+        last_sync_at: last.and_then(|done| time(done.ended_ns)),
+        last_result: last.map(|done| match done.succeeded {
+            true => "ok".to_string(),
+            false => "failed".to_string(),
+        }),
+        last_duration_ms: last.map(|done| done.took_ms),
+        staging_txn_id: building.then(|| format!("{}-{}", std::process::id(), epoch + 1)),
     }
 }
 
@@ -267,39 +255,21 @@ pub fn absent(
             root,
             global_excludes,
         )),
-        daemon: DaemonStatus {
-            running: false,
-            pid: None,
-            started_at: None,
-            binary_version: None,
-            protocol_version: None,
-            stale: false,
-            supported_schema_versions: None,
-        },
+        daemon: DaemonStatus::default(),
         snapshot: SnapshotStatus {
-            active_snapshot_id: None,
             head_sha: super::git::head_sha(root),
-            dirty: None,
-            untracked_included: None,
             degraded: true,
-            created_at: None,
+            ..SnapshotStatus::default()
         },
         sync: SyncStatus {
             state: "off".to_string(),
-            last_sync_at: None,
-            last_result: None,
-            last_duration_ms: None,
-            staging_txn_id: None,
+            ..SyncStatus::default()
         },
         queries: QueryStatus {
             max_concurrent: daemon.concurrent_queries(),
             max_queue_depth: daemon.max_query_queue_depth,
             timeout_ms: daemon.query_timeout_ms,
-            in_flight: 0,
-            queue_depth: 0,
-            busy_total: 0,
-            timeouts_total: 0,
-            slow_total: 0,
+            ..QueryStatus::default()
         },
         resources: Resources {
             embed_global: EmbedUse::default(),
@@ -315,18 +285,13 @@ pub fn absent(
             },
         },
         performance: Performance {
-            query_latency_p50_ms: None,
-            query_latency_p95_ms: None,
             query_latency_budget_p50_ms: P50_BUDGET_MS,
             query_latency_budget_p95_ms: P95_BUDGET_MS,
-            segments_touched_max: None,
             segments_touched_budget: daemon.max_open_segments_per_query,
-            publish_time_last_ms: None,
             publish_time_budget_ms: search.index_build_timeout_ms,
-            gc_time_last_ms: None,
             gc_time_budget_ms: search.index_build_timeout_ms,
-            compaction_time_last_ms: None,
             compaction_time_budget_ms: search.index_build_timeout_ms,
+            ..Performance::default()
         },
     }
 }

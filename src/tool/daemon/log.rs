@@ -5,13 +5,15 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fs2::FileExt;
 use rustix::fs::OFlags;
 use serde_json::Value;
+
+use crate::format::sys::is_at;
 
 /// How many bytes of a file are read at most to recognize its first line.
 const FIRST_LINE: u64 = 64 << 10;
@@ -35,9 +37,7 @@ pub struct LogFile {
 
 /// Returns the path of the previous log file.
 pub fn before(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_os_string();
-    name.push(".1");
-    PathBuf::from(name)
+    path.with_added_extension("1")
 }
 
 impl LogFile {
@@ -105,16 +105,6 @@ fn end_line(mut file: &File) -> io::Result<u64> {
         return Ok(len + 1);
     }
     Ok(len)
-}
-
-/// Returns whether a path leads to an open file.
-fn is_at(file: &File, path: &Path) -> io::Result<bool> {
-    let there = match std::fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        there => there?,
-    };
-    let file = file.metadata()?;
-    Ok((there.dev(), there.ino()) == (file.dev(), file.ino()))
 }
 
 /// Checks that the file at a path, if any, may be replaced.

@@ -129,10 +129,8 @@ impl QuestionCall {
         ToolCall {
             tool: NAME.to_string(),
             request,
-            max_output_bytes: None,
-            text: false,
-            person: false,
             whole: true,
+            ..ToolCall::default()
         }
     }
 

@@ -13,6 +13,7 @@ use super::limits::{LimitHit, Warning};
 use super::report::{Exposition, Health, Status};
 use super::request::{Hello, MAX_ID_CHARS, SearchQuery, ToolCall};
 use crate::exec::rank::Reason;
+use crate::format::choices::choices;
 use crate::tool::arguments::written_schema_of;
 use crate::tool::error::ToolError;
 use crate::tool::render::escape_lines;
@@ -23,48 +24,28 @@ pub const SCHEMA_VERSION: u64 = 1;
 /// The version of the schema of responses to `search`. Version 2 added `why` to results.
 pub const QUERY_SCHEMA_VERSION: u64 = 2;
 
-/// The reason for a failed request, for programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum ErrorCode {
-    /// Too many queries are waiting. Retry later.
-    Busy,
-    /// The time limit was reached.
-    Timeout,
-    /// The client cancelled the request, or the daemon is shutting down.
-    Cancelled,
-    /// The request is not valid.
-    InvalidRequest,
-    /// An unexpected error occurred in the daemon.
-    Internal,
-    /// Client and daemon have no protocol version in common.
-    Incompatible,
+choices! {
+    /// The reason for a failed request, for programs.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schemars(inline)]
+    ErrorCode {
+        /// Too many queries are waiting. Retry later.
+        Busy = "busy",
+        /// The time limit was reached.
+        Timeout = "timeout",
+        /// The client cancelled the request, or the daemon is shutting down.
+        Cancelled = "cancelled",
+        /// The request is not valid.
+        InvalidRequest = "invalid_request",
+        /// An unexpected error occurred in the daemon.
+        Internal = "internal",
+        /// Client and daemon have no protocol version in common.
+        Incompatible = "incompatible",
+    }
 }
 
 impl ErrorCode {
-    /// Every code, each once.
-    pub const ALL: [ErrorCode; 6] = [
-        ErrorCode::Busy,
-        ErrorCode::Timeout,
-        ErrorCode::Cancelled,
-        ErrorCode::InvalidRequest,
-        ErrorCode::Internal,
-        ErrorCode::Incompatible,
-    ];
-
-    /// Returns the name of the code.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ErrorCode::Busy => "busy",
-            ErrorCode::Timeout => "timeout",
-            ErrorCode::Cancelled => "cancelled",
-            ErrorCode::InvalidRequest => "invalid_request",
-            ErrorCode::Internal => "internal",
-            ErrorCode::Incompatible => "incompatible",
-        }
-    }
-
     /// Returns the exit status of a program that fails with the code.
     pub fn exit_status(self) -> u8 {
         match self {
@@ -118,10 +99,7 @@ impl Failure {
         match self.error.code {
             ErrorCode::InvalidRequest => refused(message),
             ErrorCode::Cancelled => ToolError::Cancelled,
-            _ => ToolError::ExecutionFailed {
-                tool: tool.to_string(),
-                message,
-            },
+            _ => ToolError::failed(tool, message),
         }
     }
 
@@ -440,7 +418,9 @@ mod tests {
 
     #[test]
     fn error_codes_have_words_and_exit_statuses() {
-        let shown = ErrorCode::ALL.map(|code| (code.as_str(), code.exit_status()));
+        let shown = ErrorCode::ALL
+            .iter()
+            .map(|code| (code.as_str(), code.exit_status()));
         let expected = [
             ("busy", 10),
             ("timeout", 11),
@@ -449,7 +429,7 @@ mod tests {
             ("internal", 1),
             ("incompatible", 13),
         ];
-        assert_eq!(shown, expected);
+        assert_eq!(shown.collect::<Vec<_>>(), expected);
         for code in ErrorCode::ALL {
             assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
         }

@@ -39,7 +39,7 @@ pub struct Status {
 }
 
 /// The daemon process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
 pub struct DaemonStatus {
     /// Whether a daemon is running.
@@ -59,7 +59,7 @@ pub struct DaemonStatus {
 }
 
 /// The snapshot that new queries search.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
 pub struct SnapshotStatus {
     /// The id of the snapshot; `null` if there is no index.
@@ -77,7 +77,7 @@ pub struct SnapshotStatus {
 }
 
 /// How the index follows the tree.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
 pub struct SyncStatus {
     /// The state: `idle`, `building`, `syncing`, `waiting` (blocked), `off` or `stale`.
@@ -94,7 +94,7 @@ pub struct SyncStatus {
 }
 
 /// The queries of a daemon: limits, and counts since its start.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
 pub struct QueryStatus {
     /// Maximum number of queries that run at once.
@@ -160,7 +160,7 @@ pub struct DiskUse {
 }
 
 /// Open index segments.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
 pub struct HandleUse {
     /// Number of open segments.
@@ -170,7 +170,7 @@ pub struct HandleUse {
 }
 
 /// Measured durations, and their budgets. Durations are in milliseconds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
 pub struct Performance {
     /// Median duration of the last queries.

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::limits::{MAX_PER_FILE, MAX_RESULTS, QUERY_TIMEOUT_MS};
 use super::related::{no_place, place_of};
-use crate::exec::rank::{Profile, Snippet};
+pub use crate::exec::rank::{Profile as Mode, Snippet as SnippetMode};
 use crate::tool::find_code::FIND_CODE_NAME;
 use crate::tool::request::{SEARCH_NAME, SearchRequest};
 
@@ -130,7 +130,7 @@ impl Hello {
 }
 
 /// A question (`type` = `search`), answered with ranked results.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SearchQuery {
     /// The question in words. Absent if `related` is present.
@@ -180,17 +180,7 @@ impl SearchQuery {
     pub fn new(query: impl Into<String>) -> SearchQuery {
         SearchQuery {
             query: query.into(),
-            related: None,
-            budget: None,
-            limit: None,
-            per_file: None,
-            mode: None,
-            path: None,
-            snippet: None,
-            explain: false,
-            deterministic: false,
-            raw: false,
-            timeout_ms: None,
+            ..SearchQuery::default()
         }
     }
 
@@ -238,68 +228,8 @@ impl SearchQuery {
     }
 }
 
-/// The purpose of a search. It decides which files rank first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-#[non_exhaustive]
-pub enum Mode {
-    /// No special purpose.
-    #[default]
-    Balanced,
-    /// Getting an overview: many files, each once.
-    Discovery,
-    /// Writing code: definitions first.
-    Implementation,
-    /// Planning a change: documents and interfaces.
-    Planning,
-    /// Finding a defect: uses, tests and configuration.
-    Debug,
-}
-
-#[doc(hidden)]
-impl From<Mode> for Profile {
-    fn from(mode: Mode) -> Profile {
-        match mode {
-            Mode::Balanced => Profile::Balanced,
-            Mode::Discovery => Profile::Discovery,
-            Mode::Implementation => Profile::Implementation,
-            Mode::Planning => Profile::Planning,
-            Mode::Debug => Profile::Debug,
-        }
-    }
-}
-
-/// The length of snippets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub enum SnippetMode {
-    /// Show three lines.
-    #[default]
-    Short,
-    /// Show fifteen lines.
-    Long,
-    /// Show the whole definition around the best line, with the comments above it, at most 50
-    /// lines.
-    Definition,
-    /// Show no text.
-    None,
-}
-
-impl From<SnippetMode> for Snippet {
-    fn from(mode: SnippetMode) -> Snippet {
-        match mode {
-            SnippetMode::Short => Snippet::Short,
-            SnippetMode::Long => Snippet::Long,
-            SnippetMode::Definition => Snippet::Definition,
-            SnippetMode::None => Snippet::None,
-        }
-    }
-}
-
 /// A call of a tool (`type` = `tool`). The response is the tool's own.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ToolCall {
     /// The name of the tool: `Search`, `search_files`, `find_files` or `find_code`.
@@ -342,16 +272,14 @@ impl ToolCall {
         ToolCall {
             tool: SEARCH_NAME.to_string(),
             request: fields,
-            max_output_bytes: None,
-            text: false,
-            person: false,
-            whole: false,
+            ..ToolCall::default()
         }
     }
 }
 
 /// The body of a request.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
 pub enum RequestBody {
     /// A search with ranked results.
     Search(SearchQuery),
@@ -370,12 +298,14 @@ pub enum RequestBody {
 }
 
 /// A request after the handshake.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Request {
     /// The id that the client chose, if any; for [`RequestBody::Cancel`] the id of the other
     /// request.
+    #[serde(rename = "request_id", skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The body of the request.
+    #[serde(flatten)]
     pub body: RequestBody,
 }
 
@@ -410,25 +340,8 @@ impl Request {
 
     /// Serializes the request as a client sends it.
     pub fn to_value(&self) -> Value {
-        let fields = |value: Result<Value, serde_json::Error>| match value {
-            Ok(Value::Object(fields)) => fields,
-            // Strings, numbers and lists of them always serialize.
-            _ => Map::new(),
-        };
-        let (kind, mut all) = match &self.body {
-            RequestBody::Search(query) => ("search", fields(serde_json::to_value(query))),
-            RequestBody::Tool(call) => ("tool", fields(serde_json::to_value(call))),
-            RequestBody::Status => ("status", Map::new()),
-            RequestBody::Health => ("health", Map::new()),
-            RequestBody::Metrics => ("metrics", Map::new()),
-            RequestBody::Cancel => ("cancel", Map::new()),
-            RequestBody::Shutdown => ("shutdown", Map::new()),
-        };
-        all.insert("type".to_string(), kind.into());
-        if let Some(id) = &self.id {
-            all.insert("request_id".to_string(), id.as_str().into());
-        }
-        Value::Object(all)
+        // Strings, numbers and lists of them always serialize.
+        serde_json::to_value(self).unwrap_or_default()
     }
 }
 

@@ -23,6 +23,7 @@ use super::metrics::{Counts, Metrics};
 use super::service::Service;
 use super::socket::{Access, Identity, OwnSocket};
 use crate::tool::config::Config;
+use crate::tool::searcher::to_usize;
 
 /// The bytes of received requests that have not begun, over all connections. A further one is
 /// refused.
@@ -83,24 +84,20 @@ impl Default for Settings {
 impl From<&Config> for Settings {
     fn from(config: &Config) -> Settings {
         let (daemon, shutdown) = (&config.daemon, config.search.index_shutdown_timeout_ms);
-        let number = |cap: u64| usize::try_from(cap).unwrap_or(usize::MAX);
         Settings {
             bounds: Bounds::new(
-                number(daemon.concurrent_queries()),
-                number(daemon.max_query_queue_depth),
+                to_usize(daemon.concurrent_queries()),
+                to_usize(daemon.max_query_queue_depth),
             ),
             timeout: Duration::from_millis(daemon.query_timeout_ms),
-            max_request_bytes: number(daemon.max_request_bytes),
-            max_response_bytes: number(daemon.max_response_bytes),
+            max_request_bytes: to_usize(daemon.max_request_bytes),
+            max_response_bytes: to_usize(daemon.max_response_bytes),
             connections: 2_048,
             patience: Duration::from_secs(30),
             idle: Duration::from_secs(30 * 60),
             shutdown: Duration::from_millis(shutdown),
             slow: Duration::from_millis(daemon.slow_query_ms),
-            access: match daemon.group_access {
-                true => Access::Group,
-                false => Access::Owner,
-            },
+            access: Access::of(daemon),
             config_debounce: Duration::from_millis(daemon.config_debounce_ms.max(10)),
             idle_exit: None,
         }

@@ -18,16 +18,12 @@ use std::time::Duration;
 use rayon::ThreadPool;
 use serde_json::Value;
 
-use super::answer::{Caps, RankedSearch};
+use super::answer::RankedSearch;
 use super::file_lines;
 use super::handshake::ServedTree;
 use super::identity;
-#[cfg(unix)]
-use super::inspect::{InspectionContext, Load};
 use super::person_search;
 use super::reply::{ErrorCode, Failure};
-#[cfg(unix)]
-use super::report::{Health, Status};
 use super::request::{SearchQuery, ToolCall};
 use crate::exec::stop::{Deadline, Stop, StopReason};
 use crate::index::pace::background_pool;
@@ -36,7 +32,7 @@ use crate::tool::config::Config;
 use crate::tool::error::ToolError;
 use crate::tool::find_code::{FindCodeRequest, FindCodeResponse};
 use crate::tool::find_files::FindFilesTool;
-use crate::tool::indexing::{BuildReport, Indexes, WallClock};
+use crate::tool::indexing::{BuildReport, Indexes, WallClock, wall_clock_ns};
 use crate::tool::sandbox::Sandbox;
 use crate::tool::search::{SearchTool, ToolContext};
 use crate::tool::search_files::{FILES_NAME, FilesTool};
@@ -80,6 +76,33 @@ pub struct Parts {
     pub fingerprint: Option<Fingerprint>,
 }
 
+impl Parts {
+    /// Returns the parts of a service without a log, without git, and with a fixed configuration.
+    pub fn new(
+        search: Arc<SearchTool>,
+        files: Arc<FilesTool>,
+        context: ToolContext,
+        people: Arc<Sandbox>,
+        root: PathBuf,
+        config: Config,
+    ) -> Parts {
+        Parts {
+            search,
+            files,
+            context,
+            people,
+            root,
+            config,
+            wall: Arc::new(wall_clock_ns),
+            log: None,
+            git: None,
+            git_settings: Vec::new(),
+            git_patience: None,
+            fingerprint: None,
+        }
+    }
+}
+
 /// Computes the current fingerprint of the configuration.
 pub type Fingerprint = Arc<dyn Fn() -> ConfigState + Send + Sync>;
 
@@ -96,29 +119,17 @@ pub enum ConfigState {
 
 /// Answers requests about one tree.
 pub struct Service {
-    search: Arc<SearchTool>,
-    files: Arc<FilesTool>,
+    pub(super) parts: Parts,
+    pub(super) served: ServedTree,
+    pub(super) started_ns: i64,
+    /// Cancels running `status` and `health` requests.
+    pub(super) looking: Stop,
     find_files: FindFilesTool,
-    context: ToolContext,
-    people: Arc<Sandbox>,
-    root: PathBuf,
-    served: ServedTree,
-    wall: WallClock,
     pool: ThreadPool,
     /// The ranking threads of low-priority queries.
     behind: ThreadPool,
-    caps: Caps,
     /// Identifies this process in ids: its process id and its start time.
     born: String,
-    started_ns: i64,
-    config: Config,
-    log: Option<PathBuf>,
-    git: Option<PathBuf>,
-    git_settings: Vec<(OsString, OsString)>,
-    git_patience: Option<Duration>,
-    /// Cancels running `status` and `health` requests.
-    looking: Stop,
-    fingerprint: Option<Fingerprint>,
     /// Whether the configuration has changed since the start.
     stale: AtomicBool,
     ids: AtomicU64,
@@ -133,7 +144,7 @@ type SnapshotKey = (u64, Option<u64>, u64);
 impl fmt::Debug for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Service")
-            .field("root", &self.root)
+            .field("root", &self.parts.root)
             .field("served", &self.served)
             .finish_non_exhaustive()
     }
@@ -162,24 +173,12 @@ impl Service {
                 config_fingerprint: identity::config_fingerprint(&parts.config, excludes),
             },
             find_files: FindFilesTool::new(parts.search.clone()),
-            search: parts.search,
-            files: parts.files,
-            context: parts.context,
-            people: parts.people,
-            root: parts.root,
-            wall: parts.wall,
+            parts,
             pool,
             behind,
-            caps: Caps::from(&parts.config.daemon),
             born,
             started_ns,
-            config: parts.config,
-            log: parts.log,
-            git: parts.git,
-            git_settings: parts.git_settings,
-            git_patience: parts.git_patience,
             looking: Stop::default(),
-            fingerprint: parts.fingerprint,
             stale: AtomicBool::new(false),
             ids: AtomicU64::new(0),
             snapshots: Mutex::default(),
@@ -194,12 +193,12 @@ impl Service {
 
     /// Returns the canonical root.
     pub fn root(&self) -> &Path {
-        &self.root
+        &self.parts.root
     }
 
     /// Returns the clock of all calls.
     pub fn clock(&self) -> &Arc<dyn crate::exec::stop::Clock> {
-        &self.context.clock
+        &self.parts.context.clock
     }
 
     /// Returns a new id for a request.
@@ -215,15 +214,19 @@ impl Service {
     }
 
     /// Returns the indexes of all tools.
-    fn indexes(&self) -> impl Iterator<Item = &Arc<Indexes>> {
-        self.search.indexes().into_iter().chain(self.files_own())
+    pub(super) fn indexes(&self) -> impl Iterator<Item = &Arc<Indexes>> {
+        self.parts
+            .search
+            .indexes()
+            .into_iter()
+            .chain(self.files_own())
     }
 
     /// Returns the indexes of `search_files` if `Search` does not share them.
-    fn files_own(&self) -> Option<&Arc<Indexes>> {
-        let search = self.search.indexes();
+    pub(super) fn files_own(&self) -> Option<&Arc<Indexes>> {
+        let search = self.parts.search.indexes();
         let is_other = |own: &&Arc<Indexes>| search.is_none_or(|search| !Arc::ptr_eq(search, own));
-        self.files.indexes().filter(is_other)
+        self.parts.files.indexes().filter(is_other)
     }
 
     /// Ends the background work of the indexes. Returns false if some of it did not end in time.
@@ -235,7 +238,7 @@ impl Service {
     /// Returns the progress of the index build that runs in this process, if one does.
     pub fn building(&self) -> Option<BuildReport> {
         self.indexes()
-            .find_map(|indexes| indexes.live_build(&self.root))
+            .find_map(|indexes| indexes.live_build(&self.parts.root))
     }
 
     /// Returns whether the configuration has changed since the start.
@@ -246,7 +249,8 @@ impl Service {
     /// Returns whether the configuration has changed or is invalid now. A configuration that can't
     /// be read at this moment counts as unchanged. Blocks.
     pub fn is_outdated(&self) -> bool {
-        self.fingerprint
+        self.parts
+            .fingerprint
             .as_ref()
             .is_some_and(|fingerprint| match fingerprint() {
                 ConfigState::Is(now) => now != self.served.config_fingerprint,
@@ -263,50 +267,6 @@ impl Service {
         }
     }
 
-    /// Returns the answer to `status`. Blocks, since it reads the metadata of a few files and runs
-    /// git.
-    #[cfg(unix)]
-    pub fn status(&self, load: &Load) -> Status {
-        let ignores = |snapshot: Option<&Snapshot>| self.ignores(snapshot);
-        self.inspected(&|snapshot| self.name_of(snapshot), &ignores)
-            .status(load)
-    }
-
-    /// Returns the answer to `health`. Blocks, since it reads the whole index and runs git.
-    #[cfg(unix)]
-    pub fn health(&self) -> Health {
-        let ignores = |snapshot: Option<&Snapshot>| self.ignores(snapshot);
-        let name_of = |snapshot: &Snapshot| self.name_of(snapshot);
-        let inspected = self.inspected(&name_of, &ignores);
-        let (id, checks) = inspected.health();
-        Health::new(self.served.store_id.clone(), id, checks)
-    }
-
-    #[cfg(unix)]
-    fn inspected<'a>(
-        &'a self,
-        name_of: &'a dyn Fn(&Snapshot) -> String,
-        ignores: &'a dyn Fn(Option<&Snapshot>) -> String,
-    ) -> InspectionContext<'a> {
-        InspectionContext {
-            root: &self.root,
-            served: &self.served,
-            config: &self.config,
-            context: &self.context,
-            search: self.search.indexes(),
-            files: self.files_own(),
-            log: self.log.as_deref(),
-            git: self.git.as_deref(),
-            git_settings: &self.git_settings,
-            git_patience: self.git_patience,
-            stop: &self.looking,
-            started_ns: self.started_ns,
-            stale: self.is_stale(),
-            name_of,
-            ignores,
-        }
-    }
-
     /// Answers a ranked search. Blocks.
     pub fn answer(&self, query: &SearchQuery, request_context: RequestContext<'_>) -> Answer {
         let id = match (&request_context.id, query.deterministic) {
@@ -315,7 +275,7 @@ impl Service {
             (None, true) => String::new(),
             (None, false) => self.new_id(),
         };
-        let answered = self.ranked(&self.context, &request_context, |ranked| {
+        let answered = self.ranked(&self.parts.context, &request_context, |ranked| {
             ranked.answer(query, id)
         });
         match answered {
@@ -339,16 +299,13 @@ impl Service {
         task: impl FnOnce(&RankedSearch<'_>) -> T,
     ) -> T {
         task(&RankedSearch {
-            tool: &self.search,
+            tool: &self.parts.search,
             context,
-            root: &self.root,
+            root: &self.parts.root,
             target: None,
             source: None,
-            store_id: &self.served.store_id,
-            config_fingerprint: &self.served.config_fingerprint,
-            name_of: &|snapshot: &Snapshot| self.name_of(snapshot),
-            ignores: &|snapshot: Option<&Snapshot>| self.ignores(snapshot),
-            caps: self.caps,
+            service: self,
+            caps: &self.parts.config.daemon,
             pool: match request_context.is_low_priority {
                 true => &self.behind,
                 false => &self.pool,
@@ -368,8 +325,8 @@ impl Service {
         match asked {
             Some(ms) if call.tool != FILES_NAME => Duration::from_millis(ms),
             None if call.tool == person_search::NAME => Duration::MAX,
-            _ if call.tool == FILES_NAME => self.files.default_timeout(&self.context),
-            _ => self.search.default_timeout(&self.context),
+            _ if call.tool == FILES_NAME => self.parts.files.default_timeout(&self.parts.context),
+            _ => self.parts.search.default_timeout(&self.parts.context),
         }
     }
 
@@ -387,7 +344,7 @@ impl Service {
             false => Some(most.min(room)),
         };
         if call.person {
-            context.sandbox = self.people.clone();
+            context.sandbox = self.parts.people.clone();
         }
         let answered = self.answered(call, &context, &request_context);
         if let Ok((text, _)) = &answered
@@ -412,15 +369,15 @@ impl Service {
     ) -> Answer {
         let mut context = self.context_of(&request_context);
         context.max_output_bytes = Some(request_context.max_response_bytes);
-        context.sandbox = self.people.clone();
+        context.sandbox = self.parts.people.clone();
         let request = Value::Object(call.request.clone());
-        let answered = person_search::answer(&self.search, request, &context, send);
+        let answered = person_search::answer(&self.parts.search, request, &context, send);
         closed(answered, request_context)
     }
 
     /// Returns the tool context of an admitted call.
     fn context_of(&self, request_context: &RequestContext<'_>) -> ToolContext {
-        let mut context = self.context.clone();
+        let mut context = self.parts.context.clone();
         context.cancel = request_context.ending.cancel.clone();
         context.received_at = request_context.received_at;
         context
@@ -440,7 +397,7 @@ impl Service {
             })?;
             return Ok((lines, false));
         }
-        let (search, files) = (&self.search, &self.files);
+        let (search, files) = (&self.parts.search, &self.parts.files);
         let text = match (ToolName::of(&call.tool)?, call.text) {
             (ToolName::Search, true) => search.call_for_text(request, context)?,
             (ToolName::SearchFiles, true) => files.call_for_text(request, context)?,
@@ -483,7 +440,7 @@ impl Service {
     ) -> Result<FindCodeResponse, ToolError> {
         let time = match request.timeout_ms {
             Some(ms) => Duration::from_millis(ms),
-            None => self.search.default_timeout(context),
+            None => self.parts.search.default_timeout(context),
         };
         let ending = RequestStop::of(context.cancel.clone());
         let deadline = Deadline::since(context.started(), time, context.clock.clone());
@@ -499,7 +456,7 @@ impl Service {
     }
 
     /// Returns the id of a snapshot. An id is stable for as long as it is remembered.
-    fn name_of(&self, snapshot: &Snapshot) -> String {
+    pub(super) fn name_of(&self, snapshot: &Snapshot) -> String {
         let checksum = snapshot.segment().summary().checksum;
         let overlay = snapshot.overlay();
         let is_bare = overlay.dead_count() == 0 && overlay.extras().is_empty();
@@ -535,13 +492,13 @@ impl Service {
 
     /// Returns the fingerprint of the ignore files of a snapshot. Without a snapshot it covers only
     /// the files that are known without a walk. Unchanged files are not read again.
-    fn ignores(&self, snapshot: Option<&Snapshot>) -> String {
-        let excludes = self.context.global_excludes.as_deref();
+    pub(super) fn ignores(&self, snapshot: Option<&Snapshot>) -> String {
+        let excludes = self.parts.context.global_excludes.as_deref();
         let read;
         let inputs = match snapshot {
             Some(snapshot) => snapshot.inputs().as_ref(),
             None => {
-                read = identity::inputs_at(&self.root, excludes);
+                read = identity::inputs_at(&self.parts.root, excludes);
                 &read
             }
         };
@@ -564,6 +521,6 @@ impl Service {
     }
 
     fn now_ms(&self) -> u64 {
-        u64::try_from((self.wall)() / 1_000_000).unwrap_or(0)
+        u64::try_from((self.parts.wall)() / 1_000_000).unwrap_or(0)
     }
 }

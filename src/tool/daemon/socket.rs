@@ -12,7 +12,7 @@ mod portable;
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -27,6 +27,8 @@ pub use self::places::{SocketPlaces, is_foreign};
 #[cfg(not(target_os = "linux"))]
 use self::portable as sys;
 pub(super) use self::sys::{is_of_this_user, new_stream};
+use crate::format::sys::private_dir_builder;
+use crate::tool::config::DaemonConfig;
 
 /// The longest path of a socket, in bytes: the size of `sockaddr_un` without the final zero.
 pub const LONGEST: usize = sys::LONGEST;
@@ -93,6 +95,14 @@ pub enum Access {
 }
 
 impl Access {
+    /// Returns the access that a configuration gives.
+    pub(crate) fn of(config: &DaemonConfig) -> Access {
+        match config.group_access {
+            true => Access::Group,
+            false => Access::Owner,
+        }
+    }
+
     /// Returns the mode of the directory.
     fn dir(self) -> u32 {
         match self {
@@ -183,7 +193,7 @@ impl OwnSocket {
             return Err(SocketError::TooLong(path.to_path_buf()));
         }
         private_dir(dir_of(path), access)?;
-        let Some(lock) = HeldLock::take(&with_suffix(path, ".lock"), access)? else {
+        let Some(lock) = HeldLock::take(&path.with_added_extension("lock"), access)? else {
             return Err(SocketError::Taken(path.to_path_buf()));
         };
         match fs::symlink_metadata(path) {
@@ -245,12 +255,6 @@ fn dir_of(path: &Path) -> &Path {
     }
 }
 
-fn with_suffix(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_os_string();
-    name.push(ending);
-    PathBuf::from(name)
-}
-
 /// Makes sure that a directory exists that only this user, or also its group, can enter.
 fn private_dir(dir: &Path, access: Access) -> Result<(), SocketError> {
     let insecure = |why: &str| SocketError::Insecure {
@@ -259,9 +263,8 @@ fn private_dir(dir: &Path, access: Access) -> Result<(), SocketError> {
         mode: access.dir(),
     };
     let was_there = dir.exists();
-    fs::DirBuilder::new()
+    private_dir_builder()
         .recursive(true)
-        .mode(0o700)
         .create(dir)
         .map_err(|error| insecure(&format!("can't be created ({error})")))?;
     let meta = fs::symlink_metadata(dir)
@@ -351,11 +354,11 @@ mod tests {
         assert!(left.is_empty(), "{left:?}");
         let private = own.join("private");
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
-        for ending in [".lock", ".start"] {
-            let lock = with_suffix(&path, ending);
+        for ending in ["lock", "start"] {
+            let lock = path.with_added_extension(ending);
             let refused = || {
                 let error = match ending {
-                    ".lock" => OwnSocket::listen(&path, Access::Group).unwrap_err(),
+                    "lock" => OwnSocket::listen(&path, Access::Group).unwrap_err(),
                     _ => StartLock::take(&path, Access::Group).unwrap_err(),
                 };
                 assert!(matches!(error, SocketError::NoLock { .. }), "{error}");

@@ -5,42 +5,24 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::format::choices::choices;
 use crate::tool::config::ScopeKind;
 
-/// A capability of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum Capability {
-    /// Search names of files.
-    SearchFiles,
-    /// Search senders, recipients, subjects and texts of e-mails.
-    SearchEmails,
-    /// Search text fields of records.
-    SearchDatasets,
+choices! {
+    /// A capability of a task. Manifests, leases and results have its name.
+    #[derive(PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+    Capability {
+        /// Search names of files.
+        SearchFiles = "SEARCH_FILES",
+        /// Search senders, recipients, subjects and texts of e-mails.
+        SearchEmails = "SEARCH_EMAILS",
+        /// Search text fields of records.
+        SearchDatasets = "SEARCH_DATASETS",
+    }
 }
 
 impl Capability {
-    /// All capabilities, each once.
-    pub const ALL: [Capability; 3] = [
-        Capability::SearchFiles,
-        Capability::SearchEmails,
-        Capability::SearchDatasets,
-    ];
-
-    /// Returns the name of the capability in manifests, leases and results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Capability::SearchFiles => "SEARCH_FILES",
-            Capability::SearchEmails => "SEARCH_EMAILS",
-            Capability::SearchDatasets => "SEARCH_DATASETS",
-        }
-    }
-
-    /// Returns the capability with a name.
-    pub fn named(name: &str) -> Option<Capability> {
-        Capability::ALL.into_iter().find(|one| one.name() == name)
-    }
-
     /// Returns the capability that searches data of a kind.
     pub fn of(kind: ScopeKind) -> Capability {
         match kind {

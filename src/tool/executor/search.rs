@@ -78,7 +78,7 @@ pub trait Source {
 }
 
 /// A result (EXEC §7).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Match {
     /// The id of the record.
     pub id: String,
@@ -100,29 +100,10 @@ pub struct Found {
 }
 
 /// A result with its position. The greatest one comes last.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Ranked {
     place: (Order, usize),
     found: Match,
-}
-
-impl PartialEq for Ranked {
-    fn eq(&self, other: &Ranked) -> bool {
-        self.place == other.place
-    }
-}
-
-impl Eq for Ranked {}
-
-impl PartialOrd for Ranked {
-    fn partial_cmp(&self, other: &Ranked) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Ranked {
-    fn cmp(&self, other: &Ranked) -> std::cmp::Ordering {
-        self.place.cmp(&other.place)
-    }
 }
 
 /// Searches a source for a text, compared code point by code point, and returns the first `most`

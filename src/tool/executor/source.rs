@@ -8,7 +8,6 @@ mod dirs;
 mod files;
 mod jsonl;
 mod mail;
-mod memory;
 mod sqlite;
 
 use std::fs::File;
@@ -17,7 +16,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use mail::scan_mbox;
-pub use memory::InMemory;
 
 use super::failure::Reason;
 use super::search::Source;

@@ -12,6 +12,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionB
 
 use super::failure::{ExecutorError, Reason};
 use super::trust::{untrusted, untrusted_place};
+use crate::format::sys::private_dir_builder;
 
 /// How long to wait for other processes that write.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -48,7 +49,8 @@ impl Store {
     pub fn open(path: &Path) -> Result<Store, ExecutorError> {
         let failed = |error: &dyn Display| failed(path, error);
         if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-            private(dir).map_err(|error| failed(&error))?;
+            let made = private_dir_builder().recursive(true).create(dir);
+            made.map_err(|error| failed(&error))?;
         }
         if let Some((dir, why)) = untrusted_place(path) {
             return Err(self::failed(&dir, &why));
@@ -251,13 +253,4 @@ fn made(path: &Path) -> std::io::Result<()> {
         Err(error) => Err(error.error),
         Ok(()) => Ok(()),
     }
-}
-
-/// Creates a directory that only this user can enter.
-fn private(dir: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
 }

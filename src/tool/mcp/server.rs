@@ -356,8 +356,7 @@ impl ServerHandler for Server {
                 false => self.max_output_bytes / 2,
             }),
             text: !self.structured,
-            person: false,
-            whole: false,
+            ..ToolCall::default()
         };
         let answer = self.call(call, roots, &context).await;
         let answer = answer.unwrap_or_else(|error| error.to_json());
@@ -467,12 +466,10 @@ fn paths(listed: &ListRootsResult) -> Option<Vec<PathBuf>> {
 }
 
 fn unlisted(why: &str) -> ToolError {
-    ToolError::ExecutionFailed {
-        tool: "roots/list".to_string(),
-        message: format!(
-            "the client has roots but did not list them, so nothing was searched: {why}"
-        ),
-    }
+    ToolError::failed(
+        "roots/list",
+        format!("the client has roots but did not list them, so nothing was searched: {why}"),
+    )
 }
 
 /// Runs blocking work on a thread of its own.
@@ -480,9 +477,9 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ToolError> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| ToolError::ExecutionFailed {
-        tool: "mcp".to_string(),
-        message: "the call ended unexpectedly; please report how to reproduce it".to_string(),
+    done.map_err(|_| {
+        let message = "the call ended unexpectedly; please report how to reproduce it";
+        ToolError::failed("mcp", message)
     })
 }
 

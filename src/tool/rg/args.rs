@@ -16,8 +16,8 @@ use super::flags::{self, Effect, Flag, Value};
 use super::messages::Reporter;
 pub(super) use crate::exec::question::query::Case;
 
-/// The arguments of one call. The default is a call without flags.
-#[derive(Clone, Debug)]
+/// The arguments of one call. [`parse`] sets the values of a call without flags.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Args {
     /// A question about the program itself, which replaces everything else.
     pub(super) special: Option<Special>,
@@ -117,9 +117,10 @@ pub(super) enum Special {
 }
 
 /// The kind of result. The last flag wins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Mode {
     /// The selected lines.
+    #[default]
     Lines,
     /// The paths of files with a match.
     FilesWithMatches,
@@ -163,9 +164,10 @@ pub(super) enum PatternSource {
 }
 
 /// The treatment of binary files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Binary {
     /// A file that was named is searched as with `Search`. Others are left at the first NUL byte.
+    #[default]
     Auto,
     /// Files are searched to their end, but only the fact of a match is printed.
     Search,
@@ -181,17 +183,19 @@ pub(super) enum Boundary {
 }
 
 /// When the output is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Buffering {
     /// By lines on a terminal, else in blocks.
+    #[default]
     Auto,
     Line,
     Block,
 }
 
 /// When to print colours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Colour {
+    #[default]
     Auto,
     Never,
     Always,
@@ -245,9 +249,10 @@ impl Lines {
 }
 
 /// The encoding of files.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) enum Decoding {
     /// UTF-8, unless a byte order mark says otherwise.
+    #[default]
     Auto,
     As(Encoding),
     /// The bytes as they are, byte order marks included.
@@ -255,8 +260,9 @@ pub(super) enum Decoding {
 }
 
 /// The regex engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Engine {
+    #[default]
     Default,
     Pcre2,
     /// PCRE2 if the default engine can't compile the pattern.
@@ -264,17 +270,19 @@ pub(super) enum Engine {
 }
 
 /// The messages for developers on standard error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Logged {
+    #[default]
     Nothing,
     Debug,
     Trace,
 }
 
 /// Whether files are read as a whole, as if they were mapped into memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Maps {
     /// If only a few files are searched.
+    #[default]
     Auto,
     Always,
     Never,
@@ -303,87 +311,6 @@ pub(super) enum TypeRule {
     Add(String),
     Select(String),
     Negate(String),
-}
-
-impl Default for Args {
-    fn default() -> Args {
-        Args {
-            special: None,
-            mode: Mode::Lines,
-            positional: Vec::new(),
-            patterns: Vec::new(),
-            binary: Binary::Auto,
-            boundary: None,
-            buffering: Buffering::Auto,
-            byte_offset: false,
-            case: Case::Sensitive,
-            colour: Colour::Auto,
-            colours: Vec::new(),
-            column: None,
-            context: Context::default(),
-            context_separator: Some(b"--".to_vec()),
-            crlf: false,
-            decoding: Decoding::Auto,
-            dfa_size_limit: None,
-            engine: Engine::Default,
-            field_context_separator: b"-".to_vec(),
-            field_match_separator: b":".to_vec(),
-            fixed_strings: false,
-            follow: false,
-            glob_case_insensitive: false,
-            globs: Vec::new(),
-            heading: None,
-            hidden: false,
-            hostname_bin: None,
-            hyperlink_format: HyperlinkFormat::empty(),
-            iglobs: Vec::new(),
-            ignore_file_case_insensitive: false,
-            ignore_files: Vec::new(),
-            include_zero: false,
-            invert_match: false,
-            line_number: None,
-            logged: Logged::Nothing,
-            maps: Maps::Auto,
-            max_columns: None,
-            max_columns_preview: false,
-            max_count: None,
-            max_depth: None,
-            max_filesize: None,
-            multiline: false,
-            multiline_dotall: false,
-            no_config: false,
-            no_ignore_dot: false,
-            no_ignore_exclude: false,
-            no_ignore_files: false,
-            no_ignore_global: false,
-            no_ignore_messages: false,
-            no_ignore_parent: false,
-            no_ignore_vcs: false,
-            no_messages: false,
-            no_require_git: false,
-            no_unicode: false,
-            null: false,
-            null_data: false,
-            one_file_system: false,
-            only_matching: false,
-            path_separator: None,
-            pre: None,
-            pre_globs: Vec::new(),
-            quiet: false,
-            regex_size_limit: None,
-            replacement: None,
-            search_zip: false,
-            sort: None,
-            stats: false,
-            stop_on_nonmatch: false,
-            threads: None,
-            trim: false,
-            type_rules: Vec::new(),
-            unrestricted: 0,
-            vimgrep: false,
-            with_filename: None,
-        }
-    }
 }
 
 /// Parses a command line without the name of the program. The arguments of the configuration file
@@ -437,7 +364,13 @@ fn configured(bytes: &[u8], path: &Path, reporter: &Reporter) -> Vec<OsString> {
 fn parse_all(typed: &[OsString]) -> Result<Args, String> {
     use lexopt::Arg;
 
-    let mut args = Args::default();
+    let mut args = Args {
+        case: Case::Sensitive,
+        context_separator: Some(b"--".to_vec()),
+        field_context_separator: b"-".to_vec(),
+        field_match_separator: b":".to_vec(),
+        ..Args::default()
+    };
     let mut parser = lexopt::Parser::from_args(typed);
     let invalid = |error: lexopt::Error| format!("invalid CLI arguments: {error}");
     while let Some(arg) = parser.next().map_err(invalid)? {

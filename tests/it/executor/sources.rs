@@ -545,7 +545,7 @@ fn a_database_behind_a_link_is_read_with_its_journal() {
     ] {
         world.scope(scope, kind, "fifo");
         let capability =
-            forge_search::internal::tool::executor::capability::Capability::of(kind).name();
+            forge_search::internal::tool::executor::capability::Capability::of(kind).as_str();
         let execution = world.run(&world.real(), scope, capability, scope, "x");
         failed(&execution, "SCOPE_UNAVAILABLE", "scope_unreadable");
     }
@@ -605,7 +605,7 @@ fn data_of_another_kind_is_reported_and_never_taken_for_no_results() {
     let executor = world.real();
     for (file, kind) in all {
         let capability =
-            forge_search::internal::tool::executor::capability::Capability::of(kind).name();
+            forge_search::internal::tool::executor::capability::Capability::of(kind).as_str();
         let execution = world.run(&executor, file, capability, file, "needle");
         failed(&execution, "EXECUTION_FAILED", "source_malformed");
         let told = String::from_utf8_lossy(&execution.body).into_owned();

@@ -75,7 +75,10 @@ fn every_reason_of_every_state_is_read_as_it_was_written() {
         put(&status_file, &one);
         assert_eq!(living_in(&places), [one], "{index_state:?}");
     }
-    for phase in [None].into_iter().chain(Phase::ALL.map(Some)) {
+    for phase in [None]
+        .into_iter()
+        .chain(Phase::ALL.iter().copied().map(Some))
+    {
         let mut one = living(IndexState::Building);
         one.build.as_mut().unwrap().phase = phase;
         put(&status_file, &one);

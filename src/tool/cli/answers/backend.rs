@@ -20,7 +20,7 @@ use crate::exec::stop::{Clock, Deadline, SystemClock};
 use crate::tool::cli::answers::daemon::DaemonEndpoint;
 use crate::tool::cli::answers::daemon::client::{Client, DaemonCallError, Rules, failure_of};
 use crate::tool::cli::args::SetupArgs;
-use crate::tool::cli::commands::daemon::serve::{self, live_service, service};
+use crate::tool::cli::commands::daemon::serve::{self, live_service};
 use crate::tool::cli::commands::explain::to_program;
 use crate::tool::cli::setup::signals::Signals;
 use crate::tool::cli::setup::{Environment, Setup, prepare};
@@ -36,6 +36,7 @@ use crate::tool::error::ToolError;
 use crate::tool::indexing::BuildReport;
 use crate::tool::request::SearchRequest;
 use crate::tool::search_files::FILES_NAME;
+use crate::tool::searcher::to_usize;
 
 /// Extra time to wait for an answer, beyond the time limit of the search itself.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -405,7 +406,7 @@ impl Backend {
     /// later call may reach the daemon.
     pub(in crate::tool::cli) fn once(&self) -> Result<Arc<Service>, ToolError> {
         let setup = self.prepared()?.for_files(&self.environment);
-        let service = service(setup, None, serve::DaemonParts::default());
+        let service = serve::parts(setup).and_then(serve::service);
         service.map(Arc::new).map_err(to_tool_error)
     }
 }
@@ -423,13 +424,14 @@ pub(in crate::tool::cli) fn by_this_process(
 ) -> Result<Vec<u8>, ToolError> {
     let setup = prepare(&endpoint.setup, environment, &[])?.for_files(environment);
     let clock = setup.context.clock.clone();
-    let service = service(setup, None, serve::DaemonParts::default()).map_err(to_tool_error)?;
+    let service = serve::parts(setup).and_then(serve::service);
+    let service = service.map_err(to_tool_error)?;
     let daemon = &endpoint.config.daemon;
     let most = query.timeout_ms.unwrap_or(daemon.query_timeout_ms);
     let most = Duration::from_millis(most.min(daemon.query_timeout_ms)).min(until.remaining());
     let ending = RequestStop::default();
     let admitted = RequestContext {
-        max_response_bytes: usize::try_from(daemon.max_response_bytes).unwrap_or(usize::MAX),
+        max_response_bytes: to_usize(daemon.max_response_bytes),
         ..RequestContext::at_once(&ending, Deadline::after(most, clock))
     };
     Ok(service.answer(query, admitted).payload)
@@ -554,8 +556,8 @@ fn cancelled() -> Vec<u8> {
 
 /// Parses the answer of a daemon.
 fn read(answer: &[u8]) -> Result<Value, ToolError> {
-    serde_json::from_slice(answer).map_err(|error| ToolError::ExecutionFailed {
-        tool: "daemon".to_string(),
-        message: format!("the daemon's answer can't be read: {error}"),
+    serde_json::from_slice(answer).map_err(|error| {
+        let message = format!("the daemon's answer can't be read: {error}");
+        ToolError::failed("daemon", message)
     })
 }

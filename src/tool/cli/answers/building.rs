@@ -345,10 +345,7 @@ fn wait_for(
 pub(in crate::tool::cli) fn failed(error: BuildError) -> ToolError {
     match error {
         BuildError::Stopped => ToolError::Cancelled,
-        error => ToolError::ExecutionFailed {
-            tool: "index".to_string(),
-            message: error.to_string(),
-        },
+        error => ToolError::failed("index", error.to_string()),
     }
 }
 

@@ -156,7 +156,7 @@ impl DaemonEndpoint {
 
     /// Returns which users may connect.
     pub(in crate::tool::cli) fn access(&self) -> Access {
-        access(&self.config)
+        Access::of(&self.config.daemon)
     }
 
     /// Returns whether the running daemon has recorded this socket.
@@ -209,13 +209,6 @@ pub(in crate::tool::cli) fn is_own(dir: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let me = rustix::process::geteuid().as_raw();
     std::fs::metadata(dir).is_ok_and(|meta| meta.is_dir() && meta.uid() == me)
-}
-
-fn access(config: &Config) -> Access {
-    match config.daemon.group_access {
-        true => Access::Group,
-        false => Access::Owner,
-    }
 }
 
 /// Returns a client name for the parent process.

@@ -17,7 +17,7 @@ use crate::tool::cli::args::{QueryArgs, SearchArgs, SetupArgs};
 use crate::tool::cli::setup::Environment;
 use crate::tool::config::{Config, Origin};
 use crate::tool::error::ToolError;
-use crate::tool::searcher::fallback_plan;
+use crate::tool::searcher::{fallback_plan, to_usize};
 
 /// Maximum bytes of a pattern file.
 const MOST_PATTERN_BYTES: u64 = 32 << 20;
@@ -243,9 +243,7 @@ pub(in crate::tool::cli) fn query_question(
             "-uuu would search binary files too, which is not supported; -uu is the maximum",
         ));
     }
-    let depth = args
-        .max_depth
-        .map(|depth| usize::try_from(depth).unwrap_or(usize::MAX));
+    let depth = args.max_depth.map(to_usize);
     Ok(Question {
         looked_for: PatternSpec {
             patterns,
@@ -336,10 +334,7 @@ pub(in crate::tool::cli) fn add_output(
     config: &Config,
 ) -> Result<(), ToolError> {
     check(args)?;
-    let side = |own: Option<u64>| {
-        let lines = own.or(args.context).unwrap_or(0);
-        usize::try_from(lines).unwrap_or(usize::MAX)
-    };
+    let side = |own: Option<u64>| to_usize(own.or(args.context).unwrap_or(0));
     let report = report_of(args);
     let has_lines = report == Report::Lines;
     question.shown = OutputSpec {

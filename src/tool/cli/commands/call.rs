@@ -129,9 +129,8 @@ fn by_daemon(
         tool: tool.name().to_string(),
         request: request.clone(),
         max_output_bytes: args.max_output_bytes,
-        text: false,
-        person: false,
         whole: true,
+        ..ToolCall::default()
     };
     let backend = Backend::new(root, setup, environment, None);
     backend.called_by_daemon(&call).ok()?
@@ -346,8 +345,8 @@ impl Drop for Ranked {
 /// Refuses the tool `find_code`: it needs a service, which this system does not have.
 #[cfg(not(unix))]
 fn ranked(_: &CallArgs, _: &Environment) -> Result<Arc<dyn Tool>, ToolError> {
-    Err(ToolError::ExecutionFailed {
-        tool: ToolName::FindCode.name().to_string(),
-        message: "ranked questions need a Unix system".to_string(),
-    })
+    Err(ToolError::failed(
+        ToolName::FindCode.name(),
+        "ranked questions need a Unix system",
+    ))
 }

@@ -100,6 +100,15 @@ struct Problem {
     message: String,
 }
 
+impl Problem {
+    fn new(place: impl Into<String>, message: impl Into<String>) -> Problem {
+        Problem {
+            place: place.into(),
+            message: message.into(),
+        }
+    }
+}
+
 /// Prints the report. The exit status is 2 if there are problems.
 pub(in crate::tool::cli) fn run(
     args: &DoctorArgs,
@@ -127,35 +136,29 @@ fn examine(args: &DoctorArgs, environment: &Environment, setup: &Setup) -> Repor
     let sandbox = &setup.context.sandbox;
     let mut problems = ignore_problems(setup);
     if setup.tool.engines().chain().is_empty() {
-        problems.push(Problem {
-            place: "engines".to_string(),
-            message:
-                "no engine can be used with this configuration; install one of the above, or set \
-                 backend = \"embedded\" in [tools.search]"
-                    .to_string(),
-        });
+        problems.push(Problem::new(
+            "engines",
+            "no engine can be used with this configuration; install one of the above, or set \
+             backend = \"embedded\" in [tools.search]",
+        ));
     }
     if !setup.config.search.enabled {
-        problems.push(Problem {
-            place: "configuration".to_string(),
-            message: "the tool is disabled; set enabled = true in [tools.search]".to_string(),
-        });
+        problems.push(Problem::new(
+            "configuration",
+            "the tool is disabled; set enabled = true in [tools.search]",
+        ));
     }
     let index = index_report(environment, setup, &mut problems);
     #[cfg(unix)]
     let executor = examine_executor(&setup.config).map(|(report, messages)| {
-        problems.extend(messages.into_iter().map(|message| Problem {
-            place: "executor".to_string(),
-            message,
-        }));
+        let found = messages.into_iter();
+        problems.extend(found.map(|message| Problem::new("executor", message)));
         report
     });
     #[cfg(unix)]
     let daemon = examine_daemon(&setup.root, &args.setup, environment).map(|(report, messages)| {
-        problems.extend(messages.into_iter().map(|message| Problem {
-            place: "daemon".to_string(),
-            message,
-        }));
+        let found = messages.into_iter();
+        problems.extend(found.map(|message| Problem::new("daemon", message)));
         report
     });
     let show = |path: &Path| shown(path).into_owned();
@@ -220,10 +223,8 @@ fn index_report(
     report.rejected = indexes.rejected().to_vec();
     let unwritable = indexes.unwritable();
     let messages = report.fallback.iter().chain(&report.rejected);
-    problems.extend(messages.chain(&unwritable).map(|message| Problem {
-        place: "index".to_string(),
-        message: message.clone(),
-    }));
+    let messages = messages.chain(&unwritable);
+    problems.extend(messages.map(|message| Problem::new("index", message)));
     for root in indexes.roots() {
         let Some(condition) = indexes.condition(root, setup.context.sandbox.reach()) else {
             continue;
@@ -234,26 +235,17 @@ fn index_report(
             .flatten();
         let living = indexes.living(root).unwrap_or_default();
         let root = shown(root).into_owned();
-        problems.extend(unwatched(&living).map(|message| Problem {
-            place: root.clone(),
-            message,
-        }));
+        problems.extend(unwatched(&living).map(|message| Problem::new(&root, message)));
         // Only Linux can watch a tree exactly. Elsewhere there is nothing to fix.
         if let Some(message) = unwatchable.as_ref().filter(|_| cfg!(target_os = "linux")) {
-            problems.push(Problem {
-                place: root.clone(),
-                message: message.clone(),
-            });
+            problems.push(Problem::new(&root, message));
         }
         if let Condition::Damaged(_)
         | Condition::Unavailable(_)
         | Condition::Untracked
         | Condition::Untimed(_) = &condition
         {
-            problems.push(Problem {
-                place: root.clone(),
-                message: condition.why().unwrap_or_default(),
-            });
+            problems.push(Problem::new(&root, condition.why().unwrap_or_default()));
         }
         let index_state = condition.index_state();
         report.roots.push(IndexRootReport {
@@ -323,32 +315,26 @@ fn ignore_problems(setup: &Setup) -> Vec<Problem> {
     while let Some(node) = todo.pop() {
         directories += 1;
         if directories > DIRECTORY_LIMIT {
-            problems.push(Problem {
-                place: shown(&setup.root).into_owned(),
-                message: format!(
+            problems.push(Problem::new(
+                shown(&setup.root),
+                format!(
                     "only the first {DIRECTORY_LIMIT} directories were checked for ignore files; \
                      give --root to check another part"
                 ),
-            });
+            ));
             break;
         }
         for entry in walk.list(&node, &interesting) {
             match entry {
                 Entry::Dir(node) => todo.push(node),
                 Entry::Error(path, message) => {
-                    problems.push(Problem {
-                        place: shown(&path).into_owned(),
-                        message,
-                    });
+                    problems.push(Problem::new(shown(&path), message));
                 }
                 Entry::File(file, _) => {
                     let path = file.absolute();
-                    problems.extend(malformed_lines(&path).into_iter().map(|(line, message)| {
-                        Problem {
-                            place: format!("{}:{line}", shown(&path)),
-                            message,
-                        }
-                    }));
+                    for (line, message) in malformed_lines(&path) {
+                        problems.push(Problem::new(format!("{}:{line}", shown(&path)), message));
+                    }
                 }
             }
         }

@@ -249,11 +249,11 @@ fn keygen(file: &Path, environment: &Environment) -> Result<u8, Failure> {
 }
 
 fn issue(args: &IssueArgs, environment: &Environment) -> Result<u8, Failure> {
-    if Capability::named(&args.capability).is_none() {
+    if Capability::from_name(&args.capability).is_none() {
         return Err(wrong(&format!(
             "there is no capability `{}`; the capabilities are {}",
             args.capability,
-            Capability::ALL.map(Capability::name).join(", ")
+            Capability::NAMES.join(", ")
         )));
     }
     let text = key_text(&args.key, environment)?;

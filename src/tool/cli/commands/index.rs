@@ -15,6 +15,7 @@ use crate::format::error::FormatError;
 use crate::format::segment::{FileRecord, StampRecord};
 use crate::index::builder::BuiltSegment;
 use crate::index::key::hash_of;
+use crate::index::pace::millis;
 use crate::index::snapshot::Snapshot;
 use crate::index::store::{Evicted, NotEvicted};
 use crate::index::token::TokenStatus;
@@ -284,7 +285,7 @@ impl BuiltRoot {
             "unsettled_files": built.unsettled,
             "text_bytes": built.meta.text_bytes,
             "index_bytes": self.bytes,
-            "elapsed_ms": u64::try_from(self.time.as_millis()).unwrap_or(u64::MAX),
+            "elapsed_ms": millis(self.time),
             "errors": errors,
             "evicted": removed(&eviction.evicted),
             "not_evicted": spared(&eviction.spared),

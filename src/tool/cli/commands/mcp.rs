@@ -44,12 +44,7 @@ pub(in crate::tool::cli) fn run(args: &McpArgs, environment: &Environment) -> Re
              and output; end it with Ctrl-D",
         );
     }
-    let failed = |why: String| {
-        Failure::Tool(ToolError::ExecutionFailed {
-            tool: "mcp".to_string(),
-            message: why,
-        })
-    };
+    let failed = |why: String| Failure::Tool(ToolError::failed("mcp", why));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -36,6 +36,7 @@ use crate::tool::error::ToolError;
 use crate::tool::notes::{Note, Reader};
 use crate::tool::render::escape_controls;
 use crate::tool::response::{ErrorEntry, Stats};
+use crate::tool::searcher::to_usize;
 
 /// Searches and prints the results.
 pub(in crate::tool::cli) fn run(
@@ -186,7 +187,7 @@ fn style_of(args: &SearchArgs, config: &Config, environment: &Environment) -> St
     let most = match (args.max_columns, configured) {
         (Some(0), _) | (None, None | Some(0)) => None,
         (Some(most), _) => Some(most),
-        (None, Some(most)) => Some(usize::try_from(most).unwrap_or(usize::MAX)),
+        (None, Some(most)) => Some(to_usize(most)),
     };
     let sides = [args.context, args.before_context, args.after_context];
     Style {
@@ -464,7 +465,7 @@ impl<'a> Printer<'a> {
                 _ => u64::from(file.outcome.has_match()),
             };
             if results > room {
-                let left = usize::try_from(room).unwrap_or(usize::MAX);
+                let left = to_usize(room);
                 file.outcome.lines.truncate(left);
                 if left > 0 && question.shown.report == Report::Lines {
                     self.print(&file)?;

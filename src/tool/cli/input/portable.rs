@@ -3,14 +3,14 @@
 
 use super::Input;
 
-pub(super) fn decide() -> Input {
+pub(in crate::tool::cli) fn decide() -> Input {
     Input::Tree
 }
 
-pub(super) fn is_piped() -> bool {
+pub(in crate::tool::cli) fn is_piped() -> bool {
     false
 }
 
-pub(super) fn is_unread() -> bool {
+pub(in crate::tool::cli) fn is_unread() -> bool {
     false
 }

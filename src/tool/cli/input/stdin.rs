@@ -82,9 +82,9 @@ pub(in crate::tool::cli) fn search(
         // The receiver is gone if the deadline has passed.
         let _ = send.send(SearchMessage::End(outcome));
     });
-    started.map_err(|error| ToolError::ExecutionFailed {
-        tool: "forge-search".to_string(),
-        message: format!("no thread could be started: {error}"),
+    started.map_err(|error| {
+        let message = format!("no thread could be started: {error}");
+        ToolError::failed("forge-search", message)
     })?;
     let mut input = ReceiverState::new(&query);
     let mut timed_out = false;

@@ -64,7 +64,8 @@ enum Waiting {
     End,
 }
 
-pub(super) fn decide() -> Input {
+/// Decides which source a search without a path reads.
+pub(in crate::tool::cli) fn decide() -> Input {
     let stdin = io::stdin();
     let Ok(stat) = fstat(stdin.as_fd()) else {
         return Input::Tree;
@@ -104,13 +105,15 @@ fn decide_of(origin: Origin, waiting: impl Fn(Timespec) -> Waiting) -> Input {
     }
 }
 
-pub(super) fn is_piped() -> bool {
+/// Returns whether standard input is a pipe that a shell made for this command.
+pub(in crate::tool::cli) fn is_piped() -> bool {
     let stdin = io::stdin();
     let kind = fstat(stdin.as_fd()).map(|stat| FileType::from_raw_mode(stat.st_mode));
     matches!(kind, Ok(FileType::Fifo)) && origin() == Origin::Shell
 }
 
-pub(super) fn is_unread() -> bool {
+/// Returns whether standard input was made for this command and has unread data, or may get some.
+pub(in crate::tool::cli) fn is_unread() -> bool {
     let stdin = io::stdin();
     let Ok(stat) = fstat(stdin.as_fd()) else {
         return false;

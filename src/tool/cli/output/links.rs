@@ -5,6 +5,16 @@
 use std::path::Path;
 use std::str::FromStr;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+
+/// The bytes that are percent-encoded: all except unreserved characters and slashes.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'/')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
 /// Formats that have a name.
 const NAMED: [(&str, &str); 8] = [
     ("none", ""),
@@ -94,8 +104,8 @@ impl HyperlinkFormat {
         for (text, field) in &self.parts {
             url.push_str(text);
             match field {
-                Some(0) => url.push_str(&percent_encoded(path.as_os_str().as_encoded_bytes())),
-                Some(1) => url.push_str(&percent_encoded(host.as_bytes())),
+                Some(0) => url.extend(percent_encode(path.as_os_str().as_encoded_bytes(), ENCODED)),
+                Some(1) => url.extend(percent_encode(host.as_bytes(), ENCODED)),
                 Some(2) => url.push_str(&line.to_string()),
                 Some(_) => url.push_str(&column.to_string()),
                 None => {}
@@ -103,19 +113,6 @@ impl HyperlinkFormat {
         }
         url
     }
-}
-
-/// Percent-encodes all bytes except unreserved characters and slashes.
-fn percent_encoded(bytes: &[u8]) -> String {
-    let mut url = String::new();
-    for &byte in bytes {
-        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
-            url.push(char::from(byte));
-        } else {
-            url.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    url
 }
 
 #[cfg(test)]

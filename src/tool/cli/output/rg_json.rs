@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use grep_printer::Stats;
 use serde::Serialize;
 use serde_json::json;
 
@@ -18,13 +18,13 @@ use crate::exec::answer::line_sink::lossy;
 pub(in super::super) struct RgJson {
     /// The file in progress; its last part has not arrived yet.
     open: Option<OpenFile>,
-    all: Counts,
+    all: Stats,
     notes: Vec<String>,
 }
 
 struct OpenFile {
     path: PathBuf,
-    counts: Counts,
+    stats: Stats,
     binary: Option<BinaryCut>,
 }
 
@@ -65,41 +65,6 @@ struct Ended<'a> {
     stats: Stats,
 }
 
-#[derive(Serialize)]
-struct Stats {
-    elapsed: Elapsed,
-    #[serde(flatten)]
-    counts: Counts,
-}
-
-/// The counters of ripgrep's `stats`.
-#[derive(Clone, Copy, Default, Serialize)]
-struct Counts {
-    searches: u64,
-    searches_with_match: u64,
-    bytes_searched: u64,
-    bytes_printed: u64,
-    matched_lines: u64,
-    matches: u64,
-}
-
-#[derive(Serialize)]
-struct Elapsed {
-    secs: u64,
-    nanos: u32,
-    human: String,
-}
-
-impl From<Duration> for Elapsed {
-    fn from(time: Duration) -> Elapsed {
-        Elapsed {
-            secs: time.as_secs(),
-            nanos: time.subsec_nanos(),
-            human: format!("{:.6}s", time.as_secs_f64()),
-        }
-    }
-}
-
 /// Bytes in ripgrep's notation: text, or base64 if they are not UTF-8.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -113,24 +78,6 @@ impl<'a> From<&'a [u8]> for Bytes<'a> {
         match std::str::from_utf8(bytes) {
             Ok(text) => Bytes::Text(text),
             Err(_) => Bytes::Bytes(STANDARD.encode(bytes)),
-        }
-    }
-}
-
-impl Counts {
-    fn add(&mut self, other: Counts) {
-        self.searches += other.searches;
-        self.searches_with_match += other.searches_with_match;
-        self.bytes_searched += other.bytes_searched;
-        self.bytes_printed += other.bytes_printed;
-        self.matched_lines += other.matched_lines;
-        self.matches += other.matches;
-    }
-
-    fn and_time(self, elapsed: Duration) -> Stats {
-        Stats {
-            elapsed: elapsed.into(),
-            counts: self,
         }
     }
 }
@@ -150,20 +97,18 @@ impl RgJson {
 
     /// Returns the open file for a path. Closes the previous file first.
     fn open(&mut self, path: &Path, out: &mut dyn Write) -> io::Result<&mut OpenFile> {
-        let mut counts = Counts {
-            searches: 1,
-            searches_with_match: 1,
-            ..Counts::default()
-        };
+        let mut stats = Stats::new();
+        stats.add_searches(1);
+        stats.add_searches_with_match(1);
         if !self.is_open(path) {
             self.close(out)?;
             let path: &[u8] = &shown_bytes(path);
             let path = path.into();
-            counts.bytes_printed = write("begin", Begin { path }, out)?;
+            stats.add_bytes_printed(write("begin", Begin { path }, out)?);
         }
         Ok(self.open.get_or_insert_with(|| OpenFile {
             path: path.to_path_buf(),
-            counts,
+            stats,
             binary: None,
         }))
     }
@@ -173,12 +118,12 @@ impl RgJson {
             return Ok(());
         };
         let path: &[u8] = &shown_bytes(&open.path);
+        self.all += &open.stats;
         let end = Ended {
             path: path.into(),
             binary_offset: open.binary.map(|binary| binary.nul),
-            stats: open.counts.and_time(Duration::ZERO),
+            stats: open.stats,
         };
-        self.all.add(open.counts);
         write("end", end, out).map(|_| ())
     }
 }
@@ -205,10 +150,10 @@ impl OpenFile {
             submatches: submatches.collect(),
         };
         let kind = if line.is_match() { "match" } else { "context" };
-        self.counts.bytes_printed += write(kind, data, out)?;
+        self.stats.add_bytes_printed(write(kind, data, out)?);
         if line.is_match() {
-            self.counts.matched_lines += 1;
-            self.counts.matches += line.spans.len() as u64;
+            self.stats.add_matched_lines(1);
+            self.stats.add_matches(line.spans.len() as u64);
         }
         Ok(())
     }
@@ -230,7 +175,7 @@ impl Output for RgJson {
             return Ok(());
         }
         let open = self.open(shown.path, out)?;
-        open.counts.bytes_searched += outcome.searched_bytes;
+        open.stats.add_bytes_searched(outcome.searched_bytes);
         open.binary = open.binary.or(outcome.gaps.binary);
         for line in &outcome.lines {
             open.line(line, out)?;
@@ -246,14 +191,14 @@ impl Output for RgJson {
     fn end(&mut self, end: &End<'_>, out: &mut dyn Write) -> io::Result<()> {
         self.close(out)?;
         let totals = &end.run.totals;
-        let mut all = self.all;
-        all.searches = totals.files_scanned.max(all.searches);
-        all.bytes_searched = totals.searched_bytes.max(all.bytes_searched);
+        let all = &mut self.all;
+        all.add_elapsed(end.took);
+        all.add_searches(totals.files_scanned.saturating_sub(all.searches()));
+        all.add_bytes_searched(totals.searched_bytes.saturating_sub(all.bytes_searched()));
         // ripgrep writes this message with its fields in alphabetical order.
-        let elapsed = serde_json::to_value(Elapsed::from(end.took))?;
-        let stats = serde_json::to_value(all.and_time(end.took))?;
+        let stats = serde_json::to_value(all)?;
         let mut summary = json!({"type": "summary", "data": {
-            "elapsed_total": elapsed,
+            "elapsed_total": stats["elapsed"],
             "stats": stats,
         }});
         if !self.notes.is_empty() {

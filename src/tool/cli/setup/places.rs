@@ -10,6 +10,7 @@ mod windows;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+pub(in crate::tool::cli) use sys::{cache_home, config_home, home, user};
 #[cfg(unix)]
 use unix as sys;
 #[cfg(windows)]
@@ -17,27 +18,6 @@ use windows as sys;
 
 /// Looks up a variable of the environment. Empty variables are unset.
 pub(in crate::tool::cli) type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
-
-/// Returns the user's home directory.
-pub(in crate::tool::cli) fn home(set: Variables<'_>) -> Option<PathBuf> {
-    sys::home(set)
-}
-
-/// Returns the directory of the user's configuration files.
-pub(in crate::tool::cli) fn config_home(set: Variables<'_>) -> Option<PathBuf> {
-    sys::config_home(set)
-}
-
-/// Returns the directory of the user's caches, if it is an absolute path and this process may use
-/// it.
-pub(in crate::tool::cli) fn cache_home(set: Variables<'_>) -> Option<PathBuf> {
-    sys::cache_home(set)
-}
-
-/// Returns a text that distinguishes users who share a directory for temporary files.
-pub(in crate::tool::cli) fn user(set: Variables<'_>) -> String {
-    sys::user(set)
-}
 
 /// Returns a path from the environment. Relative paths are ignored.
 pub(in crate::tool::cli) fn absolute(value: Option<OsString>) -> Option<PathBuf> {

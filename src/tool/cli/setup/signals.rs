@@ -75,10 +75,8 @@ impl Signals {
             by_default: Arc::default(),
             interrupt: Arc::default(),
         };
-        let refused = |error| ToolError::ExecutionFailed {
-            tool: "forge-search".to_string(),
-            message: format!("signals can't be handled: {error}"),
-        };
+        let refused =
+            |error| ToolError::failed("forge-search", format!("signals can't be handled: {error}"));
         signals.register(SIGTERM).map_err(refused)?;
         *signals.interrupts() = signals.register(SIGINT).map_err(refused)?;
         *taken = Some(signals.clone());

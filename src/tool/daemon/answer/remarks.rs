@@ -1,9 +1,9 @@
 //! The notes about a ranked answer: limits that shortened it, and files that are missing from it.
 
 use super::super::limits::{LimitHit, Remarks, Warning};
-use super::Caps;
 use crate::exec::rank::Terms;
 use crate::exec::retrieve::Retrieved;
+use crate::tool::config::DaemonConfig;
 use crate::tool::notes::{Note, Reader};
 use crate::tool::render::escape_name;
 
@@ -33,7 +33,7 @@ pub(super) fn of_query(terms: Option<&Terms>, is_stale: bool) -> Remarks {
 pub(super) fn of_files(
     remarks: &mut Remarks,
     retrieved: &Retrieved,
-    caps: &Caps,
+    caps: &DaemonConfig,
     max_file_size: u64,
 ) {
     let kept = retrieved.candidates.len() as u64;

@@ -4,9 +4,10 @@ use super::super::limits::Remarks;
 use super::order::reranked;
 use super::remarks::warn_changed;
 use super::written::ResultDraft;
-use super::{RankedSearch, Settings, model, to_usize};
+use super::{RankedSearch, Settings, model};
 use crate::exec::rank::{Bucket, Comparison, Meaning, Ranked, Scorer};
 use crate::exec::retrieve::{Candidate, Retrieval, excerpts, shown_path};
+use crate::tool::searcher::to_usize;
 
 /// Each further place of a file has so many tenths of the score that it would have by itself, so
 /// that one file does not crowd out others.

@@ -3,9 +3,10 @@
 use super::super::limits::Remarks;
 use super::super::reply::{Found, Score};
 use super::super::request::{BYTES_PER_TOKEN, SearchQuery};
-use super::{Caps, to_usize};
 use crate::exec::rank::{Ranked, Reason, head_of};
+use crate::tool::config::DaemonConfig;
 use crate::tool::render::{escape_lines, escape_name};
+use crate::tool::searcher::to_usize;
 
 /// A result before it is written.
 #[derive(Clone, Debug)]
@@ -47,7 +48,7 @@ impl ResultDraft {
 pub(super) fn written(
     chosen: Vec<Ranked<ResultDraft>>,
     query: &SearchQuery,
-    caps: Caps,
+    caps: &DaemonConfig,
     remarks: &mut Remarks,
 ) -> Vec<Found> {
     let most = chosen.first().map_or(1, |one| one.score.max(1));
@@ -163,7 +164,7 @@ fn char_window(text: &str, at: usize, most: usize) -> std::ops::Range<usize> {
 mod tests {
     use super::*;
     use crate::exec::rank::Bucket;
-    use crate::tool::config::{Config, DaemonConfig};
+    use crate::tool::config::Config;
 
     /// Writes one result of 21 bytes for a budget, and returns its content and whether the budget
     /// was reported.
@@ -192,9 +193,9 @@ mod tests {
             budget: Some(budget),
             ..SearchQuery::new("a")
         };
-        let config: DaemonConfig = Config::command_line_default().daemon;
+        let config = Config::command_line_default().daemon;
         let mut remarks = Remarks::default();
-        let found = written(vec![one], &query, Caps::from(&config), &mut remarks);
+        let found = written(vec![one], &query, &config, &mut remarks);
         let (limits, _) = remarks.into_parts();
         assert!(limits.iter().all(|hit| hit.code == "budget"));
         let contents = found.into_iter().map(|one| one.content);

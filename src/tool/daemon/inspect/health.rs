@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{InspectionContext, LiveIndexState, absent};
+use super::LiveIndexState;
 use crate::exec::process::git::Untracked;
 use crate::exec::sources::catalog::without_dead;
 use crate::format::error::FormatError;
@@ -21,7 +21,8 @@ use crate::index::snapshot::Snapshot;
 use crate::index::state::IndexState;
 use crate::index::walk::{Entry, IgnoreRules, Walk};
 use crate::tool::daemon::git::git_dir;
-use crate::tool::daemon::report::{Check, Severity};
+use crate::tool::daemon::report::{Check, Health, Severity};
+use crate::tool::daemon::service::Service;
 use crate::tool::indexing::index_traversal;
 use index_files::{failed, manifest, segments, word_table};
 use paths::Paths;
@@ -52,10 +53,12 @@ const OF_INDEX: [&str; 7] = [
     "segment_growth",
 ];
 
-impl InspectionContext<'_> {
-    /// Runs all checks. They read the whole index, and run git to count untracked files.
-    pub(in crate::tool::daemon) fn health(&self) -> (Option<String>, Vec<Check>) {
-        let in_use = self.search.and_then(|indexes| self.in_use(indexes));
+impl Service {
+    /// Returns the answer to `health`. Blocks: it reads the whole index, and runs git to count
+    /// untracked files.
+    pub fn health(&self) -> Health {
+        let stale = self.is_stale();
+        let in_use = self.in_use(self.parts.search.indexes(), stale);
         let report = in_use.as_ref().map(|one| &one.report);
         let snapshot = in_use.as_ref().and_then(|one| one.snapshot.as_deref());
         let mut checks = match &in_use {
@@ -63,7 +66,7 @@ impl InspectionContext<'_> {
             None => self.without_index(&OF_INDEX),
         };
         // `search_files` may have an index of its own; its findings count alike.
-        let other = self.files.and_then(|indexes| self.in_use(indexes));
+        let other = self.in_use(self.files_own(), stale);
         let has_own = |other: &&LiveIndexState<'_>| other.snapshot.is_some() || failed(other);
         if let Some(other) = other.as_ref().filter(has_own) {
             for (check, other) in checks.iter_mut().zip(self.of_index(other)) {
@@ -72,7 +75,7 @@ impl InspectionContext<'_> {
             }
         }
         checks.push(self.root_present());
-        checks.push(self.watcher(report));
+        checks.push(self.watcher(report, stale));
         checks.push(self.hygiene());
         checks.push(self.leftovers(report));
         let mut budgets = self.budgets();
@@ -85,14 +88,15 @@ impl InspectionContext<'_> {
             "embed_limiter",
             "texts are compared while a question is answered; there are no batches to limit",
         ));
-        if self.stale {
+        if stale {
             checks.push(warn(
                 "stale_config",
                 "the configuration has changed since the daemon started; clients with the new \
                  configuration start another daemon",
             ));
         }
-        (snapshot.map(|snapshot| (self.name_of)(snapshot)), checks)
+        let id = snapshot.map(|snapshot| self.name_of(snapshot));
+        Health::new(self.served.store_id.clone(), id, checks)
     }
 
     /// Checks one index: one check for each of [`OF_INDEX`], in that order.
@@ -133,8 +137,8 @@ impl InspectionContext<'_> {
             of: None,
             outside: 0,
         };
-        let sandbox = self.context.sandbox.clone();
-        let Some((root, real)) = sandbox.reach().locate(self.root) else {
+        let sandbox = self.parts.context.sandbox.clone();
+        let Some((root, real)) = sandbox.reach().locate(&self.parts.root) else {
             return paths;
         };
         let deny = sandbox.reach().deny().clone();
@@ -147,10 +151,10 @@ impl InspectionContext<'_> {
         let walk = Walk::new(
             root,
             real,
-            index_traversal(&self.config.search, IgnoreRules::All),
+            index_traversal(&self.parts.config.search, IgnoreRules::All),
             deny,
             Arc::new(move |path: &Path| sandbox.reach().locate(path)),
-            self.context.global_excludes.as_deref(),
+            self.parts.context.global_excludes.as_deref(),
         );
         let mut todo = vec![walk.start()];
         for _ in 0..PATHS {
@@ -196,7 +200,7 @@ impl InspectionContext<'_> {
     }
 }
 
-impl InspectionContext<'_> {
+impl Service {
     /// Compares the files of these ranks with the catalog; returns for each whether it is
     /// unchanged.
     fn unchanged(
@@ -205,9 +209,9 @@ impl InspectionContext<'_> {
         snapshot: &Snapshot,
         ranks: impl Iterator<Item = u32>,
     ) -> Result<BTreeMap<u32, bool>, FormatError> {
-        let root = in_use.indexes.root_for(self.root);
+        let root = in_use.indexes.root_for(&self.parts.root);
         let Some((allowed, base)) =
-            root.and_then(|root| self.context.sandbox.reach().locate(&root))
+            root.and_then(|root| self.parts.context.sandbox.reach().locate(&root))
         else {
             return Ok(BTreeMap::new());
         };
@@ -322,7 +326,7 @@ impl InspectionContext<'_> {
 
     fn root_present(&self) -> Check {
         let code = "root_present";
-        match std::fs::read_dir(self.root) {
+        match std::fs::read_dir(&self.parts.root) {
             Ok(_) => ok(code, "the root exists and can be listed"),
             Err(error) => fail(
                 code,
@@ -331,14 +335,15 @@ impl InspectionContext<'_> {
         }
     }
 
-    fn watcher(&self, report: Option<&Report>) -> Check {
+    fn watcher(&self, report: Option<&Report>, stale: bool) -> Check {
         let code = "watcher";
-        let indexes = self.search;
-        let living = indexes.and_then(|indexes| indexes.living(&indexes.root_for(self.root)?));
+        let indexes = self.parts.search.indexes();
+        let living =
+            indexes.and_then(|indexes| indexes.living(&indexes.root_for(&self.parts.root)?));
         let processes: std::collections::BTreeSet<u32> =
             living.iter().flatten().map(|one| one.process).collect();
         match report {
-            None if self.stale => warn(code, "the tree is no longer watched"),
+            None if stale => warn(code, "the tree is no longer watched"),
             None => ok(code, "no live index is running"),
             Some(Report {
                 unwatched: Some(why),
@@ -374,7 +379,7 @@ impl InspectionContext<'_> {
 
     fn hygiene(&self) -> Check {
         let code = "repo_hygiene";
-        let Some(dir) = git_dir(self.root) else {
+        let Some(dir) = git_dir(&self.parts.root) else {
             return ok(code, "the root is not the top of a git working tree");
         };
         let Some(git) = self.git(&dir, HEALTH_GIT) else {
@@ -404,7 +409,7 @@ impl InspectionContext<'_> {
     fn leftovers(&self, report: Option<&Report>) -> Check {
         let code = "artifact_integrity";
         let mut begun = Vec::new();
-        for indexes in self.both() {
+        for indexes in self.indexes() {
             for dir in indexes.dirs() {
                 let entries = std::fs::read_dir(&dir).into_iter().flatten().flatten();
                 let names = entries.map(|entry| entry.file_name());
@@ -429,13 +434,11 @@ impl InspectionContext<'_> {
     }
 
     fn budgets(&self) -> Vec<Check> {
-        let excludes = self.context.global_excludes.as_deref();
-        let none = absent(self.served, self.root, self.config, excludes);
-        let resources = self.resources(none.resources);
+        let resources = self.resources(self.absent().resources);
         let disk = &resources.disk;
         let handles = &resources.open_handles;
         // Each index has a budget of its own.
-        let sizes = self.both().filter_map(|indexes| {
+        let sizes = self.indexes().filter_map(|indexes| {
             let store = indexes.store()?;
             indexes.dirs().map(|dir| store.look_at(&dir).bytes).max()
         });
@@ -443,7 +446,7 @@ impl InspectionContext<'_> {
             budget(
                 "disk_store",
                 sizes.max().unwrap_or(0),
-                self.config.search.index_max_store_bytes,
+                self.parts.config.search.index_max_store_bytes,
                 "bytes of the larger index of this tree",
             ),
             budget(

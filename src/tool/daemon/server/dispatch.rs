@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 use super::Shared;
 use super::connection::Active;
 use crate::exec::stop::{Deadline, StopReason};
-use crate::index::pace::lower_thread_priority;
+use crate::index::pace::{lower_thread_priority, millis};
 use crate::tool::daemon::admission::{Client, Kind, Share};
 use crate::tool::daemon::gate::Permit;
 use crate::tool::daemon::inspect::Load;
@@ -144,7 +144,6 @@ pub(super) fn note(
     if is_refusal {
         return;
     }
-    let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let log_fields = answer.log_fields.as_ref();
     let timings = log_fields.map(|log_fields| log_fields.timings);
     tracing::info!(
@@ -155,12 +154,12 @@ pub(super) fn note(
         max_results = log_fields.map(|log_fields| log_fields.max_results),
         per_file = log_fields.map(|log_fields| log_fields.per_file),
         snippet = log_fields.map(|log_fields| log_fields.snippet.as_str()),
-        admission_ms = ms(waited),
+        admission_ms = millis(waited),
         snapshot_read_ms = timings.map(|timings| timings.snapshot_read),
         retrieve_ms = timings.map(|timings| timings.retrieve),
         rank_ms = timings.map(|timings| timings.rank),
         format_ms = timings.map(|timings| timings.format),
-        total_ms = ms(took),
+        total_ms = millis(took),
         status = answer.outcome.as_str(),
     );
 }

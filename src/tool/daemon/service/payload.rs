@@ -8,7 +8,6 @@ use super::super::metrics::Outcome;
 use super::super::reply::{ErrorCode, Failure, Success, Timings};
 use super::super::request::SearchQuery;
 use super::request::RequestContext;
-use crate::exec::rank::{Profile, Snippet};
 use crate::exec::stop::StopReason;
 use crate::tool::error::ToolError;
 
@@ -47,14 +46,12 @@ pub struct QueryLogFields {
 impl QueryLogFields {
     /// Returns the log fields that are known before the query is answered.
     pub(in crate::tool::daemon) fn for_query(query: &SearchQuery) -> QueryLogFields {
-        let profile = Profile::from(query.mode.unwrap_or_default());
+        let profile = query.mode.unwrap_or_default();
         QueryLogFields {
             profile: profile.as_str().to_string(),
             max_results: query.limit.unwrap_or(MAX_RESULTS.default),
             per_file: query.per_file.unwrap_or(profile.per_file().into()),
-            snippet: Snippet::from(query.snippet.unwrap_or_default())
-                .as_str()
-                .to_string(),
+            snippet: query.snippet().as_str().to_string(),
             ..QueryLogFields::default()
         }
     }
@@ -172,4 +169,18 @@ pub(super) fn fitted(mut success: Success, most: usize) -> Vec<u8> {
         success.results.push(result);
     }
     payload(&success)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_of_a_query_with_a_budget_says_that_snippets_are_definitions() {
+        let query = SearchQuery {
+            budget: Some(100),
+            ..SearchQuery::new("x")
+        };
+        assert_eq!(QueryLogFields::for_query(&query).snippet, "definition");
+    }
 }

@@ -6,13 +6,14 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-use super::{Access, Identity, dir_of, open_dir, with_suffix};
+use super::{Access, Identity, dir_of, open_dir};
+use crate::format::sys::private_dir_builder;
 
 /// The longest path of a socket, in bytes.
 pub(super) const LONGEST: usize = 107;
@@ -39,8 +40,8 @@ pub(in super::super) fn is_of_this_user(stream: &UnixStream, _path: &Path) -> io
 /// descriptor, and is moved to its place at the end.
 pub(super) fn bind_shared(path: &Path) -> io::Result<(UnixListener, Identity)> {
     let gid = fs::metadata(dir_of(path))?.gid();
-    let private = with_suffix(path, &format!(".{}", std::process::id()));
-    match fs::DirBuilder::new().mode(0o700).create(&private) {
+    let private = path.with_added_extension(std::process::id().to_string());
+    match private_dir_builder().create(&private) {
         // The directory may be left over from a killed process with the same id.
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}

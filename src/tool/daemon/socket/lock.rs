@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use fs2::FileExt;
 
-use super::{Access, SocketError, dir_of, private_dir, with_suffix};
+use super::{Access, SocketError, dir_of, private_dir};
+use crate::format::sys::is_at;
 use crate::tool::daemon::handshake::ServedTree;
 use crate::tool::daemon::identity::socket_name;
 
@@ -55,7 +56,7 @@ impl HeldLock {
                 path: path.to_path_buf(),
                 error,
             })?;
-            match (is_at(&file, path), is_locked) {
+            match (is_at(&file, path).unwrap_or(false), is_locked) {
                 (true, true) => {
                     let path = path.to_path_buf();
                     return Ok(Some(HeldLock { path, file }));
@@ -74,20 +75,11 @@ impl HeldLock {
 
 impl Drop for HeldLock {
     fn drop(&mut self) {
-        if is_at(&self.file, &self.path) {
+        if is_at(&self.file, &self.path).unwrap_or(false) {
             // A file that stays is a leftover, which the next holder uses.
             let _ = fs::remove_file(&self.path);
         }
     }
-}
-
-/// Returns whether an open file is the one at a path.
-fn is_at(file: &File, path: &Path) -> bool {
-    let both = (file.metadata(), fs::symlink_metadata(path));
-    let (Ok(open), Ok(there)) = both else {
-        return false;
-    };
-    (open.dev(), open.ino()) == (there.dev(), there.ino())
 }
 
 /// A note: where a daemon listens, and which tree it serves.
@@ -368,18 +360,18 @@ impl StartLock {
     /// [`SocketError`].
     pub fn take(path: &Path, access: Access) -> Result<Option<StartLock>, SocketError> {
         private_dir(dir_of(path), access)?;
-        let lock = HeldLock::take(&with_suffix(path, ".start"), access)?;
+        let lock = HeldLock::take(&path.with_added_extension("start"), access)?;
         Ok(lock.map(|lock| StartLock { _lock: lock }))
     }
 }
 
 /// Returns whether a daemon listens at a path, which means that its lock is held.
 pub fn is_taken(path: &Path) -> bool {
-    let path = with_suffix(path, ".lock");
+    let path = path.with_added_extension("lock");
     for _ in 0..TRIES {
         match lock_options(Access::Owner).open(&path) {
             Ok(lock) if lock.try_lock_exclusive().is_err() => return true,
-            Ok(lock) if is_at(&lock, &path) => return false,
+            Ok(lock) if is_at(&lock, &path).unwrap_or(false) => return false,
             // Its holder has just removed it; another process may have created one since.
             Ok(_) => {}
             // A daemon of another user that does not share it.

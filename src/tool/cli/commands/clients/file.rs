@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::tool::error::ToolError;
 
 /// The ending of the copy that is kept beside a changed file.
-const BACKUP: &str = ".before-forge-search";
+const BACKUP: &str = "before-forge-search";
 
 /// Who may read a file that did not exist.
 #[derive(Clone, Copy)]
@@ -59,9 +59,7 @@ impl ClientFile {
 
     /// Returns the path of the copy.
     fn backup(&self) -> PathBuf {
-        let mut name = self.path.as_os_str().to_os_string();
-        name.push(BACKUP);
-        PathBuf::from(name)
+        self.path.with_added_extension(BACKUP)
     }
 
     /// Returns the content of the copy, if there is one.

@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const HEALTH: Duration = Duration::from_secs(30);
 
 /// The report about the daemon of a tree.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(in crate::tool::cli) struct DaemonReport {
     /// The daemon's socket; if it is not running, the socket that it would use.
     socket: String,
@@ -52,13 +52,7 @@ pub(in crate::tool::cli) fn examine(
     let endpoint = DaemonEndpoint::find(root, setup, None, environment).ok()?;
     let mut report = DaemonReport {
         socket: endpoint.socket.display().to_string(),
-        running: false,
-        pid: None,
-        version: None,
-        sync: None,
-        stale: None,
-        warnings: Vec::new(),
-        around: None,
+        ..DaemonReport::default()
     };
     let mut problems = Vec::new();
     let caller = endpoint.caller(None, endpoint.patience(PATIENCE));

@@ -3,7 +3,6 @@
 //! Owns the start and the end of that process: locks and socket, log, resource limits, and shutdown
 //! on signals. `tool::daemon` serves the clients.
 
-use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -11,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use crate::format::sys::private_dir_builder;
 use crate::index::handles::Handles;
 use crate::tool::cli::answers::backend::Backend;
 use crate::tool::cli::answers::building;
@@ -23,11 +23,10 @@ use crate::tool::config::{DaemonUse, SearchConfig};
 use crate::tool::daemon::identity;
 use crate::tool::daemon::log::LogFile;
 use crate::tool::daemon::server::{Server, Settings};
-use crate::tool::daemon::service::{ConfigState, Fingerprint, Parts, Service};
+use crate::tool::daemon::service::{ConfigState, Parts, Service};
 use crate::tool::daemon::socket::{DaemonRecord, InstanceLock, OwnSocket, SocketError, is_taken};
 use crate::tool::error::ToolError;
-use crate::tool::indexing::wall_clock_ns;
-use crate::tool::search_files::FilesTool;
+use crate::tool::searcher::to_usize;
 use crate::tool::web::Page;
 use crate::tool::web::guard::Token;
 
@@ -68,8 +67,7 @@ pub(in crate::tool::cli) fn run(
         (Err(error), _) => return Err(refuse(error)),
     };
     let mut environment = environment.clone();
-    let most =
-        usize::try_from(endpoint.config.daemon.max_open_segments_global).unwrap_or(usize::MAX);
+    let most = to_usize(endpoint.config.daemon.max_open_segments_global);
     environment.cache.handles = Handles::at_most(most);
     let environment = &environment;
     let log = log_to(&endpoint, state.as_deref())?;
@@ -261,9 +259,7 @@ fn many_files() {
 fn may_be_open() -> usize {
     use rustix::process::{Resource, getrlimit};
     let most = getrlimit(Resource::Nofile).current;
-    most.map_or(usize::MAX, |most| {
-        usize::try_from(most).unwrap_or(usize::MAX)
-    })
+    most.map_or(usize::MAX, to_usize)
 }
 
 /// Writes all log events from now on to a file, and returns its path.
@@ -320,15 +316,8 @@ fn own_state(endpoint: &DaemonEndpoint, environment: &Environment) -> Option<Pat
     if dir.starts_with(&endpoint.root) || is_inside(&dir) {
         return None;
     }
-    private(&dir).ok()?;
+    private_dir_builder().recursive(true).create(&dir).ok()?;
     is_own(&dir).then_some(dir)
-}
-
-/// Creates a directory that only this user can access.
-fn private(dir: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    let mut made = std::fs::DirBuilder::new();
-    made.recursive(true).mode(0o700).create(dir)
 }
 
 /// Creates a service whose indexes follow the tree.
@@ -337,7 +326,7 @@ fn private(dir: &Path) -> io::Result<()> {
 ///
 /// [`ToolError::ExecutionFailed`] if the system refuses to create more threads.
 pub(in crate::tool::cli) fn live_service(
-    mut setup: Setup,
+    setup: Setup,
     endpoint: &DaemonEndpoint,
     log: Option<PathBuf>,
     environment: &Environment,
@@ -348,15 +337,14 @@ pub(in crate::tool::cli) fn live_service(
         false => config,
     };
     building::follow(setup.tool.indexes(), &pace(setup.indexing_search()), &setup);
-    let files = setup.files.take();
-    if let Some(files) = &files {
+    if let Some(files) = &setup.files {
         building::follow(files.indexes(), &pace(setup.indexing_files()), &setup);
     }
     let arguments = endpoint.setup.clone();
     // Copy the environment: the process later changes its working directory.
     let began = environment.clone();
     let root = endpoint.root.clone();
-    let own = DaemonParts {
+    service(Parts {
         log,
         git: environment.programs(&endpoint.root).find("git"),
         git_settings: environment.git_settings.clone(),
@@ -376,8 +364,8 @@ pub(in crate::tool::cli) fn live_service(
                 Err(_) => ConfigState::Unreadable,
             }
         })),
-    };
-    service(setup, files, own)
+        ..parts(setup)?
+    })
 }
 
 /// Reduces the load of indexing (GGREP, low-impact mode).
@@ -391,44 +379,32 @@ fn gentle(config: SearchConfig) -> SearchConfig {
     }
 }
 
-/// The parts of a service that only daemons have.
-#[derive(Default)]
-pub(in crate::tool::cli) struct DaemonParts {
-    log: Option<PathBuf>,
-    git: Option<PathBuf>,
-    git_settings: Vec<(OsString, OsString)>,
-    git_patience: Option<Duration>,
-    fingerprint: Option<Fingerprint>,
+/// Returns the parts of a service from a setup.
+///
+/// # Errors
+///
+/// [`ToolError::ExecutionFailed`] if the setup has no tool `search_files`.
+pub(in crate::tool::cli) fn parts(setup: Setup) -> Result<Parts, Failure> {
+    let Some(files) = setup.files else {
+        return Err(failed("the tool search_files was not set up"));
+    };
+    Ok(Parts::new(
+        setup.tool,
+        files,
+        setup.context,
+        setup.people,
+        setup.root,
+        setup.config,
+    ))
 }
 
-/// Creates a service from a setup.
+/// Creates a service.
 ///
 /// # Errors
 ///
 /// [`ToolError::ExecutionFailed`] if the system refuses to create more threads.
-pub(in crate::tool::cli) fn service(
-    setup: Setup,
-    files: Option<Arc<FilesTool>>,
-    own: DaemonParts,
-) -> Result<Service, Failure> {
-    let Some(files) = files.or(setup.files) else {
-        return Err(failed("the tool search_files was not set up"));
-    };
-    Service::new(Parts {
-        search: setup.tool,
-        files,
-        context: setup.context,
-        people: setup.people,
-        root: setup.root,
-        config: setup.config,
-        wall: Arc::new(wall_clock_ns),
-        log: own.log,
-        git: own.git,
-        git_settings: own.git_settings,
-        git_patience: own.git_patience,
-        fingerprint: own.fingerprint,
-    })
-    .map_err(|error| failed(&error.to_string()))
+pub(in crate::tool::cli) fn service(parts: Parts) -> Result<Service, Failure> {
+    Service::new(parts).map_err(|error| failed(&error.to_string()))
 }
 
 /// Detaches from the terminal. Closing standard error tells the starting process that the daemon
@@ -447,10 +423,7 @@ fn give_up_terminal() -> io::Result<()> {
 }
 
 fn failed(message: &str) -> Failure {
-    Failure::Tool(ToolError::ExecutionFailed {
-        tool: "serve".to_string(),
-        message: message.to_string(),
-    })
+    Failure::Tool(ToolError::failed("serve", message))
 }
 
 #[cfg(test)]

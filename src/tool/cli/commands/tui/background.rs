@@ -273,10 +273,8 @@ fn ranked_answer(
     let call = ToolCall {
         tool: FIND_CODE_NAME.to_string(),
         request: question.as_object().cloned().unwrap_or_default(),
-        max_output_bytes: None,
-        text: false,
         person: true,
-        whole: false,
+        ..ToolCall::default()
     };
     let answer = tree.call(&call, call_cancel);
     if let Some(message) = answer["error"]["message"].as_str() {

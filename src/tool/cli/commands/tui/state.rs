@@ -63,7 +63,7 @@ pub(super) enum Row<'a> {
 }
 
 /// Everything that the screen shows.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct State {
     /// The root of the tree.
     pub(super) root: String,
@@ -123,28 +123,7 @@ impl State {
             here: PathBuf::from(&root),
             root,
             input: Input::new(pattern),
-            filter: Input::default(),
-            is_in_filter: false,
-            is_text: false,
-            words: false,
-            case: Case::default(),
-            fuzzy: 0,
-            is_ranked: false,
-            answer: None,
-            problem: None,
-            notice: None,
-            waits: false,
-            chosen: 0,
-            marked: Vec::new(),
-            list: ListState::default(),
-            preview: None,
-            scrolled: 0,
-            index: String::new(),
-            is_help: false,
-            areas: [Rect::default(); 2],
-            history: History::default(),
-            clicked: None,
-            number: 0,
+            ..State::default()
         }
     }
 

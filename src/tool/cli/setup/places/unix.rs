@@ -7,17 +7,21 @@ use std::path::{Path, PathBuf};
 use super::{Variables, absolute};
 use crate::tool::daemon::socket::is_foreign;
 
-pub(super) fn home(set: Variables<'_>) -> Option<PathBuf> {
+/// Returns the user's home directory.
+pub(in crate::tool::cli) fn home(set: Variables<'_>) -> Option<PathBuf> {
     set("HOME").map(PathBuf::from)
 }
 
-pub(super) fn config_home(set: Variables<'_>) -> Option<PathBuf> {
+/// Returns the directory of the user's configuration files.
+pub(in crate::tool::cli) fn config_home(set: Variables<'_>) -> Option<PathBuf> {
     set("XDG_CONFIG_HOME")
         .map(PathBuf::from)
         .or_else(|| set("HOME").map(|home| Path::new(&home).join(".config")))
 }
 
-pub(super) fn cache_home(set: Variables<'_>) -> Option<PathBuf> {
+/// Returns the directory of the user's caches, if it is an absolute path and this process may use
+/// it.
+pub(in crate::tool::cli) fn cache_home(set: Variables<'_>) -> Option<PathBuf> {
     let home = absolute(set("HOME"));
     let cache = if cfg!(target_os = "macos") {
         home.map(|home| home.join("Library").join("Caches"))
@@ -29,6 +33,7 @@ pub(super) fn cache_home(set: Variables<'_>) -> Option<PathBuf> {
     cache.filter(|dir| !is_foreign(dir))
 }
 
-pub(super) fn user(_set: Variables<'_>) -> String {
+/// Returns a text that distinguishes users who share a directory for temporary files.
+pub(in crate::tool::cli) fn user(_set: Variables<'_>) -> String {
     rustix::process::geteuid().as_raw().to_string()
 }

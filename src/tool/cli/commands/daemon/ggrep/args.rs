@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
@@ -155,7 +156,7 @@ pub(super) struct QuestionArgs {
     pub(super) budget: Option<u64>,
     /// Rank results for a purpose [default: balanced].
     #[arg(long, value_name = "MODE")]
-    pub(super) mode: Option<ModeArg>,
+    pub(super) mode: Option<Mode>,
     /// Show at most NUM results [default: 20].
     #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u64).range(1..=MAX_RESULTS.most))]
     pub(super) limit: Option<u64>,
@@ -164,7 +165,7 @@ pub(super) struct QuestionArgs {
     pub(super) per_file: Option<u64>,
     /// Choose how many lines to show of each result [default: short, or definition with --json].
     #[arg(long, value_name = "HOW")]
-    pub(super) snippet: Option<SnippetArg>,
+    pub(super) snippet: Option<SnippetMode>,
     /// Give up after MS milliseconds [default and maximum: tools.daemon.query_timeout_ms].
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=QUERY_TIMEOUT_MS.most))]
     pub(super) timeout_ms: Option<u64>,
@@ -210,32 +211,39 @@ fn client_id(id: &str) -> Result<String, String> {
     id_error(id).map_or_else(|| Ok(id.to_string()), Err)
 }
 
-/// The values of `--mode`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum ModeArg {
-    /// For any purpose.
-    Balanced,
-    /// For exploring unfamiliar code.
-    Discovery,
-    /// For writing code.
-    Implementation,
-    /// For planning a change.
-    Planning,
-    /// For finding a defect.
-    Debug,
+impl ValueEnum for Mode {
+    fn value_variants<'a>() -> &'a [Mode] {
+        &Mode::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let help = match self {
+            Mode::Balanced => "For any purpose",
+            Mode::Discovery => "For exploring unfamiliar code",
+            Mode::Implementation => "For writing code",
+            Mode::Planning => "For planning a change",
+            Mode::Debug => "For finding a defect",
+        };
+        Some(PossibleValue::new(self.as_str()).help(help))
+    }
 }
 
-/// The values of `--snippet`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum SnippetArg {
-    /// Show three lines.
-    Short,
-    /// Show fifteen lines.
-    Long,
-    /// Show the whole definition, with the comments above it, at most 50 lines.
-    Definition,
-    /// Show no lines.
-    None,
+impl ValueEnum for SnippetMode {
+    fn value_variants<'a>() -> &'a [SnippetMode] {
+        &SnippetMode::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let help = match self {
+            SnippetMode::Short => "Show three lines",
+            SnippetMode::Long => "Show fifteen lines",
+            SnippetMode::Definition => {
+                "Show the whole definition, with the comments above it, at most 50 lines"
+            }
+            SnippetMode::None => "Show no lines",
+        };
+        Some(PossibleValue::new(self.as_str()).help(help))
+    }
 }
 
 impl QuestionArgs {
@@ -244,23 +252,13 @@ impl QuestionArgs {
         SearchQuery {
             limit: self.limit,
             per_file: self.per_file,
-            mode: self.mode.map(|mode| match mode {
-                ModeArg::Balanced => Mode::Balanced,
-                ModeArg::Discovery => Mode::Discovery,
-                ModeArg::Implementation => Mode::Implementation,
-                ModeArg::Planning => Mode::Planning,
-                ModeArg::Debug => Mode::Debug,
-            }),
+            mode: self.mode,
             path,
             related,
             // A program that reads the answer wants to see what it asked for, not only where it is.
-            snippet: match self.snippet {
-                None => self.json.then_some(SnippetMode::Definition),
-                Some(SnippetArg::Short) => Some(SnippetMode::Short),
-                Some(SnippetArg::Long) => Some(SnippetMode::Long),
-                Some(SnippetArg::Definition) => Some(SnippetMode::Definition),
-                Some(SnippetArg::None) => Some(SnippetMode::None),
-            },
+            snippet: self
+                .snippet
+                .or(self.json.then_some(SnippetMode::Definition)),
             explain: self.explain,
             deterministic: self.deterministic,
             raw: self.raw,
