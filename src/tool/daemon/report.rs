@@ -160,7 +160,7 @@ pub struct DiskUse {
 }
 
 /// Open index segments.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields, inline)]
 pub struct HandleUse {
     /// Number of open segments.

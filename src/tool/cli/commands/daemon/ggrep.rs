@@ -319,8 +319,9 @@ fn replaced(endpoint: &DaemonEndpoint, until: &Deadline) -> bool {
 /// Waits until the daemon with the socket `before` has ended. Returns false after `most`.
 fn has_ended(endpoint: &DaemonEndpoint, before: Option<Identity>, most: Duration) -> bool {
     let mut waited = Duration::ZERO;
-    // Another daemon may already have replaced it.
-    while is_taken(&endpoint.socket) && Identity::of(&endpoint.socket) == before {
+    // Another daemon may already have replaced it. Without a socket, it is still ending.
+    let is_other = || Identity::of(&endpoint.socket).is_some_and(|now| Some(now) != before);
+    while is_taken(&endpoint.socket) && !is_other() {
         if waited > most {
             return false;
         }
