@@ -373,9 +373,7 @@ fn adopt(shared: &Shared, timers: &mut Timers, errors: Vec<(PathBuf, String)>, s
     let unwatched = status.unwatched.clone();
     if let Some(why) = &unwatched {
         // The index is complete, but later changes won't be noticed.
-        status.fire(&[Trigger::WatcherDown]);
-        status.reconcile_wanted = false;
-        status.why = Some(why.clone());
+        status.fire_unwatched(why.clone(), errors.len());
     }
     status.news_ms = Some(shared.index_host.now_ms());
     if is_unkept(shared, &status) {

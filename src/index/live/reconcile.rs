@@ -225,10 +225,8 @@ fn conclude(
     errors: usize,
 ) {
     match (status.unwatched.clone(), errors) {
-        (Some(why), _) => {
-            status.fire(&[Trigger::WatcherDown]);
-            status.why = Some(why);
-            status.reconcile_wanted = false;
+        (Some(why), errors) => {
+            status.fire_unwatched(why, errors);
             let again = if status.away { RETRY } else { LATER };
             timers.reconcile_ms = shared.index_host.now_ms().saturating_add(millis(again));
             drop(status);

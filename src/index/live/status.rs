@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::hidden::HiddenEntries;
 use super::orphans::{Orphans, Version};
 use super::status_file::PublishedStatus;
+use super::worker::unlisted;
 use crate::index::dirty::{DirtySet, Extent, Moment, Work};
 use crate::index::names::shown;
 use crate::index::snapshot::{Snapshot, StorageMode};
@@ -149,7 +150,7 @@ impl Status {
             self.hidden.clear();
         }
         self.index_state = step.next;
-        if step.next == IndexState::Complete {
+        if matches!(step.next, IndexState::Complete | IndexState::Building) {
             self.why = None;
         }
         for action in step.actions {
@@ -169,6 +170,18 @@ impl Status {
         if self.index_state != before || unexplained {
             self.why = Some(why.into());
         }
+    }
+
+    /// Records that the tree can't be watched, after `errors` paths of it could not be listed.
+    pub(super) fn fire_unwatched(&mut self, why: String, errors: usize) {
+        self.fire(&[Trigger::WatcherDown]);
+        self.reconcile_wanted = false;
+        let is_unlisted =
+            self.index_state == IndexState::Uncertain(UncertainReason::EnumerationError);
+        self.why = Some(match errors {
+            1.. if is_unlisted => format!("{}; also, {why}", unlisted(errors)),
+            _ => why,
+        });
     }
 
     /// Records an action for the worker. Actions that the caller performs itself, or that follow
@@ -337,5 +350,40 @@ mod tests {
             (status.index_state, status.why),
             (IndexState::Building, None)
         );
+    }
+
+    #[test]
+    fn a_build_takes_back_the_reason_of_the_state_before() {
+        let mut status = Status {
+            index_state: IndexState::Uncertain(UncertainReason::EnumerationError),
+            why: Some(unlisted(3)),
+            ..Status::default()
+        };
+        status.fire(&[Trigger::BuildStarted]);
+        assert_eq!(
+            (status.index_state, status.why),
+            (IndexState::Building, None)
+        );
+    }
+
+    #[test]
+    fn a_tree_with_unlisted_files_that_cannot_be_watched_has_both_reasons() {
+        let mut status = Status {
+            index_state: IndexState::Uncertain(UncertainReason::EnumerationError),
+            ..Status::default()
+        };
+        status.fire_unwatched("no watches are left".to_string(), 3);
+        let why = status.why.unwrap_or_default();
+        assert!(
+            why.starts_with("3 files") && why.ends_with("also, no watches are left"),
+            "{why}"
+        );
+        // Another state has its own reason.
+        let mut status = Status {
+            index_state: IndexState::Complete,
+            ..Status::default()
+        };
+        status.fire_unwatched("no watches are left".to_string(), 3);
+        assert_eq!(status.why.as_deref(), Some("no watches are left"));
     }
 }
