@@ -67,10 +67,7 @@ pub fn main() -> u8 {
         return FAILED;
     }
     signals::wait_for_children();
-    let parsed = Cli::command()
-        .try_get_matches()
-        .and_then(|matches| Ok((named(&matches), Cli::of_matches(&matches)?)));
-    let (name, cli) = match parsed {
+    let (name, cli) = match Cli::parsed(std::env::args_os().collect()) {
         Ok(cli) => cli,
         Err(error) => {
             let error = flag_hints::corrected(error, Cli::command());
@@ -150,11 +147,6 @@ fn keeps_log(cli: &Cli) -> bool {
 
 /// The commands that read standard input.
 const READERS: [&str; 6] = ["search", "call", "mcp", "execute", "lease", "rg"];
-
-/// Returns the name of the subcommand, if the user typed one.
-fn named(matches: &clap::ArgMatches) -> Option<String> {
-    matches.subcommand_name().map(str::to_string)
-}
 
 fn is_command(name: &str) -> bool {
     Cli::command().find_subcommand(name).is_some()

@@ -1,14 +1,16 @@
 //! The arguments of the command line.
 //!
 //! Owns the names, help texts and examples. Flags have ripgrep's names if they have ripgrep's
-//! meaning. `question` converts the arguments of a search, `flag_hints` and `left_out` explain
-//! refused ones, and `manual` prints the help. The `commands` act on the rest.
+//! meaning. `parsing` parses the command line, `question` converts the arguments of a search,
+//! `flag_hints` and `left_out` explain refused ones, and `manual` prints the help. The `commands`
+//! act on the rest.
 
 mod commands;
 pub(in crate::tool::cli) mod flag_hints;
 mod flag_order;
 pub(in crate::tool::cli) mod left_out;
 pub(in crate::tool::cli) mod manual;
+mod parsing;
 mod query;
 pub(in crate::tool::cli) mod question;
 #[cfg(unix)]
