@@ -4,8 +4,9 @@ use super::*;
 
 const DEBOUNCE: Duration = Duration::from_millis(250);
 
-fn paths(work: &[Work]) -> Vec<&str> {
-    work.iter().filter_map(|work| work.path.to_str()).collect()
+fn paths(work: &[Work]) -> Vec<String> {
+    let path = |work: &Work| work.path.to_str().unwrap().replace(MAIN_SEPARATOR, "/");
+    work.iter().map(path).collect()
 }
 
 /// Returns all marks that are ready at a moment.
