@@ -44,12 +44,10 @@ fn home_of(dir: &Path) -> PathBuf {
 /// Returns a command that runs `program` in `dir`, away from the user's configuration and indexes.
 pub(crate) fn command(program: &str, dir: &Path) -> Command {
     let mut command = Command::new(program);
-    let home = home_of(dir);
     command
         .current_dir(dir)
-        // The place of caches on Windows.
-        .env("LOCALAPPDATA", std::path::absolute(&home).unwrap())
-        .env("HOME", home)
+        .env("HOME", home_of(dir))
+        .env("LOCALAPPDATA", std::path::absolute(home_of(dir)).unwrap())
         .env_remove("XDG_CONFIG_HOME")
         .env_remove("XDG_CACHE_HOME")
         .env_remove("XDG_RUNTIME_DIR")
