@@ -97,13 +97,6 @@ impl DirtySet {
         Moment(self.marked)
     }
 
-    /// Returns true if the path, or a directory above it, is marked. Takes logarithmic time in the
-    /// number of marks for each component.
-    pub fn contains(&self, path: &Path) -> bool {
-        let path = clean(path);
-        self.marks.contains_key(path.as_os_str()) || self.dir_above(&path).is_some()
-    }
-
     /// Returns true if the path is marked because of a write, without a creation or removal since.
     /// Takes logarithmic time in the number of marks.
     pub fn is_written(&self, path: &Path) -> bool {
@@ -158,11 +151,6 @@ impl DirtySet {
         if self.marks.len() > MAX_MARKS {
             self.coarsen();
         }
-    }
-
-    /// Marks the whole tree.
-    pub fn mark_all(&mut self, now_ms: u64) {
-        self.mark(Path::new(""), Extent::Subtree, now_ms);
     }
 
     /// Returns the marks to process next, at most `limit`: the oldest first, ties by the ordering
@@ -241,17 +229,15 @@ impl DirtySet {
 
     /// Removes the marks below a path, and returns them.
     fn remove_below(&mut self, path: &Path) -> Vec<Mark> {
-        // With a separator at the end, except for the empty path.
+        // With a separator at the end, except for the empty path. Only longer paths follow.
         let start = path.join("").into_os_string();
-        let is_below = |other: &OsStr| {
-            let (other, start) = (other.as_encoded_bytes(), start.as_encoded_bytes());
-            other.starts_with(start) && other.len() > start.len()
+        let is_below = |other: &&OsString| {
+            let bytes = other.as_encoded_bytes();
+            bytes.starts_with(start.as_encoded_bytes())
         };
-        let after = self
-            .marks
-            .range::<OsStr, _>((Bound::Excluded(&*start), Bound::Unbounded));
-        let below = after.map(|(other, _)| other);
-        let below: Vec<OsString> = below.take_while(|other| is_below(other)).cloned().collect();
+        let after = (Bound::Excluded(&*start), Bound::Unbounded);
+        let below = self.marks.range::<OsStr, _>(after).map(|(other, _)| other);
+        let below: Vec<OsString> = below.take_while(is_below).cloned().collect();
         below
             .iter()
             .filter_map(|other| self.remove(other))

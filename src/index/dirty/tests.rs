@@ -4,6 +4,14 @@ use super::*;
 
 const DEBOUNCE: Duration = Duration::from_millis(250);
 
+impl DirtySet {
+    /// Returns true if the path, or a directory above it, is marked.
+    fn contains(&self, path: &Path) -> bool {
+        let path = clean(path);
+        self.marks.contains_key(path.as_os_str()) || self.dir_above(&path).is_some()
+    }
+}
+
 fn paths(work: &[Work]) -> Vec<String> {
     let path = |work: &Work| work.path.to_str().unwrap().replace(MAIN_SEPARATOR, "/");
     work.iter().map(path).collect()
@@ -31,7 +39,7 @@ fn marks_of_subtrees_cover_what_is_below() {
     for other in ["src-old", "sr", "lib/src"] {
         assert!(!set.contains(Path::new(other)), "{other}");
     }
-    set.mark_all(3);
+    set.mark(Path::new(""), Extent::Subtree, 3);
     assert_eq!(set.len(), 1);
     assert!(set.contains(Path::new("lib/src")));
 }

@@ -4,7 +4,7 @@
 //! `admission`.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
@@ -13,6 +13,7 @@ use super::admission::{Admission, Arrival, Bounds, Client, Kind, Share, Ticket};
 use super::refusals::Refusals;
 use super::reply::{ErrorCode, Failure};
 use crate::exec::stop::Clock;
+use crate::format::mutex::lock;
 
 /// The message of a refusal.
 const WAITING: &str = "too many queries are waiting";
@@ -198,7 +199,7 @@ impl Gate {
     }
 
     fn lock(&self) -> MutexGuard<'_, GateState> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inside)
     }
 }
 

@@ -4,11 +4,12 @@
 //! text.
 
 use std::fmt::Write;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::reply::{ErrorCode, Timings};
 use super::service::Answer;
+use crate::format::mutex::lock;
 
 /// How many durations of recent queries are remembered.
 const REMEMBERED: usize = 1_024;
@@ -215,7 +216,7 @@ impl Metrics {
     }
 
     fn lock(&self) -> MutexGuard<'_, CounterState> {
-        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.counted)
     }
 }
 

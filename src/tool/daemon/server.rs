@@ -8,7 +8,7 @@ mod dispatch;
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::net::UnixListener;
@@ -22,6 +22,7 @@ use super::gate::Gate;
 use super::metrics::{Counts, Metrics};
 use super::service::Service;
 use super::socket::{Access, Identity, OwnSocket};
+use crate::format::mutex::lock;
 use crate::tool::config::Config;
 use crate::tool::searcher::to_usize;
 
@@ -307,7 +308,7 @@ async fn end_when_idle(shared: Arc<Shared>) {
     };
     let mut ending = shared.ending.subscribe();
     loop {
-        let asked = *shared.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = *lock(&shared.asked);
         let idle = shared
             .service
             .clock()

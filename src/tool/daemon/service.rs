@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rayon::ThreadPool;
@@ -26,6 +26,7 @@ use super::person_search;
 use super::reply::{ErrorCode, Failure};
 use super::request::{SearchQuery, ToolCall};
 use crate::exec::stop::{Deadline, Stop, StopReason};
+use crate::format::mutex::lock;
 use crate::index::pace::background_pool;
 use crate::index::snapshot::Snapshot;
 use crate::tool::config::Config;
@@ -463,10 +464,7 @@ impl Service {
         // Without changes since the build, all sequences denote the segment itself.
         let sequence = if is_bare { 0 } else { snapshot.sequence() };
         let key = (checksum, snapshot.generation(), sequence);
-        let mut named = self
-            .snapshots
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut named = lock(&self.snapshots);
         if let Some((_, id)) = named.iter().find(|(named, _)| *named == key) {
             return id.clone();
         }
@@ -507,7 +505,7 @@ impl Service {
             let found = ignored.iter().find(|(known, _)| *known == state);
             found.map(|(_, fingerprint)| fingerprint.clone())
         };
-        let lock = || self.ignored.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || lock(&self.ignored);
         if let Some(known) = known(&lock()) {
             return known;
         }

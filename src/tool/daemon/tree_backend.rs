@@ -3,13 +3,14 @@
 //! Owns the operations that surfaces call, be it on a daemon or on a service of their own process,
 //! and the cancellation of calls. It knows no protocol.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
 use super::request::ToolCall;
 use super::service::RequestStop;
 use crate::exec::stop::StopReason;
+use crate::format::mutex::lock;
 use crate::tool::error::ToolError;
 use crate::tool::indexing::BuildReport;
 use crate::tool::request::SearchRequest;
@@ -92,9 +93,7 @@ impl CallCancel {
     }
 
     fn hooks(&self) -> std::sync::MutexGuard<'_, Vec<Box<dyn FnOnce() + Send>>> {
-        self.on_cancel
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.on_cancel)
     }
 }
 

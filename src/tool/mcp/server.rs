@@ -7,7 +7,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rmcp::model::{
@@ -28,6 +28,7 @@ use super::message::wrong_params;
 use super::progress::BuildProgress;
 use super::roots::{BackendSource, path_of};
 use super::transport::ClientState;
+use crate::format::mutex::lock;
 use crate::tool::daemon::request::ToolCall;
 use crate::tool::daemon::tree_backend::{CallCancel, TreeBackend};
 use crate::tool::error::ToolError;
@@ -212,7 +213,7 @@ impl Server {
     }
 
     fn unlisted(&self) -> std::sync::MutexGuard<'_, Option<(Instant, String)>> {
-        self.unlisted.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.unlisted)
     }
 
     /// Returns the tree of a client.
@@ -267,7 +268,7 @@ impl Server {
     }
 
     fn last(&self) -> std::sync::MutexGuard<'_, Option<SearchRequest>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.last)
     }
 
     async fn read(&self, uri: &str, roots: Option<Vec<PathBuf>>) -> Result<Value, ToolError> {

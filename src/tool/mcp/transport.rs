@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::io::{self, BufRead, Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc as sync_mpsc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use rmcp::RoleServer;
@@ -22,6 +22,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::message::{self, Refusal};
+use crate::format::mutex::lock;
 
 /// The longest line of input, in bytes.
 const LONGEST: u64 = 16 << 20;
@@ -287,12 +288,12 @@ impl Batches {
 
 impl Outbox {
     fn batches(&self) -> std::sync::MutexGuard<'_, Batches> {
-        self.batches.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.batches)
     }
 
     /// Records a request. Returns false if another one with its id is unanswered.
     fn open(&self, id: &RequestId) -> bool {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = lock(&self.open);
         let is_new = !open.contains(id);
         if is_new {
             open.push(id.clone());
@@ -302,7 +303,7 @@ impl Outbox {
 
     /// Records that a request is answered, or never will be.
     fn close(&self, id: &RequestId) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = lock(&self.open);
         open.retain(|other| other != id);
     }
 

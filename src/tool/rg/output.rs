@@ -10,6 +10,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use termcolor::{Buffer, BufferWriter, ColorSpec, WriteColor};
 
 use super::plan::Plan;
+use crate::format::mutex::lock;
 
 /// The results of a file that are kept before they are printed in parts, in bytes.
 const MOST_KEPT: usize = 4 << 20;
@@ -55,7 +56,7 @@ impl SharedOutput {
     /// Waits until no thread prints a file in parts, and prints the separator if results come
     /// after others.
     fn take_turn(&self) -> io::Result<()> {
-        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = lock(&self.turn);
         let mut turn = self
             .freed
             .wait_while(turn, |turn| turn.is_taken)
@@ -73,7 +74,7 @@ impl SharedOutput {
     }
 
     fn end_turn(&self) {
-        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turn = lock(&self.turn);
         turn.is_taken = false;
         drop(turn);
         self.freed.notify_one();

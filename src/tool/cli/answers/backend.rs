@@ -10,13 +10,14 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::exec::stop::{Clock, Deadline, SystemClock};
+use crate::format::mutex::lock;
 use crate::tool::cli::answers::daemon::DaemonEndpoint;
 use crate::tool::cli::answers::daemon::client::{Client, DaemonCallError, Rules, failure_of};
 use crate::tool::cli::args::SetupArgs;
@@ -163,11 +164,11 @@ impl Backend {
     }
 
     fn own(&self) -> MutexGuard<'_, LocalService> {
-        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.own)
     }
 
     fn late(&self) -> MutexGuard<'_, Option<(ServedTree, Instant)>> {
-        self.late.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.late)
     }
 
     /// Returns the service of this process if it matches the configuration in effect. Drops an
@@ -322,10 +323,7 @@ impl Backend {
 
     fn local_setup(&self) -> Result<Arc<Setup>, ToolError> {
         let served = self.endpoint()?.served;
-        let mut local_setup = self
-            .local_setup
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut local_setup = lock(&self.local_setup);
         if let Some((_, setup)) = local_setup.as_ref().filter(|(of, _)| *of == served) {
             return Ok(setup.clone());
         }
@@ -459,7 +457,7 @@ enum DaemonReply {
 /// Registers a service of this process, so that a signal shuts it down in order.
 fn linger(own: &Arc<Mutex<LocalService>>, signals: &Signals) {
     static LINGERS: OnceLock<()> = OnceLock::new();
-    let all = || LINGERING.lock().unwrap_or_else(PoisonError::into_inner);
+    let all = || lock(&LINGERING);
     let mut lingering = all();
     lingering.retain(|one| one.strong_count() > 0);
     if !lingering.iter().any(|one| one.as_ptr() == Arc::as_ptr(own)) {
@@ -479,7 +477,7 @@ fn linger(own: &Arc<Mutex<LocalService>>, signals: &Signals) {
 
 /// Shuts down the service of this process for a tree.
 fn shut_down(own: &Mutex<LocalService>) {
-    let own = own.lock().unwrap_or_else(PoisonError::into_inner);
+    let own = lock(own);
     if let Some((_, service)) = &*own {
         service.shut_down();
     }

@@ -6,11 +6,12 @@
 
 use std::io::{self, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rmcp::service::ServerInitializeError;
 
+use crate::format::mutex::lock;
 use crate::tool::cli::answers::backend::{Backend, start_unless};
 use crate::tool::cli::answers::daemon::canonical;
 use crate::tool::cli::args::{McpArgs, SetupArgs};
@@ -185,7 +186,7 @@ impl McpBackends {
     }
 
     fn shut_down(&self) {
-        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let opened = lock(&self.opened);
         for (_, tree) in &*opened {
             tree.shut_down();
         }
@@ -225,7 +226,7 @@ impl BackendSource for McpBackends {
                 (sorted != allowed || !self.has_root(&left)).then_some(left)
             }
         };
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = lock(&self.opened);
         let one = match opened.iter().position(|(of, _)| *of == left) {
             Some(at) => opened.remove(at).1,
             None => Arc::new(self.one(left.as_deref())?),

@@ -3,11 +3,12 @@
 //! Without a terminal there is no bar, since programs can't use it.
 
 use std::io::{self, IsTerminal};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::format::mutex::lock;
 use crate::index::builder::{Phase, Progress};
 use crate::tool::cli::output::show::{bytes, count, count_noun};
 use crate::tool::cli::setup::Environment;
@@ -49,7 +50,7 @@ impl Bar {
 
     /// Shows a state with a message. Resets the bar if the state has changed.
     fn begin(&self, new: Shown, message: String) {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = lock(&self.shown);
         let is_new = shown.replace(new) != Some(new);
         // All calls below draw the bar, so set the style first.
         if is_new {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -13,6 +13,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::format::mutex::lock;
 use crate::tool::cli::complain_as;
 use crate::tool::cli::setup::event_filter;
 
@@ -60,7 +61,7 @@ impl<S: Subscriber> Layer<S> for Printer {
         event.record(&mut line);
         let level = *event.metadata().level();
         if level <= Level::WARN {
-            let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut printed = lock(&self.printed);
             if printed.len() < REMEMBERED && !printed.insert(line.message.clone()) {
                 return;
             }

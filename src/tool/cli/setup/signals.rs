@@ -14,7 +14,7 @@ mod unix;
 use std::ffi::c_int;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 #[cfg(not(unix))]
@@ -25,6 +25,7 @@ use signal_hook::{SigId, flag};
 use unix as sys;
 
 use crate::exec::stop::CancelHandle;
+use crate::format::mutex::lock;
 use crate::tool::cli::{FAILED, Failure};
 use crate::tool::error::ToolError;
 
@@ -62,7 +63,7 @@ impl Signals {
         // Several parts of one process may call this, such as the trees of one MCP server. All
         // share one state.
         static TAKEN: Mutex<Option<Signals>> = Mutex::new(None);
-        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = lock(&TAKEN);
         if let Some(signals) = &*taken {
             return Ok(signals.clone());
         }
@@ -97,9 +98,7 @@ impl Signals {
     }
 
     fn interrupts(&self) -> MutexGuard<'_, Vec<SigId>> {
-        self.interrupt
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.interrupt)
     }
 
     /// Returns the cancel handle for calls. A signal sets it.

@@ -6,7 +6,7 @@
 use std::io;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWriteExt;
@@ -18,6 +18,7 @@ use tokio::time::{sleep, timeout, timeout_at};
 use super::dispatch::{PendingRequest, answer, note};
 use super::{Settings, Shared};
 use crate::exec::stop::StopReason;
+use crate::format::mutex::lock;
 use crate::tool::daemon::admission::{Client, Share};
 use crate::tool::daemon::frame::{Decoder, FrameError, encode};
 use crate::tool::daemon::handshake::{PROTOCOL_VERSIONS, receive};
@@ -86,7 +87,7 @@ struct PendingRequests(Arc<Mutex<Vec<Arc<Active>>>>);
 
 impl PendingRequests {
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Active>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     fn add(&self, id: Option<String>) -> Arc<Active> {
@@ -394,7 +395,7 @@ fn job(frame: &[u8], unanswered: &PendingRequests, shared: &Shared) -> Job {
             let id = id.or_else(|| needs_one.then(|| shared.service.new_id()));
             let active = unanswered.add(id);
             let now = shared.service.clock().now();
-            *shared.asked.lock().unwrap_or_else(PoisonError::into_inner) = now;
+            *lock(&shared.asked) = now;
             Job::Ask(Box::new(request.body), active, now, backlog)
         }
     }

@@ -4,9 +4,9 @@
 //! that the threads share.
 
 use std::ops::ControlFlow;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
@@ -14,6 +14,7 @@ use grep_printer::Stats;
 use ignore::WalkState;
 
 use super::{Searched, Seen, Worker, complain, is_closed};
+use crate::format::mutex::lock;
 use crate::tool::rg::Failure;
 use crate::tool::rg::candidates::{self, Known};
 use crate::tool::rg::feed::{FileTaker, SkippedByWalk};
@@ -85,7 +86,7 @@ impl<'p> Parallel<'p> {
     }
 
     fn add(&self, stats: &Stats) {
-        *self.stats.lock().unwrap_or_else(PoisonError::into_inner) += stats;
+        *lock(&self.stats) += stats;
     }
 
     /// Ends the search of all threads.
@@ -104,7 +105,7 @@ impl<'p> Parallel<'p> {
         let (sender, receiver) = mpsc::channel::<Haystack>();
         let receiver = &Mutex::new(receiver);
         let next = || {
-            let receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
+            let receiver = lock(receiver);
             receiver.recv().ok()
         };
         let work = |mut worker: Worker<'_, ThreadOutput<'_>>| {
@@ -160,7 +161,7 @@ impl<'p> Parallel<'p> {
 
     fn end(&self, started: Instant) -> Seen {
         if self.plan.look.has_stats {
-            let stats = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
+            let stats = lock(&self.stats);
             let mut output = self.output.of_thread();
             let printed = print::stats(self.plan, &stats, started.elapsed(), &mut output);
             // As above: a closed output is no error.

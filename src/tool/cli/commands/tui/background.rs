@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use serde_json::{from_value, json};
 
 use crate::exec::rank::head_of;
 use crate::exec::stop::Clock;
+use crate::format::mutex::lock;
 use crate::tool::answering::AS_TEXT;
 use crate::tool::cli::answers::backend::Backend;
 use crate::tool::cli::commands::tui::answer_files::{Roots, text};
@@ -187,7 +188,7 @@ impl BackgroundThreads {
 
     /// Cancels the last question, and stores the cancel handle of the next one.
     fn replace(&self, by: Arc<CallCancel>) {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = lock(&self.current);
         std::mem::replace(&mut *current, by).cancel();
     }
 }
