@@ -20,7 +20,7 @@ use crate::index::words;
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// The version of the build. Raise it when the same files would give a different index.
-pub const IMPLEMENTATION_VERSION: u32 = 7;
+pub const IMPLEMENTATION_VERSION: u32 = 8;
 
 /// The name of the tokenizer. A key appends the bits and hashes of the logical filter, the version
 /// of Unicode, on which the order of paths depends too, and the rules of words.

@@ -12,9 +12,11 @@ pub(crate) fn name_bytes(name: &OsStr) -> &[u8] {
     name.as_encoded_bytes()
 }
 
-/// Returns true if a name begins with a dot.
+/// Returns true if ripgrep hides a file or directory of this name: the name starts with a dot.
+/// ripgrep 15.2 does not hide names that also end with a dot, such as `...`.
 pub(crate) fn is_hidden(name: &OsStr) -> bool {
-    name_bytes(name).starts_with(b".")
+    let name = name_bytes(name);
+    name.starts_with(b".") && !name.ends_with(b".")
 }
 
 /// Returns true if the stored bytes convert back to the name.
@@ -71,6 +73,13 @@ mod tests {
     fn a_line_feed_and_a_carriage_return_are_line_breaks_in_names() {
         for (name, expected) in [("a\nb", true), ("\r", true), ("é", false), ("", false)] {
             assert_eq!(has_line_break(OsStr::new(name)), expected, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn names_between_two_dots_are_not_hidden() {
+        for (name, expected) in [(".a", true), ("a.", false), (".a.", false), ("...", false)] {
+            assert_eq!(is_hidden(OsStr::new(name)), expected, "{name}");
         }
     }
 

@@ -396,6 +396,9 @@ pub(crate) fn fill(tree: &Tree) {
     .file("sub/B.RS", "fn Foo() {}\n")
     .file("sub/.gitignore", "!keep.log\nnothing\n")
     .file("sub/keep.log", "foo kept\n")
+    .file("sub/.hidden", "foo hidden\n")
+    .file("sub/.dots.", "foo dots\n")
+    .file("sub/...", "foo three dots\n")
     .file(
         "sub/deep/c.py",
         "def foo():\n    return 'bar'\n# foo\n# foo\n\n\n\n# foo\n",

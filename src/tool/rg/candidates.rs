@@ -6,6 +6,7 @@
 //! exclude files are applied here, by ripgrep's own matchers. If the walk may find other files, it
 //! takes place, and files that the index rules out are not read. `feed` hands the files out.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Component, Path, PathBuf};
@@ -261,7 +262,7 @@ fn keeps_visible(plan: &Plan) -> bool {
             .find_map(|end| name.strip_suffix(end))
             .unwrap_or(name);
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        name.starts_with('.') && name.bytes().all(is_plain)
+        is_hidden(OsStr::new(name)) && name.bytes().all(is_plain)
     };
     let has_hidden_name = |dir: &PathBuf| {
         let mut names = dir.components();

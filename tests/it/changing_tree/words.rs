@@ -84,7 +84,7 @@ pub(crate) fn name(rng: &mut Seeded) -> OsString {
         0..=9 => rng.pick(PLAIN).into(),
         10..=13 => format!("{}{}", rng.pick(PLAIN), rng.below(10)).into(),
         // A hidden directory hides everything below it, so hidden names are rare.
-        14 if rng.one_in(4) => rng.pick(&[".h0", ".h1", ".h2", "..."]).into(),
+        14 if rng.one_in(4) => rng.pick(&[".h0", ".h1", ".h2", ".h2.", "..."]).into(),
         15 if rng.one_in(3) => format!("{}{}", "n".repeat(254), rng.below(3)).into(),
         _ => OsString::from_vec(rng.pick(HOSTILE).to_vec()),
     }
