@@ -47,8 +47,9 @@ pub(crate) const STDERR_LIMIT: usize = 64 << 10;
 /// The longest wait between two checks of the stop flag.
 const TICK: Duration = Duration::from_millis(3);
 
-/// How long a killed program may take to disappear. After that another thread waits for it.
-const REAP_PATIENCE: Duration = Duration::from_millis(20);
+/// How long a killed program may take to disappear. After that another thread waits for it. Tests
+/// wait longer, because they check how the program ended, also on a busy machine.
+const REAP_PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 10_000 } else { 20 });
 
 /// The number of retries while the program's file is open for writing somewhere.
 const BUSY_TRIES: u32 = 40;
