@@ -20,6 +20,13 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    if is_this_program(&program) {
+        eprintln!(
+            "ggrep: {} is ggrep itself; install forge-search there",
+            program.display()
+        );
+        return ExitCode::FAILURE;
+    }
     // Returns only if the other program can't be run.
     let error = std::process::Command::new(&program)
         .arg0("ggrep")
@@ -31,6 +38,22 @@ fn main() -> ExitCode {
         program.display()
     );
     ExitCode::FAILURE
+}
+
+/// Returns true if a file is this program, which would otherwise start itself for ever.
+#[cfg(unix)]
+fn is_this_program(program: &std::path::Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+
+    let identity =
+        |path: &std::path::Path| std::fs::metadata(path).map(|meta| (meta.dev(), meta.ino()));
+    match (
+        identity(program),
+        std::env::current_exe().and_then(|own| identity(&own)),
+    ) {
+        (Ok(other), Ok(own)) => other == own,
+        _ => false,
+    }
 }
 
 #[cfg(not(unix))]

@@ -218,6 +218,16 @@ fn without_the_program_beside_it_ggrep_says_how_to_install_both() {
     assert!(said.starts_with(&expected), "{said}");
     assert!(said.contains("in one directory"), "{said}");
 
+    // A copy of `ggrep` in place of `forge-search` does not start itself for ever.
+    crate::support::copy_program(env!("CARGO_BIN_EXE_ggrep"), &beside);
+    let answer = place
+        .command(program.to_str().unwrap(), &["retry delay"])
+        .output()
+        .unwrap();
+    assert_eq!(answer.status.code(), Some(1), "{answer:?}");
+    let expected = format!("ggrep: {} is ggrep itself", beside.display());
+    assert!(text(&answer.stderr).starts_with(&expected), "{answer:?}");
+
     let link = place.dir().join("links/ggrep");
     fs::create_dir(place.dir().join("links")).unwrap();
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_forge-search"), &link).unwrap();
