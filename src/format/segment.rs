@@ -13,7 +13,7 @@ use super::wire::{Field, Reader, Writer};
 ///
 /// History: 1, the first; 2 adds the sets of ignore rules under which each file and directory is
 /// eligible; 3 adds the word lists.
-pub const SEGMENT_VERSION: u32 = 3;
+pub const SEGMENT_VERSION: u32 = 4;
 
 /// The rank in an empty slot, whose file was deleted or was read again for another slot.
 pub const VACANT: u32 = u32::MAX;

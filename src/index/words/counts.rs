@@ -42,6 +42,10 @@ pub struct Marks(u8);
 impl Marks {
     /// The kind of the definition with this name, in the lowest three bits; 0 for no definition.
     const KIND: u8 = 0b111;
+    /// It is nothing else.
+    pub const NONE: Marks = Marks(0);
+    /// It is the name of a variable that is defined, and nothing else.
+    pub const VARIABLE: Marks = Marks(2);
     /// It stands in the name of a function that is defined.
     pub const IN_FUNCTION: Marks = Marks(1 << 3);
     /// It stands in the name of a type that is defined.

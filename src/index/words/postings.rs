@@ -19,6 +19,13 @@ const BUNDLE: usize = 64;
 /// Bytes of the head of a list.
 pub const HEAD_BYTES: usize = 16;
 
+/// Files in a list, at most: the number of a file is written with four further bits.
+const MAX_FILES: u32 = 1 << 28;
+
+/// A term of this many files or more has the length of its places, so that a lookup of another term
+/// can skip them.
+const LONG: usize = 4;
+
 /// Bytes that the list has for each file.
 const FILE_BYTES: usize = 8;
 
@@ -138,6 +145,35 @@ fn first_key(terms: &[&[Place]]) -> u32 {
     first.map_or(0, |(_, entry)| entry.key)
 }
 
+/// How a place is written: the lowest bits of its first number. The numbers of `docs/format.md`.
+mod kind {
+    /// The number of these bits.
+    pub(super) const BITS: u32 = 3;
+    pub(super) const ONE: u32 = 0;
+    pub(super) const TWO: u32 = 1;
+    pub(super) const THREE: u32 = 2;
+    pub(super) const COUNT: u32 = 3;
+    pub(super) const VARIABLE: u32 = 4;
+    pub(super) const VARIABLE_ONE: u32 = 5;
+    pub(super) const MARKS_ONE: u32 = 6;
+    pub(super) const MARKS: u32 = 7;
+}
+
+/// Returns how a place is written. Most places have a small count and no marks. Generated headers
+/// define hundreds of thousands of constants, each at one place.
+fn kind_of(count: u32, marks: Marks) -> u32 {
+    match (marks, count) {
+        (Marks::NONE, 1) => kind::ONE,
+        (Marks::NONE, 2) => kind::TWO,
+        (Marks::NONE, 3) => kind::THREE,
+        (Marks::NONE, _) => kind::COUNT,
+        (Marks::VARIABLE, 0) => kind::VARIABLE,
+        (Marks::VARIABLE, 1) => kind::VARIABLE_ONE,
+        (_, 1) => kind::MARKS_ONE,
+        _ => kind::MARKS,
+    }
+}
+
 fn encode_bundle(terms: &[&[Place]]) -> Vec<u8> {
     let (mut out, mut list) = (Writer::new(), Writer::new());
     let mut before = first_key(terms);
@@ -145,24 +181,35 @@ fn encode_bundle(terms: &[&[Place]]) -> Vec<u8> {
         let key = first_key(&[places]);
         out.varint(key - before);
         before = key;
-        out.varint(places.len() as u32);
+        if let [(file, entry)] = places {
+            encode_place(&mut out, *file, 1, *entry);
+            continue;
+        }
         list.clear();
         let mut next = 0;
         for (file, entry) in *places {
-            list.varint(file - next);
+            encode_place(&mut list, file - next, 0, *entry);
             next = file + 1;
-            let has_marks = entry.marks != Marks::default();
-            list.varint(entry.count.min(u32::MAX >> 1) << 1 | u32::from(has_marks));
-            if has_marks {
-                list.u8(entry.marks.bits());
-            }
         }
-        if places.len() > 1 {
+        out.varint((places.len() as u32) << 1 | 1);
+        if places.len() >= LONG {
             out.varint(list.len() as u32);
         }
         out.bytes(list.as_bytes());
     }
     out.into_bytes()
+}
+
+/// Writes a place. `zeros` is the number of zero bits below its first number.
+fn encode_place(out: &mut Writer, gap: u32, zeros: u32, entry: Entry) {
+    let kind = kind_of(entry.count, entry.marks);
+    out.varint((gap << kind::BITS | kind) << zeros);
+    if matches!(kind, kind::MARKS_ONE | kind::MARKS) {
+        out.u8(entry.marks.bits());
+    }
+    if matches!(kind, kind::COUNT | kind::MARKS) {
+        out.varint(entry.count);
+    }
 }
 
 /// The head of a list.
@@ -185,6 +232,9 @@ impl Head {
     pub fn read(head: &[u8], len: usize) -> Result<Head, FormatError> {
         let mut reader = Reader::new(head, "a word list");
         let (files, terms, bundle_bytes) = (reader.u32()?, reader.u32()?, reader.u64()?);
+        if files > MAX_FILES {
+            return Err(wrong("it has more files than a list can have"));
+        }
         let head = Head {
             files,
             terms,
@@ -288,11 +338,8 @@ impl Bundle {
             if term > key {
                 break;
             }
-            let places = match term == key {
-                true => &mut *places,
-                false => &mut Vec::new(),
-            };
-            read_term(&mut reader, files, term == key, places)?;
+            let wanted = (term == key).then_some(&mut *places);
+            read_term(&mut reader, files, wanted)?;
             if term == key {
                 break;
             }
@@ -310,24 +357,32 @@ fn next_term(reader: &mut Reader<'_>, before: u32, is_first: bool) -> Result<u32
     }
 }
 
-/// Reads the places of one term, or passes over them if they are not `wanted`.
+/// Reads the places of one term into `wanted`, or passes over them.
 fn read_term(
     reader: &mut Reader<'_>,
     files: u32,
-    wanted: bool,
-    places: &mut Vec<Posting>,
+    wanted: Option<&mut Vec<Posting>>,
 ) -> Result<(), FormatError> {
-    match reader.varint()? {
-        0 => Err(wrong("a term is in no file")),
-        1 => read_places(reader, 1, files, places),
-        count => {
-            let len = reader.varint()? as usize;
-            let list = reader.bytes(len)?;
-            if !wanted {
-                return Ok(());
-            }
+    let value = reader.varint()?;
+    if value & 1 == 0 {
+        let place = read_place(reader, value >> 1, 0, files)?;
+        wanted.into_iter().for_each(|places| places.push(place));
+        return Ok(());
+    }
+    let count = (value >> 1) as usize;
+    if count < 2 {
+        return Err(wrong("a term of one file is written as one of several"));
+    }
+    if count < LONG {
+        return read_places(reader, count, files, wanted);
+    }
+    let len = reader.varint()? as usize;
+    let list = reader.bytes(len)?;
+    match wanted {
+        None => Ok(()),
+        wanted => {
             let mut list = Reader::new(list, "a word list");
-            read_places(&mut list, count, files, places)?;
+            read_places(&mut list, count, files, wanted)?;
             list.finish()
         }
     }
@@ -335,30 +390,50 @@ fn read_term(
 
 fn read_places(
     reader: &mut Reader<'_>,
-    count: u32,
+    count: usize,
     files: u32,
-    places: &mut Vec<Posting>,
+    mut wanted: Option<&mut Vec<Posting>>,
 ) -> Result<(), FormatError> {
-    let mut next = 0u32;
+    let mut next = 0;
     for _ in 0..count {
-        let file = next.checked_add(reader.varint()?);
-        let file = file.filter(|file| *file < files);
-        let file = file.ok_or_else(|| wrong("a term is in a file that does not exist"))?;
-        next = file + 1;
         let value = reader.varint()?;
-        let marks = match value & 1 {
-            0 => Marks::default(),
-            _ => Marks::from_bits(reader.u8()?)
-                .filter(|marks| *marks != Marks::default())
-                .ok_or_else(|| wrong("a term has marks that do not exist"))?,
-        };
-        places.push(Posting {
-            file,
-            count: value >> 1,
-            marks,
-        });
+        let place = read_place(reader, value, next, files)?;
+        next = place.file + 1;
+        if let Some(places) = &mut wanted {
+            places.push(place);
+        }
     }
     Ok(())
+}
+
+/// Reads the rest of a place whose first number is `value`. The file is `next` or a later one.
+fn read_place(
+    reader: &mut Reader<'_>,
+    value: u32,
+    next: u32,
+    files: u32,
+) -> Result<Posting, FormatError> {
+    let file = next.checked_add(value >> kind::BITS);
+    let file = file.filter(|file| *file < files);
+    let file = file.ok_or_else(|| wrong("a term is in a file that does not exist"))?;
+    let kind = value & ((1 << kind::BITS) - 1);
+    let marks = match kind {
+        kind::VARIABLE | kind::VARIABLE_ONE => Marks::VARIABLE,
+        kind::MARKS_ONE | kind::MARKS => Marks::from_bits(reader.u8()?)
+            .ok_or_else(|| wrong("a term has marks that do not exist"))?,
+        _ => Marks::NONE,
+    };
+    let count = match kind {
+        kind::VARIABLE => 0,
+        kind::TWO => 2,
+        kind::THREE => 3,
+        kind::COUNT | kind::MARKS => reader.varint()?,
+        _ => 1,
+    };
+    match kind_of(count, marks) == kind {
+        true => Ok(Posting { file, count, marks }),
+        false => Err(wrong("a place is not written in the shortest way")),
+    }
 }
 
 /// Reads the counts of a file from the bytes of [`Head::counts_at`].
@@ -381,6 +456,7 @@ pub fn verify(list: &[u8]) -> Result<(), FormatError> {
     let head = Head::read(list.get(..HEAD_BYTES).ok_or_else(short)?, list.len())?;
     let directory = list.get(head.directory_at()).ok_or_else(short)?;
     let (mut before, mut end) = (None, head.directory_at().end);
+    let mut places = Vec::new();
     for n in 0..head.bundles() as usize {
         let bundle = head.bundle(directory, n)?;
         if bundle.at.start != end || before >= Some(bundle.first) {
@@ -394,7 +470,8 @@ pub fn verify(list: &[u8]) -> Result<(), FormatError> {
         let mut term = bundle.first;
         for nth in 0..bundle.terms {
             term = next_term(&mut reader, term, nth == 0)?;
-            read_term(&mut reader, head.files, true, &mut Vec::new())?;
+            read_term(&mut reader, head.files, Some(&mut places))?;
+            places.clear();
         }
         before = Some(term);
         reader.finish()?;
