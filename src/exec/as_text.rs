@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-pub(crate) use crate::index::names::shown;
+pub(crate) use crate::index::names::{files_or_directories, shown};
 
 /// Bytes to be serialized.
 struct Sent<'a>(Cow<'a, [u8]>);

@@ -31,7 +31,7 @@ pub struct Question {
     /// The patterns, and how they match.
     pub looked_for: PatternSpec,
     /// The files that are searched.
-    pub scope: FileChoice,
+    pub files: FileChoice,
     /// The parts of the answer that are shown.
     pub shown: OutputSpec,
     /// The limits of the answer.
@@ -263,8 +263,8 @@ impl Question {
             places: shown.places,
             in_parts: shown.in_parts,
             matching_context: shown.matching_context,
-            binary: self.scope.binary,
-            own_output: self.scope.own_output,
+            binary: self.files.binary,
+            own_output: self.files.own_output,
             max_results: usize::try_from(limits.max_results).unwrap_or(usize::MAX),
             max_matches_per_file: limits.max_matches_per_file,
             max_file_size: limits.max_file_size,
@@ -288,7 +288,7 @@ impl Question {
             types,
             no_git_dirs,
             ..
-        } = &self.scope;
+        } = &self.files;
         let mut filters = Globs::new(include, exclude)?.and_ordered(globs)?;
         if *no_git_dirs {
             filters = filters.and_no_git_dirs();
@@ -314,14 +314,14 @@ impl Question {
     /// that parent to the working directory of this question.
     #[must_use]
     pub fn from_above(mut self, below: &Path) -> Question {
-        if self.scope.paths.is_empty() {
-            self.scope.paths.push(PathBuf::new());
+        if self.files.paths.is_empty() {
+            self.files.paths.push(PathBuf::new());
         }
         for path in self
-            .scope
+            .files
             .paths
             .iter_mut()
-            .chain(&mut self.scope.globs_from)
+            .chain(&mut self.files.globs_from)
         {
             // Joining an absolute path returns that path.
             *path = below.join(&*path).components().collect();
@@ -331,9 +331,9 @@ impl Question {
 
     /// Returns true if a path filter may leave out files.
     pub fn has_filters(&self) -> bool {
-        let scope = &self.scope;
-        let globs = [&scope.include, &scope.exclude, &scope.globs];
-        globs.iter().any(|globs| !globs.is_empty()) || !scope.types.is_empty()
+        let files = &self.files;
+        let globs = [&files.include, &files.exclude, &files.globs];
+        globs.iter().any(|globs| !globs.is_empty()) || !files.types.is_empty()
     }
 }
 
@@ -346,7 +346,7 @@ mod tests {
     fn a_question_is_the_same_from_a_directory_above() {
         let asked = |paths: &[&str], globs_from: Option<&str>| Question {
             looked_for: PatternSpec::default(),
-            scope: FileChoice {
+            files: FileChoice {
                 globs_from: globs_from.map(PathBuf::from),
                 ..FileChoice::of(
                     paths.iter().map(PathBuf::from).collect(),

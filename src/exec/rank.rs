@@ -21,7 +21,7 @@ mod versions;
 
 pub use document::{Document, Hit, TermSet, hits};
 pub use meaning::{Comparison, MEANING_VERSION, Meaning, Model, WordTable};
-pub use order::{Ranked, Select, select};
+pub use order::{Ranked, Select, Selection, select};
 pub use profile::{Bucket, Profile, Quota};
 pub use reason::{Contributions, Reason};
 pub use related::{PieceWords, piece_at};

@@ -400,16 +400,14 @@ pub struct Excerpt {
 pub struct Excerpts {
     /// The best excerpts.
     pub best: Vec<Excerpt>,
-    /// Whether the file has more excerpts.
-    pub more: bool,
     /// How well the best piece of the file answers.
     pub piece: f64,
     /// How alike the meanings of the question and of the piece most like it are, from 0 to 1.
     pub likeness: f64,
 }
 
-/// Reads a candidate again and extracts its best excerpts. Returns `None` if the file changed
-/// since, or can't be read any more.
+/// Reads a candidate again and extracts its best excerpts, at most `most`. Returns `None` if the
+/// file changed since, or can't be read any more.
 pub fn excerpts(
     candidate: &Candidate,
     rarity: &[f64],
@@ -456,13 +454,11 @@ pub fn excerpts(
             chunk,
         }
     };
-    let most_chunks = most.saturating_add(1);
-    let chunks = chunks(text, &path, &hits, rarity, snippet, most_chunks, meaning);
+    let chunks = chunks(text, &path, &hits, rarity, snippet, most, meaning);
     Some(Excerpts {
-        more: chunks.best.len() > most,
         piece: chunks.piece,
         likeness: chunks.likeness,
-        best: chunks.best.into_iter().take(most).map(excerpt).collect(),
+        best: chunks.best.into_iter().map(excerpt).collect(),
     })
 }
 

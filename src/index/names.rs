@@ -37,6 +37,14 @@ pub(crate) fn name_from_bytes(bytes: &[u8]) -> Option<&OsStr> {
     }
 }
 
+/// Returns a number of paths in words: `1 file or directory`, `2 files or directories`.
+pub(crate) fn files_or_directories(count: u64) -> String {
+    match count {
+        1 => "1 file or directory".to_string(),
+        count => format!("{count} files or directories"),
+    }
+}
+
 /// Returns a path as answers and messages show it, with U+FFFD for invalid UTF-8. For Windows with
 /// forward slashes, and without the prefix of a resolved path: `C:/tree`.
 pub(crate) fn shown(path: &Path) -> Cow<'_, str> {

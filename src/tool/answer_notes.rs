@@ -31,7 +31,7 @@ pub(super) fn notes_of(
     notes.extend(cuts.max_files.then_some(Note::MaxFiles(limits.max_files)));
     let per_file = Note::MaxMatchesPerFile(limits.max_matches_per_file);
     notes.extend(cuts.max_matches_per_file.then_some(per_file));
-    if let (true, Some(depth)) = (cuts.max_depth, question.scope.max_depth) {
+    if let (true, Some(depth)) = (cuts.max_depth, question.files.max_depth) {
         notes.push(Note::MaxDepth(depth as u64));
     }
     if run.totals.files_too_large > 0 {
@@ -66,8 +66,8 @@ fn no_file_passed(question: &Question, summary: &Summary) -> Option<Note> {
     if !is_empty || !question.has_filters() {
         return None;
     }
-    let scope = &question.scope;
-    let globs: Vec<String> = [&scope.include, &scope.globs]
+    let files = &question.files;
+    let globs: Vec<String> = [&files.include, &files.globs]
         .into_iter()
         .flatten()
         .filter(|glob| !glob.starts_with('!'))
@@ -76,10 +76,10 @@ fn no_file_passed(question: &Question, summary: &Summary) -> Option<Note> {
     let target = summary.targets.first();
     let name = target.and_then(|target| target.canonical.file_name());
     let name = name.map(|name| name.to_string_lossy().into_owned());
-    let asked = scope.paths.first().map(|path| slashed(path));
+    let asked = files.paths.first().map(|path| slashed(path));
     let mut repeated = asked.into_iter().chain(name);
     // A common mistake: a glob that is already relative to the searched path begins with that path.
-    let meant = scope.globs_from.is_none().then(|| {
+    let meant = files.globs_from.is_none().then(|| {
         repeated.find_map(|path| {
             let path = path.trim_start_matches("./");
             let of_path = |glob: &String| {
@@ -93,14 +93,14 @@ fn no_file_passed(question: &Question, summary: &Summary) -> Option<Note> {
             globs.iter().find_map(of_path)
         })
     });
-    let types = scope.types.iter().filter(|rule| !rule.negated);
+    let types = files.types.iter().filter(|rule| !rule.negated);
     let types = types.map(|rule| format!("type {}", rule.name));
     let quoted = globs.iter().map(|glob| format!("`{glob}`"));
     let mut filters: Vec<String> = quoted.chain(types).collect();
     if filters.is_empty() {
         // Only excluding filters are left, so these excluded every file.
-        let ordered = scope.globs.iter().map(|glob| format!("`{glob}`"));
-        let excluded = scope.exclude.iter().map(|glob| format!("`!{glob}`"));
+        let ordered = files.globs.iter().map(|glob| format!("`{glob}`"));
+        let excluded = files.exclude.iter().map(|glob| format!("`!{glob}`"));
         filters.extend(excluded.chain(ordered));
     }
     Some(Note::NoFilePassed {

@@ -220,7 +220,7 @@ impl Searcher {
         context: &ToolContext,
     ) -> Result<Vec<TargetFile>, ToolError> {
         let here = [PathBuf::from(".")];
-        let paths = match question.scope.paths.as_slice() {
+        let paths = match question.files.paths.as_slice() {
             [] => &here[..],
             paths => paths,
         };

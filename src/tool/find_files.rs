@@ -257,7 +257,7 @@ impl SearchTool {
         });
         Question {
             looked_for: PatternSpec::default(),
-            scope: FileChoice {
+            files: FileChoice {
                 max_depth: request.max_depth.map(to_usize),
                 depth_cuts: true,
                 globs: request.globs.clone(),

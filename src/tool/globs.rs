@@ -32,24 +32,24 @@ pub(crate) struct AtTarget<'a> {
 /// Rewrites the globs of a tool's question. If the path can't be searched, the globs stay
 /// unchanged, and the search reports the error.
 pub(crate) fn at_target<'a>(question: &'a Question, sandbox: &Sandbox) -> AtTarget<'a> {
-    let scope = &question.scope;
-    let mut all = [&scope.include, &scope.exclude, &scope.globs]
+    let files = &question.files;
+    let mut all = [&files.include, &files.exclude, &files.globs]
         .into_iter()
         .flatten();
     let mut rewritten = AtTarget {
         question: Cow::Borrowed(question),
         repeated: Vec::new(),
     };
-    if scope.globs_from.is_some() || !all.any(|glob| glob.contains('/')) {
+    if files.globs_from.is_some() || !all.any(|glob| glob.contains('/')) {
         return rewritten;
     }
-    let path = scope.paths.first().map_or(Path::new("."), |path| path);
+    let path = files.paths.first().map_or(Path::new("."), |path| path);
     let Ok(target) = sandbox.resolve_path(path) else {
         return rewritten;
     };
     let start = Start::of(target, sandbox.working_dir());
-    let scope = &mut rewritten.question.to_mut().scope;
-    for glob in [&mut scope.include, &mut scope.exclude, &mut scope.globs]
+    let files = &mut rewritten.question.to_mut().files;
+    for glob in [&mut files.include, &mut files.exclude, &mut files.globs]
         .into_iter()
         .flatten()
     {

@@ -330,7 +330,7 @@ impl SearchTool {
                 case_rule: CaseRule::Ascii,
                 fuzzy: request.fuzzy.map(|level| Fuzziness::Edits(level as u8)),
             },
-            scope: FileChoice {
+            files: FileChoice {
                 include: request.includes().to_vec(),
                 exclude: request.excludes().to_vec(),
                 ..FileChoice::of(

@@ -196,9 +196,9 @@ impl FilesTool {
         let target = context.sandbox.resolve(Some(&request.path))?;
         let meta = target.root.metadata(&target.relative);
         if takes_files && meta.is_ok_and(|meta| meta.kind == EntryKind::File) {
-            question.scope.binary = BinaryRule::UntilNul;
-            question.scope.max_depth = None;
-            question.scope.traversal.recursive = true;
+            question.files.binary = BinaryRule::UntilNul;
+            question.files.max_depth = None;
+            question.files.traversal.recursive = true;
         } else {
             self.check_directory(request, &target)?;
         }
@@ -265,7 +265,7 @@ impl FilesTool {
                 fuzzy: (mode == Mode::Fuzzy).then(|| Fuzziness::Score(self.threshold())),
                 ..PatternSpec::default()
             },
-            scope: FileChoice {
+            files: FileChoice {
                 // Without subdirectories no deeper file can be missing.
                 max_depth: request.recursive.then(|| to_usize(max_depth)),
                 depth_cuts: true,

@@ -391,9 +391,21 @@ async fn call_tree(shared: &Arc<Shared>, tool: &str, request: Map<String, Value>
     let _waits = call_cancel.while_waited_for();
     call_backend(shared, move |shared| match call_cancel.is_cancelled() {
         true => ToolError::Cancelled.to_json(),
-        false => shared.tree.call(&call, &call_cancel),
+        false => of_this_version(shared.tree.call(&call, &call_cancel), &shared.name),
     })
     .await
+}
+
+/// Explains the answer of a daemon that does not know a tool of the page.
+fn of_this_version(answer: Value, root: &str) -> Value {
+    if answer["error"]["code"] != "unknown_tool" {
+        return answer;
+    }
+    let message = format!(
+        "the daemon of {root} is older than this page, and can't answer this; `ggrep stop` there \
+         ends it, and the page starts a new one"
+    );
+    ToolError::failed("daemon", message).to_json()
 }
 
 /// `GET /api/status`: the status of the daemon, and the progress of a running index build.

@@ -60,6 +60,21 @@ def open_files(browser):
     print("files open")
 
 
+def colour(browser):
+    """Opens files, and reads the colours of their numbers and keywords."""
+    text = "self.0.2.path + end + 1.5; if 0..3\n"
+    for name, expected in [("c.rs", "self 1.5 if 0 3"), ("c.lua", "end 1.5 if 0 3"), ("c.toml", "1.5 0 3")]:
+        (ROOT / name).write_text(text)
+        browser.type("#path", name)
+        browser.type("#pattern", "path")
+        browser.wait("the line", "return document.querySelector('#results h3')?.innerText === arguments[0]", name)
+        spans = browser.run("return [...document.querySelectorAll('#results .keyword, #results .digits')].map(e => e.innerText).join(' ')")
+        assert spans == expected, (name, spans)
+        (ROOT / name).unlink()
+    browser.type("#path", " ")
+    print("code has the colours of its language")
+
+
 def use_history(browser):
     """Asks several questions, and goes back, forward and again to them."""
     browser.type("#pattern", "retry_delay")
@@ -139,6 +154,7 @@ def use(browser):
     print("results as one types")
 
     open_files(browser)
+    colour(browser)
     use_history(browser)
     show_hidden(browser)
     use_editor(browser)
@@ -177,6 +193,8 @@ def use(browser):
     # An invalid pattern is reported. Changing the form clears the error.
     browser.type("#pattern", "(")
     browser.wait("a complaint", "return document.getElementById('note').className === 'bad'")
+    said = browser.text("#note")
+    assert said.startswith("invalid regular expression") and said.endswith('"text" searches for it as it is'), said
     browser.click("#text")
     browser.wait("an answer", "return document.getElementById('note').className !== 'bad'")
     browser.click("#text")
@@ -210,6 +228,10 @@ def use(browser):
     first = browser.wait("a place by its meaning", shown, "meaning")
     assert first[0] == "src/delay.rs:1" and first[1].startswith("100 % · "), first
     browser.shot("page-ranked.png")
+    browser.type("#places", "1")
+    said = browser.noted("the best places are shown")
+    assert said.endswith('or raise "at most"') and "max_results" not in said, said
+    browser.type("#places", "10")
     browser.call("POST", "/refresh", {})
     browser.wait("the mode", "return document.getElementById('mode').value === 'ranked'")
     browser.type("#pattern", "page needle42")

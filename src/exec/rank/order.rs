@@ -50,10 +50,38 @@ pub struct Select {
     pub quota: Quota,
 }
 
+/// The results that were chosen for an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection<T> {
+    /// The chosen results, in order.
+    pub chosen: Vec<Ranked<T>>,
+    /// Where the first result that `is_surplus` excluded would stand among the chosen ones. Absent
+    /// if no excluded result would be among them.
+    pub first_surplus: Option<usize>,
+}
+
 /// Chooses the best results within the quotas; if room is left, the best of the others fill it.
-/// Returns the chosen results in order. Takes as much time as sorting.
-pub fn select<T>(mut all: Vec<Ranked<T>>, select: Select) -> Vec<Ranked<T>> {
+/// Results for which `is_surplus` is true are excluded. Takes as much time as sorting.
+pub fn select<T>(
+    mut all: Vec<Ranked<T>>,
+    select: Select,
+    is_surplus: impl Fn(&T) -> bool,
+) -> Selection<T> {
     all.sort_by(Ranked::compare);
+    let kept = all.iter().zip(within(&all, select));
+    let mut kept = kept.filter_map(|(one, within)| within.then_some(one));
+    let first_surplus = kept.position(|one| is_surplus(&one.item));
+    all.retain(|one| !is_surplus(&one.item));
+    let mut within = within(&all, select).into_iter();
+    all.retain(|_| within.next().unwrap_or(false));
+    Selection {
+        chosen: all,
+        first_surplus,
+    }
+}
+
+/// Returns which of some results, in order, are chosen.
+fn within<T>(all: &[Ranked<T>], select: Select) -> Vec<bool> {
     let mut left = select.quota.map(|percent| {
         let share = (select.limit as u64 * u64::from(percent)).div_ceil(100);
         usize::try_from(share).unwrap_or(usize::MAX)
@@ -74,16 +102,14 @@ pub fn select<T>(mut all: Vec<Ranked<T>>, select: Select) -> Vec<Ranked<T>> {
             taken += 1;
         }
     }
-    let mut keep = within.into_iter();
-    all.retain(|_| keep.next().unwrap_or(false));
-    all
+    within
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn one(score: u64, path: &str, start: u64) -> Ranked<()> {
+    fn with<T>(item: T, score: u64, path: &str, start: u64) -> Ranked<T> {
         Ranked {
             score,
             lexical: 0,
@@ -91,15 +117,38 @@ mod tests {
             start,
             row: 0,
             bucket: Bucket::of(path),
-            item: (),
+            item,
         }
     }
 
+    fn one(score: u64, path: &str, start: u64) -> Ranked<()> {
+        with((), score, path, start)
+    }
+
     fn paths(all: Vec<Ranked<()>>, limit: usize, quota: Quota) -> Vec<String> {
-        let chosen = select(all, Select { limit, quota });
+        let chosen = select(all, Select { limit, quota }, |()| false).chosen;
         let shown =
             |one: &Ranked<()>| format!("{}:{}", String::from_utf8_lossy(&one.path_key), one.start);
         chosen.iter().map(shown).collect()
+    }
+
+    #[test]
+    fn an_excluded_result_is_noticed_only_if_there_was_room_for_it() {
+        let marks = [false, false, true, false].into_iter().enumerate();
+        let all: Vec<_> = marks
+            .map(|(nth, is_surplus)| with(is_surplus, 9 - nth as u64, "a.rs", 0))
+            .collect();
+        for (limit, first_surplus, count) in
+            [(1, None, 1), (2, None, 2), (3, Some(2), 3), (9, Some(2), 3)]
+        {
+            let quota = [100; 4];
+            let found = select(all.clone(), Select { limit, quota }, |is_surplus| {
+                *is_surplus
+            });
+            assert_eq!(found.first_surplus, first_surplus, "{limit}");
+            assert_eq!(found.chosen.len(), count, "{limit}");
+            assert!(found.chosen.iter().all(|one| !one.item));
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::reconcile::watch;
 use super::status::Status;
 use super::status_file::PROGRESS;
-use super::worker::{LATER, RARELY, RETRY, Timers, unlisted};
+use super::worker::{LATER, RARELY, RETRY, Timers};
 use super::{Shared, TreeState, Watching, lock};
 use crate::index::builder::{BuildError, BuildRequest, BuiltSegment, EarlierSegment};
 use crate::index::dirty::{DirtySet, Moment};
@@ -359,11 +359,7 @@ fn adopt(shared: &Shared, timers: &mut Timers, errors: Vec<(PathBuf, String)>, s
     if errors.is_empty() {
         status.fire(&[Trigger::BuildCompleted]);
     } else {
-        status.fire(&[Trigger::EnumerationErrors]);
-        // Other states, such as a disabled index, keep their own reason.
-        if status.index_state == IndexState::Uncertain(UncertainReason::EnumerationError) {
-            status.why = Some(unlisted(errors.len()));
-        }
+        status.fire_unlisted(errors.len());
         timers.look_again(shared);
         // Listing again now would find the same errors. Marks or the timer start the next
         // attempt.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::event_handler::LiveEventHandler;
 use super::pin::MOUNTED;
 use super::status::Status;
-use super::worker::{LATER, RETRY, Timers, let_searches_end, unlisted};
+use super::worker::{LATER, RETRY, Timers, let_searches_end};
 use super::{Shared, Watching, lock};
 use crate::format::error::FormatError;
 use crate::index::names::shown;
@@ -236,11 +236,10 @@ fn conclude(
         }
         (None, 0) => status.fire(&[Trigger::ReconcileCompleted]),
         (None, errors) => {
-            status.fire(&[Trigger::EnumerationErrors]);
+            status.fire_unlisted(errors);
             // As long as nothing changes, the next reconcile would fail the same way, so it waits.
             // The error may be a passing one of the system, so it is retried later.
             status.reconcile_wanted = false;
-            status.why = Some(unlisted(errors));
             timers.reconcile_ms = shared.index_host.now_ms().saturating_add(millis(LATER));
         }
     }

@@ -172,16 +172,29 @@ impl Status {
         }
     }
 
+    /// Records that `errors` paths of the tree could not be listed. Another state that stays, such
+    /// as a disabled index, keeps its own reason.
+    pub(super) fn fire_unlisted(&mut self, errors: usize) {
+        self.fire(&[Trigger::EnumerationErrors]);
+        if self.lacks_listings() {
+            self.why = Some(unlisted(errors as u64));
+        }
+    }
+
     /// Records that the tree can't be watched, after `errors` paths of it could not be listed.
     pub(super) fn fire_unwatched(&mut self, why: String, errors: usize) {
         self.fire(&[Trigger::WatcherDown]);
         self.reconcile_wanted = false;
-        let is_unlisted =
-            self.index_state == IndexState::Uncertain(UncertainReason::EnumerationError);
         self.why = Some(match errors {
-            1.. if is_unlisted => format!("{}; also, {why}", unlisted(errors)),
+            1.. if self.lacks_listings() => format!("{}; also, {why}", unlisted(errors as u64)),
             _ => why,
         });
+    }
+
+    /// Returns true if parts of the tree could not be listed, and that is why the index is
+    /// uncertain.
+    pub(super) fn lacks_listings(&self) -> bool {
+        self.index_state == IndexState::Uncertain(UncertainReason::EnumerationError)
     }
 
     /// Records an action for the worker. Actions that the caller performs itself, or that follow
@@ -350,6 +363,29 @@ mod tests {
             (status.index_state, status.why),
             (IndexState::Building, None)
         );
+    }
+
+    #[test]
+    fn unlisted_files_are_the_reason_of_no_other_state() {
+        let mut status = Status::default();
+        status.fire_because(Trigger::MemoryExceeded, "memory");
+        status.fire_unlisted(3);
+        assert_eq!(status.index_state.state(), SafetyState::Disabled);
+        assert_eq!(status.why.as_deref(), Some("memory"));
+        let mut status = Status {
+            index_state: IndexState::Complete,
+            ..Status::default()
+        };
+        // A later count replaces an earlier one.
+        for (errors, expected) in [
+            (3, "3 files or directories could not be listed"),
+            (1, "1 file or directory could not be listed"),
+        ] {
+            status.fire_unlisted(errors);
+            assert!(status.lacks_listings());
+            let why = status.why.as_deref().unwrap_or_default();
+            assert!(why.starts_with(expected), "{why}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::reconcile::reconcile;
 use super::status::{Cooldown, Status};
 use super::{BELOW_THRESHOLD, OpenOutcome, Shared, lock, tokenize};
 use crate::index::dirty::Work;
+use crate::index::names::files_or_directories;
 use crate::index::pace::millis;
 use crate::index::snapshot::StorageMode;
 use crate::index::state::{IndexState, SafetyState, Trigger, UncertainReason};
@@ -482,12 +483,11 @@ fn drain(shared: &Shared, works: &[Work], timers: &mut Timers) {
             status.why = status.unwatched.clone();
             return;
         }
-        let enumeration = IndexState::Uncertain(UncertainReason::EnumerationError);
-        match (errors, status.index_state == enumeration) {
+        match (errors, status.lacks_listings()) {
             // The cause of the listing errors is gone.
             (0, true) => status.reconcile_wanted = true,
             (1.., false) => {
-                status.fire_because(Trigger::EnumerationErrors, unlisted(errors));
+                status.fire_unlisted(errors);
                 status.reconcile_wanted = false;
                 timers.look_again(shared);
             }
@@ -541,9 +541,10 @@ fn close(shared: &Shared) {
 }
 
 /// Returns the message for files or directories that could not be listed.
-pub(super) fn unlisted(errors: impl std::fmt::Display) -> String {
+pub(super) fn unlisted(errors: u64) -> String {
+    let them = if errors == 1 { "it" } else { "them" };
     format!(
-        "{errors} files or directories could not be listed, and may hide further files; make them \
-         readable, or deny them"
+        "{} could not be listed, and may hide further files; make {them} readable, or deny {them}",
+        files_or_directories(errors)
     )
 }

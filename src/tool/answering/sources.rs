@@ -106,7 +106,7 @@ impl AnswerRun<'_> {
                     failure: source.failure(),
                     refusal: source.refusal(),
                 });
-                if source.is_cut() && self.question.scope.depth_cuts {
+                if source.is_cut() && self.question.files.depth_cuts {
                     chosen.is_cut.store(true, Ordering::Relaxed);
                 }
                 PathSource::Catalog(Box::new(source))
@@ -118,7 +118,7 @@ impl AnswerRun<'_> {
 
     /// Returns whether ripgrep finds the same files as the walk that made the catalog.
     fn is_as_in_ripgrep(&self, source: &CatalogSource) -> bool {
-        self.question.scope.traversal.rules == IgnoreRules::None || source.has_ripgreps_rules()
+        self.question.files.traversal.rules == IgnoreRules::None || source.has_ripgreps_rules()
     }
 
     fn index_of_file(&self, target: &TargetFile, query: &Arc<Query>) -> IndexUse {
@@ -144,9 +144,9 @@ impl AnswerRun<'_> {
             TargetKind::File => {
                 let file = EligibleFile::named(resolved);
                 // Globs that are relative to another directory do not apply to a named file.
-                let scope = &self.question.scope;
+                let files = &self.question.files;
                 let name = Path::new(&file.found.name);
-                let kept = scope.globs_from.is_some() || self.prepared.filters.keep(name, false);
+                let kept = files.globs_from.is_some() || self.prepared.filters.keep(name, false);
                 PathSource::List(ListSource(if kept { vec![file] } else { Vec::new() }))
             }
             // A walk rules nothing out.
@@ -156,15 +156,15 @@ impl AnswerRun<'_> {
             TargetKind::Dir => {
                 let source = WalkSource::over(
                     resolved,
-                    self.question.scope.traversal,
+                    self.question.files.traversal,
                     self.context.sandbox.reach(),
                     self.context.global_excludes.as_deref(),
                     self.filters_for(resolved),
                 );
-                let scope = &self.question.scope;
-                PathSource::Walk(Box::new(match scope.max_depth {
+                let files = &self.question.files;
+                PathSource::Walk(Box::new(match files.max_depth {
                     Some(depth) => {
-                        let is_cut = scope.depth_cuts.then(|| chosen.is_cut.clone());
+                        let is_cut = files.depth_cuts.then(|| chosen.is_cut.clone());
                         source.within_depth(depth, is_cut)
                     }
                     None => source,
@@ -176,7 +176,7 @@ impl AnswerRun<'_> {
     /// Returns the path filters for paths relative to a searched path.
     fn filters_for(&self, resolved: &Resolved) -> Globs {
         let filters = self.prepared.filters.clone();
-        let Some(start) = &self.question.scope.globs_from else {
+        let Some(start) = &self.question.files.globs_from else {
             return filters;
         };
         if filters.is_empty() {
@@ -194,8 +194,8 @@ impl AnswerRun<'_> {
         let resolved = target.resolved.as_ref()?;
         Some(indexing::IndexRequest {
             query: query.clone(),
-            traversal: self.question.scope.traversal,
-            max_depth: self.question.scope.max_depth,
+            traversal: self.question.files.traversal,
+            max_depth: self.question.files.max_depth,
             target: resolved.clone(),
             globs: self.filters_for(resolved),
             reach: self.context.sandbox.reach().clone(),

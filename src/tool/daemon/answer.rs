@@ -26,8 +26,8 @@ use super::request::SearchQuery;
 use super::retriever::{Hits, Lexical, Retriever, retrieve_all};
 use super::service::{Service, ended};
 use crate::exec::rank::{
-    Meaning, Model, Profile, Ranked, Scorer, Select, Snippet, Terms, Versions, Weights, WordTable,
-    select,
+    Meaning, Model, Profile, Scorer, Select, Selection, Snippet, Terms, Versions, Weights,
+    WordTable, select,
 };
 use crate::exec::retrieve::{Retrieval, Retrieved};
 use crate::exec::sources::reach::Resolved;
@@ -161,12 +161,13 @@ impl RankedSearch<'_> {
         let max_file_size = retrieval.max_file_size;
         remarks::of_files(&mut remarks, &retrieved, self.caps, max_file_size);
         let asked = meaning.as_ref();
-        let chosen = self.chosen(&retrieved, &retrieval, settings, asked, &mut remarks);
+        let selection = self.chosen(&retrieved, &retrieval, settings, asked, &mut remarks);
         self.go_on(&snapshot_id)?;
         let ranked_at = self.now();
 
-        let mix = chosen.iter().map(|one| one.bucket).collect::<Vec<_>>();
-        let results = written(chosen, query, self.caps, &mut remarks);
+        let mix = selection.chosen.iter().map(|one| one.bucket);
+        let mix = mix.collect::<Vec<_>>();
+        let results = written(selection, settings.per_file, query, self.caps, &mut remarks);
         let git = self.git(query);
         let timings = self.timings(pinning, [began, retrieved_at, ranked_at]);
         let place = request.target.canonical.as_path();
@@ -253,7 +254,7 @@ impl RankedSearch<'_> {
         }
     }
 
-    /// Ranks the candidates, and returns the best places.
+    /// Ranks the candidates, and chooses the best places.
     fn chosen(
         &self,
         retrieved: &Retrieved,
@@ -261,7 +262,7 @@ impl RankedSearch<'_> {
         settings: Settings,
         meaning: Option<&Meaning>,
         remarks: &mut Remarks,
-    ) -> Vec<Ranked<ResultDraft>> {
+    ) -> Selection<ResultDraft> {
         let documents = retrieved.candidates.iter().map(|one| &one.document);
         let paths = retrieved.candidates.iter().map(|one| &*one.key);
         let versions = Versions::of(retrieval.terms, paths);
@@ -279,19 +280,17 @@ impl RankedSearch<'_> {
                 to_usize(settings.limit).max(RERANKED),
             );
             let places = self.places(&best, &scorer, settings, retrieval, meaning, remarks);
-            let (all, quota) = (places.len() as u64, settings.profile.quota());
+            let all = places.iter().filter(|one| !one.item.is_surplus).count() as u64;
             // The places of files that can't be among the best were not counted.
             let whole = best.len() == retrieved.candidates.len();
             if all > settings.limit || !whole {
                 remarks.limit("max_results", settings.limit, whole.then_some(all), None);
             }
-            select(
-                places,
-                Select {
-                    limit: to_usize(settings.limit),
-                    quota,
-                },
-            )
+            let limits = Select {
+                limit: to_usize(settings.limit),
+                quota: settings.profile.quota(),
+            };
+            select(places, limits, |place| place.is_surplus)
         })
     }
 

@@ -340,7 +340,7 @@ mod tests {
                         "patterns": ["x"], "fixed_strings": true, "word": false, "whole_line": false,
                         "case": "smart", "case_rule": "unicode", "fuzzy": {"Edits": level},
                     },
-                    "scope": {
+                    "files": {
                         "paths": [], "max_depth": null, "depth_cuts": false, "include": [], "exclude": [],
                         "globs": [], "types": [], "globs_from": "", "no_git_dirs": false,
                         "binary": "UntilNul",
@@ -405,7 +405,7 @@ mod tests {
         let call = QuestionCall {
             question: Question {
                 looked_for: Default::default(),
-                scope: crate::exec::question::FileChoice::of(Vec::new(), traversal),
+                files: crate::exec::question::FileChoice::of(Vec::new(), traversal),
                 shown: Default::default(),
                 limits: crate::exec::question::QuestionLimits::NONE,
                 fallback: Default::default(),

@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::exec::as_text::files_or_directories;
 use crate::tool::find_code::FindCodeResponse;
 use crate::tool::find_files::FindResponse;
 use crate::tool::notes::{Note, closing_notes};
@@ -76,7 +77,8 @@ impl Content {
         let errors = fields.get("errors").and_then(Value::as_array);
         if let Some(count) = errors.map(Vec::len).filter(|count| *count > 0) {
             text.push_str(&format!(
-                "[{count} files or directories could not be searched: see `errors`]\n"
+                "[{} could not be searched: see `errors`]\n",
+                files_or_directories(count as u64)
             ));
         }
         Content {
@@ -227,6 +229,11 @@ mod tests {
         assert_eq!(
             nothing.text,
             "[no line matches]\n[cut off]\n[2 files or directories could not be searched: see `errors`]\n"
+        );
+        let one = Content::of(json!({"count": 0, "errors": [{}], "content": ""}));
+        assert_eq!(
+            one.text,
+            "[no line matches]\n[1 file or directory could not be searched: see `errors`]\n"
         );
     }
 

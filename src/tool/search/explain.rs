@@ -54,8 +54,8 @@ impl SearchTool {
         let timeout = self.default_timeout(context);
         let asked = indexing::IndexRequest {
             query: Arc::new(query),
-            traversal: question.scope.traversal,
-            max_depth: question.scope.max_depth,
+            traversal: question.files.traversal,
+            max_depth: question.files.max_depth,
             target,
             globs,
             reach: context.sandbox.reach().clone(),
@@ -110,6 +110,6 @@ impl SearchTool {
 
 /// Returns the first path of a question.
 fn target_of(question: &Question, context: &ToolContext) -> Result<Resolved, ToolError> {
-    let path = question.scope.paths.first().map(PathBuf::as_path);
+    let path = question.files.paths.first().map(PathBuf::as_path);
     context.sandbox.resolve_path(path.unwrap_or(Path::new(".")))
 }

@@ -13,7 +13,7 @@ use super::program::{Place, ok, text};
 use super::schemas;
 
 /// A daemon that a test plays, at the socket path of the tree's daemon.
-struct Played {
+pub(super) struct Played {
     listener: std::os::unix::net::UnixListener,
     served: forge_search::internal::tool::daemon::handshake::ServedTree,
     socket: PathBuf,
@@ -22,7 +22,7 @@ struct Played {
 }
 
 impl Played {
-    fn new(place: &Place) -> Played {
+    pub(super) fn new(place: &Place) -> Played {
         use forge_search::internal::tool::daemon::socket::SocketPlaces;
         let status: Value = serde_json::from_str(&ok(&place.ggrep(&["status", "--json"]))).unwrap();
         let named = |name: &str| status[name].as_str().unwrap().to_string();
@@ -50,7 +50,7 @@ impl Played {
     }
 
     /// Makes the handshake with a client. Returns the connection, and the client's request.
-    fn greet(&self) -> (std::os::unix::net::UnixStream, Vec<u8>) {
+    pub(super) fn greet(&self) -> (std::os::unix::net::UnixStream, Vec<u8>) {
         use forge_search::internal::tool::daemon::handshake::{PROTOCOL_VERSIONS, receive};
         let (mut stream, _) = self.listener.accept().unwrap();
         let hello = read(&mut stream, 1 << 20).unwrap().unwrap();

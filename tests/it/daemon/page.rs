@@ -4,11 +4,14 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
+use std::thread;
 use std::time::Instant;
 
+use forge_search::internal::tool::daemon::frame::encode;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use super::fake_daemons::Played;
 use super::program::{Place, kill, ok, text};
 use crate::cli::SLOW;
 use crate::slow_searches::slow_files;
@@ -509,6 +512,31 @@ fn web_beside_a_daemon_that_answers_already_it_is_the_page_alone() {
     assert!(daemon.try_wait().unwrap().is_none());
     kill(daemon.id().cast_signed(), Signal::TERM);
     daemon.wait().unwrap();
+}
+
+#[test]
+fn web_a_daemon_that_lacks_a_tool_of_the_page_is_said_to_be_older() {
+    let place = Place::new();
+    let played = Played::new(&place);
+    let page = Page::serve(&place);
+    let daemon = thread::spawn(move || {
+        let (mut stream, asked) = played.greet();
+        let message = "there is no tool `file_lines-1`; use `Search`";
+        let unknown = json!({"error": {"code": "unknown_tool", "message": message}});
+        let answer = encode(unknown.to_string().as_bytes(), 1 << 20).unwrap();
+        stream.write_all(&answer).unwrap();
+        asked
+    });
+    let got = page.get("/api/file?path=src/use.rs&line=1");
+    let asked: Value = serde_json::from_slice(&daemon.join().unwrap()).unwrap();
+    assert_eq!(asked["tool"], "file_lines-1");
+    let error = got.json()["error"].clone();
+    let said = error["message"].as_str().unwrap();
+    assert!(
+        said.contains("is older than this page") && said.contains("`ggrep stop`"),
+        "{said}"
+    );
+    assert!(!said.contains("file_lines"), "{said}");
 }
 
 #[test]

@@ -424,6 +424,13 @@ fn caps_of_files_places_and_text_are_kept_and_reported() {
     let limited = ask(json!({"limit": 2, "per_file": 50}));
     // Twenty files are read for any limit, so all places are counted.
     assert_eq!(told(&limited)[1], ("max_results".to_string(), 2, Some(12)));
+    // Two places of each of three files come first. A third place of a file is missing only if
+    // there is room for a seventh result.
+    for (limit, is_missing) in [(1, false), (6, false), (7, true)] {
+        let answer = ask(json!({"limit": limit, "per_file": 2}));
+        let has_note = told(&answer).iter().any(|(code, ..)| code == "per_file");
+        assert_eq!(has_note, is_missing, "{limit}: {answer}");
+    }
     // The answer is the same on any number of threads, and at each repetition.
     for _ in 0..10 {
         assert_eq!(ask(json!({"per_file": 2})), answer);

@@ -166,6 +166,26 @@ fn a_place_without_code_is_an_error_in_the_callers_terms() {
         answer["error"]["code"], "denied_pattern_matched",
         "{answer}"
     );
+    // A person reads the names of flags and arguments, not those of a program's fields.
+    place.write("outside/b.rs", "fn config() {}\n");
+    for (args, expected) in [
+        (
+            &["--related", ".env.rs:1"][..],
+            "--related: path `.env.rs` is denied",
+        ),
+        (&["config", ".env.rs"], "path `.env.rs` is denied"),
+        (&[" "], "the question is blank"),
+        (&["--root", "src", "config", "../outside"], "path /"),
+    ] {
+        let told = place.ggrep(&[&denied[..], args].concat());
+        assert_eq!(told.status.code(), Some(1), "{args:?}");
+        let said = text(&told.stderr);
+        assert!(said.starts_with(&format!("ggrep: {expected}")), "{said}");
+        let json = place.ggrep(&[&denied[..], &["--json"], args].concat());
+        let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+        let message = json["error"]["message"].as_str().unwrap();
+        assert!(message.starts_with(expected), "{message}");
+    }
     let both = called(
         &place,
         &[],

@@ -83,7 +83,7 @@ impl Wanted {
     fn question(&self, paths: Vec<PathBuf>) -> Question {
         Question {
             looked_for: self.looked_for.clone(),
-            scope: FileChoice {
+            files: FileChoice {
                 globs_from: Some(PathBuf::new()),
                 ..FileChoice::of(paths, self.traversal)
             },

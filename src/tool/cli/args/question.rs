@@ -209,7 +209,7 @@ fn searched(
     })
 }
 
-/// Creates a question with patterns and scope. [`add_output`] adds the output options.
+/// Creates a question with patterns and files. [`add_output`] adds the output options.
 ///
 /// # Errors
 ///
@@ -258,7 +258,7 @@ pub(in crate::tool::cli) fn query_question(
             case_rule: CaseRule::Unicode,
             fuzzy: args.fuzzy.map(|level| Fuzziness::Edits(level as u8)),
         },
-        scope: FileChoice {
+        files: FileChoice {
             paths: paths.iter().map(|path| path.asked.clone()).collect(),
             traversal: TraversalOptions {
                 hidden: args.hidden || unrestricted > 1,
@@ -513,7 +513,7 @@ mod tests {
                 patterns: Some(patterns.iter().map(|one| one.to_string()).collect()),
                 ..PatternSpec::default()
             },
-            scope: FileChoice {
+            files: FileChoice {
                 globs_from: Some(PathBuf::new()),
                 ..FileChoice::of(
                     Vec::new(),

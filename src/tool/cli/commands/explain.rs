@@ -196,7 +196,7 @@ impl Explained {
                 "confirmed": self.confirmed(),
             },
             // Whether standard output is a file, which is then not searched.
-            "leaves_out_own_output": question.scope.own_output.is_some(),
+            "leaves_out_own_output": question.files.own_output.is_some(),
             "complete": self.is_complete(),
             "reason": self.reason(),
             "elsewhere": explanation.other_root_index.as_ref().map(show::elsewhere_json),
@@ -254,7 +254,7 @@ impl Explained {
         line(out, "in scope", &count_noun(all, "file"))?;
         let share = share(excluded, all);
         line(out, "excluded", &format!("{} ({share})", count(excluded)))?;
-        if question.scope.own_output.is_some() {
+        if question.files.own_output.is_some() {
             line(
                 out,
                 "output",

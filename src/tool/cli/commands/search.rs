@@ -62,7 +62,7 @@ pub(in crate::tool::cli) fn run(
     let mut question = query_question(&args.query, &paths, args.files, &config, environment)?;
     add_output(&mut question, args, &config)?;
     match args.rg_json {
-        true => question.scope.binary = ripgreps_rule(&paths),
+        true => question.files.binary = ripgreps_rule(&paths),
         // ripgrep's messages can't express approximate matches.
         false => question.fallback = fallback_of(&question, &config),
     }

@@ -1,6 +1,7 @@
 //! The notes about a ranked answer: limits that shortened it, and files that are missing from it.
 
 use super::super::limits::{LimitHit, Remarks, Warning};
+use crate::exec::as_text::files_or_directories;
 use crate::exec::rank::Terms;
 use crate::exec::retrieve::Retrieved;
 use crate::tool::config::DaemonConfig;
@@ -47,17 +48,18 @@ pub(super) fn of_files(
     let named = retrieved.changed.names.len() as u64;
     if retrieved.changed.count > named {
         let count = retrieved.changed.count;
-        let message = format!(
-            "{count} files have changed since the snapshot and are missing from the answer; \
-             ask again"
-        );
+        let files = match count {
+            1 => "1 file has changed since the snapshot and is".to_string(),
+            count => format!("{count} files have changed since the snapshot and are"),
+        };
+        let message = format!("{files} missing from the answer; ask again");
         remarks.warn("changed_since_snapshot", message, None);
     }
     if retrieved.unread.count > 0 {
         let count = retrieved.unread.count;
         remarks.warn(
             "unreadable",
-            format!("{count} files or directories could not be read"),
+            format!("{} could not be read", files_or_directories(count)),
             None,
         );
     }

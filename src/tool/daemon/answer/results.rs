@@ -17,7 +17,8 @@ const FURTHER: u64 = 5;
 const WORSE: f64 = 0.4;
 
 impl RankedSearch<'_> {
-    /// Reads the best files again, for their snippets.
+    /// Reads the best files again, for their snippets. Of each file there is one place more than
+    /// the answer may have, if there is such a place: it is surplus.
     pub(super) fn places(
         &self,
         best: &[(&Candidate, u64, u64)],
@@ -28,6 +29,7 @@ impl RankedSearch<'_> {
         remarks: &mut Remarks,
     ) -> Vec<Ranked<ResultDraft>> {
         use rayon::prelude::*;
+        let per_file = to_usize(settings.per_file);
         let read: Vec<_> = best
             .par_iter()
             .map_init(
@@ -35,12 +37,11 @@ impl RankedSearch<'_> {
                 |comparison, (candidate, ..)| {
                     let rarity = scorer.rarity();
                     let comparison = comparison.as_mut();
-                    let per_file = to_usize(settings.per_file);
                     excerpts(
                         candidate,
                         rarity,
                         settings.snippet,
-                        per_file,
+                        per_file.saturating_add(1),
                         options,
                         comparison,
                     )
@@ -66,9 +67,6 @@ impl RankedSearch<'_> {
                 }
                 continue;
             };
-            if excerpts.more {
-                remarks.limit("per_file", settings.per_file, None, None);
-            }
             let excerpts = excerpts.best;
             let most = excerpts
                 .first()
@@ -98,6 +96,7 @@ impl RankedSearch<'_> {
                         defines: excerpt.chunk.defines,
                         why: parts.reasons(excerpt.chunk.defines),
                         is_anchor: nth == 0,
+                        is_surplus: nth >= per_file,
                     },
                 });
             }

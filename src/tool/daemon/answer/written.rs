@@ -3,7 +3,7 @@
 use super::super::limits::Remarks;
 use super::super::reply::{Found, Score};
 use super::super::request::{BYTES_PER_TOKEN, SearchQuery};
-use crate::exec::rank::{Ranked, Reason, head_of};
+use crate::exec::rank::{Ranked, Reason, Selection, head_of};
 use crate::tool::config::DaemonConfig;
 use crate::tool::render::{escape_lines, escape_name};
 use crate::tool::searcher::to_usize;
@@ -21,6 +21,8 @@ pub(super) struct ResultDraft {
     pub(super) defines: bool,
     pub(super) why: Vec<Reason>,
     pub(super) is_anchor: bool,
+    /// Whether its file has as many better places as the answer may have of a file.
+    pub(super) is_surplus: bool,
 }
 
 impl ResultDraft {
@@ -46,11 +48,16 @@ impl ResultDraft {
 /// from its head on are shown, as many as fit. The budget is spent then. So a larger budget never
 /// shows less.
 pub(super) fn written(
-    chosen: Vec<Ranked<ResultDraft>>,
+    selection: Selection<ResultDraft>,
+    per_file: u64,
     query: &SearchQuery,
     caps: &DaemonConfig,
     remarks: &mut Remarks,
 ) -> Vec<Found> {
+    let Selection {
+        chosen,
+        first_surplus,
+    } = selection;
     let most = chosen.first().map_or(1, |one| one.score.max(1));
     let mut left = to_usize(caps.max_total_snippet_bytes);
     let each = to_usize(caps.max_snippet_bytes_per_result);
@@ -102,6 +109,10 @@ pub(super) fn written(
             remarks.limit("budget", budget, None, None);
             break;
         }
+    }
+    // The budget may have ended the answer before the first surplus place.
+    if first_surplus.is_some_and(|at| at <= results.len()) {
+        remarks.limit("per_file", per_file, None, None);
     }
     results
 }
@@ -179,6 +190,7 @@ mod tests {
             defines: true,
             why: vec![Reason::DefinedHere],
             is_anchor: true,
+            is_surplus: false,
         };
         let one = Ranked {
             score: 1,
@@ -195,7 +207,11 @@ mod tests {
         };
         let config = Config::command_line_default().daemon;
         let mut remarks = Remarks::default();
-        let found = written(vec![one], &query, &config, &mut remarks);
+        let selection = Selection {
+            chosen: vec![one],
+            first_surplus: None,
+        };
+        let found = written(selection, 3, &query, &config, &mut remarks);
         let (limits, _) = remarks.into_parts();
         assert!(limits.iter().all(|hit| hit.code == "budget"));
         let contents = found.into_iter().map(|one| one.content);

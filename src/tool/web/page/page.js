@@ -152,7 +152,7 @@ async function search() {
     if (running !== mine) return;
     const took = performance.now() - began;
     if (answer.error) {
-      note(answer.error.message || answer.error.code, "bad");
+      note(inForm(answer.error.message || answer.error.code), "bad");
       return;
     }
     latencies.push(took);
@@ -172,6 +172,16 @@ async function search() {
     }
   }
 }
+
+// The tools name the fields of their requests. The page names those of its form.
+const FORM_FIELDS = [
+  [/\braise max_results$/, 'raise "at most"'],
+  [/ Raise timeout_ms, or search a `path`$/, " Search a path"],
+  [/^`(?:pattern|question|include_glob|exclude_glob)`: /, ""],
+  [/; for example \{.*\}$/, ""],
+  [/; fixed_strings = true searches for the text as it is$/, '; "text" searches for it as it is'],
+];
+const inForm = (text) => FORM_FIELDS.reduce((said, [field, shown]) => said.replace(field, shown), text);
 
 function note(text, kind = "") {
   $("note").textContent = visible(text);
@@ -313,7 +323,7 @@ function showPlaces(answer, took) {
     }
     results.replaceChildren(all);
   }
-  const said = [`${answer.returned} ${answer.returned === 1 ? "place" : "places"}, ${took.toFixed(1)} ms`, ...answer.notes];
+  const said = [`${answer.returned} ${answer.returned === 1 ? "place" : "places"}, ${took.toFixed(1)} ms`, ...answer.notes.map(inForm)];
   note(said.join(" — "), answer.truncated || answer.timed_out ? "warn" : "");
 }
 

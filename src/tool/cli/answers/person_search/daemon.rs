@@ -116,7 +116,7 @@ impl PersonSearch<'_> {
         }
         // The daemon's root is wider, so it may follow links to places that this search must not
         // reach.
-        if question.scope.traversal.follow != Follow::Never {
+        if question.files.traversal.follow != Follow::Never {
             return None;
         }
         let question = question.from_above(below);

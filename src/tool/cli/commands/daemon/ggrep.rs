@@ -187,6 +187,17 @@ impl GgrepError {
     fn failed(code: ErrorCode, message: impl AsRef<str>) -> GgrepError {
         GgrepError::Failed(Failure::new(code, message))
     }
+
+    /// Names fields of the request by their flags, in the message of a refused question.
+    fn in_flags(self) -> GgrepError {
+        match self {
+            GgrepError::Failed(mut failure) if failure.error.code == ErrorCode::InvalidRequest => {
+                failure.error.message = human::in_flags(&failure.error.message);
+                GgrepError::Failed(failure)
+            }
+            other => other,
+        }
+    }
 }
 
 fn run(cli: Ggrep) -> Result<(), GgrepError> {
@@ -195,7 +206,8 @@ fn run(cli: Ggrep) -> Result<(), GgrepError> {
             &cli.question,
             &Environment::read(),
             &mut io::stdout().lock(),
-        ),
+        )
+        .map_err(GgrepError::in_flags),
         Some(command) => carry_out(command),
     }
 }
@@ -442,6 +454,8 @@ fn scope(
     if place == root {
         return Ok(None);
     }
+    check_inside(&place, root)
+        .map_err(|why| GgrepError::failed(ErrorCode::InvalidRequest, format!("path {why}")))?;
     match place.to_str() {
         Some(path) => Ok(Some(path.to_string())),
         None => Err(GgrepError::failed(
@@ -471,14 +485,23 @@ fn related(
         None => PathBuf::from(file),
     };
     let path = canonical(&path, environment).map_err(|error| refused(error.message()))?;
-    if !path.starts_with(root) {
-        let why = format!("{} is outside of {}", path.display(), root.display());
-        return Err(refused(why));
-    }
+    check_inside(&path, root).map_err(refused)?;
     let path = path
         .to_str()
         .ok_or_else(|| refused(format!("{file} is not valid UTF-8")))?;
     Ok(Some(format!("{path}:{line}")))
+}
+
+/// Returns an error in words for a path outside of the root.
+fn check_inside(path: &Path, root: &Path) -> Result<(), String> {
+    match path.starts_with(root) {
+        true => Ok(()),
+        false => Err(format!(
+            "{} is outside of {}",
+            path.display(),
+            root.display()
+        )),
+    }
 }
 
 /// Returns how long to wait for an answer.

@@ -19,7 +19,7 @@ pub(super) type Open = Option<(&'static str, Kind)>;
 
 /// The signs of a family of languages.
 #[derive(Debug)]
-pub(super) struct Syntax {
+struct Syntax {
     /// The start of a comment that ends with its line.
     comment: Option<&'static str>,
     /// The starts and ends of comments and texts that may have several lines.
@@ -28,8 +28,6 @@ pub(super) struct Syntax {
     quotes: &'static str,
     /// Whether the text in single quotes is a single character.
     has_chars: bool,
-    /// Whether the language has [`KEYWORDS`].
-    has_keywords: bool,
 }
 
 const C_COMMENT: (&str, &str, Kind) = ("/*", "*/", Kind::Comment);
@@ -39,7 +37,6 @@ const C: Syntax = Syntax {
     blocks: &[C_COMMENT],
     quotes: "\"'",
     has_chars: true,
-    has_keywords: true,
 };
 
 const JAVASCRIPT: Syntax = Syntax {
@@ -51,7 +48,6 @@ const JAVASCRIPT: Syntax = Syntax {
 const STYLE: Syntax = Syntax {
     comment: None,
     has_chars: false,
-    has_keywords: false,
     ..C
 };
 
@@ -67,10 +63,7 @@ const PYTHON: Syntax = Syntax {
     ..SHELL
 };
 
-const DATA: Syntax = Syntax {
-    has_keywords: false,
-    ..PYTHON
-};
+const DATA: Syntax = Syntax { ..PYTHON };
 
 const LUA: Syntax = Syntax {
     comment: Some("--"),
@@ -89,24 +82,39 @@ const MARKUP: Syntax = Syntax {
     blocks: &[("<!--", "-->", Kind::Comment)],
     quotes: "",
     has_chars: false,
-    has_keywords: false,
 };
 
-/// The keywords of all languages.
-const KEYWORDS: &str = "abstract and as async await auto begin bool break byte case catch char class \
-    const continue crate def default defer del delete do done double dyn elif else elsif end enum \
-    esac except export extends extern false fi final finally float fn for foreach from func function \
-    global go goto if impl implements import in include inline instanceof int interface is lambda let \
-    local long loop match mod module mut namespace new nil none None not null of operator or package \
-    pass private protected pub public raise ref require return select self Self short signed sizeof \
-    static struct super switch template then this throw throws trait true True False try type typedef \
-    typename typeof union unless unsafe unsigned until use using val var virtual void volatile when \
-    where while with yield";
+/// The script of the web page that colours code. It has the keywords of both.
+const PAGE_SCRIPT: &str = include_str!("../../../web/page/text.js");
 
-/// Returns the signs of the language of a file, by its name; absent for unknown languages.
-pub(super) fn syntax_of(path: &str) -> Option<&'static Syntax> {
+/// A language: its signs, and its keywords.
+#[derive(Debug)]
+pub(super) struct Language {
+    syntax: &'static Syntax,
+    keywords: Vec<&'static str>,
+}
+
+/// Returns the language of a file, by its name; absent for unknown languages.
+pub(super) fn language_of(path: &str) -> Option<Language> {
     let name = path.rsplit('/').next().unwrap_or_default();
     let ending = name.rsplit('.').next().unwrap_or_default();
+    Some(Language {
+        syntax: syntax_of(ending)?,
+        keywords: keywords_of(ending).collect(),
+    })
+}
+
+/// Returns the keywords of a language, by the ending of its files.
+fn keywords_of(ending: &str) -> impl Iterator<Item = &'static str> {
+    let (_, table) = PAGE_SCRIPT.split_once("KEYWORDS = `").unwrap_or_default();
+    let (table, _) = table.split_once('`').unwrap_or_default();
+    let rows = table.lines().filter_map(|row| row.split_once(": "));
+    let rows = rows.filter(move |(endings, _)| endings.split(' ').any(|one| one == ending));
+    rows.flat_map(|(_, words)| words.split(' '))
+}
+
+/// Returns the signs of a language, by the ending of its files; absent for unknown languages.
+fn syntax_of(ending: &str) -> Option<&'static Syntax> {
     Some(match ending {
         "rs" | "c" | "h" | "cc" | "cpp" | "cxx" | "hh" | "hpp" | "cs" | "java" | "kt" | "kts"
         | "scala" | "swift" | "m" | "mm" | "zig" | "proto" | "groovy" | "gradle" | "d" => &C,
@@ -123,11 +131,7 @@ pub(super) fn syntax_of(path: &str) -> Option<&'static Syntax> {
     })
 }
 
-fn is_keyword(word: &str) -> bool {
-    KEYWORDS.split(' ').any(|keyword| keyword == word)
-}
-
-impl Syntax {
+impl Language {
     /// Splits a line into parts. `open` is the comment or text that began in an earlier line, and
     /// becomes the one that goes on in the next line.
     pub(super) fn parts<'a>(&self, line: &'a str, open: &mut Open) -> Vec<(Kind, &'a str)> {
@@ -153,19 +157,19 @@ impl Syntax {
 
     /// Returns the kind and length of the first token of `rest`.
     fn token(&self, before: &str, rest: &str, open: &mut Open) -> (Kind, usize) {
-        let blocks = &mut self.blocks.iter();
+        let blocks = &mut self.syntax.blocks.iter();
         if let Some((start, end, kind)) = blocks.find(|block| rest.starts_with(block.0)) {
             *open = Some((*end, *kind));
             return (*kind, start.len());
         }
-        if let Some(sign) = self.comment.filter(|sign| rest.starts_with(sign)) {
+        if let Some(sign) = self.syntax.comment.filter(|sign| rest.starts_with(sign)) {
             // In a shell, `$#` is no comment.
             if sign != "#" || before.is_empty() || before.ends_with(char::is_whitespace) {
                 return (Kind::Comment, rest.len());
             }
         }
         let first = rest.chars().next().unwrap_or_default();
-        if self.quotes.contains(first)
+        if self.syntax.quotes.contains(first)
             && let Some(len) = self.quoted(first, rest)
         {
             return (Kind::Text, len);
@@ -174,7 +178,7 @@ impl Syntax {
         match word.unwrap_or(rest.len()) {
             0 => (Kind::Plain, first.len_utf8()),
             len if first.is_ascii_digit() => (Kind::Number, len),
-            len if self.has_keywords && is_keyword(&rest[..len]) => (Kind::Keyword, len),
+            len if self.keywords.contains(&&rest[..len]) => (Kind::Keyword, len),
             len => (Kind::Plain, len),
         }
     }
@@ -187,7 +191,7 @@ impl Syntax {
                 return Some(at + 1);
             }
             // In Rust, `'a` may be a lifetime.
-            if self.has_chars && quote == '\'' && nth > 1 && !rest[1..].starts_with('\\') {
+            if self.syntax.has_chars && quote == '\'' && nth > 1 && !rest[1..].starts_with('\\') {
                 return None;
             }
             is_escaped = !is_escaped && c == '\\';
@@ -202,10 +206,10 @@ mod tests {
 
     /// Returns the parts of lines that are not plain.
     fn coloured<'a>(path: &str, lines: &[&'a str]) -> Vec<(Kind, &'a str)> {
-        let (syntax, mut open) = (syntax_of(path).unwrap(), None);
+        let (language, mut open) = (language_of(path).unwrap(), None);
         let mut all = Vec::new();
         for line in lines {
-            let parts = syntax.parts(line, &mut open);
+            let parts = language.parts(line, &mut open);
             let whole: String = parts.iter().map(|(_, part)| *part).collect();
             assert_eq!(whole, *line);
             all.extend(parts);
@@ -256,6 +260,19 @@ mod tests {
             ]
         );
         assert_eq!(coloured("a.md", &["if it's <!-- no"]).len(), 2);
-        assert!(syntax_of("a.unheard-of").is_none());
+        assert!(language_of("a.unheard-of").is_none());
+    }
+
+    #[test]
+    fn tui_keywords_are_those_of_the_language() {
+        let word = |path| coloured(path, &["end"]);
+        for path in ["a.rb", "a.lua", "a.jl", "a.sql"] {
+            assert_eq!(word(path), [(Kind::Keyword, "end")], "{path}");
+        }
+        for path in ["a.rs", "a.js", "a.py", "a.c", "a.sh", "a.toml", "Makefile"] {
+            assert_eq!(word(path), [], "{path}");
+        }
+        assert!(keywords_of("ts").eq(keywords_of("tsx")));
+        assert!(keywords_of("rs").count() > 30 && keywords_of("css").count() == 0);
     }
 }

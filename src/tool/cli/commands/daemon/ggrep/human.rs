@@ -187,20 +187,43 @@ pub(super) fn remark(success: &Success) {
         let seen = hit
             .observed
             .map_or(String::new(), |seen| format!(", of {seen}"));
-        // Limits of the question are named by their flags. Other limits are configuration keys, or
-        // fixed.
-        let limit = match hit.code.as_str() {
-            "max_results" => "--limit",
-            "per_file" => "--per-file",
-            "budget" => "--budget",
-            "max_query_terms" => "the limit of words per question",
-            key => key,
-        };
+        // Other limits are keys of the configuration.
+        let limit = flag_of(&hit.code).unwrap_or(&hit.code);
         let message = format!("limited by {limit} ({}{seen})", hit.limit);
         complain_as("ggrep", &about(hit.path_key.as_deref(), &message));
     }
     if success.results.is_empty() {
         complain_as("ggrep", "nothing was found");
+    }
+}
+
+/// Returns the flag, or the words, for a field of a ranked request and for a limit of its answer.
+fn flag_of(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "query" => "the question",
+        "related" => "--related",
+        "limit" | "max_results" => "--limit",
+        "per_file" => "--per-file",
+        "mode" => "--mode",
+        "snippet" => "--snippet",
+        "budget" => "--budget",
+        "timeout_ms" => "--timeout-ms",
+        "client_id" => "--client-id",
+        "max_query_terms" => "the limit of words per question",
+        _ => return None,
+    })
+}
+
+/// Replaces the field at the start of an error message by its flag. For example, `related: …`
+/// becomes `--related: …`.
+pub(super) fn in_flags(message: &str) -> String {
+    let end = message.find([':', ' ']).unwrap_or_default();
+    let (name, rest) = message.split_at(end);
+    match flag_of(name) {
+        Some(flag) => format!("{flag}{rest}"),
+        // The argument has no flag, and the rest names it.
+        None if name == "path" && rest.starts_with(": path ") => rest[2..].to_string(),
+        None => message.to_string(),
     }
 }
 

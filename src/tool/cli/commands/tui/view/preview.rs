@@ -8,7 +8,7 @@ use ratatui::widgets::{Block, Borders, Paragraph};
 use unicode_width::UnicodeWidthStr;
 
 use super::{behind, head, marked, parts, shown};
-use crate::tool::cli::commands::tui::colour::{Kind, Open, Syntax, syntax_of};
+use crate::tool::cli::commands::tui::colour::{Kind, Language, Open, language_of};
 use crate::tool::cli::commands::tui::state::State;
 
 /// Maximum length of a line with colours, in bytes.
@@ -50,7 +50,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State) {
         true => before.width().saturating_sub(room / 3),
         false => 0,
     };
-    let (syntax, mut open) = (syntax_of(&preview.place.path), None);
+    let (language, mut open) = (language_of(&preview.place.path), None);
     let mut rows = Vec::new();
     for (nth, (number, line)) in (preview.first..)
         .zip(lines)
@@ -60,7 +60,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State) {
         let is_chosen = number == preview.place.line;
         let line_shown = shown(line);
         // A comment may begin above the visible lines.
-        let coloured = coloured(syntax, &line_shown, &mut open);
+        let coloured = coloured(language.as_ref(), &line_shown, &mut open);
         if nth < start {
             continue;
         }
@@ -81,11 +81,15 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State) {
 }
 
 /// Splits a line into parts with colours. `open` is the comment or text that a line before began.
-fn coloured<'a>(syntax: Option<&Syntax>, line: &'a str, open: &mut Open) -> Vec<(Style, &'a str)> {
-    let Some(syntax) = syntax.filter(|_| line.len() <= LONGEST) else {
+fn coloured<'a>(
+    language: Option<&Language>,
+    line: &'a str,
+    open: &mut Open,
+) -> Vec<(Style, &'a str)> {
+    let Some(language) = language.filter(|_| line.len() <= LONGEST) else {
         return vec![(Style::new(), line)];
     };
-    let parts = syntax.parts(line, open).into_iter();
+    let parts = language.parts(line, open).into_iter();
     parts.map(|(kind, part)| (style(kind), part)).collect()
 }
 
