@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-pub(crate) use crate::index::names::{files_or_directories, shown};
+#[cfg(any(feature = "daemon", feature = "mcp"))]
+pub(crate) use crate::index::names::files_or_directories;
+pub(crate) use crate::index::names::shown;
 
 /// Bytes to be serialized.
 struct Sent<'a>(Cow<'a, [u8]>);

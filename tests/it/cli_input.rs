@@ -156,8 +156,13 @@ fn beside_a_silent_pipe(dir: &Path, program: &str, args: &[&str]) -> Child {
 fn a_silent_pipe_of_a_program_neither_hangs_nor_hides_the_tree() {
     let tree = tree();
     let dir = tree.path();
-    let in_shell = format!("'{PROGRAM}' needle; true");
     for closes in [false, true] {
+        // A program that another test starts has a copy of the pipe for a moment.
+        let until_closed = match closes {
+            true => "until read -t 0; do sleep 0.01; done; ",
+            false => "",
+        };
+        let in_shell = format!("{until_closed}'{PROGRAM}' needle; true");
         let mut direct = beside_a_silent_pipe(dir, PROGRAM, &["needle"]);
         let held = direct.stdin.take().filter(|_| !closes);
         let (status, out, err) = told(direct.wait_with_output().unwrap());

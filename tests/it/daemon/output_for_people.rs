@@ -36,7 +36,10 @@ fn ask_is_ggrep_by_another_name() {
     );
     let wrong = place.forge_search(&["ask", "  "]);
     assert_eq!(wrong.status.code(), Some(1), "{wrong:?}");
-    assert!(text(&wrong.stderr).contains("query is blank"), "{wrong:?}");
+    assert!(
+        text(&wrong.stderr).contains("the question is blank"),
+        "{wrong:?}"
+    );
     assert_eq!(ok(&place.forge_search(&["ask", "stop"])), "stopped\n");
     let help = ok(&place.forge_search(&["--help"]));
     assert!(help.contains("\n  ask "), "{help}");

@@ -351,7 +351,7 @@ fn a_question_that_may_not_start_a_daemon_starts_none() {
 fn wrong_questions_are_refused_before_a_daemon_is_started() {
     let place = Place::new();
     for (args, part) in [
-        (&["  "][..], "query is blank"),
+        (&["  "][..], "the question is blank"),
         (&["x", "/nowhere/at/all"], "/nowhere/at/all"),
         (&["--set", "max_filez=1", "x"], "max_files"),
     ] {

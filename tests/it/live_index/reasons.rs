@@ -431,7 +431,7 @@ fn what_could_not_be_listed_is_looked_at_again_after_a_minute() {
         let reason = Some("ENUMERATION_ERROR");
         world.until_standing("UNCERTAIN", reason);
         let why = world.until_told("UNCERTAIN", reason).why.unwrap();
-        assert!(why.contains("make them readable"), "{why}");
+        assert!(why.contains("make it readable"), "{why}");
         let indexes = &world.setup.kept().indexes;
         indexes
             .wait_live(world.root(), crate::support::GUARD)
