@@ -255,8 +255,8 @@ impl Service {
             (0, 0) => ok(
                 code,
                 format!(
-                    "{count} files of the segment were deleted or replaced, and searches skip all \
-                     of them; {seen} were checked"
+                    "deleted or replaced files of the segment: {count}; searches skip all of them \
+                     ({seen} were checked)"
                 ),
             ),
             (0, wrong) => fail(
@@ -426,7 +426,7 @@ impl Service {
             false => warn(
                 code,
                 format!(
-                    "{} files are unfinished; the next build removes them",
+                    "unfinished files: {}; the next build removes them",
                     begun.len()
                 ),
             ),

@@ -48,7 +48,7 @@ pub(super) fn manifest(in_use: &LiveIndexState<'_>) -> Check {
             Ok(manifest) => ok(
                 code,
                 format!(
-                    "manifest {} names {} files",
+                    "files in manifest {}: {}",
                     manifest.state.sequence, manifest.segments[0].files
                 ),
             ),
