@@ -14,6 +14,7 @@ mod order;
 mod profile;
 mod reason;
 mod related;
+mod remembered;
 mod score;
 mod snippet;
 mod terms;

@@ -14,9 +14,9 @@
 #[allow(clippy::disallowed_types)]
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{LazyLock, Mutex};
+use std::sync::{Arc, LazyLock};
 
-use crate::format::mutex::lock;
+use super::remembered::Remembered;
 use crate::index::words::forms::each_form;
 use crate::index::words::names::Names;
 
@@ -40,16 +40,12 @@ const COUNTS: [f32; 8] = [
 /// pieces, the counts or the weights raises it.
 pub const MEANING_VERSION: u32 = 1;
 
-/// Names that a [`NameTokens`] remembers, at most, and the bytes of the longest one.
-const MAX_REMEMBERED: usize = 1 << 15;
-const LONGEST_REMEMBERED: usize = 64;
+/// Names that a comparison remembers, at most.
+const MAX_REMEMBERED: usize = 1 << 16;
 
-/// Memories that wait for the next question, at most. Together they have a few megabytes.
-const MAX_WAITING: usize = 4;
-
-/// The memories of earlier comparisons. Most names of a question's files are in those of the next
-/// one, too.
-static WAITING: Mutex<Vec<NameTokens>> = Mutex::new(Vec::new());
+/// Meanings of pieces of code that are remembered from question to question, at most. Each has half
+/// a kilobyte.
+const MAX_MEANINGS: usize = 1 << 14;
 
 /// The bytes of the table, as `benches/ranking/train.py` writes them.
 static BYTES: &[u8] = include_bytes!("words.bin");
@@ -203,87 +199,63 @@ impl Meaning {
     }
 }
 
-/// Compares texts with a question.
+/// Compares texts with a question, and remembers the tokens of names that it has seen.
 #[derive(Debug)]
 pub struct Comparison<'q> {
     model: &'q dyn Model,
     question: &'q Meaning,
-    names: NameTokens,
-}
-
-/// The tokens of names that a comparison has seen, which only saves time.
-#[derive(Debug, Default)]
-struct NameTokens {
-    /// The model whose tokens these are, by its fingerprint.
-    model: String,
     /// The tokens of each name: a range of `tokens`.
     #[allow(clippy::disallowed_types)]
     known: HashMap<Box<[u8]>, Range<usize>>,
     tokens: Vec<u32>,
 }
 
-impl NameTokens {
-    /// Takes a memory of the model out of those that wait, or makes one.
-    fn of(model: &dyn Model) -> NameTokens {
-        let waiting = lock(&WAITING).pop();
-        let usable = waiting.filter(|names| names.model == model.fingerprint());
-        usable.unwrap_or_else(|| NameTokens {
-            model: model.fingerprint().to_string(),
-            ..NameTokens::default()
-        })
-    }
-
-    /// Appends the tokens of a name.
-    fn add(&mut self, model: &dyn Model, name: &[u8], found: &mut Vec<u32>) {
-        if let Some(tokens) = self.known.get(name) {
-            return found.extend_from_slice(&self.tokens[tokens.clone()]);
-        }
-        let from = found.len();
-        model.tokens(name, found);
-        if name.len() > LONGEST_REMEMBERED {
-            return;
-        }
-        if self.known.len() >= MAX_REMEMBERED {
-            self.known.clear();
-            self.tokens.clear();
-        }
-        let start = self.tokens.len();
-        self.tokens.extend_from_slice(&found[from..]);
-        self.known.insert(name.into(), start..self.tokens.len());
-    }
-}
-
-impl Drop for Comparison<'_> {
-    /// Leaves the memory to the next comparison.
-    fn drop(&mut self) {
-        let mut waiting = lock(&WAITING);
-        if waiting.len() < MAX_WAITING {
-            waiting.push(std::mem::take(&mut self.names));
-        }
-    }
-}
-
 impl<'q> Comparison<'q> {
     /// Starts a comparison with a question, whose meaning is by the same model.
+    #[allow(clippy::disallowed_types)]
     pub fn with(model: &'q dyn Model, question: &'q Meaning) -> Comparison<'q> {
         Comparison {
             model,
             question,
-            names: NameTokens::of(model),
+            known: HashMap::new(),
+            tokens: Vec::new(),
         }
     }
 
     /// Returns how alike the question and a text of these parts are, from 0 to 1. Takes time linear
     /// in the text.
     pub fn likeness(&mut self, parts: &[&[u8]]) -> f64 {
+        static MEANINGS: Remembered<Option<Arc<Meaning>>> = Remembered::of(MAX_MEANINGS);
+        let text = [&[self.model.fingerprint().as_bytes()], parts].concat();
+        let meaning = MEANINGS.get(&text, || self.meaning_of(parts).map(Arc::new));
+        meaning.map_or(0.0, |meaning| self.question.likeness(&meaning))
+    }
+
+    fn meaning_of(&mut self, parts: &[&[u8]]) -> Option<Meaning> {
         let mut found = Vec::new();
         for part in parts {
             for name in Names::of(part) {
-                self.names.add(self.model, &part[name], &mut found);
+                let tokens = self.tokens_of(&part[name]);
+                found.extend_from_slice(&self.tokens[tokens]);
             }
         }
-        let meaning = Meaning::of_tokens(self.model, &mut found);
-        meaning.map_or(0.0, |meaning| self.question.likeness(&meaning))
+        Meaning::of_tokens(self.model, &mut found)
+    }
+
+    /// Returns the tokens of a name, as a range of `self.tokens`.
+    fn tokens_of(&mut self, name: &[u8]) -> Range<usize> {
+        if let Some(tokens) = self.known.get(name) {
+            return tokens.clone();
+        }
+        if self.known.len() >= MAX_REMEMBERED {
+            self.known.clear();
+            self.tokens.clear();
+        }
+        let from = self.tokens.len();
+        self.model.tokens(name, &mut self.tokens);
+        let tokens = from..self.tokens.len();
+        self.known.insert(name.into(), tokens.clone());
+        tokens
     }
 }
 

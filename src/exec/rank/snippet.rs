@@ -6,12 +6,14 @@
 
 use std::cmp::Ordering;
 use std::ops::Range;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::document::Hit;
 use super::meaning::Comparison;
+use super::remembered::Remembered;
 use super::score::bm25;
 use crate::format::choices::choices;
 use crate::index::text::without_terminator;
@@ -139,6 +141,9 @@ const COMPARED_BYTES: usize = 1000;
 /// Lines of the shortest piece, and of the longest.
 const LINES: std::ops::RangeInclusive<usize> = 6..=50;
 
+/// Texts whose pieces are remembered, at most.
+const MAX_TEXTS: usize = 1 << 12;
+
 /// Columns by which a definition is indented at most where a piece begins.
 const DEEPEST: usize = 8;
 
@@ -162,7 +167,7 @@ pub fn chunks(
     meaning: Option<&mut Comparison<'_>>,
 ) -> Chunks {
     let starts = line_starts(text);
-    let pieces = pieces(text, &starts, Language::of(path));
+    let pieces = remembered_pieces(text, &starts, Language::of(path));
     let mut best: Vec<Place> = Vec::new();
     let mut best_piece = 0.0f64;
     let mut rest = hits;
@@ -273,6 +278,14 @@ pub(super) fn line_starts(text: &[u8]) -> Vec<usize> {
         starts.pop();
     }
     starts
+}
+
+/// Returns the [`pieces`] of a text, remembered from question to question.
+fn remembered_pieces(text: &[u8], starts: &[usize], language: Language) -> Arc<[usize]> {
+    static PIECES: Remembered<Arc<[usize]>> = Remembered::of(MAX_TEXTS);
+    PIECES.get(&[&[language as u8], text], || {
+        pieces(text, starts, language).into()
+    })
 }
 
 /// Returns the indices of the lines at which pieces begin. `starts` are the places where lines
