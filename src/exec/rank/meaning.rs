@@ -342,10 +342,11 @@ mod tests {
         let question = Meaning::of(table, "read the header of a socket").unwrap();
         let mut comparison = Comparison::with(table, &question);
         let text = b"read_header(socket)";
-        let before = comparison.likeness(&[text]);
+        let before = comparison.meaning_of(&[text]);
+        assert!(before.is_some());
         let many: Vec<String> = (0..MAX_REMEMBERED).map(|n| format!("name{n}")).collect();
-        comparison.likeness(&[many.join(" ").as_bytes()]);
-        assert_eq!(comparison.likeness(&[text]), before);
+        comparison.meaning_of(&[many.join(" ").as_bytes()]);
+        assert_eq!(comparison.meaning_of(&[text]), before);
     }
 
     #[test]
