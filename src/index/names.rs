@@ -45,6 +45,16 @@ pub(crate) fn files_or_directories(count: u64) -> String {
     }
 }
 
+/// Returns the message for paths that could not be listed. `when` is empty, or says when that was.
+pub(crate) fn unlisted(count: u64, when: &str) -> String {
+    let them = if count == 1 { "it" } else { "them" };
+    format!(
+        "{} could not be listed{when}, and may hide further files; make {them} readable, or deny \
+         {them}",
+        files_or_directories(count)
+    )
+}
+
 /// Returns a path as answers and messages show it, with U+FFFD for invalid UTF-8. For Windows with
 /// forward slashes, and without the prefix of a resolved path: `C:/tree`.
 pub(crate) fn shown(path: &Path) -> Cow<'_, str> {

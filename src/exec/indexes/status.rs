@@ -23,7 +23,7 @@ use crate::format::manifest::KeyParts;
 use crate::format::segment::StampRecord;
 use crate::index::builder::BuildHost;
 use crate::index::live::OpenOutcome;
-use crate::index::names::{files_or_directories, shown};
+use crate::index::names::{shown, unlisted};
 use crate::index::refresh::catch_up::differs_much;
 use crate::index::root_dir::RootDir;
 use crate::index::snapshot::{Snapshot, Stale, StorageMode};
@@ -218,10 +218,8 @@ impl From<Stale> for Condition {
             Stale::EnumerationErrors(count) => Condition::Stale {
                 reason: UncertainReason::EnumerationError,
                 why: format!(
-                    "{} could not be listed when the index was built, and may hide further files; \
-                     make {them} readable, or deny {them}, and build the index again",
-                    files_or_directories(count),
-                    them = if count == 1 { "it" } else { "them" },
+                    "{}, and build the index again",
+                    unlisted(count, " when the index was built")
                 ),
             },
             Stale::Input(path) => Condition::Stale {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use super::apply::{ApplyOutcome, SEARCH_PORTION};
 use super::status::{Status, decisive};
-use super::worker::unlisted;
 use super::{LiveIndex, Shared, Watching};
+use crate::index::names::unlisted;
 use crate::index::pace::millis;
 use crate::index::snapshot::Snapshot;
 use crate::index::state::{IndexState, Trigger, UncertainReason};
@@ -156,7 +156,7 @@ impl Shared {
         }
         let errors = snapshot.enumeration_errors();
         if errors > 0 {
-            return Err(self.lost(Trigger::EnumerationErrors, &unlisted(errors)));
+            return Err(self.lost(Trigger::EnumerationErrors, &unlisted(errors, "")));
         }
         Ok(snapshot)
     }

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use super::hidden::HiddenEntries;
 use super::orphans::{Orphans, Version};
 use super::status_file::PublishedStatus;
-use super::worker::unlisted;
 use crate::index::dirty::{DirtySet, Extent, Moment, Work};
-use crate::index::names::shown;
+use crate::index::names::{shown, unlisted};
 use crate::index::snapshot::{Snapshot, StorageMode};
 use crate::index::state::{Action, IndexState, Trigger, UncertainReason, step};
 
@@ -177,7 +176,7 @@ impl Status {
     pub(super) fn fire_unlisted(&mut self, errors: usize) {
         self.fire(&[Trigger::EnumerationErrors]);
         if self.lacks_listings() {
-            self.why = Some(unlisted(errors as u64));
+            self.why = Some(unlisted(errors as u64, ""));
         }
     }
 
@@ -186,7 +185,7 @@ impl Status {
         self.fire(&[Trigger::WatcherDown]);
         self.reconcile_wanted = false;
         self.why = Some(match errors {
-            1.. if self.lacks_listings() => format!("{}; also, {why}", unlisted(errors as u64)),
+            1.. if self.lacks_listings() => format!("{}; also, {why}", unlisted(errors as u64, "")),
             _ => why,
         });
     }
@@ -392,7 +391,7 @@ mod tests {
     fn a_build_takes_back_the_reason_of_the_state_before() {
         let mut status = Status {
             index_state: IndexState::Uncertain(UncertainReason::EnumerationError),
-            why: Some(unlisted(3)),
+            why: Some(unlisted(3, "")),
             ..Status::default()
         };
         status.fire(&[Trigger::BuildStarted]);

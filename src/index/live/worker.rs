@@ -11,7 +11,6 @@ use super::reconcile::reconcile;
 use super::status::{Cooldown, Status};
 use super::{BELOW_THRESHOLD, OpenOutcome, Shared, lock, tokenize};
 use crate::index::dirty::Work;
-use crate::index::names::files_or_directories;
 use crate::index::pace::millis;
 use crate::index::snapshot::StorageMode;
 use crate::index::state::{IndexState, SafetyState, Trigger, UncertainReason};
@@ -538,13 +537,4 @@ fn close(shared: &Shared) {
     status.tracking = false;
     let moment = status.dirty.now();
     status.clear(moment);
-}
-
-/// Returns the message for files or directories that could not be listed.
-pub(super) fn unlisted(errors: u64) -> String {
-    let them = if errors == 1 { "it" } else { "them" };
-    format!(
-        "{} could not be listed, and may hide further files; make {them} readable, or deny {them}",
-        files_or_directories(errors)
-    )
 }
