@@ -13,14 +13,16 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     use std::os::unix::process::CommandExt;
 
-    let program = match std::env::current_exe() {
-        Ok(itself) => itself.with_file_name("forge-search"),
+    let itself = match std::env::current_exe() {
+        Ok(itself) => itself,
         Err(error) => {
             eprintln!("ggrep: the path of this program can't be determined: {error}");
             return ExitCode::FAILURE;
         }
     };
-    if is_this_program(&program) {
+    let program = itself.with_file_name("forge-search");
+    // Such a program would start itself for ever.
+    if identity(&program).is_some_and(|other| identity(&itself) == Some(other)) {
         eprintln!(
             "ggrep: {} is ggrep itself; install forge-search there",
             program.display()
@@ -40,20 +42,13 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Returns true if a file is this program, which would otherwise start itself for ever.
+/// Returns the numbers by which the system tells a file from others.
 #[cfg(unix)]
-fn is_this_program(program: &std::path::Path) -> bool {
+fn identity(path: &std::path::Path) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;
 
-    let identity =
-        |path: &std::path::Path| std::fs::metadata(path).map(|meta| (meta.dev(), meta.ino()));
-    match (
-        identity(program),
-        std::env::current_exe().and_then(|own| identity(&own)),
-    ) {
-        (Ok(other), Ok(own)) => other == own,
-        _ => false,
-    }
+    let meta = std::fs::metadata(path).ok()?;
+    Some((meta.dev(), meta.ino()))
 }
 
 #[cfg(not(unix))]

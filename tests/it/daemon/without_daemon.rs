@@ -207,11 +207,13 @@ fn without_the_program_beside_it_ggrep_says_how_to_install_both() {
     let place = Place::new();
     let program = place.dir().join("ggrep");
     crate::support::copy_program(env!("CARGO_BIN_EXE_ggrep"), &program);
-    let answer = place
-        .command(program.to_str().unwrap(), &["retry delay"])
-        .output()
-        .unwrap();
-    assert_eq!(answer.status.code(), Some(1), "{answer:?}");
+    let refused = || {
+        let mut command = place.command(program.to_str().unwrap(), &["retry delay"]);
+        let answer = command.output().unwrap();
+        assert_eq!(answer.status.code(), Some(1), "{answer:?}");
+        answer
+    };
+    let answer = refused();
     let beside = place.dir().join("forge-search");
     let said = text(&answer.stderr).to_string();
     let expected = format!("ggrep: {} can't be run: No such file", beside.display());
@@ -220,11 +222,7 @@ fn without_the_program_beside_it_ggrep_says_how_to_install_both() {
 
     // A copy of `ggrep` in place of `forge-search` does not start itself for ever.
     crate::support::copy_program(env!("CARGO_BIN_EXE_ggrep"), &beside);
-    let answer = place
-        .command(program.to_str().unwrap(), &["retry delay"])
-        .output()
-        .unwrap();
-    assert_eq!(answer.status.code(), Some(1), "{answer:?}");
+    let answer = refused();
     let expected = format!("ggrep: {} is ggrep itself", beside.display());
     assert!(text(&answer.stderr).starts_with(&expected), "{answer:?}");
 

@@ -63,8 +63,6 @@ const PYTHON: Syntax = Syntax {
     ..SHELL
 };
 
-const DATA: Syntax = Syntax { ..PYTHON };
-
 const LUA: Syntax = Syntax {
     comment: Some("--"),
     blocks: &[("--[[", "]]", Kind::Comment), C_COMMENT],
@@ -123,7 +121,7 @@ fn syntax_of(ending: &str) -> Option<&'static Syntax> {
         "py" | "pyi" => &PYTHON,
         "sh" | "bash" | "zsh" | "fish" | "rb" | "pl" | "pm" | "r" | "R" | "ex" | "exs" | "jl"
         | "nix" | "mk" | "cmake" | "tcl" | "Makefile" | "Dockerfile" | "justfile" => &SHELL,
-        "toml" | "yaml" | "yml" | "ini" | "cfg" | "conf" | "json" => &DATA,
+        "toml" | "yaml" | "yml" | "ini" | "cfg" | "conf" | "json" => &PYTHON,
         "lua" | "sql" | "hs" | "elm" => &LUA,
         "lisp" | "el" | "clj" | "scm" => &LISP,
         "html" | "xml" | "svg" | "vue" | "md" => &MARKUP,
