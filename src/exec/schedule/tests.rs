@@ -572,26 +572,3 @@ fn workers_wait_for_a_taker_that_is_slow() {
         "{most_ahead} files of a megabyte waited"
     );
 }
-
-#[test]
-fn a_taker_that_wants_no_more_ends_the_search() {
-    let (tree, _tmp) = Tree::new(wide(90, 90));
-    let fake = Fake::new(|_, _| Ok(hit(1)));
-    let seen = fake.seen.clone();
-    let mut taken = 0;
-    let run = super::run(
-        tree,
-        Arc::new(fake),
-        &options(100_000, 100_000, 2),
-        &mut |_| {
-            taken += 1;
-            match taken {
-                3 => ControlFlow::Break(()),
-                _ => ControlFlow::Continue(()),
-            }
-        },
-    );
-    assert!(run.is_ok());
-    assert_eq!(taken, 3);
-    assert!(lock(&seen).len() < 8100);
-}

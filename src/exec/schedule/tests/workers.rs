@@ -1,4 +1,4 @@
-//! The number of workers that a search starts.
+//! The number of workers that a search starts, and the end of their work.
 
 use super::*;
 
@@ -100,4 +100,35 @@ fn there_are_never_more_workers_than_allowed() {
     let run = run(tree, Arc::new(fake), &options(100_000, 100_000, 3)).unwrap();
     assert_eq!(run.count, 1600);
     assert!(workers.load(Ordering::Acquire) <= 3);
+}
+
+#[test]
+fn a_taker_that_wants_no_more_ends_the_search() {
+    let (tree, _tmp) = Tree::new(wide(90, 90));
+    let patience = Instant::now() + Duration::from_secs(10);
+    // The last files wait for the end, because on a busy machine the workers may be done with all
+    // others before the taker gets its first part.
+    let fake = Fake::new(move |name, stop| {
+        while name.starts_with("89") && !stop.is_raised() && Instant::now() < patience {
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(hit(1))
+    });
+    let seen = fake.seen.clone();
+    let mut taken = 0;
+    let run = crate::exec::schedule::run(
+        tree,
+        Arc::new(fake),
+        &options(100_000, 100_000, 2),
+        &mut |_| {
+            taken += 1;
+            match taken {
+                3 => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        },
+    );
+    assert!(run.is_ok());
+    assert_eq!(taken, 3);
+    assert!(lock(&seen).len() < 8100);
 }
