@@ -75,9 +75,11 @@ class Browser:
         return self.run("return document.querySelector(arguments[0]).innerText", selector)
 
     def wait(self, what, script, *arguments):
+        """Waits until a script returns a true value, and no search is due or running. A search for the first letters of a pattern may have the same answer as one for all of it."""
+        is_settled = "return document.getElementById('results')?.ariaBusy !== 'true'"
         until = time.monotonic() + 60
         while time.monotonic() < until:
-            value = self.run(script, *arguments)
+            value = self.run(is_settled) and self.run(script, *arguments)
             if value:
                 return value
             time.sleep(0.02)

@@ -123,16 +123,20 @@ function showAgain() {
 
 function soon(wait = 90) {
   clearTimeout(timer);
+  $("results").setAttribute("aria-busy", "true");
   timer = setTimeout(search, wait);
 }
 
 async function search() {
+  clearTimeout(timer);
+  timer = null;
   const isRanked = ranked();
   const asked = isRanked ? question() : request();
   if (running) running.abort();
   running = null;
   if (!(asked.question || asked.pattern)) {
     $("results").replaceChildren();
+    $("results").setAttribute("aria-busy", "false");
     note("");
     shown = "";
     return;
@@ -168,7 +172,8 @@ async function search() {
   } finally {
     if (!running || running === mine) {
       running = null;
-      $("results").setAttribute("aria-busy", "false");
+      // The form may have changed meanwhile. Then the next search is due.
+      $("results").setAttribute("aria-busy", String(timer !== null));
     }
   }
 }
