@@ -352,9 +352,9 @@ impl Terms {
         };
         each_form(name, |form| note(form.key, form.at));
         if is_german {
-            each_german(name, |key, at| {
-                if let Some(key) = key {
-                    note(key, at);
+            each_german(name, |form, at| {
+                if let Some(form) = form {
+                    note(form.key, at);
                 }
             });
         }
@@ -551,9 +551,10 @@ fn add_name(name: &[u8], without_stop_words: bool, terms: &mut Vec<Term>) {
         }
     });
     let mut nth = 0;
-    each_german(name, |key, _| {
-        if let Some(term) = all.get_mut(nth) {
-            term.others.extend(key);
+    each_german(name, |form, _| {
+        if let (Some(term), Some(form)) = (all.get_mut(nth), form) {
+            term.others.push(form.key);
+            term.beginnings.push(form.stem.to_vec());
         }
         nth += 1;
     });

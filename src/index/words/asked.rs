@@ -102,9 +102,9 @@ impl AskedTerms {
                 if is_data(name) || !self.may_be_in(name) {
                     continue;
                 }
-                each_german(name, |key, _| {
-                    if let Some(key) = key {
-                        found.add(key, 1, Marks::default());
+                each_german(name, |form, _| {
+                    if let Some(form) = form {
+                        found.add(form.key, 1, Marks::default());
                     }
                 });
             }

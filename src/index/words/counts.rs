@@ -411,9 +411,10 @@ impl Counter {
                 return None;
             }
             for seen in &self.seen {
-                each_german(&text[seen.at.clone()], |key, _| {
-                    if let Some(key) = key {
-                        self.terms.add(self.text, key, seen.count, Marks::default());
+                each_german(&text[seen.at.clone()], |form, _| {
+                    if let Some(form) = form {
+                        self.terms
+                            .add(self.text, form.key, seen.count, Marks::default());
                     }
                 });
             }

@@ -154,28 +154,39 @@ pub fn joined(letters: &[u8]) -> u32 {
     key(Space::Whole, letters)
 }
 
-/// Calls `each` with the German form of each part of a name: its stem by the rules of German. The
-/// form is `None` for a part that no German word can be.
-pub fn each_german(name: &[u8], mut each: impl FnMut(Option<u32>, Range<usize>)) {
+/// The German form of a part of a name.
+#[derive(Clone, Copy, Debug)]
+pub struct GermanForm<'t> {
+    /// Its term.
+    pub key: u32,
+    /// Its stem by the rules of German, without accents. A part of ASCII characters starts with it.
+    pub stem: &'t [u8],
+}
+
+/// Calls `each` with the German form of each part of a name. The form is `None` for a part that no
+/// German word can be.
+pub fn each_german(name: &[u8], mut each: impl FnMut(Option<GermanForm<'_>>, Range<usize>)) {
     let text = normal(name);
     let is_normal = matches!(text, Cow::Borrowed(_));
     let mut folded = Vec::new();
     each_part(&text, |part| {
         folded.clear();
         fold(&text[part.clone()], &mut folded);
-        each(
-            german(&folded),
-            if is_normal { part } else { 0..name.len() },
-        );
+        let stem = german(&folded);
+        let form = stem.as_deref().map(|stem| GermanForm {
+            key: key(Space::German, stem),
+            stem,
+        });
+        each(form, if is_normal { part } else { 0..name.len() });
     });
 }
 
 /// Bytes of a German word, at most.
 const MAX_GERMAN: usize = 64;
 
-/// Returns the German term of a part without case. Returns `None` for a part with characters that
+/// Returns the German stem of a part without case. Returns `None` for a part with characters that
 /// German does not have.
-fn german(folded: &[u8]) -> Option<u32> {
+fn german(folded: &[u8]) -> Option<Vec<u8>> {
     static STEMMER: LazyLock<Stemmer> = LazyLock::new(|| Stemmer::create(Algorithm::German));
     let text = std::str::from_utf8(folded).ok()?;
     let is_german = |char: char| matches!(char, 'a'..='z' | 'ä' | 'ö' | 'ü');
@@ -185,7 +196,7 @@ fn german(folded: &[u8]) -> Option<u32> {
     }
     let mut base = Vec::new();
     strip_accents(&STEMMER.stem(text), &mut base);
-    Some(key(Space::German, &base))
+    Some(base)
 }
 
 /// The forms of one part.

@@ -105,6 +105,19 @@ fn terms_are_found_in_every_form() {
 
 proptest! {
     #[test]
+    fn words_of_ascii_characters_start_with_their_stems(
+        word in "[a-z]{1,8}(y|ies|ied|ying|e[sdrn]?|ing|s|ational|ement|ly|ern|isch|ungen|heit|lich)?",
+    ) {
+        each_form(word.as_bytes(), |form| {
+            assert!(word.as_bytes().starts_with(unchanged(form.text)), "{word} {form:?}");
+        });
+        each_german(word.as_bytes(), |form, _| {
+            let stem = form.map_or(&b""[..], |form| unchanged(form.stem));
+            assert!(word.as_bytes().starts_with(stem), "{word} {form:?}");
+        });
+    }
+
+    #[test]
     fn a_quick_look_misses_no_term(
         question in "([a-cA-C_ß2]{1,4}|retry|Ties|über|und|für|files|重试|x_ray|to_s|isRoot|is root|A.\\$|Aß.ｉｓ|résumé_parser|[ .])( [a-cA-C_]{1,3})?",
         words in prop::collection::vec(
