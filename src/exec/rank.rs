@@ -17,6 +17,7 @@ mod related;
 mod remembered;
 mod score;
 mod snippet;
+mod source_text;
 mod terms;
 mod versions;
 
@@ -28,5 +29,6 @@ pub use reason::{Contributions, Reason};
 pub use related::{PieceWords, piece_at};
 pub use score::{Corpus, Scorer, Weights};
 pub use snippet::{Chunk, Chunks, Snippet, chunks, head_of};
+pub use source_text::SourceText;
 pub use terms::{MAX_QUERY_BYTES, MAX_TERMS, Terms, TermsError};
 pub use versions::Versions;

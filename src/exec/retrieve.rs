@@ -15,7 +15,9 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 
 use crate::exec::as_text::shown;
-use crate::exec::rank::{Chunk, Comparison, Corpus, Document, Hit, Snippet, Terms, chunks, hits};
+use crate::exec::rank::{
+    Chunk, Comparison, Corpus, Document, Hit, Snippet, SourceText, Terms, chunks, hits,
+};
 use crate::exec::sources::eligible::{EligibleFile, FileSource, Item, KnownWords};
 use crate::exec::stop::Stop;
 use crate::format::sort_key::sort_key;
@@ -425,7 +427,8 @@ pub fn excerpts(
     let text = parts(&decoded).0?;
     let stopped = || options.stop.is_raised();
     let path = shown_path(&candidate.path).0;
-    let mut hits = hits(options.terms, &path, text, stopped);
+    let source_text = SourceText::of(text, &path);
+    let mut hits = hits(options.terms, &source_text, stopped);
     hits.sort_by_key(|hit| (hit.start, hit.term));
     let source = options
         .without
@@ -454,7 +457,7 @@ pub fn excerpts(
             chunk,
         }
     };
-    let chunks = chunks(text, &path, &hits, rarity, snippet, most, meaning);
+    let chunks = chunks(&source_text, &hits, rarity, snippet, most, meaning);
     Some(Excerpts {
         piece: chunks.piece,
         likeness: chunks.likeness,

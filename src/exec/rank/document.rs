@@ -1,20 +1,26 @@
 //! The features of one file that has terms of a question: counts of terms, defined names, words of
 //! the path. They come from the file's word counts, in an index or made from its text.
 
-use std::collections::BTreeMap;
+// Nothing iterates over the known names.
+#[allow(clippy::disallowed_types)]
+use std::collections::HashMap;
 use std::ops::Range;
 
 use memchr::{memchr, memchr_iter, memrchr};
 
+use super::source_text::SourceText;
 use super::terms::{Role, Terms};
 use crate::index::words::counts::{Marks, WordCounts, file_stem};
 use crate::index::words::definition::{Kind, Language, definition};
-use crate::index::words::forms::{GERMAN_WORDS, each_form, is_german_word, whole};
-use crate::index::words::names::Names;
+use crate::index::words::forms::{each_form, whole};
+use crate::index::words::names::{Names, blocks};
 use crate::index::words::postings::FileCounts;
 
 /// Places of terms that are noted of one file, the first ones.
 const MAX_HITS: usize = 65_536;
+
+/// Blocks of a text that are read before `stop` is asked again.
+const BLOCKS_BEFORE_STOP: usize = 32;
 
 /// Bytes before a hit in which its line has to begin to define anything.
 const LOOKED_AT: usize = 400;
@@ -224,12 +230,14 @@ impl Document {
 
 /// Finds the places of terms in a text, in ascending order, at most `MAX_HITS`. Takes linear
 /// time. Asks `stop` now and then, and ends when that says so.
-pub fn hits(terms: &Terms, path: &str, text: &[u8], stop: impl Fn() -> bool) -> Vec<Hit> {
+pub fn hits(terms: &Terms, source: &SourceText<'_>, stop: impl Fn() -> bool) -> Vec<Hit> {
+    let text = source.text;
     let mut reader = Reader {
         terms,
         text,
-        language: Language::of(path),
-        own_name: whole(file_stem(path).as_bytes()),
+        is_german: source.facts.is_german,
+        language: Language::of(source.path),
+        own_name: whole(file_stem(source.path).as_bytes()),
         line: Line::default(),
         hits: Vec::new(),
     };
@@ -260,6 +268,7 @@ struct Line {
 struct Reader<'a> {
     terms: &'a Terms,
     text: &'a [u8],
+    is_german: bool,
     language: Language,
     own_name: u32,
     line: Line,
@@ -268,33 +277,34 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn names(&mut self, stop: impl Fn() -> bool) {
-        let mut known: BTreeMap<&[u8], Vec<(usize, Range<usize>)>> = BTreeMap::new();
-        let (mut german, mut places) = (0u32, Vec::new());
-        for (count, name) in Names::of(self.text).enumerate() {
-            if count % 4096 == 4095 && stop() {
-                break;
+        let asked = self.terms.asked();
+        #[allow(clippy::disallowed_types)]
+        let mut known: HashMap<&[u8], Vec<(usize, Range<usize>)>> = HashMap::new();
+        for (count, block) in blocks(self.text).enumerate() {
+            if count % BLOCKS_BEFORE_STOP == BLOCKS_BEFORE_STOP - 1 && stop() {
+                return;
             }
-            let text = &self.text[name.clone()];
-            german |= is_german_word(text).map_or(0, |word| 1 << word);
-            if self.terms.asked().may_be_in(text) {
-                places.push(name);
+            let start = block.start;
+            let block = &self.text[block];
+            if !asked.may_be_in(block) {
+                continue;
             }
-        }
-        let is_german = german.count_ones() >= GERMAN_WORDS;
-        for name in places {
-            let text = &self.text[name.clone()];
-            let found = known.entry(text).or_insert_with(|| {
-                let mut found = Vec::new();
-                self.terms
-                    .each_hit(text, is_german, |term, part| found.push((term, part)));
-                found
-            });
-            for (term, part) in found.clone() {
-                if self.hits.len() == MAX_HITS {
-                    return;
+            for name in Names::of(block).filter(|name| asked.may_be_in(&block[name.clone()])) {
+                let text = &block[name.clone()];
+                let found = known.entry(text).or_insert_with(|| {
+                    let mut found = Vec::new();
+                    let hit = |term, part| found.push((term, part));
+                    self.terms.each_hit(text, self.is_german, hit);
+                    found
+                });
+                for (term, part) in found.iter().cloned() {
+                    if self.hits.len() == MAX_HITS {
+                        return;
+                    }
+                    let at = start + name.start;
+                    let is_whole = part.len() == name.len();
+                    self.take(term, at + part.start..at + part.end, is_whole);
                 }
-                let at = name.start + part.start..name.start + part.end;
-                self.take(term, at, part.len() == name.len());
             }
         }
     }
@@ -364,7 +374,8 @@ mod tests {
             .count(path, text.as_bytes(), || false)
             .unwrap();
         assert_eq!(Document::of_counts(&terms, path, &few), document);
-        (document, hits(&terms, path, text.as_bytes(), || false))
+        let source = SourceText::of(text.as_bytes(), path);
+        (document, hits(&terms, &source, || false))
     }
 
     #[test]
@@ -453,7 +464,7 @@ mod tests {
         let terms = Terms::new("->").unwrap();
         let document = Document::of_literal(&terms, "a.c", b"x->y\nz -> 1").unwrap();
         assert_eq!(document.content, [2]);
-        let found = hits(&terms, "a.c", b"x->y\nz -> 1", || false);
+        let found = hits(&terms, &SourceText::of(b"x->y\nz -> 1", "a.c"), || false);
         assert_eq!(
             found.iter().map(|hit| hit.start).collect::<Vec<_>>(),
             [1, 7]
@@ -465,7 +476,7 @@ mod tests {
     fn reading_ends_when_it_is_told_to() {
         let terms = Terms::new("x").unwrap();
         let text = b"x ".repeat(5000);
-        let found = hits(&terms, "", &text, || true);
+        let found = hits(&terms, &SourceText::of(&text, ""), || true);
         assert!(found.len() <= 4096, "{} places in all", found.len());
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::snippet::{line_starts, pieces};
+use super::source_text::{SourceText, line_starts};
 use super::terms::WEAK;
 use crate::index::words::definition::{Kind, Language, definition};
 use crate::index::words::forms::{FormKind, each_form};
@@ -34,7 +34,7 @@ pub fn piece_at(text: &[u8], path: &str, line: u64) -> Result<Range<usize>, u64>
     if nth >= lines {
         return Err(lines as u64);
     }
-    let pieces = pieces(text, &starts, Language::of(path));
+    let pieces = SourceText::of(text, path).facts.pieces;
     let next = pieces.partition_point(|first| *first <= nth);
     let first = next.checked_sub(1).and_then(|piece| pieces.get(piece));
     let byte_of = |line: Option<&usize>| line.and_then(|line| starts.get(*line)).copied();

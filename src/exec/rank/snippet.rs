@@ -6,15 +6,14 @@
 
 use std::cmp::Ordering;
 use std::ops::Range;
-use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::document::Hit;
 use super::meaning::Comparison;
-use super::remembered::Remembered;
 use super::score::bm25;
+use super::source_text::{SourceText, belongs_below, line_starts};
 use crate::format::choices::choices;
 use crate::index::text::without_terminator;
 use crate::index::words::counts::file_stem;
@@ -138,36 +137,25 @@ const LIKENESS: f64 = 1.0;
 const COMPARED_PIECES: usize = 8;
 const COMPARED_BYTES: usize = 1000;
 
-/// Lines of the shortest piece, and of the longest.
-const LINES: std::ops::RangeInclusive<usize> = 6..=50;
-
-/// Texts whose pieces are remembered, at most.
-const MAX_TEXTS: usize = 1 << 12;
-
-/// Columns by which a definition is indented at most where a piece begins.
-const DEEPEST: usize = 8;
-
 /// Finds the best places of a text.
 ///
-/// A piece is a definition with the comments above it, such as a function. `hits` are in ascending
-/// order of their starts; `rarity` says how much each term counts; the path tells the language;
-/// `meaning` compares pieces with the question, beside their terms. One pass over the text, and
-/// sorting the pieces with hits.
+/// `hits` are in ascending order of their starts. `rarity` says how much each term counts.
+/// `meaning` compares pieces with the question, beside their terms. Takes one pass over the text,
+/// and sorts the pieces with hits.
 #[expect(
     clippy::too_many_lines,
     reason = "one pass over the text, then one over the places"
 )]
 pub fn chunks(
-    text: &[u8],
-    path: &str,
+    source: &SourceText<'_>,
     hits: &[Hit],
     rarity: &[f64],
     snippet: Snippet,
     most: usize,
     meaning: Option<&mut Comparison<'_>>,
 ) -> Chunks {
+    let (text, pieces) = (source.text, &source.facts.pieces);
     let starts = line_starts(text);
-    let pieces = remembered_pieces(text, &starts, Language::of(path));
     let mut best: Vec<Place> = Vec::new();
     let mut best_piece = 0.0f64;
     let mut rest = hits;
@@ -193,7 +181,7 @@ pub fn chunks(
     best.sort_by(Place::compare);
     let mut likeness = 0.0f64;
     if let Some(comparison) = meaning {
-        let name = file_stem(path).as_bytes();
+        let name = file_stem(source.path).as_bytes();
         for place in best.iter_mut().take(COMPARED_PIECES) {
             let piece = &place.text[..place.text.len().min(COMPARED_BYTES)];
             let of_piece = comparison.likeness(&[piece, name]);
@@ -270,63 +258,6 @@ fn text_score(hits: &[Hit], rarity: &[f64], bytes: usize) -> f64 {
     counts.iter().zip(rarity).map(score).sum()
 }
 
-/// Returns the places where lines begin, in bytes of the text. There is at least one.
-pub(super) fn line_starts(text: &[u8]) -> Vec<usize> {
-    let mut starts = vec![0];
-    starts.extend(memchr::memchr_iter(b'\n', text).map(|feed| feed + 1));
-    if starts.len() > 1 && starts.last() == Some(&text.len()) {
-        starts.pop();
-    }
-    starts
-}
-
-/// Returns the [`pieces`] of a text, remembered from question to question.
-fn remembered_pieces(text: &[u8], starts: &[usize], language: Language) -> Arc<[usize]> {
-    static PIECES: Remembered<Arc<[usize]>> = Remembered::of(MAX_TEXTS);
-    PIECES.get(&[&[language as u8], text], || {
-        pieces(text, starts, language).into()
-    })
-}
-
-/// Returns the indices of the lines at which pieces begin. `starts` are the places where lines
-/// begin.
-pub(super) fn pieces(text: &[u8], starts: &[usize], language: Language) -> Vec<usize> {
-    let line = |nth: usize| {
-        let end = starts.get(nth + 1).copied().unwrap_or(text.len());
-        without_terminator(&text[starts[nth]..end])
-    };
-    let mut pieces = vec![0];
-    let mut cut_at = |nth: usize| {
-        let mut last = pieces.last().copied().unwrap_or(0);
-        if nth < last || nth - last < *LINES.start() && nth != starts.len() {
-            return;
-        }
-        while nth - last > *LINES.end() {
-            last += LINES.end();
-            pieces.push(last);
-        }
-        if nth > last && nth < starts.len() {
-            pieces.push(nth);
-        }
-    };
-    // Where the comments and attributes above the current line begin.
-    let mut above = 1;
-    for nth in 1..starts.len() {
-        let here = line(nth);
-        let indent = here.len() - here.trim_ascii_start().len();
-        let begins = indent <= DEEPEST
-            && definition(here, language).is_some_and(|found| found.kind != Kind::Variable);
-        if begins {
-            cut_at(above);
-        }
-        if !belongs_below(here) {
-            above = nth + 1;
-        }
-    }
-    cut_at(starts.len());
-    pieces
-}
-
 /// Returns which line of a piece is its head, from 0: the first one that defines a name, or else
 /// the first one that is no comment.
 pub fn head_of(piece: &str, path: &str) -> usize {
@@ -345,23 +276,6 @@ fn is_test(piece: &[u8]) -> bool {
     let lines = piece.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
     let mut above = lines.take_while(|line| line.is_empty() || belongs_below(line));
     above.any(|line| line == b"#[test]" || line == b"#[tokio::test]")
-}
-
-/// Whether a line is a comment or an attribute of the definition below it.
-fn belongs_below(line: &[u8]) -> bool {
-    const MARKS: [&[u8]; 9] = [
-        b"//",
-        b"/*",
-        b"*",
-        b"#[",
-        b"@",
-        b"--",
-        b";;",
-        b"template",
-        b"# ",
-    ];
-    let line = line.trim_ascii_start();
-    MARKS.iter().any(|mark| line.starts_with(mark))
 }
 
 /// Returns how well a piece with these hits answers: its [score](text_score), as a share of the
@@ -436,14 +350,15 @@ mod tests {
 
     fn found(text: &str, snippet: Snippet, most: usize) -> Vec<(u64, u64, String)> {
         let terms = Terms::new("needle hay").unwrap();
-        let mut hits = hits(&terms, "", text.as_bytes(), || false);
+        let source = SourceText::of(text.as_bytes(), "a.rs");
+        let mut hits = hits(&terms, &source, || false);
         hits.sort_by_key(|hit| hit.start);
         let shown = |chunk: Chunk| {
             let content = text[chunk.start..chunk.end].to_string();
             (chunk.start_line, chunk.end_line, content)
         };
         let rarity = vec![1.0; terms.words().len()];
-        let chunks = chunks(text.as_bytes(), "a.rs", &hits, &rarity, snippet, most, None);
+        let chunks = chunks(&source, &hits, &rarity, snippet, most, None);
         chunks.best.into_iter().map(shown).collect()
     }
 
@@ -472,20 +387,6 @@ mod tests {
         assert_eq!(found(&text, Snippet::Short, 1).len(), 1);
         let none = found(&text, Snippet::None, 3);
         assert_eq!(none[0], (14, 14, "    hay(needle);".to_string()));
-    }
-
-    #[test]
-    fn pieces_begin_at_definitions_and_the_comments_above_them() {
-        let body = "    x;\n".repeat(6);
-        let text = format!(
-            "use a;\n/// About a.\nfn a() {{\n{body}}}\n/// About b.\n#[inline]\nfn b() {{\n{body}}}\n{}",
-            "y\n".repeat(60)
-        );
-        let mut starts = vec![0];
-        starts.extend(memchr::memchr_iter(b'\n', text.as_bytes()).map(|feed| feed + 1));
-        starts.pop();
-        let pieces = pieces(text.as_bytes(), &starts, Language::Other);
-        assert_eq!(pieces, [0, 10, 60]);
     }
 
     #[test]

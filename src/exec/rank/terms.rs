@@ -215,10 +215,8 @@ impl Terms {
             words: terms.iter().map(|term| term.text.clone()).collect(),
             asked: AskedTerms::new(
                 keys.iter().map(|own| own.key),
-                terms
-                    .iter()
-                    .flat_map(Term::beginnings)
-                    .chain(names.letters().iter().map(Vec::as_slice)),
+                terms.iter().flat_map(Term::beginnings),
+                names.letters().iter().map(Vec::as_slice),
             ),
             wanted: wanted(&terms),
             terms,
@@ -494,6 +492,7 @@ impl QueryNames {
                 joined.push(all);
             }
         }
+        joined.retain(|letters| !letters.is_empty());
         QueryNames {
             symbol: None,
             embedded: names

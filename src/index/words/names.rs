@@ -16,6 +16,9 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 /// bounded.
 const MAX_NAME_BYTES: usize = 4096;
 
+/// The bytes of a block, at least.
+const BLOCK_BYTES: usize = 96;
+
 /// The names of a text, from left to right. Takes time linear in the bytes.
 #[derive(Clone, Debug)]
 pub struct Names<'t> {
@@ -60,6 +63,20 @@ impl Iterator for Names<'_> {
         self.at = at;
         Some(start..at)
     }
+}
+
+/// Splits a text into blocks of about a hundred bytes. No name lies in two of them, so the names of
+/// the blocks are those of the text.
+pub fn blocks(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let mut end = 0;
+    std::iter::from_fn(move || {
+        let start = end;
+        let rest = text.get(start + BLOCK_BYTES..).unwrap_or_default();
+        let is_between = |byte: &u8| CLASSES[usize::from(*byte)] == Class::Other;
+        let more = rest.iter().position(is_between);
+        end = more.map_or(text.len(), |more| start + BLOCK_BYTES + more);
+        (start < end).then_some(start..end)
+    })
 }
 
 /// Classes of characters, as far as the borders of names are concerned.

@@ -1,7 +1,9 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::exec::rank::{self, SourceText};
 use crate::index::words::counts::Counter;
+use crate::index::words::names::Names;
 
 fn words(query: &str) -> Vec<String> {
     Terms::new(query).unwrap().words().to_vec()
@@ -119,6 +121,21 @@ proptest! {
             let expected = all.entries.iter().filter(|entry| keys.contains(&entry.key));
             prop_assert_eq!(some.entries, expected.copied().collect::<Vec<_>>());
             prop_assert_eq!((some.words, some.lines), (all.words, all.lines));
+            if terms.literal().is_some() {
+                continue;
+            }
+            let source = SourceText::of(text.as_bytes(), path);
+            let found: Vec<_> = rank::hits(&terms, &source, || false)
+                .iter()
+                .map(|hit| (hit.start, hit.term))
+                .collect();
+            let mut in_each_name = Vec::new();
+            for name in Names::of(text.as_bytes()) {
+                terms.each_hit(&text.as_bytes()[name.clone()], source.facts.is_german, |term, part| {
+                    in_each_name.push((name.start + part.start, term));
+                });
+            }
+            prop_assert_eq!(found, in_each_name);
         }
     }
 }
@@ -127,4 +144,11 @@ proptest! {
 fn a_question_of_many_words_has_a_bounded_number_of_keys() {
     let query = "a b ".repeat(MAX_QUERY_BYTES / 4);
     assert!(Terms::new(&query).unwrap().keys().count() < 8 * MAX_TERMS);
+}
+
+#[test]
+fn names_without_letters_join_to_no_term() {
+    let terms = Terms::new("a $ _").unwrap();
+    let counted = terms.asked().count("b", b"def $", || false).unwrap();
+    assert_eq!(counted.entries, []);
 }
