@@ -1,8 +1,8 @@
 //! A snapshot: one published state of an index, pinned by each search that uses it.
 //!
-//! Owns the parts that belong to one state: the segment, the overlay of changes in the tree, the
-//! eligibility inputs, and cached sets of files that depend only on these. A snapshot never
-//! changes; a later state of the tree is another snapshot.
+//! This module owns the parts that belong to one state: the segment, the overlay of changes in the
+//! tree, the eligibility inputs, and cached sets of files that depend only on these. A snapshot
+//! never changes; a later state of the tree is another snapshot.
 //!
 //! This module also compares a snapshot with the tree. It caches no result: without change
 //! tracking, every call has to compare.

@@ -1,7 +1,7 @@
 //! The `content` of a response: events as human-readable text.
 //!
-//! Owns the line format. It escapes control characters, so that the text of a file can't send
-//! commands to a terminal. The structured data stay unescaped.
+//! This module owns the line format. It escapes control characters, so that the text of a file
+//! can't send commands to a terminal. The structured data stay unescaped.
 
 use std::borrow::Cow;
 use std::fmt::Write;

@@ -1,8 +1,8 @@
 //! The request of the `Search` tool: its fields, their schema and the allowed values. Other tools
 //! have request types of their own.
 //!
-//! Owns the request type that every surface uses. Validation here needs neither configuration nor
-//! files.
+//! This module owns the request type that every surface uses. Validation here needs neither
+//! configuration nor files.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

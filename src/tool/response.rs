@@ -1,7 +1,8 @@
 //! The response of the `Search` tool: its fields and their JSON form. Other tools have response
 //! types of their own.
 //!
-//! Owns the formats of events and responses. It does not search and decides nothing about order.
+//! This module owns the formats of events and responses. It does not search and decides nothing
+//! about order.
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! Lines longer than a limit, shown in part.
 //!
-//! Owns the selection of the shown part. Columns and line numbers always refer to the whole line.
+//! This module owns the selection of the shown part. Columns and line numbers always refer to the
+//! whole line.
 
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! An answer as text for a model: lines grouped by file, in the format of `rg --heading -n`.
 //!
-//! Owns the layout. If the text exceeds a number of bytes, `tool::fit` decides which parts to cut.
-//! Notes below the lines report all missing parts.
+//! This module owns the layout. If the text exceeds a number of bytes, `tool::fit` decides which
+//! parts to cut. Notes below the lines report all missing parts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,8 +1,8 @@
 //! Turns the matching lines of one text into a [`FileOutcome`].
 //!
-//! Owns the limits for each file: where reporting stops, which context lines follow, and which
-//! matches are counted. The searcher of the `grep-searcher` crate calls `LineSink` for each line,
-//! in order.
+//! This module owns the limits for each file: where reporting stops, which context lines follow,
+//! and which matches are counted. The searcher of the `grep-searcher` crate calls `LineSink` for
+//! each line, in order.
 
 use std::io;
 

@@ -1,7 +1,7 @@
 //! The embedded engine: ripgrep's own searcher, in process. The default engine.
 //!
-//! Owns how a file is read and decoded, and which part of it is searched. The matcher decides which
-//! lines match, and `LineSink` which of them are reported.
+//! This module owns how a file is read and decoded, and which part of it is searched. The matcher
+//! decides which lines match, and `LineSink` which of them are reported.
 
 mod as_ripgrep;
 mod reading;

@@ -1,8 +1,8 @@
 //! One worker of a search: takes the earliest piece of work, runs it, and returns its outcomes.
 //!
-//! Runs on a thread of its own, which the scheduler starts. Owns the worker's loop and the
-//! completion of a piece. Guarantees that a call learns of the end of a worker, even after a panic.
-//! `state.rs` decides which piece comes next.
+//! A worker runs on a thread of its own, which the scheduler starts. This module owns the worker's
+//! loop and the completion of a piece. It guarantees that a call learns of the end of a worker,
+//! even after a panic. `state.rs` decides which piece comes next.
 
 use std::io;
 

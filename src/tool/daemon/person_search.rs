@@ -1,11 +1,12 @@
 //! The wire format of a person's search (`forge-search PATTERN`) that a daemon answers.
 //!
-//! Owns the messages. A search travels as a call of a tool named [`NAME`], with all parts of a
-//! [`Question`]. The daemon answers with several messages: [`Message::Parts`] and others while it
-//! searches, then [`Message::End`]. So the program prints the same bytes as by its own search, and
-//! begins before the search has ended. The format is private: a program asks only daemons of its
-//! own version. A daemon or a client of another build of this version refuses a message with a
-//! field that it does not know, or without one that it needs. The program then searches itself.
+//! This module owns the messages. A search travels as a call of a tool named [`NAME`], with all
+//! parts of a [`Question`]. The daemon answers with several messages: [`Message::Parts`] and others
+//! while it searches, then [`Message::End`]. So the program prints the same bytes as by its own
+//! search, and begins before the search has ended. The format is private: a program asks only
+//! daemons of its own version. A daemon or a client of another build of this version refuses a
+//! message with a field that it does not know, or without one that it needs. The program then
+//! searches itself.
 
 use std::ops::ControlFlow;
 use std::time::Duration;

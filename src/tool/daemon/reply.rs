@@ -1,7 +1,7 @@
 //! The answers of a daemon.
 //!
-//! Owns the shapes of responses, on which clients rely. Every field is present unless its doc says
-//! otherwise, `null` occurs only where its schema allows it, and new fields need a new
+//! This module owns the shapes of responses, on which clients rely. Every field is present unless
+//! its doc says otherwise, `null` occurs only where its schema allows it, and new fields need a new
 //! `schema_version`. The schemas in `docs/schemas/` are generated from these types.
 
 use schemars::JsonSchema;

@@ -1,7 +1,7 @@
 //! The answers to `status`, `health` and `metrics`.
 //!
-//! Owns their shapes, on which clients rely as on those of [`reply`](super::reply). They hold
-//! metadata only, never text of a file.
+//! This module owns their shapes, on which clients rely as on those of [`reply`](super::reply).
+//! They hold metadata only, never text of a file.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

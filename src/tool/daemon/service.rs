@@ -1,8 +1,8 @@
 //! The service: answers the requests that the gate has admitted.
 //!
-//! Owns the tools, the ids of snapshots and the threads that rank. It takes a request and returns a
-//! payload; it knows no sockets. The server calls it, and so do surfaces that search in their own
-//! process.
+//! This module owns the tools, the ids of snapshots and the threads that rank. It takes a request
+//! and returns a payload; it knows no sockets. The server calls it, and so do surfaces that search
+//! in their own process.
 
 mod payload;
 mod request;

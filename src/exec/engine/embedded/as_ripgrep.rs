@@ -1,8 +1,8 @@
 //! Searching files in the way ripgrep does, for `--rg-json`.
 //!
-//! Owns the treatment of NUL bytes, which decide in ripgrep whether a file is binary. ripgrep's
-//! decision depends on the blocks that it reads. So ripgrep's own searcher reads the raw file here,
-//! and sees the same blocks.
+//! This module owns the treatment of NUL bytes, which decide in ripgrep whether a file is binary.
+//! ripgrep's decision depends on the blocks that it reads. So ripgrep's own searcher reads the raw
+//! file here, and sees the same blocks.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};

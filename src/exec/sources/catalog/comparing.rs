@@ -2,9 +2,9 @@
 //! returned.
 //!
 //! A [`CatalogSource`] uses this module if nothing watches the tree and the decision allows it.
-//! Owns the mapping from each unit of the source to the directories that affect it, and the record
-//! of compared directories. For example, a search that ends in `a/` has compared neither `b/` nor
-//! its subdirectories.
+//! This module owns the mapping from each unit of the source to the directories that affect it, and
+//! the record of compared directories. For example, a search that ends in `a/` has compared neither
+//! `b/` nor its subdirectories.
 //!
 //! A directory is unchanged if its stamp is. Otherwise its names are compared: saving a file by
 //! renaming a new one to it changes the stamp of the directory, but no name in it. If a name

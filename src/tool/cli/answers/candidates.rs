@@ -1,7 +1,7 @@
 //! Asks the daemon or an index, for ripgrep's command line, which files a search has to read.
 //!
-//! Owns the question, and the reasons why an index can't answer. Does not know ripgrep's flags, and
-//! opens none of the files.
+//! This module owns the question, and the reasons why an index can't answer. It does not know
+//! ripgrep's flags, and opens none of the files.
 
 use std::io;
 use std::ops::ControlFlow;

@@ -1,8 +1,9 @@
 //! `forge-search PATTERN`: a person's search.
 //!
-//! Converts the arguments to a question (`args::question`), decides about standard input (`input`),
-//! asks the daemon or this process (`answers::person_search`), and prints the results in an output
-//! mode (`output`). Owns the notes about missing results and the exit status.
+//! This module converts the arguments to a question (`args::question`), decides about standard
+//! input (`input`), asks the daemon or this process (`answers::person_search`), and prints the
+//! results in an output mode (`output`). It owns the notes about missing results and the exit
+//! status.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::ops::ControlFlow;

@@ -1,7 +1,7 @@
 //! `forge-search serve`: runs the daemon in this process, and optionally the web page.
 //!
-//! Owns the start and the end of that process: locks and socket, log, resource limits, and shutdown
-//! on signals. `tool::daemon` serves the clients.
+//! This module owns the start and the end of that process: locks and socket, log, resource limits,
+//! and shutdown on signals. `tool::daemon` serves the clients.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
