@@ -27,7 +27,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::exec::answer::event::FileOutcome;
+use crate::exec::answer::outcome::FileOutcome;
 use crate::exec::engine::embedded::FileSearcher;
 use crate::exec::engine::{Batching, EngineError, Prepared, Worker};
 use crate::exec::external::confirm::LineSelection;

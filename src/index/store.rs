@@ -6,15 +6,17 @@
 //! with weaker denied patterns (`policy`). The store does not know how a key is computed or how a
 //! segment is laid out.
 //!
-//! Writers publish and remove an index under the exclusive lock of its directory. Readers hold a
-//! shared lock only while they open files. A reader sees the previous index or the new one, never a
-//! partial one.
+//! Writers publish and remove an index under the writers' lock of its directory. Readers share the
+//! readers' lock, and only while they open files. A reader sees the previous index or the new one,
+//! never a partial one.
 //!
 //! ```text
 //! <cache root>/<hash of the key>/manifest          names the segment
 //!                               /segment-<n>.seg
 //!                               /index.sqlite      replaces both in the mode `sqlite`
+//!                               /unfinished        manifest of a build that the next continues
 //!                               /accessed          its modification time is the last use
+//!                               /.writers.lock, .readers.lock
 //! ```
 
 mod access;

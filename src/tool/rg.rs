@@ -6,7 +6,8 @@
 //! `grep-regex`) and print (`grep-printer`). The daemon of a tree, or an index, may say which files
 //! need not be read.
 //!
-//! `flags` has the table of flags, `args` parses, `plan` decides, `walk`, `candidates`
+//! `candidates` asks through `cli::answers::candidates`, which sends a `Question` as a person's
+//! search does. `flags` has the table of flags, `args` parses, `plan` decides, `walk`, `candidates`
 //! and `feed` find files, `search` reads them, and `print` prints.
 
 mod args;

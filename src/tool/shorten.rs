@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-use crate::exec::answer::event::Line;
 use crate::exec::answer::line_sink::lossy;
+use crate::exec::answer::outcome::Line;
 use crate::tool::response::LeftOut;
 
 /// The displayed form of a line.
@@ -83,7 +83,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::exec::answer::event::{LineKind, Span};
+    use crate::exec::answer::outcome::{LineKind, Span};
 
     fn line(text: &[u8], found: Option<(usize, usize)>) -> Line {
         let span = found.map(|(start, end)| Span {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::exec::answer::event::Line;
+use crate::exec::answer::outcome::Line;
 use crate::tool::error::ToolError;
 use crate::tool::fit::{Draft, Extent, Piece, fit};
 use crate::tool::notes::{Note, Reader};
@@ -202,7 +202,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::exec::answer::event::{LineKind, Span};
+    use crate::exec::answer::outcome::{LineKind, Span};
 
     fn line(number: u64, text: &str, is_match: bool) -> Line {
         let span = Span {

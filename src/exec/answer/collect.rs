@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::exec::answer::event::{FileAnswer, FileError, FileOutcome, Line, LineKind};
 use crate::exec::answer::listed::ListedFiles;
+use crate::exec::answer::outcome::{FileAnswer, FileError, FileOutcome, Line, LineKind};
 use crate::exec::question::query::Report;
 use crate::exec::sources::eligible::EligibleFile;
 

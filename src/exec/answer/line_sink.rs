@@ -8,7 +8,7 @@ use std::io;
 
 use grep_searcher::{Searcher, Sink, SinkContext, SinkFinish, SinkMatch};
 
-use crate::exec::answer::event::{FileOutcome, Line, LineEnd, LineKind, LineSpans, Place};
+use crate::exec::answer::outcome::{FileOutcome, Line, LineEnd, LineKind, LineSpans, Place};
 use crate::exec::external::confirm::Lines;
 use crate::exec::question::query::{Query, Report};
 

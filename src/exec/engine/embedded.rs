@@ -14,8 +14,8 @@ use std::sync::Arc;
 use encoding_rs_io::DecodeReaderBytesBuilder;
 use grep_searcher::{BinaryDetection, MmapChoice, Searcher, SearcherBuilder};
 
-use crate::exec::answer::event::{FileOutcome, Line};
 use crate::exec::answer::line_sink::{FirstMatch, LineSink, LineTaker, PartTaker};
+use crate::exec::answer::outcome::{FileOutcome, Line};
 use crate::exec::engine::{
     Batching, Capabilities, Engine, EngineError, EngineId, Prepared, Worker,
 };

@@ -2,9 +2,10 @@
 //! run alongside searches.
 //!
 //! A host gives a build its clock and its pauses, stops it, and receives its progress. This module
-//! owns the only function of this program that reads the wall clock; other layers call it. It
-//! guarantees that a pause ends when the build has to stop. The user interface decides how progress
-//! is shown; the `index::pace` layer decides how hard a build works.
+//! owns the only function of this program that reads the wall clock. `tool` calls it too; lower
+//! layers get the time as a value. It guarantees that a pause ends when the build has to stop. The
+//! user interface decides how progress is shown; the `index::pace` layer decides how hard a build
+//! works.
 
 mod background;
 

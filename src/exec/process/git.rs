@@ -1,4 +1,5 @@
 //! Asks git about a working tree, read-only: is it dirty, and which files are untracked?
+//! (`index::rules::git` reads git's ignore files without running it.)
 //!
 //! The `status` and `health` of a daemon report the answers. This module owns how git runs: with a
 //! time limit, in exactly the given tree, and without changing it. The tree is not trusted, because

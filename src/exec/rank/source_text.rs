@@ -1,5 +1,5 @@
-//! A text that is ranked, and the facts about it that hold for any question: where its pieces begin,
-//! and whether it is German.
+//! A text that is ranked, and the facts about it that hold for any question: where its pieces
+//! begin, and whether it is German.
 //!
 //! A piece is a definition with the comments above it, such as a function. The facts are remembered
 //! from question to question.

@@ -28,9 +28,9 @@ pub struct AskedTerms {
 }
 
 impl AskedTerms {
-    /// Collects terms. `words` are beginnings of words, without case and accents: each word with one
-    /// of the terms starts with one of them, or is not ASCII. `names` are the same for the defined
-    /// names that are terms.
+    /// Collects terms. `words` are beginnings of words, without case and accents: each word with
+    /// one of the terms starts with one of them, or is not ASCII. `names` are the same for the
+    /// defined names that are terms.
     pub fn new<'t>(
         keys: impl Iterator<Item = u32>,
         words: impl Iterator<Item = &'t [u8]>,

@@ -61,7 +61,7 @@ pub struct Hello {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(with = "i64")]
     pub protocol_version: Option<i64>,
-    /// The id of the store that the client wants to search.
+    /// The id of the tree that the client wants to search: a hash of its root's path.
     pub store_id: String,
     /// The fingerprint of the client's configuration.
     pub config_fingerprint: String,

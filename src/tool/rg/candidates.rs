@@ -5,7 +5,7 @@
 //! found the same files as ripgrep's walk, its list takes the place of the walk. Globs, types and
 //! limits that only exclude files are applied here, by ripgrep's own matchers. If the walk may find
 //! other files, it takes place, and files that the index rules out are not read. `feed` hands the
-//! files out.
+//! files out. (`cli::answers::candidates` asks.)
 
 use std::ffi::OsStr;
 use std::fs;

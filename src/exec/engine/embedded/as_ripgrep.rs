@@ -10,8 +10,8 @@ use std::io::{self, Read, Seek};
 use grep_searcher::{BinaryDetection, MmapChoice, SearcherBuilder};
 
 use super::{EndedLines, FileSearcher, STREAMED_LINE_LIMIT, StoppableReader, any_match};
-use crate::exec::answer::event::{BinaryCut, FileOutcome, Line};
 use crate::exec::answer::line_sink::{LineSink, LineTaker};
+use crate::exec::answer::outcome::{BinaryCut, FileOutcome, Line};
 use crate::exec::external::confirm::Lines;
 use crate::index::text::{self, BINARY_PROBE_BYTES, RegionOptions};
 

@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use crate::exec::answer::collect::Found;
-use crate::exec::answer::event::{FileAnswer, FileOutcome, Gaps};
 use crate::exec::answer::line_sink::lossy;
 use crate::exec::answer::listed::ListedFiles;
+use crate::exec::answer::outcome::{FileAnswer, FileOutcome, Gaps};
 use crate::exec::question::Question;
 use crate::exec::question::query::Report;
 use crate::exec::sources::types::all_types;
