@@ -12,10 +12,12 @@
 //! A *ranked question*, a text in words, takes another way: [`retrieve`] reads the files of a
 //! source and keeps candidates, and [`rank`] decides which of them answer best.
 //!
-//! This module does not know where a request came from. It reads no configuration, and the
-//! environment only twice: `process` hands variables on to programs, and [`indexes`] puts temporary
-//! files where `TMPDIR` says. Deadlines and monotonic clocks come from the caller; only [`indexes`]
-//! reads the wall clock, through one function.
+//! This module does not know where a request came from, and reads no configuration. It reads the
+//! environment in three places: `process` hands variables on to programs and reads the marker of a
+//! re-executed worker, and [`indexes`] puts temporary files where `TMPDIR` says.
+//!
+//! Callers pass deadlines and clocks. [`indexes`] has two monotonic clocks of its own: for
+//! explanations and for background work. It alone reads the wall clock, through one function.
 
 pub mod answer;
 pub(crate) mod as_text;

@@ -1,10 +1,10 @@
 //! The lowest layer: ordering of paths, and the files of a persisted index.
 //!
-//! Owns the ordering key of paths (`sort_key`), by which all files are enumerated and shown. Owns
-//! the files of an index: the container with its checksums (`section`), the records (`segment`,
-//! `manifest`), opening (`storage`), locking (`lock`) and atomic replacement (`publish`).
-//! `docs/format.md` describes every byte. Two small helpers are here because all layers use them:
-//! enums with a name for each value (`choices`), and locking (`mutex`).
+//! This module owns the ordering key of paths (`sort_key`), by which all files are enumerated and
+//! shown. It owns the files of an index: the container with its checksums (`section`), the records
+//! (`segment`, `manifest`), opening (`storage`), locking (`lock`) and atomic replacement
+//! (`publish`). `docs/format.md` describes every byte. Two small helpers are here because all
+//! layers use them: enums with a name for each value (`choices`), and locking (`mutex`).
 //!
 //! `index` builds and reads indexes with this layer. The layer knows nothing of file contents or
 //! searches. It reads no configuration, no environment and no clock.

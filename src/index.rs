@@ -1,8 +1,8 @@
 //! Files and their text: which files exist, which of them are eligible, and which n-grams they
 //! contain.
 //!
-//! Owns enumeration, opening files beneath a root, the definition of text, n-grams, and the index
-//! made of them. It knows nothing of requests.
+//! This module owns enumeration, opening files beneath a root, the definition of text, n-grams, and
+//! the index made of them. It knows nothing of requests.
 //!
 //! - [`walk`] lists a tree by the ignore rules of [`rules`] and the denied patterns of [`deny`];
 //!   [`enumerate`] lists all of it for a build. [`root_dir`] opens files, and nothing outside of

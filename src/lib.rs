@@ -1,5 +1,5 @@
 //! forge-search searches a live source tree and answers exactly as a full scan would: the same
-//! events, in the same order, truncated at the same place. An incomplete answer says so.
+//! lines, in the same order, truncated at the same place. An incomplete answer says so.
 //!
 //! ```
 //! use forge_search::{ForgeSearch, SearchRequest};

@@ -1,14 +1,15 @@
 //! The user-facing layer: requests, responses, configuration, the sandbox and the surfaces.
 //!
 //! Only this layer reads configuration files and the environment, and passes them down as values
-//! (`exec` names two exceptions). The layers below read a clock in two places only:
+//! (`exec` names three exceptions). The layers below read a clock in two places only:
 //! `exec::indexes::host` has the wall clock, and `index::pace` the monotonic clock. This layer uses
 //! these clocks too, except for the time of `rg --stats` and the servers that run on tokio.
 //!
 //! A *surface* is a way in: the command line (`cli`), ripgrep's command line (`rg`), agents
 //! (`mcp`), the web page (`web`), tasks with a lease (`executor`), and the library itself
-//! (`forge_search`). The query daemon (`daemon`) answers for several of them. A surface is thin. It
-//! converts its input into one of these:
+//! (`forge_search`). The query daemon (`daemon`) answers for several of them. A surface is thin: it
+//! converts its input. A request becomes a question, and a question becomes an answer. So a surface
+//! starts at one of these points:
 //!
 //! - A call of a tool ([`tools`]), with a request in JSON or as a type. Agents, the web page, the
 //!   interactive search, `forge-search call` and the library do this.

@@ -7,7 +7,7 @@
 //! - A literal's matches are equal to those of a plain edit-distance table.
 //! - The parts that are similar to a short literal are equal to those of the definition.
 
-use forge_search::internal::exec::answer::event::{LineSpans, Span};
+use forge_search::internal::exec::answer::outcome::{LineSpans, Span};
 use forge_search::internal::exec::matching::fuzzy::{
     FuzzyMatcher, FuzzyWorker, SimilarMatcher, Threshold,
 };

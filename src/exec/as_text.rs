@@ -1,8 +1,8 @@
 //! Serializes bytes and paths: as text if they are UTF-8, otherwise as a list of numbers.
 //!
-//! Owns the functions that `#[serde(with = "…")]` names. For example, the path `src/ü` is sent as
-//! `"src/ü"`, and a path with the single byte 0xff as `[255]`. Paths in answers are shown instead:
-//! always as text.
+//! This module owns the functions that `#[serde(with = "…")]` names. For example, the path `src/ü`
+//! is sent as `"src/ü"`, and a path with the single byte 0xff as `[255]`. Answers for people do not
+//! use this form. They show every path as text.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -4,7 +4,8 @@
 //!
 //! An engine finds the matching lines of given files. It decides neither which files are searched,
 //! nor the order of results, nor where they are truncated: the scheduler and the collector do. An
-//! engine gets explicit, ordered files and returns one [`FileOutcome`] for each.
+//! engine gets explicit, ordered files, and emits the [`FileOutcome`]s of each file in order. A
+//! large file may have several. After a stop, the remaining files have none.
 
 pub mod embedded;
 pub mod list;
@@ -12,7 +13,7 @@ pub mod list;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::exec::answer::event::FileOutcome;
+use crate::exec::answer::outcome::FileOutcome;
 use crate::exec::matching::pattern::PatternError;
 use crate::exec::question::query::Query;
 use crate::exec::sources::eligible::EligibleFile;

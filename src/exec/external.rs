@@ -1,9 +1,10 @@
 //! Searching batches of files with an external program: [`ripgrep`] or [`ugrep`], which [`detect`]
 //! finds.
 //!
-//! Owns the parts that the external engines share: which files a program gets, how it gets them,
-//! and how its reports become outcomes in the order of the batch. A program gets explicit files as
-//! arguments, in order, as many at once as the system allows. It only reports lines, in any order.
+//! This module owns the parts that the external engines share: which files a program gets, how it
+//! gets them, and how its reports become outcomes in the order of the batch. A program gets
+//! explicit files as arguments, in order, as many at once as the system allows. It only reports
+//! lines, in any order.
 //!
 //! Every reported line is confirmed from bytes that are read here, through the safe open of
 //! [`EligibleFile`]. The engines for ripgrep and ugrep choose the arguments. `superset` writes the
@@ -26,7 +27,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::exec::answer::event::FileOutcome;
+use crate::exec::answer::outcome::FileOutcome;
 use crate::exec::engine::embedded::FileSearcher;
 use crate::exec::engine::{Batching, EngineError, Prepared, Worker};
 use crate::exec::external::confirm::LineSelection;

@@ -1,14 +1,14 @@
 //! The indexes that searches can use: opening them, keeping them up to date, and deciding for each
-//! request whether to use one.
+//! searched directory (an [`IndexRequest`]) whether to use one.
 //!
-//! [`Indexes`] has one index for each root. [`Indexes::choose`] decides about a request in four
-//! steps:
+//! [`Indexes`] has one index for each root. `Indexes::choose_within` decides about a request in
+//! four steps, and [`Indexes::choose`] does so for explanations:
 //!
 //! 1. Find the root that contains the searched directory.
 //! 2. Find its index: the live index of this process, or the stored one, which is opened.
 //! 3. Make a plan: the n-grams by which the index excludes files.
-//! 4. Make a source of files. A live index is pinned. A stored one is compared with the tree, here
-//!    or by the source along with the search.
+//! 4. Make a source of files. A live index is pinned. A stored index is compared with the tree: by
+//!    the decision before the search, or by the source during the search.
 //!
 //! In doubt, the request is answered without an index.
 //!

@@ -1,4 +1,4 @@
-//! Running other programs: the one place that starts a process.
+//! Running other programs: this module starts all processes of the library.
 //!
 //! [`run`] starts a program without a shell or a terminal, in a process group of its own. The
 //! program gets no standard input except the bytes that the caller gives. On Unix its environment
@@ -16,7 +16,8 @@
 //!   group of this process.
 //! - `reexec_without_open_files` replaces this process by a new run of its own program.
 //!
-//! This module knows neither the programs nor the meaning of their output.
+//! This module knows neither the programs nor the meaning of their output. Only `git` below it
+//! knows a program.
 
 #[cfg(all(unix, feature = "daemon"))]
 pub(crate) mod git;

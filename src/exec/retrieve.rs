@@ -1,8 +1,8 @@
 //! Retrieval: reads the files of a source and keeps the best candidates for a ranked search.
 //!
-//! Owns reading the files, on the threads of the current pool, and keeping the most promising ones
-//! in bounded memory. [`rank`](crate::exec::rank) defines how candidates compare in the end, and
-//! the source decides which files may be left out.
+//! This module owns reading the files, on the threads of the current pool, and keeping the most
+//! promising ones in bounded memory. [`rank`](crate::exec::rank) defines how candidates compare in
+//! the end, and the source decides which files may be left out.
 
 mod frequencies;
 mod source_piece;

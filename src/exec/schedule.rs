@@ -1,16 +1,18 @@
 //! The ordered scheduler: many workers, one emission order.
 //!
 //! Every piece of work has a position in emission order. A piece expands a unit of the source, or
-//! searches a run of files. Workers always take the earliest piece, so the tree is listed only as
-//! far as it is searched. Pieces that finish ahead of the emission point wait in a bounded window.
+//! searches a run of files. A *unit* is a part of the source that is listed on demand, such as a
+//! directory. Workers always take the earliest piece, so the tree is listed only as far as it is
+//! searched. Pieces that finish ahead of the emission point wait in a bounded window.
 //!
 //! So the result is the same for any number of threads, and a search that reaches its limit early
 //! has read little more than it shows. Cost: one ordered-map operation and one lock for each piece
 //! of work.
 //!
-//! The calling thread searches nothing, because it must return on time. A search starts with one
-//! worker, and further ones start when there is work for them. So an answer from a few small files
-//! pays for one thread, and an answer that needs no file starts no thread.
+//! Workers search. The calling thread hands the parts of the answer to the caller, in order, and
+//! watches the deadline. A search starts with one worker, and further ones start when there is work
+//! for them. So an answer from a few small files pays for one thread, and an answer that needs no
+//! file starts no thread.
 
 mod state;
 mod worker;
@@ -26,21 +28,21 @@ use std::time::Duration;
 
 use self::state::{Piece, Position, State, TakenTask, Task};
 use crate::exec::answer::collect::{Collector, Cuts, Found, Limits, Totals};
-use crate::exec::answer::event::{FileError, FileOutcome};
 use crate::exec::answer::listed::ListedFiles;
+use crate::exec::answer::outcome::{FileError, FileOutcome};
 use crate::exec::engine::{Batching, EngineError, Prepared};
 use crate::exec::sources::eligible::{EligibleFile, FileSource, Item};
 use crate::exec::stop::{CancelHandle, Deadline, Stop, StopReason};
 use crate::format::mutex::lock;
 
-/// Limits of the window of finished work that can't be emitted yet: pieces, and bytes of events.
+/// Limits of the window of finished work that can't be emitted yet: pieces, and bytes of lines.
 const WINDOW_PIECES: usize = 4096;
 const WINDOW_BYTES: usize = 8 << 20;
 
-/// Bytes of events after which a worker hands over the finished part of a piece.
+/// Bytes of lines after which a worker hands over the finished part of a piece.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Bytes of events with which a worker waits within a file until they can be emitted.
+/// Bytes of lines with which a worker waits within a file until they can be emitted.
 const AHEAD_BYTES: usize = 4 << 20;
 
 /// Bytes of an answer that may wait for the taker before workers pause, and bytes at which the

@@ -11,7 +11,7 @@ pub mod types;
 
 use std::ops::Range;
 
-use crate::exec::answer::event::FileError;
+use crate::exec::answer::outcome::FileError;
 use crate::exec::sources::catalog::CatalogSource;
 use crate::exec::sources::eligible::{FileSource, Item, ListSource, WalkSource};
 use crate::exec::stop::Stop;

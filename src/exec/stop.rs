@@ -1,8 +1,8 @@
 //! Stopping: deadlines, cancellation, and answers that need no more work, visible to every worker.
 //!
-//! Owns the flag that long work polls. Workers never read a clock. The thread that waits for them
-//! reads it, through the [`Clock`] that it was given, and raises the flag. `allowance` is the
-//! budget of a call for one kind of work.
+//! This module owns the flag that long work polls. Workers never read a clock. The thread that
+//! waits for them reads it, through the [`Clock`] that it was given, and raises the flag.
+//! `allowance` is the budget of a call for one kind of work.
 
 pub(crate) mod allowance;
 

@@ -1,8 +1,8 @@
 //! The filesystem operations on index files.
 //!
-//! Owns the trait [`Disk`]. Every change to a directory, and every opening of a file in it, goes
-//! through the trait, so that tests can fail or stop at each operation. This module does not know
-//! the order of the operations; `publish` does.
+//! This module owns the trait [`Disk`]. Every change to a directory, and every opening of a file in
+//! it, goes through the trait, so that tests can fail or stop at each operation. This module does
+//! not know the order of the operations; `publish` does.
 
 use std::ffi::OsString;
 use std::fmt;

@@ -1,7 +1,8 @@
 //! The errors of index files.
 //!
-//! Owns the error type of this layer, its messages, and [`FormatError::is_corrupt`]. Callers act on
-//! that distinction: a corrupt file is of no use to any program, and the index is rebuilt.
+//! This module owns the error type of this layer, its messages, and [`FormatError::is_corrupt`].
+//! Callers act on that distinction: a corrupt file is of no use to any program, and the index is
+//! rebuilt.
 
 use std::fmt;
 use std::io;

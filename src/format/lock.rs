@@ -1,9 +1,10 @@
 //! Private directories of indexes, and the locks on them.
 //!
-//! Owns access to a directory. [`create_private_dir`] creates directories that only this user can
-//! access. [`DirLock`] is an advisory file lock, by which writers take turns. The store and
-//! `lock_dir` use both. This module does not know the files in a directory. It reads no clock: the
-//! caller passes in the function that waits.
+//! This module owns access to a directory. [`create_private_dir`] creates directories that only
+//! this user can access. [`DirLock`] is an advisory file lock. Each directory has two locks: a
+//! writer holds the writers' lock, and readers share the readers' lock while they open files.
+//! Eviction takes both. The store and `lock_dir` use both. This module does not know the files in a
+//! directory. It reads no clock: the caller passes in the function that waits.
 
 use std::fs::{self, File};
 use std::io;

@@ -1,8 +1,8 @@
 //! A directory that belongs to one process while that process lives.
 //!
-//! Owns creating such a directory, detecting that its owner is gone, and removing it. File watchers
-//! use it for their cookies, and live indexes for their status. This module does not know the files
-//! in a directory.
+//! This module owns creating such a directory, detecting that its owner is gone, and removing it.
+//! File watchers use it for their cookies, and live indexes for their status. This module does not
+//! know the files in a directory.
 //!
 //! The owner holds the writers' lock of the directory. A directory with a free lock has no owner,
 //! and the next process that creates one removes it. Process ids are reused and prove nothing.

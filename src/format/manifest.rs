@@ -1,9 +1,10 @@
 //! The manifest of an index: the file that describes the index and names its segments.
 //!
-//! Owns the manifest's fields, their encoding and their limits. The store publishes and reads a
-//! [`Manifest`]. It is a plain value: `index` compares keys, hashes a key into a directory name,
-//! and decides from the fields whether an index is stale. Every field is stored by itself, never as
-//! a digest, so that a difference can be found and named.
+//! This module owns the manifest's fields, their encoding and their limits. The store publishes and
+//! reads a [`Manifest`]. It is a plain value: `index` compares keys, hashes a key into a directory
+//! name, and decides from the fields whether an index is stale. Every field is stored by itself,
+//! never as a digest, so that a difference can be found and named. (The manifest of an executor's
+//! task is another file.)
 
 mod codec;
 

@@ -1,7 +1,7 @@
 //! Read-only mappings of files.
 //!
-//! Owns the only unsafe code of the crate. `storage` opens the files, and checks who can write to
-//! them, before it maps them here.
+//! This module owns the only unsafe code of the crate. `storage` opens the files, and checks who
+//! can write to them, before it maps them here.
 
 #![allow(unsafe_code)]
 

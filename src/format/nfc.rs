@@ -1,6 +1,6 @@
 //! Unicode Normalization Form C (NFC), for paths and texts.
 //!
-//! Owns the shortcuts for text that is normalized already, which is nearly all text.
+//! This module owns the shortcuts for text that is normalized already, which is nearly all text.
 
 use std::borrow::Cow;
 

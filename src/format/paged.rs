@@ -1,8 +1,8 @@
 //! Files whose pieces are read on demand.
 //!
-//! Owns positioned reads of an open file. `storage` opens the file; the reader of a section caches
-//! the pieces. Unlike a mapping, a file that is truncated meanwhile causes an error, and does not
-//! end the process. This module does not know the content of the file.
+//! This module owns positioned reads of an open file. `storage` opens the file; the reader of a
+//! section caches the pieces. Unlike a mapping, a file that is truncated meanwhile causes an error,
+//! and does not end the process. This module does not know the content of the file.
 
 use std::fs::File;
 use std::io;

@@ -1,10 +1,10 @@
 //! Atomic publication of index files: a file is complete under its final name, or absent.
 //!
-//! Owns the order of the steps, and the names of unfinished files. Only this module renames them.
-//! It writes a file under a temporary name, syncs it, renames it to the final name, and syncs the
-//! directory. A reader of the final name sees the old file or the new one, also after a crash or a
-//! power failure at any step. Callers hold the writers' lock. This module does not know the content
-//! of the files.
+//! This module owns the order of the steps, and the names of unfinished files. Only this module
+//! renames them. It writes a file under a temporary name, syncs it, renames it to the final name,
+//! and syncs the directory. A reader of the final name sees the old file or the new one, also after
+//! a crash or a power failure at any step. `replace` renames without syncing, for files that may be
+//! lost. Callers hold the writers' lock. This module does not know the content of the files.
 
 use std::ffi::OsStr;
 use std::io::{self, BufWriter, Write};

@@ -1,8 +1,8 @@
 //! The container: numbered sections of bytes, with checksums.
 //!
-//! Owns the frame of every index file: a header with the file's kind, the sections, a checksum for
-//! every page of 4 KiB, a table of the sections, and a trailer. This module does not know the
-//! content of the sections; `segment` and `manifest` define it.
+//! This module owns the frame of every index file: a header with the file's kind, the sections, a
+//! checksum for every page of 4 KiB, a table of the sections, and a trailer. This module does not
+//! know the content of the sections; `segment` and `manifest` define it.
 //!
 //! [`SectionWriter`] writes a file front to back; it needs four bytes of memory per page.
 //! [`Container`] reads a file from a [`Storage`](super::storage::Storage). Opening checks the

@@ -1,8 +1,9 @@
 //! The records of a segment: the content of its sections, byte for byte.
 //!
-//! Owns the section numbers, and the sizes and encoding of records. `index` builds a segment from
-//! these records, and reads them through [`Table`] and [`Numbers`]. This module does not know
-//! n-grams or candidate selection; it only encodes numbers. `docs/format.md` has the tables.
+//! This module owns the section numbers, and the sizes and encoding of records. `index` builds a
+//! segment from these records, and reads them through [`Table`] and [`Numbers`]. This module does
+//! not know n-grams or candidate selection; it only encodes numbers. `docs/format.md` has the
+//! tables.
 
 use super::error::FormatError;
 use super::manifest::RuleSets;

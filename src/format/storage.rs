@@ -1,8 +1,9 @@
 //! The bytes of a file: in owned memory, in a mapping, or read on demand.
 //!
-//! Owns opening index files, and the checks that make it safe: the file is a regular file, and no
-//! other user can change it. The store opens a [`Storage`]; `section` and `manifest` read bytes
-//! from it and don't know the variant. This module does not know the content of the files.
+//! This module owns opening index files, and the checks that make it safe: the file is a regular
+//! file, and no other user can change it. The store opens a [`Storage`]; `section` and `manifest`
+//! read bytes from it and don't know the variant. This module does not know the content of the
+//! files.
 
 use std::borrow::Cow;
 use std::fs::File;

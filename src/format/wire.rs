@@ -1,9 +1,9 @@
 //! Little-endian primitives with checked reads.
 //!
-//! Owns the encoding of numbers, byte strings and counts in all records; `manifest`, `segment` and
-//! `section` use it. [`Reader`] reads untrusted bytes: it never panics, never reads beyond its
-//! input, and never returns a count that the input could not hold. This module does not know what
-//! the records mean.
+//! This module owns the encoding of numbers, byte strings and counts in all records; `manifest`,
+//! `segment` and `section` use it. [`Reader`] reads untrusted bytes: it never panics, never reads
+//! beyond its input, and never returns a count that the input could not hold. This module does not
+//! know what the records mean.
 
 use super::error::{FormatError, FormatErrorKind};
 

@@ -24,10 +24,10 @@
 //! a line feed, so no search looks them up.
 //!
 //! One set serves both case variants: the n-grams of the text together with their folds. A
-//! case-insensitive search looks up folds, a case-sensitive one the n-grams themselves. The
-//! variants differ only in n-grams that fold to something else, for example `Foo`, and no fold is
-//! one of these. So an n-gram that is its own fold, such as `foo`, is answered from the folded
-//! variant, a superset, and nothing is stored twice.
+//! case-insensitive search looks up folds, a case-sensitive one the n-grams themselves. An n-gram
+//! that folds to itself, such as `foo`, is stored once, in the folded variant. `Foo` folds to
+//! something else and is stored in addition. So a case-sensitive search for `foo` also gets files
+//! that have only `Foo`, which is a superset.
 
 use rayon::prelude::*;
 

@@ -1,7 +1,7 @@
 //! The logical Bloom filter: its size, bits and layout, as the specification of the index defines
 //! them (LSI in `docs/conformance.md`).
 //!
-//! Owns the prescribed filter of one file. An index stores a folded encoding of it (see
+//! This module owns the prescribed filter of one file. An index stores a folded encoding of it (see
 //! [`block`](crate::index::block)), which reports an n-gram as absent only where this filter does.
 
 use bitvec::order::Lsb0;

@@ -1,7 +1,7 @@
 //! Case folding for the case-insensitive variant of n-grams.
 //!
-//! Owns the two strategies that the specification of the index permits. The engine determines the
-//! strategy; today every engine folds ASCII only.
+//! This module owns the two strategies that the specification of the index permits. The engine
+//! determines the strategy; today every engine folds ASCII only.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;

@@ -1,7 +1,7 @@
 //! The denied patterns: paths that match one are never opened.
 //!
-//! Owns the syntax of the patterns and the set in force. It knows no configuration and opens
-//! nothing.
+//! This module owns the syntax of the patterns and the set in force. It knows no configuration and
+//! opens nothing.
 //!
 //! A pattern is a glob over a whole path with `/` between its components: `*` and `?` stay within
 //! one component, `**` spans any number of them. A pattern denies a path if it matches the absolute

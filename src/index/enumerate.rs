@@ -1,8 +1,8 @@
 //! Enumeration of a whole tree for the catalog of an index.
 //!
-//! Owns the list of all eligible files and entered directories in emission order, their stamps, and
-//! the eligibility inputs met on the way. The walk decides which files are eligible, so searches
-//! and indexes use the same enumeration.
+//! This module owns the list of all eligible files and entered directories in emission order, their
+//! stamps, and the eligibility inputs met on the way. The walk decides which files are eligible, so
+//! searches and indexes use the same enumeration.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

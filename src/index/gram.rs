@@ -1,7 +1,7 @@
 //! N-grams: three consecutive characters of a text, and their hashes.
 //!
-//! Owns the packed form of n-grams, and the double hashing that the specification of the index
-//! prescribes. It does not tokenize texts.
+//! This module owns the packed form of n-grams, and the double hashing that the specification of
+//! the index prescribes. It does not tokenize texts.
 
 use xxhash_rust::xxh64::xxh64;
 

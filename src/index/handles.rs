@@ -1,8 +1,8 @@
 //! Counts open segments, up to a limit.
 //!
-//! Owns the count, which several stores may share. A segment is open while any snapshot of it is in
-//! use. A replaced segment stays open until the last search that pinned it ends. The caller decides
-//! what to do when the limit is reached.
+//! This module owns the count, which several stores may share. A segment is open while any snapshot
+//! of it is in use. A replaced segment stays open until the last search that pinned it ends. The
+//! caller decides what to do when the limit is reached.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,7 +1,7 @@
 //! Eligibility inputs: the files outside of the searched ones that decide which files are searched.
 //!
-//! Owns the record of ignore files and repository markers, including those that do not exist, and
-//! the check whether any of them changed. It does not interpret the rules in them.
+//! This module owns the record of ignore files and repository markers, including those that do not
+//! exist, and the check whether any of them changed. It does not interpret the rules in them.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Index keys: the tree of an index and the way in which the index was made.
 //!
-//! Owns the components of a key and the directory name derived from them. All components are stored
-//! and compared one by one.
+//! This module owns the components of a key and the directory name derived from them. All
+//! components are stored and compared one by one.
 
 use std::path::{Path, PathBuf};
 

@@ -24,15 +24,15 @@
 //!
 //! - `TreeState`, the knowledge about the tree. The worker holds it while it reconciles, and a
 //!   search while it processes dirty marks. The worker releases it after a small portion of marks
-//!   or a small batch of directories, and lets searches go first that do its work themselves.
-//! - `Status`, held for a moment at a time: the state, the dirty marks and the published snapshot.
-//!   The watcher's thread acquires it, so no thread may wait for the watcher's thread while it
-//!   holds `Status`.
+//!   or a small batch of directories. Searches that process marks take the lock first.
+//! - `Status`, held for a moment at a time: the state, the dirty marks and the snapshot that
+//!   searches get. The watcher's thread acquires it, so no thread may wait for the watcher's thread
+//!   while it holds `Status`.
 //!
 //! Only `Status` is needed to swap in a new index, because a new index has a new `TreeState`. A
-//! thread that still works on the old one finishes, but publishes nothing and removes no marks. So
-//! a swap never waits for a search. A search waits for another thread only if it has dirty marks to
-//! process, and at most for its budget.
+//! thread that still works on the old one finishes, but installs no snapshot and removes no marks.
+//! So a swap never waits for a search. Each search waits at the barrier for the watcher's thread.
+//! It waits for `TreeState` only if there are dirty marks. Each wait has a budget.
 //!
 //! Writing the status for other processes takes a third lock, `status_file`, acquired before
 //! `Status`. Only the worker and the threads that build for it do that.

@@ -1,9 +1,11 @@
 //! The overlay: the differences between a tree and the segment that was built from it.
 //!
 //! This module owns three kinds of differences: dead files (deleted or outdated in the segment),
-//! extra files with their positions in emission order, and changed directories. It never compares
-//! anything with the tree: callers record their findings. An overlay is cheap to clone. Searches
-//! get a clone, which never changes.
+//! extra files with their positions in emission order, and changed directories. Extra files that
+//! were read have their n-grams and words here, so searches can exclude them before the next build.
+//!
+//! The overlay never compares anything with the tree: callers record their findings. An overlay is
+//! cheap to clone. Searches get a clone, which never changes.
 
 mod changes;
 

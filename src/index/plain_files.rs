@@ -1,8 +1,8 @@
 //! The plain files of a segment, as far as they were examined. A plain file has no byte-order mark
 //! and no NUL byte, so a search sees its bytes unchanged.
 //!
-//! Owns the results, in groups of files, and the rule that one thread examines a group while others
-//! wait. The caller examines the files.
+//! This module owns the results, in groups of files, and the rule that one thread examines a group
+//! while others wait. The caller examines the files.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;

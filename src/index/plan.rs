@@ -1,10 +1,10 @@
 //! Query plans: the n-grams that a file must contain for an expression to match in it.
 //!
-//! `exec` builds one plan per search, a [`SupersetSafe`], from the parsed expression. The index
-//! evaluates the plan over blocks of up to 512 files and returns candidates: a superset of the
-//! files with a match. This module owns the analysis of the expression, the plan and its
-//! evaluation. It does not know how n-grams are stored, which files are searched, or what a request
-//! is.
+//! `exec` builds a plan, a [`SupersetSafe`], from the parsed expression, for each decision on an
+//! index. The index evaluates the plan over blocks of up to 512 files and returns candidates: a
+//! superset of the files with a match. This module owns the analysis of the expression, the plan
+//! and its evaluation. It does not know how n-grams are stored, which files are searched, or what a
+//! request is.
 //!
 //! The steps: `analysis` (exact matches) and `approx` (approximate matches) turn an expression into
 //! chains, which are sequences of small character sets. `path` turns chains into requirements on a

@@ -1,8 +1,9 @@
 //! Sets of files, one bit for each rank.
 //!
-//! A *rank* is the position of a file in the catalog. For example, `{0, 2}` holds the first and the
-//! third file. Owns the bitmaps for eligible files, candidates and results of globs, and their
-//! combination. A set takes one bit per file of the catalog.
+//! A *rank* is the position of a file in the catalog. (`exec::rank`, the ranking of answers, is
+//! unrelated.) For example, `{0, 2}` holds the first and the third file. This module owns the
+//! bitmaps for eligible files, candidates and results of globs, and their combination. A set takes
+//! one bit per file of the catalog.
 
 use std::ops::Range;
 

@@ -1,8 +1,8 @@
 //! The sections of a segment that follow the rows of its blocks, such as the catalog and the names.
 //!
-//! Owns their order and the section of names. A builder fills them from a tree, the SQLite reader
-//! from its tables. Equal records give equal bytes, so both write the same file. The callers decide
-//! about the content of the records.
+//! This module owns their order and the section of names. A builder fills them from a tree, the
+//! SQLite reader from its tables. Equal records give equal bytes, so both write the same file. The
+//! callers decide about the content of the records.
 
 use std::ffi::OsStr;
 use std::io::{self, Write};

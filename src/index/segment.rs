@@ -1,9 +1,9 @@
 //! Reads a segment: its catalog of files and directories, and its blocks of n-grams.
 //!
-//! Searches and the live index open segments; the builder reads earlier ones to copy blocks. This
-//! module interprets the sections of a segment file and validates them. Opening a segment checks
-//! that its tables agree with each other; numbers of files and names are checked when they are
-//! used. A [`Segment`] can be in memory or in a mapped file.
+//! The store opens segments. Searches and live indexes read them through snapshots, and the builder
+//! reads earlier ones to copy blocks. This module interprets the sections of a segment file and
+//! validates them. Opening a segment checks that its tables agree with each other; numbers of files
+//! and names are checked when they are used. A [`Segment`] can be in memory or in a mapped file.
 //!
 //! `candidates` evaluates plans over the blocks, `words` looks terms up in word lists, `content`
 //! hands out blocks to be copied, `by_dir` lists the content of directories, and `find` finds files

@@ -1,11 +1,11 @@
-//! A snapshot: one published state of an index, pinned by each search that uses it.
+//! A snapshot: one state of an index in memory, pinned by each search that uses it.
 //!
-//! Owns the parts that belong to one state: the segment, the overlay of changes in the tree, the
-//! eligibility inputs, and cached sets of files that depend only on these. A snapshot never
-//! changes; a later state of the tree is another snapshot.
+//! This module owns the parts that belong to one state: the segment, the overlay of changes in the
+//! tree, the eligibility inputs, and cached sets of files that depend only on these. A snapshot
+//! never changes; a later state of the tree is another snapshot.
 //!
-//! This module also compares a snapshot with the tree. It caches no result: without change
-//! tracking, every call has to compare.
+//! This module also compares a snapshot with the tree. It does not cache the result of this
+//! comparison: without change tracking, every call has to compare.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;

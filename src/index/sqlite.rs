@@ -1,10 +1,10 @@
 //! An index in an SQLite database (`index_storage = "sqlite"`).
 //!
-//! Owns the database: its tables, writing a built segment into them, and restoring the same segment
-//! from them, byte for byte. The specification of the index prescribes some of the tables, the
-//! *reference schema* (LSI, Appendix E). `store::database` decides when to write and which database
-//! to open. No query runs in the database: it is read into memory once, and the restored segment
-//! answers the queries.
+//! This module owns the database: its tables, writing a built segment into them, and restoring the
+//! same segment from them, byte for byte. The specification of the index prescribes some of the
+//! tables, the *reference schema* (LSI, Appendix E). `store::database` decides when to write and
+//! which database to open. No query runs in the database: it is read into memory once, and the
+//! restored segment answers the queries.
 //!
 //! # How it is written and read
 //!

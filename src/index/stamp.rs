@@ -1,6 +1,7 @@
 //! Stamps: metadata that tells states of a file or directory apart without reading it.
 //!
-//! Owns the comparison of states and the rule for when a stamp is reliable. It reads no clock.
+//! This module owns the comparison of states and the rule for when a stamp is reliable. It reads no
+//! clock.
 
 use std::time::Duration;
 

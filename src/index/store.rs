@@ -1,19 +1,22 @@
 //! The store of indexes: publishes, lists, opens and removes the indexes under one cache root.
 //!
-//! Owns the cache root and its directories, one per key. `exec::indexes` and the `index` commands
-//! call [`Store`]. The trait `StorageFormat` hides the storage mode: files, or an SQLite database.
-//! Child modules open indexes (`open`), evict them (`evict`), and purge indexes with weaker denied
-//! patterns (`policy`). The store does not know how a key is computed or how a segment is laid out.
+//! This module owns the cache root and its directories, one per key. `exec::indexes` and the
+//! `index` commands call [`Store`]. The trait `StorageFormat` hides the storage mode: files, or an
+//! SQLite database. Child modules open indexes (`open`), evict them (`evict`), and purge indexes
+//! with weaker denied patterns (`policy`). The store does not know how a key is computed or how a
+//! segment is laid out.
 //!
-//! Writers publish and remove an index under the exclusive lock of its directory. Readers hold a
-//! shared lock only while they open files. A reader sees the previous index or the new one, never a
-//! partial one.
+//! Writers publish and remove an index under the writers' lock of its directory. Readers share the
+//! readers' lock, and only while they open files. A reader sees the previous index or the new one,
+//! never a partial one.
 //!
 //! ```text
 //! <cache root>/<hash of the key>/manifest          names the segment
 //!                               /segment-<n>.seg
 //!                               /index.sqlite      replaces both in the mode `sqlite`
+//!                               /unfinished        manifest of a build that the next continues
 //!                               /accessed          its modification time is the last use
+//!                               /.writers.lock, .readers.lock
 //! ```
 
 mod access;

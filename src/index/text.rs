@@ -1,7 +1,8 @@
 //! The definition of text, and of the part of a file that is searched.
 //!
-//! Owns the rules for byte-order marks, binary content and line terminators. Matching and indexing
-//! share them: if they read a file differently, the index could exclude a file that matches.
+//! This module owns the rules for byte-order marks, binary content and line terminators. Matching
+//! and indexing share them: if they read a file differently, the index could exclude a file that
+//! matches.
 
 use std::borrow::Cow;
 use std::io::{self, Read};

@@ -17,9 +17,9 @@
 //! 3. then walks the watched directories, and only then removes the mark.
 //!
 //! [`Watcher::watch`] makes a promise for the path of a directory. After it returns, every change
-//! in the directory at this path is reported. Otherwise a `Subtree` at or above the path is
-//! reported, and the steps above start again; this covers directories that are renamed or replaced
-//! meanwhile.
+//! in the directory at this path is reported. The watch may fail to cover the directory, because it
+//! was renamed or replaced meanwhile. Then the watcher reports a `Subtree` at or above the path,
+//! and the steps above start again.
 //!
 //! After [`FsEvent::Overflow`], any path may have changed. On Linux all watches are gone too, and
 //! every directory has to be watched again. After [`FsEvent::Down`], or when

@@ -1,6 +1,6 @@
 //! Selects the notes of an answer.
 //!
-//! Converts a question and the summary of its answer to [`Note`]s. Their wording is in
+//! This module converts a question and the summary of its answer to [`Note`]s. Their wording is in
 //! [`notes`](crate::tool::notes).
 
 use std::time::Duration;

@@ -1,8 +1,9 @@
 //! From a [`Question`] to its answer, for every surface that searches for lines or lists files.
 //!
-//! Owns the steps of a call: compile the query, resolve the paths, choose a source for each,
-//! search, and search approximately if nothing matched. The surfaces own requests, responses and
-//! output. Ranked questions and ripgrep's command line have their own ways.
+//! This module owns the steps of a call: compile the query, resolve the paths, choose a source for
+//! each, search, and search approximately if nothing matched. If an index turns out to be damaged
+//! during the search, the call searches again without it. The surfaces own requests, responses
+//! and output. Ranked questions and ripgrep's command line have their own ways.
 
 mod fallback;
 mod sources;

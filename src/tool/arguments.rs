@@ -1,8 +1,8 @@
 //! Parsing the arguments of a call: from JSON to a request type, with errors that say how to fix
 //! the request.
 //!
-//! Owns the rules that apply to the requests of all tools. The request types and their schemas
-//! define the fields.
+//! This module owns the rules that apply to the requests of all tools. The request types and their
+//! schemas define the fields.
 
 use std::borrow::Cow;
 

@@ -2,9 +2,10 @@
 //!
 //! [`main`] parses the arguments (`args`) and calls the `run` function of one of the `commands`,
 //! such as `search` or `index`. `setup` reads the environment and loads the configuration.
-//! `answers` decides whether the daemon of the tree or this process answers. The answers come from
-//! the layers below (`tool::answering`, `tool::daemon`), and `output` prints them. Every failure
-//! ends as a message on standard error and an exit status.
+//! `answers` decides whether the daemon of the tree or this process answers. It uses the code of
+//! one command, `explain`. The answers come from the layers below (`tool::answering`,
+//! `tool::daemon`), and `output` prints them. Every failure ends as a message on standard error and
+//! an exit status.
 
 pub(in crate::tool) mod answers;
 mod args;

@@ -7,8 +7,11 @@
 //! - [`server`] owns the connections of a [`socket`], [`client`] is the other end;
 //! - [`admission`] decides which query runs, waits or is refused; `gate` lets the tasks of the
 //!   server wait for that;
-//! - [`service`] answers admitted queries. It knows nothing of sockets, and it searches with the
-//!   same tools as every surface without a daemon.
+//! - [`service`] answers queries about the tree. It knows nothing of sockets, and it searches with
+//!   the same tools as every surface without a daemon.
+//!
+//! [`tree_backend`] is the interface of agents, the page and the interactive search to a daemon or
+//! a service. `inspect` answers `status` and `health`.
 //!
 //! A service gets four kinds of queries:
 //! - a call of a tool;

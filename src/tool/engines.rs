@@ -1,7 +1,7 @@
 //! The engines of a tool in order of preference, selected once by configuration.
 //!
-//! Looks for the external programs that the configuration allows, and keeps the reasons if no
-//! engine is usable.
+//! This module looks for the external programs that the configuration allows, and keeps the reasons
+//! if no engine is usable.
 
 use std::path::Path;
 use std::sync::Arc;

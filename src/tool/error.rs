@@ -1,7 +1,7 @@
 //! The errors of tool calls.
 //!
-//! Owns the kinds of error, their stable codes and their messages. It does not know the causes, nor
-//! how a surface prints an error.
+//! This module owns the kinds of error, their stable codes and their messages. It does not know the
+//! causes, nor how a surface prints an error.
 
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! The executor: runs one search task, authorized by a signed lease, over one configured source.
 //!
-//! Owns the order of checks and execution, and the bytes of the answer. EXEC is the specification
-//! of the executor; §2 to §9 are about this order, and `docs/conformance.md` says which tests prove
-//! it. The steps, each a module:
+//! This module owns the order of checks and execution, and the bytes of the answer. EXEC is the
+//! specification of the executor; §2 to §9 are about this order, and `docs/conformance.md` says
+//! which tests prove it. The steps, each a module:
 //! - [`lease`] verifies the signed lease, [`manifest`] validates the task;
 //! - [`store`] returns the result of a task that was executed before;
 //! - [`host`] starts a confined [`worker`] process;

@@ -1,7 +1,8 @@
 //! The `find_code` tool: answers a question in words with the best places of a source tree.
 //!
-//! Owns the request, the response and its text. A service ranks the places, as for `ggrep`: see
-//! [`Service::answer`](crate::tool::daemon::service::Service::answer).
+//! This module owns the request, the response and its text.
+//! [`daemon::find_code`](crate::tool::daemon::find_code) answers the calls: a service ranks the
+//! places as for `ggrep`.
 
 mod request;
 mod response;

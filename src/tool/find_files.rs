@@ -1,8 +1,9 @@
 //! The `find_files` tool: finds files by name.
 //!
-//! Owns the request, the order of the files and the response. The files come from the same search
-//! as for the tool `Search`: with the same ignore rules and sandbox, and from the catalog of an
-//! index if there is one. The list is current: it includes files created just before the call.
+//! This module owns the request, the order of the files and the response. The files come from the
+//! same search as for the tool `Search`: with the same ignore rules and sandbox, and from the
+//! catalog of an index if there is one. The list is current: it includes files created just before
+//! the call.
 
 mod request;
 mod response;

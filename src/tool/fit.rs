@@ -1,9 +1,9 @@
 //! Fitting an answer into a number of bytes.
 //!
-//! Owns the order in which parts are cut, for every tool and for text as well as fields. First the
-//! ends of long lines are cut, and the list of errors is replaced by a count. Then results are cut
-//! from the end. So the rest is always the beginning of the whole answer, and a higher limit never
-//! gives fewer results.
+//! This module owns the order in which parts are cut, for every tool and for text as well as
+//! fields. First the ends of long lines are cut, and the list of errors is replaced by a count.
+//! Then results are cut from the end. So the rest is always the beginning of the whole answer, and
+//! a higher limit never gives fewer results.
 
 use crate::tool::error::{DenialReason, ToolError};
 use crate::tool::notes::Note;

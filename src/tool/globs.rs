@@ -1,8 +1,8 @@
 //! Rewrites the globs of tool calls, so that they are relative to the searched path.
 //!
-//! Owns the prefixes that a glob may have, for all tools. Globs have gitignore syntax, which
-//! supports neither `./` nor absolute paths. Globs on the command line (`-g`) are not rewritten:
-//! they mean the same as in ripgrep.
+//! This module owns the prefixes that a glob may have, for all tools. Globs have gitignore syntax,
+//! which supports neither `./` nor absolute paths. Globs on the command line (`-g`) are not
+//! rewritten: they mean the same as in ripgrep.
 
 use std::borrow::Cow;
 use std::io::ErrorKind;

@@ -1,8 +1,8 @@
 //! From configuration to the indexes of a tool: the indexed directories, the storage, and how
 //! indexes are built and kept current.
 //!
-//! Owns the selection and validation of index roots. [`exec::indexes`](crate::exec::indexes)
-//! decides how a request uses an index.
+//! This module owns the selection and validation of index roots.
+//! [`exec::indexes`](crate::exec::indexes) decides how a request uses an index.
 //!
 //! A program that links the library creates [`Indexes`] once and passes them to
 //! [`SearchTool::with_indexes`](super::search::SearchTool::with_indexes). A long-running program

@@ -1,7 +1,7 @@
 //! The MCP server: search for agents that speak the Model Context Protocol.
 //!
-//! Owns the tools and resources of an agent, the form and size of answers, and the effect of the
-//! client's directories ("roots"). A
+//! This module owns the tools and resources of an agent, the form and size of answers, and the
+//! effect of the client's directories ("roots"). A
 //! [`TreeBackend`](crate::tool::daemon::tree_backend::TreeBackend) runs the searches: a daemon's,
 //! or one in this process.
 //! - [`transport`] reads and writes messages on standard input and output;

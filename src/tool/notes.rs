@@ -1,7 +1,7 @@
 //! Notes: how an answer is incomplete or differs from the question, in words.
 //!
-//! Owns the wording. Programs and models read the names of request fields, people read the flags of
-//! the command line.
+//! This module owns the wording. Programs and models read the names of request fields, people read
+//! the flags of the command line.
 
 /// Information that a reader of an answer needs.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
-//! The `content` of a response: events as human-readable text.
+//! The `content` of a response: records as human-readable text.
 //!
-//! Owns the line format. It escapes control characters, so that the text of a file can't send
-//! commands to a terminal. The structured data stay unescaped.
+//! This module owns the line format. It escapes control characters, so that the text of a file
+//! can't send commands to a terminal. The structured data stay unescaped.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -82,7 +82,7 @@ fn escape(
     Cow::Owned(out)
 }
 
-/// Appends an event as one line: `path:line:column:text` for a match, `path-line-text` for context.
+/// Appends a record as one line: `path:line:column:text` for a match, `path-line-text` for context.
 pub fn push_line(out: &mut String, record: &Record) {
     let data = &record.data;
     out.push_str(&escape_controls(&data.path.text));

@@ -1,8 +1,9 @@
 //! The request of the `Search` tool: its fields, their schema and the allowed values. Other tools
 //! have request types of their own.
 //!
-//! Owns the request type that every surface uses. Validation here needs neither configuration nor
-//! files.
+//! This module owns the request of the tool `Search`. Agents, the page, the library and `call` send
+//! it. `forge-search PATTERN` and `rg` build a `Question` instead. Validation here needs neither
+//! configuration nor files.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -86,7 +87,7 @@ pub struct SearchRequest {
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub context: u64,
-    /// Maximum events: matches and context lines.
+    /// Maximum number of lines: matches and context lines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1), extend("default" = 200))]
     pub max_results: Option<u64>,

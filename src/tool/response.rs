@@ -1,7 +1,8 @@
 //! The response of the `Search` tool: its fields and their JSON form. Other tools have response
 //! types of their own.
 //!
-//! Owns the formats of events and responses. It does not search and decides nothing about order.
+//! This module owns the formats of records (lines and errors) and responses. It does not search and
+//! decides nothing about order.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::exec::answer::event::{Line, LineKind};
+use crate::exec::answer::outcome::{Line, LineKind};
 use crate::exec::indexes::BuildReport;
 use crate::exec::indexes::Phase;
 use crate::format::choices::choices;
@@ -25,9 +26,9 @@ pub struct SearchResponse {
     pub pattern: String,
     /// The search root: canonical, absolute, with forward slashes.
     pub path: String,
-    /// The number of events in `matches`.
+    /// The number of records in `matches`.
     pub count: usize,
-    /// The events, in emission order: matches and context lines.
+    /// The records, in emission order: matches and context lines.
     pub matches: Vec<Record>,
     /// Whether a limit cut the response: `max_results`, `max_files`, `max_matches_per_file` or the
     /// limit in bytes.
@@ -44,14 +45,14 @@ pub struct SearchResponse {
     /// The standard error of an engine that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr: Option<String>,
-    /// The events as text for people, with a final note if something is missing.
+    /// The records as text for people, with a final note if something is missing.
     pub content: String,
     /// Diagnostics, if configured. Optional and forward-compatible; not read back.
     #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
     pub stats: Option<Stats>,
 }
 
-/// One event of a response.
+/// One record of a response: a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Record {
@@ -75,7 +76,7 @@ pub struct LeftOut {
     pub after: usize,
 }
 
-/// The type of an event.
+/// The type of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -86,7 +87,7 @@ pub enum RecordKind {
     Context,
 }
 
-/// The line of an event.
+/// The line of a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct RecordData {
@@ -116,7 +117,7 @@ pub struct Text {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct ErrorEntry {
-    /// The path, in the same form as in events.
+    /// The path, in the same form as in records.
     pub path: String,
     /// Why it failed.
     pub error: String,

@@ -1,11 +1,13 @@
 //! The program as a stand-in for ripgrep: `forge-search rg`, or any call under the name `rg`.
 //!
-//! Owns ripgrep's command line: its flags, defaults, output, messages and exit statuses. Nothing of
-//! the other surfaces applies to results: no limits, no denied patterns, no sandbox. The crates
-//! that ripgrep is made of walk (`ignore`), search (`grep-searcher`, `grep-regex`) and print
-//! (`grep-printer`). The daemon of a tree, or an index, may say which files need not be read.
+//! This module owns ripgrep's command line: its flags, defaults, output, messages and exit
+//! statuses. Nothing of the other surfaces applies to results: no limits, no denied patterns, no
+//! sandbox. The crates that ripgrep is made of walk (`ignore`), search (`grep-searcher`,
+//! `grep-regex`) and print (`grep-printer`). The daemon of a tree, or an index, may say which files
+//! need not be read.
 //!
-//! `flags` has the table of flags, `args` parses, `plan` decides, `walk`, `candidates`
+//! `candidates` asks through `cli::answers::candidates`, which sends a `Question` as a person's
+//! search does. `flags` has the table of flags, `args` parses, `plan` decides, `walk`, `candidates`
 //! and `feed` find files, `search` reads them, and `print` prints.
 
 mod args;

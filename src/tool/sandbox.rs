@@ -1,9 +1,9 @@
 //! The sandbox: the paths that a call may reach.
 //!
-//! Owns the validation of paths, and the choice of the allowed roots. [`Reach`] keeps their open
-//! handles. The sandbox returns a root and a path relative to it. The caller opens that path
-//! through [`RootDir`](crate::index::root_dir::RootDir), which detects a path that was swapped for
-//! a link since. The sandbox knows no patterns of searches and reads no file.
+//! This module owns the validation of paths, and the choice of the allowed roots. [`Reach`] keeps
+//! their open handles. The sandbox returns a root and a path relative to it. The caller opens that
+//! path through [`RootDir`](crate::index::root_dir::RootDir), which detects a path that was swapped
+//! for a link since. The sandbox knows no patterns of searches and reads no file.
 
 use std::fs;
 use std::io;

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::exec::answer::collect::Found;
-use crate::exec::answer::event::{Gaps, Line};
+use crate::exec::answer::outcome::{Gaps, Line};
 use crate::exec::engine::EngineError;
 use crate::exec::question::query::{CaseRule, Fuzziness};
 use crate::exec::question::{

@@ -1,8 +1,8 @@
 //! The `search_files` tool: from a request to a response.
 //!
-//! Owns its defaults, its caps, and the approximate searches after an exact search without a match.
-//! It searches like the tool `Search`, but reports each match ([`Report::Matches`]) and has its own
-//! ignore rules.
+//! This module owns its defaults, its caps, and the approximate searches after an exact search
+//! without a match. It searches like the tool `Search`, but reports each match
+//! ([`Report::Matches`]) and has its own ignore rules.
 
 mod found;
 mod request;

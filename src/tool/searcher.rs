@@ -1,8 +1,9 @@
-//! Runs queries, for the search for lines (`answering`) and for the ranked search.
+//! A searcher holds the engines, indexes and threads of a tool. `answering` and `over_dir` search
+//! with it.
 //!
-//! Owns the engines, indexes and threads of a tool, and the time limits for decisions of an index.
-//! If an index turns out to be damaged during a search, it searches again without the index. The
-//! indexes decide whether an index serves a request. The tools own requests and responses.
+//! This module owns the preparation of queries, the questions to the indexes, and the time limits
+//! for decisions of an index. The indexes decide whether an index serves a request. The tools own
+//! requests and responses.
 
 #[cfg(feature = "daemon")]
 mod over_dir;

@@ -1,11 +1,12 @@
 //! Lines longer than a limit, shown in part.
 //!
-//! Owns the selection of the shown part. Columns and line numbers always refer to the whole line.
+//! This module owns the selection of the shown part. Columns and line numbers always refer to the
+//! whole line.
 
 use std::ops::Range;
 
-use crate::exec::answer::event::Line;
 use crate::exec::answer::line_sink::lossy;
+use crate::exec::answer::outcome::Line;
 use crate::tool::response::LeftOut;
 
 /// The displayed form of a line.
@@ -82,7 +83,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::exec::answer::event::{LineKind, Span};
+    use crate::exec::answer::outcome::{LineKind, Span};
 
     fn line(text: &[u8], found: Option<(usize, usize)>) -> Line {
         let span = found.map(|(start, end)| Span {

@@ -1,7 +1,7 @@
 //! An answer as text for a model: lines grouped by file, in the format of `rg --heading -n`.
 //!
-//! Owns the layout. If the text exceeds a number of bytes, `tool::fit` decides which parts to cut.
-//! Notes below the lines report all missing parts.
+//! This module owns the layout. If the text exceeds a number of bytes, `tool::fit` decides which
+//! parts to cut. Notes below the lines report all missing parts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::exec::answer::event::Line;
+use crate::exec::answer::outcome::Line;
 use crate::tool::error::ToolError;
 use crate::tool::fit::{Draft, Extent, Piece, fit};
 use crate::tool::notes::{Note, Reader};
@@ -202,7 +202,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::exec::answer::event::{LineKind, Span};
+    use crate::exec::answer::outcome::{LineKind, Span};
 
     fn line(number: u64, text: &str, is_match: bool) -> Line {
         let span = Span {

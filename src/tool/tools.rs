@@ -1,7 +1,7 @@
 //! The tools: their names, their purposes, and a valid example request of each.
 //!
-//! Owns the only list of tools ([`ToolName`]) and their common interface ([`Tool`]). Surfaces offer
-//! the tools of the list and call them through the interface.
+//! This module owns the only list of tools ([`ToolName`]) and their common interface ([`Tool`]).
+//! Surfaces offer the tools of the list and call them through the interface.
 
 use std::fmt::{Debug, Display};
 use std::sync::LazyLock;

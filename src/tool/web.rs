@@ -1,9 +1,9 @@
 //! The web page: a search box, live results and the state of the index, for a browser on this
 //! machine.
 //!
-//! Owns the HTTP side: which requests are answered ([`guard`]), their routes and their limits. A
-//! [`TreeBackend`] runs the searches and reads the files. The page itself consists of the files in
-//! `web/page`, and loads nothing from other servers.
+//! This module owns the HTTP side: which requests are answered ([`guard`]), their routes and their
+//! limits. A [`TreeBackend`] runs the searches and reads the files. The page itself consists of the
+//! files in `web/page`, and loads nothing from other servers.
 
 pub mod guard;
 

@@ -10,7 +10,7 @@ mod trouble;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use forge_search::internal::exec::answer::event::FileOutcome;
+use forge_search::internal::exec::answer::outcome::FileOutcome;
 use forge_search::internal::exec::engine::embedded::Embedded;
 use forge_search::internal::exec::engine::{Engine, EngineError};
 use forge_search::internal::exec::external::detect::{Detected, Tool};

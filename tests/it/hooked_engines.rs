@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use forge_search::internal::exec::answer::event::FileOutcome;
+use forge_search::internal::exec::answer::outcome::FileOutcome;
 use forge_search::internal::exec::engine::embedded::Embedded;
 use forge_search::internal::exec::engine::{
     Batching, Capabilities, Engine, EngineError, EngineId, Prepared, Worker,

@@ -1,17 +1,17 @@
 //! The collector turns outcomes into the answer, in emission order, truncated exactly at the
 //! limits.
 //!
-//! *Emission order* is the order of `format::sort_key` within each searched path. Owns counting and
-//! truncation. The scheduler passes files to the `Collector` strictly in emission order. So the
-//! result depends neither on threads nor on the source of the files.
+//! *Emission order* is the order of `format::sort_key` within each searched path. This module owns
+//! counting and truncation. The scheduler passes files to the `Collector` strictly in emission
+//! order. So the result depends neither on threads nor on the source of the files.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::exec::answer::event::{FileAnswer, FileError, FileOutcome, Line, LineKind};
 use crate::exec::answer::listed::ListedFiles;
+use crate::exec::answer::outcome::{FileAnswer, FileError, FileOutcome, Line, LineKind};
 use crate::exec::question::query::Report;
 use crate::exec::sources::eligible::EligibleFile;
 

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::exec::answer::collect::Found;
-use crate::exec::answer::event::FileAnswer;
+use crate::exec::answer::outcome::FileAnswer;
 use crate::format::sort_key::cmp_paths;
 
 /// The parts of an answer that were handed out, in emission order.
@@ -97,7 +97,7 @@ impl HandedOut {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::answer::event::{FileError, FileOutcome, Line, LineKind, LineSpans, Span};
+    use crate::exec::answer::outcome::{FileError, FileOutcome, Line, LineKind, LineSpans, Span};
 
     fn file(target: usize, path: &str) -> Found {
         Found::File(FileAnswer {

@@ -1,14 +1,14 @@
 //! Turns the matching lines of one text into a [`FileOutcome`].
 //!
-//! Owns the limits for each file: where reporting stops, which context lines follow, and which
-//! matches are counted. The searcher of the `grep-searcher` crate calls `LineSink` for each line,
-//! in order.
+//! This module owns the limits for each file: where reporting stops, which context lines follow,
+//! and which matches are counted. The searcher of the `grep-searcher` crate calls `LineSink` for
+//! each line, in order.
 
 use std::io;
 
 use grep_searcher::{Searcher, Sink, SinkContext, SinkFinish, SinkMatch};
 
-use crate::exec::answer::event::{FileOutcome, Line, LineEnd, LineKind, LineSpans, Place};
+use crate::exec::answer::outcome::{FileOutcome, Line, LineEnd, LineKind, LineSpans, Place};
 use crate::exec::external::confirm::Lines;
 use crate::exec::question::query::{Query, Report};
 

@@ -1,8 +1,8 @@
 //! Paths of files that are listed without being opened.
 //!
-//! Sources return them; `engine::list` is the engine for files that are listed one by one. Owns
-//! [`ListedFiles`], which holds many paths in one buffer, because a list can have millions. The
-//! order and the limits are those of every answer.
+//! Sources return them; `engine::list` is the engine for files that are listed one by one. This
+//! module owns [`ListedFiles`], which holds many paths in one buffer, because a list can have
+//! millions. The order and the limits are those of every answer.
 
 use std::borrow::Cow;
 use std::path::Path;

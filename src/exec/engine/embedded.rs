@@ -1,7 +1,7 @@
 //! The embedded engine: ripgrep's own searcher, in process. The default engine.
 //!
-//! Owns how a file is read and decoded, and which part of it is searched. The matcher decides which
-//! lines match, and `LineSink` which of them are reported.
+//! This module owns how a file is read and decoded, and which part of it is searched. The matcher
+//! decides which lines match, and `LineSink` which of them are reported.
 
 mod as_ripgrep;
 mod reading;
@@ -14,8 +14,8 @@ use std::sync::Arc;
 use encoding_rs_io::DecodeReaderBytesBuilder;
 use grep_searcher::{BinaryDetection, MmapChoice, Searcher, SearcherBuilder};
 
-use crate::exec::answer::event::{FileOutcome, Line};
 use crate::exec::answer::line_sink::{FirstMatch, LineSink, LineTaker, PartTaker};
+use crate::exec::answer::outcome::{FileOutcome, Line};
 use crate::exec::engine::{
     Batching, Capabilities, Engine, EngineError, EngineId, Prepared, Worker,
 };

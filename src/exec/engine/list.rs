@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::exec::answer::event::FileOutcome;
+use crate::exec::answer::outcome::FileOutcome;
 use crate::exec::engine::{
     Batching, Capabilities, Engine, EngineError, EngineId, Prepared, Worker,
 };

@@ -14,7 +14,7 @@ use std::cell::Cell;
 use grep_matcher::{LineMatchKind, LineTerminator, Match, Matcher, NoCaptures};
 use memchr::{memchr, memchr_iter};
 
-use crate::exec::answer::event::{LineSpans, Span};
+use crate::exec::answer::outcome::{LineSpans, Span};
 use crate::exec::matching::matcher::{Stopped, WorkerMatcher};
 use crate::exec::question::query::Spans;
 use crate::exec::stop::Stop;

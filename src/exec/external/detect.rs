@@ -1,8 +1,8 @@
 //! Detection of the external search programs ripgrep and ugrep, and of their versions.
 //!
-//! Defines which program is usable: its name, the directories to search, the expected output of
-//! `--version`, and the oldest version. Reads no configuration and no environment: the caller
-//! passes the configured name and the search path.
+//! This module defines which program is usable: its name, the directories to search, the expected
+//! output of `--version`, and the oldest version. This module reads no configuration and no
+//! environment: the caller passes the configured name and the search path.
 
 use std::ffi::OsStr;
 use std::fmt;

@@ -1,9 +1,9 @@
 //! Classifies how a run of an external program ended.
 //!
-//! Owns the exit classes. Also decides, for each program, which messages on standard error are
-//! about single files. Exit codes alone are not enough: ugrep 3 returns 0 or 1 although a file
-//! could not be read, and ripgrep and ugrep 7 return 2 although there are matches. The functions
-//! are pure: their result depends only on [`RunObservations`].
+//! This module owns the exit classes. Also decides, for each program, which messages on standard
+//! error are about single files. Exit codes alone are not enough: ugrep 3 returns 0 or 1 although a
+//! file could not be read, and ripgrep and ugrep 7 return 2 although there are matches. The
+//! functions are pure: their result depends only on [`RunObservations`].
 
 use std::fmt;
 

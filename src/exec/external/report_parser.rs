@@ -1,9 +1,9 @@
 //! Parser for the output of external programs: a sequence of reports, each about one line of a
 //! file.
 //!
-//! Owns the grammar of the output and its bounded parsing. Every report starts with the path as it
-//! was given, ended by a NUL byte. No path contains NUL, so all names are unambiguous, also with
-//! line feeds or invalid UTF-8. This module neither opens files nor interprets reports.
+//! This module owns the grammar of the output and its bounded parsing. Every report starts with the
+//! path as it was given, ended by a NUL byte. No path contains NUL, so all names are unambiguous,
+//! also with line feeds or invalid UTF-8. This module neither opens files nor interprets reports.
 
 use memchr::memchr;
 

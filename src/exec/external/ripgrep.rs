@@ -1,7 +1,7 @@
 //! The engine that runs the program `rg`, ripgrep.
 //!
-//! Owns ripgrep's arguments. The parent module runs the program, and the module `superset`
-//! writes the expression for it.
+//! This module owns ripgrep's arguments. The parent module runs the program, and the module
+//! `superset` writes the expression for it.
 
 use std::ffi::OsString;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The engine that runs the program `ugrep`.
 //!
-//! Owns ugrep's arguments, for exact and approximate searches, and decides which patterns ugrep may
-//! get at all. The parent module runs the program.
+//! This module owns ugrep's arguments, for exact and approximate searches, and decides which
+//! patterns ugrep may get at all. The parent module runs the program.
 //!
 //! ugrep's dialect differs from ours without an error: classes that cross line ends, other escapes,
 //! other word boundaries, the longest match instead of the first. Its search for literals is

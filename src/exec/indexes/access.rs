@@ -2,8 +2,8 @@
 //!
 //! A search that skips a file never opens it, so it can't notice that the file is unreadable. An
 //! index may therefore serve only processes with the same permissions as the process that built it.
-//! Owns the facts by which a system grants access (for example user, groups and capabilities) and
-//! their text form in a key. Knows nothing about indexes.
+//! This module owns the facts by which a system grants access (for example user, groups and
+//! capabilities) and their text form in a key. It knows nothing about indexes.
 
 use std::io;
 

@@ -1,8 +1,8 @@
 //! The contribution of an index to one request, and its explanation.
 //!
-//! [`IndexDecision`] is the result of the decision in `decision.rs`. Owns the facts for `stats`
-//! ([`IndexUse`]) and the details that only an explanation needs ([`Explanation`]). A search never
-//! computes these details. Does not make the decision.
+//! [`IndexDecision`] is the result of the decision in `decision.rs`. This module owns the facts for
+//! `stats` ([`IndexUse`]) and the details that only an explanation needs ([`Explanation`]). A
+//! search never computes these details. This module does not make the decision.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,10 +1,11 @@
-//! The decision on one request: whether an index may exclude files from the search, and which
-//! index.
+//! The decision on one [`IndexRequest`]: whether an index may exclude files from the search, and
+//! which index.
 //!
-//! A search asks for one decision per request ([`Indexes::choose`]). Owns the order of the checks
-//! and the time limit for them (`index_maint_budget_fraction`). The limit covers opening the index,
-//! waiting for threads and processes that hold it, and comparing it with the tree. When the time is
-//! over, the request is answered without the index.
+//! A search asks for one decision for each searched directory (`Indexes::choose_within`). An
+//! explanation asks with [`Indexes::choose`]. This module owns the order of the checks and the time
+//! limit for them (`index_maint_budget_fraction`). The limit covers opening the index, waiting for
+//! threads and processes that hold it, and comparing it with the tree. When the time is over, the
+//! request is answered without the index.
 
 mod sources;
 

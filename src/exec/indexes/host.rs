@@ -1,10 +1,11 @@
 //! Hosts of builds: [`Foreground`] for builds that a user waits for, [`Background`] for builds that
 //! run alongside searches.
 //!
-//! A host gives a build its clock and its pauses, stops it, and receives its progress. Owns the
-//! only function of this program that reads the wall clock; other layers call it. Guarantees that a
-//! pause ends when the build has to stop. The user interface decides how progress is shown; the
-//! `index::pace` layer decides how hard a build works.
+//! A host gives a build its clock and its pauses, stops it, and receives its progress. This module
+//! owns the only function of this program that reads the wall clock. `tool` calls it too; lower
+//! layers get the time as a value. It guarantees that a pause ends when the build has to stop. The
+//! user interface decides how progress is shown; the `index::pace` layer decides how hard a build
+//! works.
 
 mod background;
 

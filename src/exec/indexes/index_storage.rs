@@ -1,8 +1,8 @@
 //! The storage of a tool's indexes: where they are, and how a build gets an index there.
 //!
-//! All roots of a tool share one [`IndexStorage`]. Owns the store or the memory fallback, and the
-//! build options. Holds the counter of open segments, [`Handles`]. Does not decide which requests
-//! may use an index.
+//! All roots of a tool share one [`IndexStorage`]. This module owns the store or the memory
+//! fallback, and the build options. It holds the counter of open segments, [`Handles`]. It does not
+//! decide which requests may use an index.
 
 use std::io::Write;
 use std::sync::{Arc, OnceLock};

@@ -1,8 +1,8 @@
 //! Live indexes: each is built in the background and then follows every change of its tree.
 //!
-//! A long-running process starts them with [`Indexes::live_as`]. Owns the threads, clocks and
-//! directories that each live index gets. The layer `index::live` below builds the index and
-//! follows the tree; [`TreeIndexHost`] is the connection to it.
+//! A long-running process starts them with [`Indexes::live_as`]. This module owns the threads,
+//! clocks and directories that each live index gets. The layer `index::live` below builds the index
+//! and follows the tree; [`TreeIndexHost`] is the connection to it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};

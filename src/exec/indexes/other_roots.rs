@@ -1,8 +1,8 @@
 //! Stored indexes of other roots than the configured ones.
 //!
-//! Owns the search for an index that the user may have meant when the requested tree has no index.
-//! The result only appears in messages and reports. This module does not decide which index a
-//! search uses, and opens no index.
+//! This module owns the search for an index that the user may have meant when the requested tree
+//! has no index. The result only appears in messages and reports. This module does not decide which
+//! index a search uses, and opens no index.
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! The status file of a live index: a small file that reports its state to other processes.
 //!
-//! Owns the file, its location, and reading the status files of all processes. The live index
-//! decides when to write the file (`live::status_file`); `index status` reads it.
+//! This module owns the file, its location, and reading the status files of all processes. The live
+//! index decides when to write the file (`live::status_file`); `index status` reads it.
 //!
 //! ```text
 //! <cache root, or a directory for temporary files>/living/index-<process>-<n>/state          one JSON object

@@ -1,9 +1,10 @@
 //! Index roots: the cached state of each root's index.
 //!
-//! Every search asks its root for the open index ([`IndexRoot::state`]). Owns the cached result of
-//! opening an index, and the waiting of threads while one of them opens it. Guarantees that only
-//! one thread at a time opens an index, and that an index which another process replaced or removed
-//! is opened again. Does not decide which directories are roots, or which requests use an index.
+//! Every search asks its root for the open index ([`IndexRoot::state`]). This module owns the
+//! cached result of opening an index, and the waiting of threads while one of them opens it. It
+//! guarantees that only one thread at a time opens an index, and that an index which another
+//! process replaced or removed is opened again. It does not decide which directories are roots, or
+//! which requests use an index.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};

@@ -35,7 +35,7 @@ use automaton::{Automaton, AutomatonError, NODE_LIMIT};
 use pieces::PIECE_LIMIT;
 use scan::Scanner;
 
-use crate::exec::answer::event::Span;
+use crate::exec::answer::outcome::Span;
 use crate::exec::matching::matcher::Stopped;
 use crate::exec::matching::pattern::{Pattern, PatternError, REGEX_SIZE_LIMIT};
 use crate::exec::stop::Stop;

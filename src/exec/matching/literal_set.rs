@@ -12,7 +12,7 @@ use grep_matcher::LineMatchKind;
 use memchr::{memchr, memrchr};
 use unicode_case_mapping::case_folded;
 
-use crate::exec::answer::event::Span;
+use crate::exec::answer::outcome::Span;
 use crate::exec::matching::matcher::Stopped;
 use crate::exec::matching::pattern::PatternError;
 use crate::exec::question::query::Fold;
@@ -288,7 +288,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::exec::answer::event::LineSpans;
+    use crate::exec::answer::outcome::LineSpans;
     use crate::exec::matching::matcher::LineMatcher;
     use crate::exec::matching::pattern::{Pattern, PatternOptions};
     use crate::exec::question::query::{Case, CaseRule, Spans};

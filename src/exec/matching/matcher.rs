@@ -13,7 +13,7 @@ use grep_matcher::{LineMatchKind, LineTerminator, Match, Matcher, NoCaptures};
 use memchr::memchr;
 use regex_syntax::hir::{HirKind, Look};
 
-use crate::exec::answer::event::{LineSpans, Span};
+use crate::exec::answer::outcome::{LineSpans, Span};
 use crate::exec::matching::compiled::{Compiled, Finder};
 use crate::exec::matching::fuzzy::{FuzzyMatcher, FuzzyWorker, SimilarMatcher, SimilarWorker};
 use crate::exec::matching::literal_set::LiteralSet;

@@ -1,10 +1,11 @@
 //! Asks git about a working tree, read-only: is it dirty, and which files are untracked?
+//! (`index::rules::git` reads git's ignore files without running it.)
 //!
-//! The `status` and `health` of a daemon report the answers. Owns how git runs: with a time limit,
-//! in exactly the given tree, and without changing it. The tree is not trusted, because its `.git`
-//! may have come with it. So no program runs that the repository's configuration names: filters,
-//! hooks, a file system monitor, a fetch. The user's own configuration is trusted, but programs
-//! that it names are turned off too.
+//! The `status` and `health` of a daemon report the answers. This module owns how git runs: with a
+//! time limit, in exactly the given tree, and without changing it. The tree is not trusted, because
+//! its `.git` may have come with it. So no program runs that the repository's configuration names:
+//! filters, hooks, a file system monitor, a fetch. The user's own configuration is trusted, but
+//! programs that it names are turned off too.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};

@@ -245,7 +245,7 @@ pub struct Query {
     pub report: Report,
     /// The matches that are looked for in a line.
     pub spans: Spans,
-    /// Whether [`Line::place`](crate::exec::answer::event::Line) is filled in.
+    /// Whether [`Line::place`](crate::exec::answer::outcome::Line) is filled in.
     pub places: bool,
     /// Whether the lines of a large file may come in several parts. Searches under ripgrep's rule
     /// for binary files report each file at once.
@@ -289,7 +289,7 @@ pub struct QueryOptions {
     pub report: Report,
     /// The matches that are looked for in a line.
     pub spans: Spans,
-    /// Whether [`Line::place`](crate::exec::answer::event::Line) is filled in.
+    /// Whether [`Line::place`](crate::exec::answer::outcome::Line) is filled in.
     pub places: bool,
     /// Whether the lines of a large file may come in several parts.
     pub in_parts: bool,

@@ -1,9 +1,9 @@
 //! How alike the meanings of two texts are, by the words in them.
 //!
-//! Owns the seam for models ([`Model`]), and the model of this program: the word table, a vector
-//! for each of 20,000 words of source code. Words that are used alike have vectors that point
-//! alike. For example, `delete` lies near `remove`. The vector of a text is the sum of the vectors
-//! of its words. So code can answer a question although it shares few words with it.
+//! This module owns the seam for models ([`Model`]), and the model of this program: the word table,
+//! a vector for each of 20,000 words of source code. Words that are used alike have vectors that
+//! point alike. For example, `delete` lies near `remove`. The vector of a text is the sum of the
+//! vectors of its words. So code can answer a question although it shares few words with it.
 //!
 //! The table was learned from comments and the code below them. `benches/ranking` has the program
 //! that made it, its sources and its limits. The table is part of the program: nothing is

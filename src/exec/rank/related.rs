@@ -1,7 +1,7 @@
 //! Questions that are made of a piece of code.
 //!
-//! Owns the choice of the words that tell a piece from others: the names that it defines, and the
-//! words that few files have.
+//! This module owns the choice of the words that tell a piece from others: the names that it
+//! defines, and the words that few files have.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

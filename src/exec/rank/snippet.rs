@@ -1,8 +1,8 @@
 //! Snippets: the lines of a file that an answer shows.
 //!
-//! Splits a text into pieces of code, finds the best pieces and the best line of each, and decides
-//! how many lines are shown around it. For example, [`Snippet::Definition`] shows the whole
-//! definition with the comments above it.
+//! This module splits a text into pieces of code, finds the best pieces and the best line of each,
+//! and decides how many lines are shown around it. For example, [`Snippet::Definition`] shows the
+//! whole definition with the comments above it.
 
 use std::cmp::Ordering;
 use std::ops::Range;

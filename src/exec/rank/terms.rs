@@ -1,6 +1,6 @@
 //! The terms of a ranked question.
 //!
-//! Takes the question apart into names, parts of names and stems, by the rules of
+//! This module takes the question apart into names, parts of names and stems, by the rules of
 //! [`words`](crate::index::words). For example, `How are open sockets retried by parseConfig?` has
 //! the terms `open`, `socket`, `retri`, `parseconfig`, `pars` and `config`. Stop words are left
 //! out, and only the first [`MAX_TERMS`] terms count.

@@ -1,9 +1,9 @@
 //! The state of one search: queued, running and finished pieces of work, by position in emission
 //! order.
 //!
-//! The scheduler and its workers share one [`State`] behind a lock. Owns the choice of the next
-//! piece of work, the order of emission, the limit on work ahead of the emission point, and the
-//! number of workers. Starts no threads and never waits.
+//! The scheduler and its workers share one [`State`] behind a lock. This module owns the choice of
+//! the next piece of work, the order of emission, the limit on work ahead of the emission point,
+//! and the number of workers. It starts no threads and never waits.
 
 use super::*;
 use crate::exec::answer::collect::weight;

@@ -12,7 +12,7 @@ use std::time::Instant;
 use proptest::prelude::*;
 
 use super::*;
-use crate::exec::answer::event::{FileAnswer, Line, LineKind, Span};
+use crate::exec::answer::outcome::{FileAnswer, Line, LineKind, Span};
 use crate::exec::engine::Worker;
 use crate::exec::question::query::Report;
 use crate::exec::stop::{Clock, SystemClock};

@@ -1,8 +1,9 @@
 //! One worker of a search: takes the earliest piece of work, runs it, and returns its outcomes.
 //!
-//! Runs on a thread of its own, which the scheduler starts. Owns the worker's loop and the
-//! completion of a piece. Guarantees that a call learns of the end of a worker, even after a panic.
-//! `state.rs` decides which piece comes next.
+//! A worker runs on a thread of its own, which the scheduler starts. This module owns the worker's
+//! loop and the completion of a piece. It guarantees that a call learns of the end of a worker,
+//! even after a panic. `state.rs` decides which piece comes next. (The interface `Worker` of an
+//! engine searches; this worker calls it.)
 
 use std::io;
 
@@ -179,7 +180,7 @@ fn fail<S: FileSource>(shared: &Shared<S>, error: EngineError) -> bool {
     false
 }
 
-/// Searches the files of one piece. When the events reach [`PIECE_BYTES`], puts the other files
+/// Searches the files of one piece. When the lines reach [`PIECE_BYTES`], puts the other files
 /// back into the queue, so that the memory of a worker does not grow with the number of files.
 fn search_one_by_one<S: FileSource>(
     shared: &Shared<S>,

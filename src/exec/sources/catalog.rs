@@ -3,11 +3,11 @@
 //! The catalog lists the files of a tree in emission order. The *rank* of a file is its position in
 //! that list.
 //!
-//! Turns a snapshot into an ordered [`FileSource`]: restricts it to the requested subtree and
-//! globs, and intersects sets of ranks to find the candidates. Other eligible files are skipped.
-//! [`ChangeCheck`] says which of these are first checked for changes: no file, files with several
-//! hard links, or all. `comparing` compares directories with the tree while the source returns
-//! files.
+//! This module turns a snapshot into an ordered [`FileSource`]: restricts it to the requested
+//! subtree and globs, and intersects sets of ranks to find the candidates. All other eligible files
+//! can be skipped. Before it skips a file, the source may check it for changes. [`ChangeCheck`]
+//! says which files: none, those with several hard links, or all. `comparing` compares directories
+//! with the tree while the source returns files.
 //!
 //! The catalog can't answer every request. The caller checks that it can before it makes a source.
 

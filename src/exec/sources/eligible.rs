@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::exec::answer::event::FileError;
 use crate::exec::answer::listed::ListedFiles;
+use crate::exec::answer::outcome::FileError;
 use crate::exec::sources::reach::{Reach, Resolved};
 use crate::exec::stop::Stop;
 use crate::index::root_dir::EntryMeta;

@@ -1,7 +1,7 @@
 //! The reach of a search: the directories that it may read, and the denied patterns.
 //!
-//! Owns the open handles of the allowed roots. It neither chooses these roots nor checks the path
-//! of a request: the caller's sandbox does. It reads no files.
+//! This module owns the open handles of the allowed roots. It neither chooses these roots nor
+//! checks the path of a request: the caller's sandbox does. It reads no files.
 
 use std::io;
 use std::path::{Path, PathBuf};

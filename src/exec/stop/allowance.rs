@@ -1,7 +1,8 @@
 //! The time that a call allows for one kind of work: comparing and updating an index. `indexes`
 //! and `sources::catalog` spend it in portions, on several threads.
 //!
-//! Owns how the portions add up: while several threads work at once, that time counts once.
+//! This module owns how the portions add up: while several threads work at once, that time counts
+//! once.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

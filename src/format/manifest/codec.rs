@@ -1,7 +1,7 @@
 //! The encoding of each part of a manifest.
 //!
-//! Owns the limits on lengths and counts. They are checked before a manifest is written and when it
-//! is read, so that every published manifest can be read.
+//! This module owns the limits on lengths and counts. They are checked before a manifest is written
+//! and when it is read, so that every published manifest can be read.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! Files of an index on Unix.
 //!
-//! Guarantees privacy by owner and mode, opens without following links, and replacement of files
-//! that are in use.
+//! This module guarantees privacy by owner and mode, opens without following links, and replacement
+//! of files that are in use.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io;

@@ -1,8 +1,8 @@
 //! Files of an index on Windows.
 //!
-//! Guarantees opens without following links, and handles that keep no other program from renaming
-//! or deleting. Access control lists are neither set nor checked: a directory below the user's
-//! profile is private by inheritance.
+//! This module guarantees opens without following links, and handles that keep no other program
+//! from renaming or deleting. Access control lists are neither set nor checked: a directory below
+//! the user's profile is private by inheritance.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io;

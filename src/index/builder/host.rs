@@ -1,7 +1,8 @@
 //! The interface between a build and its caller, the *host* of the build.
 //!
 //! The host provides the clock, the pauses, the limits and the number of threads. It can stop the
-//! build, and it receives its progress.
+//! build, and it receives its progress. (`exec::indexes::host` implements it; the host of a live
+//! index is [`IndexHost`](crate::index::live::IndexHost).)
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! The hidden entries of a watched tree, which are not in its index.
 //!
-//! Owns which hidden entries each directory has, as far as they are known. A call lists directories
-//! that no call has listed, and events forget directories that may have changed. Hidden directories
-//! are not watched, so each call walks them.
+//! This module owns which hidden entries each directory has, as far as they are known. A call lists
+//! directories that no call has listed, and events forget directories that may have changed. Hidden
+//! directories are not watched, so each call walks them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

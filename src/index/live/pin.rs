@@ -1,8 +1,8 @@
 //! Pinning: hands a search the snapshot that it may use.
 //!
-//! Brings the snapshot up to the moment of the call: passes the barrier, checks the mounts, and
-//! processes the dirty marks, within the budget of the search. If that is not possible, the search
-//! gets the reason and no snapshot.
+//! This module brings the snapshot up to the moment of the call: passes the barrier, checks the
+//! mounts, and processes the dirty marks, within the budget of the search. If that is not possible,
+//! the search gets the reason and no snapshot.
 
 use std::sync::{Arc, TryLockError};
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! The status of a live index: its state, its dirty marks, and the tasks that the worker still has
-//! to do.
+//! to do. (`exec::indexes::status` reports it to people and programs.)
 
 use std::path::Path;
 use std::sync::Arc;

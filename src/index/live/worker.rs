@@ -1,6 +1,7 @@
 //! The worker: the one thread that opens, builds, reconciles and updates an index.
 //!
-//! This module decides the order of tasks, and processes dirty marks.
+//! This module decides the order of tasks, and processes dirty marks. (Workers of a search are in
+//! `exec::schedule`.)
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;

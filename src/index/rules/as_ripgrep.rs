@@ -1,7 +1,7 @@
-//! The question whether ripgrep reads the same rules from a file, and has no message about it.
+//! Decides whether ripgrep reads the same rules from a file, without a message about the file.
 //!
-//! Compares how this program and ripgrep read an ignore file or find a repository. Decides about
-//! each file alone; the precedence among files is the same in both programs.
+//! This module compares how this program and ripgrep read an ignore file or find a repository. It
+//! decides about each file alone; the precedence among files is the same in both programs.
 
 use std::path::Path;
 

@@ -2,6 +2,7 @@
 //!
 //! This module owns git's pattern syntax: it parses lines to rules, and matches paths. Patterns
 //! become regular expressions over bytes, so a match takes linear time for any pattern.
+//! (`exec::process::git` runs the program git.)
 
 use std::collections::BTreeMap;
 use std::path::Path;

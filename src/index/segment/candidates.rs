@@ -2,7 +2,8 @@
 //!
 //! A search calls [`Segment::order`] and [`Segment::candidates`]. Before it reads a candidate, it
 //! asks [`Segment::spans`] for the parts to read. This module finds the rows of each n-gram and
-//! turns the resulting bits into sets of files and slots.
+//! turns the resulting bits into sets of files and slots. (The candidates of `rg` are lists made
+//! from these.)
 
 use std::ops::Range;
 

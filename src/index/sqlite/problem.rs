@@ -1,7 +1,7 @@
 //! Converts errors of SQLite to errors of the format layer.
 //!
-//! Owns the distinction that callers act on: damage, after which the index is rebuilt, and errors
-//! that may be temporary.
+//! This module owns the distinction that callers act on: damage, after which the index is rebuilt,
+//! and errors that may be temporary.
 
 use std::io;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Restores an index from a database.
 //!
-//! Trusts nothing in the database: every number is checked before use, and the restored segment
-//! must have the checksum that the writer stored.
+//! This module trusts nothing in the database: every number is checked before use, and the restored
+//! segment must have the checksum that the writer stored.
 
 mod catalog;
 mod rows;

@@ -1,7 +1,7 @@
 //! The tables of the database.
 //!
-//! Owns the schema, and the numbers that identify a database of this program. `docs/format.md`
-//! describes the content of each column.
+//! This module owns the schema, and the numbers that identify a database of this program.
+//! `docs/format.md` describes the content of each column.
 
 use rusqlite::Connection;
 

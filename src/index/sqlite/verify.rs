@@ -1,7 +1,7 @@
 //! Verifies a whole database (`index verify`).
 //!
-//! Owns the checks that loading skips: the full check of SQLite, and the columns that only other
-//! programs read. These must agree with the columns that loading reads.
+//! This module owns the checks that loading skips: the full check of SQLite, and the columns that
+//! only other programs read. These must agree with the columns that loading reads.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Writes an index to a database.
 //!
-//! Owns the order and the size of transactions. No other process knows the database yet; the store
-//! publishes it after all data is in it.
+//! This module owns the order and the size of transactions. No other process knows the database
+//! yet; the store publishes it after all data is in it.
 
 use std::path::Path;
 use std::time::Duration;

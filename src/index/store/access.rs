@@ -1,8 +1,8 @@
 //! The time of the last use of an index.
 //!
-//! Owns the file `accessed` in the directory of each index. The file is empty; its modification
-//! time is the time of the last use. So a use never writes index data, and all processes share one
-//! time. Searches call `Store::note_access`; eviction reads the time.
+//! This module owns the file `accessed` in the directory of each index. The file is empty; its
+//! modification time is the time of the last use. So a use never writes index data, and all
+//! processes share one time. Searches call `Store::note_access`; eviction reads the time.
 
 use std::fs::{self, File};
 use std::io;

@@ -1,8 +1,8 @@
 //! Eviction: keeps the store within its limits.
 //!
-//! Owns the order in which indexes are evicted. Guarantees that no index is evicted while a process
-//! writes or opens it. `Store::publish` calls `Store::make_room`; the store empties the
-//! directories.
+//! This module owns the order in which indexes are evicted. It guarantees that no index is evicted
+//! while a process writes or opens it. `Store::publish` calls `Store::make_room`; the store empties
+//! the directories.
 //!
 //! Evicting an index takes both locks of its directory without waiting: a held lock means that the
 //! index is in use. The manifest or database is removed first, so that a later open finds no index.

@@ -1,7 +1,7 @@
 //! Opens and checks the indexes of a store.
 //!
-//! Owns the readers' side of the locks, and finds the storage mode of an existing index. Nothing
-//! here changes an index.
+//! This module owns the readers' side of the locks, and finds the storage mode of an existing
+//! index. Nothing here changes an index.
 
 use std::io;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! Storage modes: the interface between the store and the representations of an index on disk.
 //!
-//! Owns the trait `StorageFormat`, which `files` (a manifest and a segment) and `database` (SQLite)
-//! implement. The store decides when an index is published, opened or removed; an implementation
-//! does it in one directory.
+//! This module owns the trait `StorageFormat`, which `files` (a manifest and a segment) and
+//! `database` (SQLite) implement. The store decides when an index is published, opened or removed;
+//! an implementation does it in one directory.
 
 use std::fmt;
 use std::io::Write;

@@ -1,7 +1,7 @@
 //! Translates the watching library's events to [`FsEvent`].
 //!
-//! Runs on the library's thread. An event that is not understood is reported as a larger change,
-//! never as a smaller one.
+//! The listener runs on the library's thread. An event that is not understood is reported as a
+//! larger change, never as a smaller one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};

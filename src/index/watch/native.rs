@@ -1,7 +1,8 @@
 //! Starts, uses and ends the watcher that the operating system offers.
 //!
-//! Owns the setup of cookies, mounts and watched directories around the library's watcher, and the
-//! conversion of the library's errors to [`WatchError`], which say how to raise a limit.
+//! This module owns the setup of cookies, mounts and watched directories around the library's
+//! watcher, and the conversion of the library's errors to [`WatchError`], which say how to raise a
+//! limit.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Stems of English words: Porter's algorithm of 1980.
 //!
 //! Two forms of a word have one stem, such as `retries` and `retrying`. Only words of lower-case
-//! ASCII letters have other stems than themselves.
+//! ASCII letters are changed. Every other word is its own stem.
 
 /// Replaces a word with its stem. The stem is never longer than the word. Takes time linear in its
 /// length.

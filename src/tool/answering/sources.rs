@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::{AnswerRun, TargetFile, TargetKind};
-use crate::exec::answer::event::FileError;
+use crate::exec::answer::outcome::FileError;
 use crate::exec::indexes::ComparisonMode;
 use crate::exec::question::query::Query;
 use crate::exec::question::{IgnoreRules, IndexList};

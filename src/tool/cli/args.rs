@@ -1,9 +1,9 @@
 //! The arguments of the command line.
 //!
-//! Owns the names, help texts and examples. Flags have ripgrep's names if they have ripgrep's
-//! meaning. `parsing` parses the command line, `question` converts the arguments of a search,
-//! `flag_hints` and `left_out` explain refused ones, and `manual` prints the help. The `commands`
-//! act on the rest.
+//! This module owns the names, help texts and examples. Flags have ripgrep's names if they have
+//! ripgrep's meaning. `parsing` parses the command line, `question` converts the arguments of a
+//! search, `flag_hints` and `left_out` explain refused ones, and `manual` prints the help. The
+//! `commands` act on the rest.
 
 mod commands;
 pub(in crate::tool::cli) mod flag_hints;

@@ -2,10 +2,10 @@
 //! directory.
 //!
 //! A *caller* is the program or shell that started this command. A shell makes a pipe for a command
-//! and keeps no end of it. Another program may keep the other end open without ever writing. So may
-//! an agent further above, whose shell passes its own standard input on. This module distinguishes
-//! the cases by the open files of the ancestor processes, in `/proc`. If the system hides those, a
-//! pipe counts only if it has data.
+//! and keeps no end of it. Another program may keep the writing end open and never write. An agent
+//! may do the same through a shell: the shell passes its own standard input to the command. This
+//! module distinguishes the cases by the open files of the ancestor processes, in `/proc`. If the
+//! system hides those, a pipe counts only if it has data.
 //!
 //! | standard input | searched |
 //! | --- | --- |

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use anstyle::{AnsiColor, Style as Ansi};
 
-use crate::exec::answer::event::FileAnswer;
+use crate::exec::answer::outcome::FileAnswer;
 use crate::exec::as_text::shown;
 use crate::exec::schedule::Run;
 use crate::tool::cli::args::question::SearchedPath;

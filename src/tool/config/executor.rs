@@ -1,9 +1,9 @@
 //! The table `[executor]`: keys that verify leases, the result store, and the scopes that tasks may
 //! search.
 //!
-//! Owns the keys and values of that table. The table is not part of [`KEYS`](super::KEYS), because
-//! the operator chooses the names of scopes, such as `[executor.scopes.docs]`. `Loader` calls
-//! `ExecutorConfig::read`.
+//! This module owns the keys and values of that table. The table is not part of
+//! [`KEYS`](super::KEYS), because the operator chooses the names of scopes, such as
+//! `[executor.scopes.docs]`. `Loader` calls `ExecutorConfig::read`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -179,7 +179,7 @@ tables! {
         fallback_binary: String = "rg".into(); Kind::Program;
         /// Default time limit of a request, in milliseconds.
         default_timeout_ms: u64 = 20_000; TIMEOUT;
-        /// Default number of events in a response.
+        /// Default number of lines in a response, lines of context included.
         default_max_results: u64 = 200; Kind::POSITIVE;
         /// Maximum and default number of matches from one file in a tool call. A call for more
         /// fails. If its response is text, as with MCP, the number is lowered instead.
@@ -314,7 +314,7 @@ tables! {
             Kind::Number { min: 0.0, max: 1.0, inclusive: true };
 
         /// Maximum size of a response as JSON, in bytes. 0 means no limit. Long lines are shortened
-        /// first, then events at the end are omitted. A caller can set a lower limit.
+        /// first, then lines at the end are omitted. A caller can set a lower limit.
         max_output_bytes: u64 = 0; Kind::COUNT;
         /// Maximum number of bytes shown of a line. 0 means no limit. Of a longer line, the part
         /// around its match is shown.

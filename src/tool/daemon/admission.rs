@@ -1,8 +1,8 @@
 //! Admission: decides which query runs, waits or is refused.
 //!
-//! Owns the limits on running and waiting queries, and fairness between clients. It knows neither
-//! threads nor sockets nor clocks: the gate reports arrivals and ends, and gets back which queries
-//! run next.
+//! This module owns the limits on running and waiting queries, and fairness between clients. It
+//! knows neither threads nor sockets nor clocks: the gate reports arrivals and ends, and gets back
+//! which queries run next.
 //!
 //! Clients take turns by *weighted fair queueing*. Each query has a start and an end in virtual
 //! time: it starts where its client's previous query ends, and the earliest end runs first. The

@@ -1,7 +1,7 @@
 //! Answers a ranked search in four stages: pin, retrieve, rank, write.
 //!
-//! Owns the stages and the report about them. The set of files is chosen as for every search; their
-//! scores come from [`rank`](crate::exec::rank).
+//! This module owns the stages and the report about them. The set of files is chosen as for every
+//! search; their scores come from [`rank`](crate::exec::rank).
 
 mod explanation;
 mod order;

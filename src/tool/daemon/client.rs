@@ -1,8 +1,9 @@
 //! The client's end of one connection to a daemon.
 //!
-//! Owns the handshake, the check of the daemon's user, and the reading of answers. It blocks, up to
-//! the timeouts that it is given. It neither starts a daemon nor retries: `cli::answers::daemon`
-//! decides about both.
+//! This module owns the handshake, the check of the daemon's user, and the reading of answers. It
+//! blocks, up to the timeouts that it is given. It neither starts a daemon nor retries:
+//! `cli::answers::daemon` decides about both. (`cli::answers::daemon::client` asks for commands
+//! through it.)
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;

@@ -1,8 +1,8 @@
 //! The lines of a file around a place, for the page.
 //!
-//! Owns the request and the response. The sandbox resolves the path, and the file is read as the
-//! file of a question about related code, so both refuse the same files. The format is private:
-//! only the page of the same program sends such a call.
+//! This module owns the request and the response. The sandbox resolves the path. `related` reads
+//! its files in the same way, so both refuse the same files. The format is private: only the page
+//! of the same program sends such a call.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

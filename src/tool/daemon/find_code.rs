@@ -1,7 +1,7 @@
 //! Answers calls of the tool `find_code` with the ranked places of a question.
 //!
-//! Owns the mapping between the tool's request and response and those of a ranked search. The
-//! search itself is that of every question: see `answer`.
+//! This module owns the mapping between the tool's request and response and those of a ranked
+//! search. The search itself is that of every question: see `answer`.
 
 use std::fmt;
 use std::path::Path;

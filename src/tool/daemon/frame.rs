@@ -1,7 +1,7 @@
 //! Frames: a length of four bytes, big-endian, and that many bytes of JSON.
 //!
-//! Owns the boundaries of messages and the cap on their length. An announced length is not trusted:
-//! memory is allocated only for received bytes.
+//! This module owns the boundaries of messages and the cap on their length. An announced length is
+//! not trusted: memory is allocated only for received bytes.
 
 use std::io::{self, Read};
 

@@ -1,7 +1,7 @@
 //! The gate: lets tasks wait for [`Admission`].
 //!
-//! Owns the wake-ups of waiting queries. The server asks it for a permit; the decisions are made by
-//! `admission`.
+//! This module owns the wake-ups of waiting queries. The server asks it for a permit; the decisions
+//! are made by `admission`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -1,4 +1,5 @@
-//! Reads the checked-out commit of a repository from its files.
+//! Reads the checked-out commit of a repository from its files. It runs no program:
+//! `exec::process::git` does.
 
 use std::path::{Path, PathBuf};
 

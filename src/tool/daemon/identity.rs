@@ -1,7 +1,7 @@
 //! Ids and fingerprints of trees, configurations, queries and snapshots.
 //!
-//! Owns how they are computed. All are SHA-256 over parts with their lengths, so that no two lists
-//! of parts have the same hash input. Callers decide which parts belong to an id.
+//! This module owns how they are computed. All are SHA-256 over parts with their lengths, so that
+//! no two lists of parts have the same hash input. Callers decide which parts belong to an id.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Collects the facts for `status` and `health`.
 //!
-//! Owns which facts are read. Nothing here changes anything, and answers hold only facts that were
-//! just read. The checks of `health` are in `health.rs`.
+//! This module owns which facts are read. Nothing here changes anything, and answers hold only
+//! facts that were just read. The checks of `health` are in `health.rs`.
 
 mod health;
 

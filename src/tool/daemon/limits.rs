@@ -1,7 +1,7 @@
 //! Limits of one query, and the notes about limits that were reached.
 //!
-//! Owns the order of limits and warnings in an answer. The caps themselves, with upper bounds that
-//! no configuration can raise, are defined with their configuration keys.
+//! This module owns the order of limits and warnings in an answer. The caps themselves, with upper
+//! bounds that no configuration can raise, are defined with their configuration keys.
 
 use std::collections::BTreeMap;
 

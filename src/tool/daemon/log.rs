@@ -1,7 +1,8 @@
 //! The log of a daemon: a file that never grows beyond its budget.
 //!
-//! Owns the files, and the guarantee that only logs are written to or replaced. At half of the
-//! budget the file replaces the previous one. The lines come from `tracing` and hold metadata only.
+//! This module owns the files, and the guarantee that only logs are written to or replaced. At half
+//! of the budget the file replaces the previous one. The lines come from `tracing` and hold
+//! metadata only.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};

@@ -1,7 +1,7 @@
 //! The metrics of a daemon: queries by their outcome, and their durations.
 //!
-//! Owns the counters and their export to Prometheus. They are metadata only: no query, no path, no
-//! text.
+//! This module owns the counters and their export to Prometheus. They are metadata only: no query,
+//! no path, no text.
 
 use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard};

@@ -1,11 +1,17 @@
-//! The wire format of a person's search (`forge-search PATTERN`) that a daemon answers.
+//! A person's search (`forge-search PATTERN`) that a daemon answers: its messages, and the daemon's
+//! side.
 //!
-//! Owns the messages. A search travels as a call of a tool named [`NAME`], with all parts of a
-//! [`Question`]. The daemon answers with several messages: [`Message::Parts`] and others while it
-//! searches, then [`Message::End`]. So the program prints the same bytes as by its own search, and
-//! begins before the search has ended. The format is private: a program asks only daemons of its
-//! own version. A daemon or a client of another build of this version refuses a message with a
-//! field that it does not know, or without one that it needs. The program then searches itself.
+//! This module owns the messages. In the daemon, it runs the search and sends the parts. The
+//! program's side is in `cli::answers::person_search`.
+//!
+//! A search travels as a call of a tool named [`NAME`], with all parts of a [`Question`]. The
+//! daemon answers with several messages: [`Message::Parts`] and others while it searches, then
+//! [`Message::End`]. So the program prints the same bytes as by its own search, and begins before
+//! the search has ended.
+//!
+//! The format is private: a program asks only daemons of its own version. Another build of this
+//! version may have other fields. A message with an unknown or missing field is refused, and the
+//! program searches itself.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -17,8 +23,8 @@ use serde_json::Value;
 use super::request::ToolCall;
 use super::service::payload;
 use crate::exec::answer::collect::{Cuts, Found, Totals, error_footprint, file_footprint};
-use crate::exec::answer::event::Line;
 use crate::exec::answer::listed::ListedFiles;
+use crate::exec::answer::outcome::Line;
 use crate::exec::question::Question;
 use crate::exec::question::query::Fuzziness;
 #[cfg(feature = "cli")]
@@ -303,7 +309,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::exec::answer::event::{FileAnswer, FileOutcome, Line, LineKind, LineSpans};
+    use crate::exec::answer::outcome::{FileAnswer, FileOutcome, Line, LineKind, LineSpans};
 
     #[test]
     fn bytes_that_are_no_text_come_as_they_were() {

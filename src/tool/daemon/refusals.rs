@@ -1,7 +1,7 @@
 //! Refusals of queries because too many are waiting.
 //!
-//! Owns the delays of clients that retry too early, and the rate at which refusals are logged. It
-//! has no clock: callers pass the time.
+//! This module owns the delays of clients that retry too early, and the rate at which refusals are
+//! logged. It has no clock: callers pass the time.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! Questions about the code at a place: which code is like that of `src/a.rs:120`?
 //!
-//! Owns the reading of the place, and the question that is made of its piece of code. The question
-//! is answered as any other, but for one thing: the piece itself is no result.
+//! This module owns the reading of the place, and the question that is made of its piece of code.
+//! The question is answered as any other, but for one thing: the piece itself is no result.
 
 use std::borrow::Cow;
 use std::io;

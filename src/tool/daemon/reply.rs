@@ -1,7 +1,7 @@
 //! The answers of a daemon.
 //!
-//! Owns the shapes of responses, on which clients rely. Every field is present unless its doc says
-//! otherwise, `null` occurs only where its schema allows it, and new fields need a new
+//! This module owns the shapes of responses, on which clients rely. Every field is present unless
+//! its doc says otherwise, `null` occurs only where its schema allows it, and new fields need a new
 //! `schema_version`. The schemas in `docs/schemas/` are generated from these types.
 
 use schemars::JsonSchema;
@@ -164,7 +164,7 @@ pub struct Welcome {
     pub binary_version: String,
     /// The schema versions of the daemon's messages.
     pub supported_schema_versions: SchemaVersions,
-    /// The id of the daemon's store.
+    /// The id of the daemon's tree: a hash of its root's path.
     pub store_id: String,
     /// The fingerprint of the daemon's configuration.
     pub config_fingerprint: String,
@@ -288,7 +288,7 @@ pub struct Success {
     pub schema_version: u64,
     /// The id of the request.
     pub request_id: String,
-    /// The id of the store.
+    /// The id of the tree: a hash of its root's path.
     pub store_id: String,
     /// The fingerprint of the daemon's configuration.
     pub config_fingerprint: String,

@@ -1,7 +1,7 @@
 //! The answers to `status`, `health` and `metrics`.
 //!
-//! Owns their shapes, on which clients rely as on those of [`reply`](super::reply). They hold
-//! metadata only, never text of a file.
+//! This module owns their shapes, on which clients rely as on those of [`reply`](super::reply).
+//! They hold metadata only, never text of a file.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub struct Status {
     /// The version of this schema.
     #[schemars(extend("const" = 1))]
     pub schema_version: u64,
-    /// The id of the store.
+    /// The id of the tree: a hash of its root's path.
     pub store_id: String,
     /// The canonical path of the root.
     pub canonical_root: String,
@@ -233,7 +233,7 @@ pub struct Health {
     /// The version of this schema.
     #[schemars(extend("const" = 1))]
     pub schema_version: u64,
-    /// The id of the store.
+    /// The id of the tree: a hash of its root's path.
     pub store_id: String,
     /// The id of the snapshot that new queries search; `null` if there is no index.
     pub active_snapshot_id: Option<String>,

@@ -1,7 +1,7 @@
 //! The messages of clients: a handshake, then requests, one JSON object a frame.
 //!
-//! Owns the shapes and their validation. Every error in a message is found here. Its text says how
-//! to correct the message, and quotes only short parts of it.
+//! This module owns the shapes and their validation. Every error in a message is found here. Its
+//! text says how to correct the message, and quotes only short parts of it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -61,7 +61,7 @@ pub struct Hello {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(with = "i64")]
     pub protocol_version: Option<i64>,
-    /// The id of the store that the client wants to search.
+    /// The id of the tree that the client wants to search: a hash of its root's path.
     pub store_id: String,
     /// The fingerprint of the client's configuration.
     pub config_fingerprint: String,

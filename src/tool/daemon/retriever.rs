@@ -1,8 +1,8 @@
 //! The interface of the stage "retrieve": from a ranked question to candidates, which are the files
 //! that may answer it.
 //!
-//! Also has the lexical retriever, which finds files by the words in them. The later stages
-//! (ranking, selecting a share of each kind of file, writing) know candidates only.
+//! This module also has the lexical retriever, which finds files by the words in them. The later
+//! stages (ranking, selecting a share of each kind of file, writing) know candidates only.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The server: accepts connections at a socket, each with its requests in order.
 //!
-//! Owns the listener, its time limits and the shutdown. Searches run on blocking threads, as many
-//! at once as the gate admits.
+//! This module owns the listener, its time limits and the shutdown. Searches run on blocking
+//! threads, as many at once as the gate admits.
 
 mod connection;
 mod dispatch;

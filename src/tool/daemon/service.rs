@@ -1,8 +1,11 @@
-//! The service: answers the requests that the gate has admitted.
+//! The service answers queries about one tree.
 //!
-//! Owns the tools, the ids of snapshots and the threads that rank. It takes a request and returns a
-//! payload; it knows no sockets. The server calls it, and so do surfaces that search in their own
-//! process.
+//! In a daemon, the gate admits queries first; `status` and `health` need no permit. A service of
+//! another process has no gate.
+//!
+//! This module owns the tools, the ids of snapshots and the threads that rank. It takes a request
+//! and returns a payload; it knows no sockets. The server calls it, and so do surfaces that search
+//! in their own process.
 
 mod payload;
 mod request;

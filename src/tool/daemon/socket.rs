@@ -1,7 +1,8 @@
 //! The socket of a daemon, in a private directory, and the lock next to it.
 //!
-//! Owns the decision which daemon may listen there. Only the lock decides. It is released when its
-//! process ends, however that happens, so a socket without a held lock is a leftover.
+//! This module owns the decision which daemon may listen there. Only the lock decides. It is
+//! released when its process ends, however that happens, so a socket without a held lock is a
+//! leftover.
 
 #[cfg(target_os = "linux")]
 mod linux;

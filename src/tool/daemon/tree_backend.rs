@@ -1,7 +1,7 @@
 //! The interface between surfaces and the backend that answers for a tree.
 //!
-//! Owns the operations that surfaces call, be it on a daemon or on a service of their own process,
-//! and the cancellation of calls. It knows no protocol.
+//! This module owns the operations that surfaces call, be it on a daemon or on a service of their
+//! own process, and the cancellation of calls. It knows no protocol.
 
 use std::sync::{Arc, Mutex};
 

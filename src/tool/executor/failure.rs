@@ -1,7 +1,7 @@
 //! The reasons why a task has no result, and their failure codes.
 //!
-//! Owns every message that leaves the executor. Messages are constants, so they can't leak the
-//! content of a manifest, a lease or a source.
+//! This module owns every message that leaves the executor. Messages are constants, so they can't
+//! leak the content of a manifest, a lease or a source.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,8 @@
 //! The host of a task runs its search: in a worker process with limits, or as a function.
 //!
-//! Owns the limits of EXEC §8. A worker that exceeds its time or memory is killed with all its
-//! child processes, and its partial result is dropped.
+//! This module owns the limits of EXEC §8. A worker that exceeds its time or memory is killed with
+//! all its child processes, and its partial result is dropped. (The host of an index build is
+//! another interface, `index::builder`'s.)
 
 use std::ffi::OsString;
 use std::ops::ControlFlow;

@@ -1,8 +1,8 @@
 //! Leases: signed permissions to execute one task.
 //!
-//! Owns the keys, the token format and the claims of a lease. The format is PASETO v4.public, in
-//! which the sender can't choose an algorithm. Only the signature and the form of the claims are
-//! checked here. The executor compares them with the clock and the manifest.
+//! This module owns the keys, the token format and the claims of a lease. The format is PASETO
+//! v4.public, in which the sender can't choose an algorithm. Only the signature and the form of the
+//! claims are checked here. The executor compares them with the clock and the manifest.
 
 use jiff::Timestamp;
 use pasetors::Public;

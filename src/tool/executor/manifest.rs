@@ -1,9 +1,9 @@
 //! Manifests of the executor: the description of a task. (The manifest of an index is another
 //! file.)
 //!
-//! Owns the two steps of reading one. The first step parses it as far as possible, since the lease
-//! is checked before the content of the manifest matters. The second step validates the query, the
-//! number of results and the scope, each with a reason of its own (EXEC §3).
+//! This module owns the two steps of reading one. The first step parses it as far as possible,
+//! since the lease is checked before the content of the manifest matters. The second step validates
+//! the query, the number of results and the scope, each with a reason of its own (EXEC §3).
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,8 +1,8 @@
 //! The search: matches every field of every record, and orders the results (EXEC §5, §6).
 //!
-//! Owns matching, ordering and the limit on results. The records come from a [`Source`], which may
-//! be in memory. It reads the source in one pass, with memory only for the requested results: O(n
-//! log m) for n matches of which m are requested.
+//! This module owns matching, ordering and the limit on results. The records come from a
+//! [`Source`], which may be in memory. It reads the source in one pass, with memory only for the
+//! requested results: O(n log m) for n matches of which m are requested.
 
 use std::collections::BinaryHeap;
 

@@ -1,7 +1,7 @@
 //! The sources of records that tasks search: directories, mail, databases and files of records.
 //!
-//! Owns the reading of each kind, read-only and in bounded memory, and the errors of that. It does
-//! not know the query.
+//! This module owns the reading of each kind, read-only and in bounded memory, and the errors of
+//! that. It does not know the query. (The sources of a search are in `exec::sources`.)
 
 mod csv;
 mod dirs;

@@ -1,8 +1,9 @@
 //! The store of results, so that a repeated request gets the same answer (EXEC §9).
 //!
-//! Owns a SQLite database in WAL mode, with one row for each task. A result is stored in one
-//! transaction before it is returned to a caller, and never changes. After its retention time its
-//! bytes are deleted. The row stays, so that the task is not executed again.
+//! This module owns a SQLite database in WAL mode, with one row for each task. A result is stored
+//! in one transaction before it is returned to a caller, and never changes. After its retention
+//! time its bytes are deleted. The row stays, so that the task is not executed again. (The store of
+//! indexes is `index::store`.)
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! The check that only this user can have written a file.
 //!
-//! Owns the rules about owners and modes of the database of results, the file of a secret key, and
-//! their directories.
+//! This module owns the rules about owners and modes of the database of results, the file of a
+//! secret key, and their directories.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;

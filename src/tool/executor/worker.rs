@@ -1,8 +1,9 @@
 //! The worker of the executor: a process that searches one source once, and can do nothing else.
 //!
-//! Owns the messages between host and worker. The worker reads one from standard input, sets its
-//! resource limits, confines itself, searches, and writes its answer to standard output. The host
-//! enforces the limits, too: see [`super::host`].
+//! This module owns the messages between host and worker. The worker reads one from standard input,
+//! sets its resource limits, confines itself, searches, and writes its answer to standard output.
+//! The host enforces the limits, too: see [`super::host`]. (It shares nothing with the workers of a
+//! search.)
 
 use std::fmt::Display;
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! The setup of a [`ForgeSearch`]: roots, sandbox, indexes and tools.
 //!
-//! Owns the rules by which a host's settings become a configuration. Each setting takes effect, or
-//! is an error.
+//! This module owns the rules by which a host's settings become a configuration. Each setting takes
+//! effect, or is an error.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The form of an answer for an agent: text, and optionally the same data as fields.
 //!
-//! Owns the split into text and fields. The layout of the text comes from `tool::text_answer`, or
-//! with fields from [`render`](crate::tool::render).
+//! This module owns the split into text and fields. Without fields, the tool has written the text.
+//! With fields, this module lays out the lines with [`render`](crate::tool::render).
 
 use serde_json::{Map, Value, json};
 

@@ -1,7 +1,8 @@
 //! Repairs tool arguments of the wrong type, as models write them.
 //!
-//! Owns the list of repairs, which are limited to mistakes with one clear meaning. `"5"` becomes
-//! the number 5, `null` is removed, one glob becomes a list of one. The tool refuses anything else.
+//! This module owns the list of repairs, which are limited to mistakes with one clear meaning.
+//! `"5"` becomes the number 5, `null` is removed, one glob becomes a list of one. The tool refuses
+//! anything else.
 
 use rmcp::model::JsonObject;
 use serde_json::{Value, from_str};

@@ -1,7 +1,8 @@
 //! Parses one message of a client, or refuses it.
 //!
-//! Owns the guarantee that every request with an id gets an answer. That includes requests that the
-//! library can't parse: invalid UTF-8, lone surrogates, deep nesting, fields of the wrong type.
+//! This module owns the guarantee that every request with an id gets an answer. That includes
+//! requests that the library can't parse: invalid UTF-8, lone surrogates, deep nesting, fields of
+//! the wrong type.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! The directories ("roots") that a client says it works in.
 //!
-//! Owns their format, and their intersection with the sandbox. A client can narrow the searched
-//! directories, but never widen them.
+//! This module owns their format, and their intersection with the sandbox. A client can narrow the
+//! searched directories, but never widen them.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

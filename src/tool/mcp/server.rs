@@ -1,6 +1,7 @@
 //! The MCP server: tools, resources, progress and cancellation.
 //!
-//! Owns the protocol's side of each call. Calls of a tree block, so they run on blocking threads.
+//! This module owns the protocol's side of each call. Calls of a tree block, so they run on
+//! blocking threads.
 
 // Roots are deprecated in the latest revision of the protocol, but current clients use them.
 #![expect(deprecated)]

@@ -1,9 +1,9 @@
 //! The transport: lines of JSON on standard input and output.
 //!
-//! Owns the order of messages, batches, and the detection that a client has disconnected. A
-//! client's notice that its directories have changed applies to every later message. The library
-//! handles messages concurrently, so the notice is counted here, before the next message is passed
-//! on.
+//! This module owns the order of messages, batches, and the detection that a client has
+//! disconnected. A client's notice that its directories have changed applies to every later
+//! message. The library handles messages concurrently, so the notice is counted here, before the
+//! next message is passed on.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Read, Write};

@@ -1,8 +1,8 @@
 //! The arguments as they were typed, after parsing and before any decision.
 //!
-//! Owns parsing: the last of several contradicting flags wins, and the arguments of the file that
-//! `RIPGREP_CONFIG_PATH` names come before those of the command line. `flags` has the effect of
-//! each flag; `plan` combines the arguments.
+//! This module owns parsing: the last of several contradicting flags wins, and the arguments of the
+//! file that `RIPGREP_CONFIG_PATH` names come before those of the command line. `flags` has the
+//! effect of each flag; `plan` combines the arguments.
 
 use std::ffi::OsString;
 use std::fs;

@@ -1,10 +1,11 @@
 //! Decides how an index may help ripgrep's command line: replace the walk, or leave out files that
 //! the walk finds.
 //!
-//! Owns the conditions for that: a skipped file must print nothing. If the index has found the same
-//! files as ripgrep's walk, its list takes the place of the walk. Globs, types and limits that only
-//! exclude files are applied here, by ripgrep's own matchers. If the walk may find other files, it
-//! takes place, and files that the index rules out are not read. `feed` hands the files out.
+//! This module owns the conditions for that: a skipped file must print nothing. If the index has
+//! found the same files as ripgrep's walk, its list takes the place of the walk. Globs, types and
+//! limits that only exclude files are applied here, by ripgrep's own matchers. If the walk may find
+//! other files, it takes place, and files that the index rules out are not read. `feed` hands the
+//! files out. (`cli::answers::candidates` asks.)
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,8 +1,8 @@
 //! The files that an index lists for a search, handed out while the index still looks for more.
 //!
 //! Each file is searched as soon as it is handed out. If the index then breaks off, the walk finds
-//! all files, and skips those that are searched already. Owns the conversion of lists to files to
-//! search, and what the walk skips.
+//! all files, and skips those that are searched already. This module owns the conversion of lists
+//! to files to search, and what the walk skips.
 
 use std::ffi::OsString;
 use std::fs;

@@ -1,8 +1,9 @@
 //! The flags of the command line: their names, values and effects.
 //!
-//! Owns one table of all flags, which parsing, help, completions and the manual page share. The
-//! names and effects are those of ripgrep 15. The modules below hold the rows of one or more
-//! categories each. The effect of a flag is a change of [`Args`]; `plan` interprets the result.
+//! This module owns one table of all flags, which parsing, help, completions and the manual page
+//! share. The names and effects are those of ripgrep 15. The modules below hold the rows of one or
+//! more categories each. The effect of a flag is a change of [`Args`]; `plan` interprets the
+//! result.
 
 mod filter;
 mod other;

@@ -1,7 +1,7 @@
 //! The manual page and the scripts for completions.
 //!
-//! Owns the conversion of the table of flags into a command of the crate `clap`, which has the
-//! generators. `clap` parses no arguments here.
+//! This module owns the conversion of the table of flags into a command of the crate `clap`, which
+//! has the generators. `clap` parses no arguments here.
 
 use clap::builder::ValueHint;
 use clap::{Arg, ArgAction};

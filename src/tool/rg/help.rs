@@ -1,6 +1,6 @@
 //! The help and the version.
 //!
-//! Owns their texts, except the line of each flag, which the table of flags has.
+//! This module owns their texts, except the line of each flag, which the table of flags has.
 
 use std::fmt::Write;
 

@@ -1,7 +1,7 @@
 //! The surroundings of hyperlinks: the name of this machine, and of its WSL distribution.
 //!
-//! Owns where the name comes from: the program of `--hostname-bin`, else the system. The printer
-//! owns the links themselves.
+//! This module owns where the name comes from: the program of `--hostname-bin`, else the system.
+//! The printer owns the links themselves.
 
 use std::io;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Messages on standard error.
 //!
-//! Owns their form (`rg: …`), which of them are printed, and the fact that an error occurred, which
-//! decides the exit status. Log records have the same form.
+//! This module owns their form (`rg: …`), which of them are printed, and the fact that an error
+//! occurred, which decides the exit status. Log records have the same form.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,8 +1,8 @@
 //! Standard output that several threads share: the results of one file come together.
 //!
-//! Owns the turns of the threads. The results of a file are kept until the file is searched. If
-//! they get large, the thread takes its turn early and prints them in parts, so that they need
-//! little memory. Until the file is searched, the other threads wait before they print.
+//! This module owns the turns of the threads. The results of a file are kept until the file is
+//! searched. If they get large, the thread takes its turn early and prints them in parts, so that
+//! they need little memory. Until the file is searched, the other threads wait before they print.
 
 use std::io::{self, Write};
 use std::sync::{Condvar, Mutex, PoisonError};

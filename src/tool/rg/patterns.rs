@@ -1,7 +1,7 @@
 //! The patterns of a call, and the matcher that they become.
 //!
-//! Owns where patterns come from (the first argument, `-e`, `-f`), the settings of the regex
-//! engine, and the hints in its error messages.
+//! This module owns where patterns come from (the first argument, `-e`, `-f`), the settings of the
+//! regex engine, and the hints in its error messages.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,7 +1,8 @@
 //! The decisions that follow from the arguments: what is searched, and how results look.
 //!
-//! Owns the defaults that depend on the surroundings (terminal, standard input, kind of paths) and
-//! the combination of flags. `args` has the flags; `walk`, `search` and `print` carry the plan out.
+//! This module owns the defaults that depend on the surroundings (terminal, standard input, kind of
+//! paths) and the combination of flags. `args` has the flags; `walk`, `search` and `print` carry
+//! the plan out. (The plan by which an index skips files is `index::plan`.)
 
 use std::fs::{self, Metadata};
 use std::io::{self, IsTerminal};

@@ -1,6 +1,6 @@
 //! Printing results: lines, counts, paths, JSON and statistics.
 //!
-//! Owns which printer of the crate `grep-printer` prints, and its settings.
+//! This module owns which printer of the crate `grep-printer` prints, and its settings.
 
 use std::io::{self, Write};
 use std::time::Duration;

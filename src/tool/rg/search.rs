@@ -1,7 +1,7 @@
 //! The search of one file after the other.
 //!
-//! Owns how a file is read: as a whole or in blocks, through a decompression program, or through
-//! the program of `--pre`. The crate `grep-searcher` matches, and the printer prints.
+//! This module owns how a file is read: as a whole or in blocks, through a decompression program,
+//! or through the program of `--pre`. The crate `grep-searcher` matches, and the printer prints.
 //!
 //! ripgrep maps files into memory if only a few were named. This program reads such files as a
 //! whole, which gives the same results: a NUL byte counts at the start of a file and in matches.

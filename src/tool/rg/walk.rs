@@ -1,7 +1,7 @@
 //! The files to search: the walk with ripgrep's rules, and the order of its results.
 //!
-//! Owns the translation of flags into the settings of the walk, and the decision whether a found
-//! entry is searched. The crate `ignore` walks.
+//! This module owns the translation of flags into the settings of the walk, and the decision
+//! whether a found entry is searched. The crate `ignore` walks.
 
 use std::path::{Path, PathBuf};
 

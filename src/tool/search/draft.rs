@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::exec::answer::event::Line;
+use crate::exec::answer::outcome::Line;
 use crate::tool::error::ToolError;
 use crate::tool::fit::{Draft, Extent, Piece, fit};
 use crate::tool::notes::{Note, closing_notes};
 use crate::tool::render::push_line;
 use crate::tool::response::{Record, SearchResponse, json_len, json_len_of};
 
-/// A response without its events, and the lines for these events.
+/// A response without its records, and the lines for these records.
 pub(super) struct SearchDraft {
     /// All fields except `matches`, `count` and `content`.
     pub(super) response: SearchResponse,
@@ -26,7 +26,7 @@ impl SearchDraft {
     ///
     /// # Errors
     ///
-    /// `DenialReason::LimitsExceeded` if not even a response without events fits the limit.
+    /// `DenialReason::LimitsExceeded` if not even a response without records fits the limit.
     pub(super) fn fit(self, max_bytes: Option<usize>) -> Result<SearchResponse, ToolError> {
         let extent = fit(&self, max_bytes)?;
         let lines = self.lines.iter().take(extent.results);
@@ -45,7 +45,7 @@ impl SearchDraft {
         })
     }
 
-    /// Returns the response without its events.
+    /// Returns the response without its records.
     fn bare(&self, extent: Extent, shortened: u64) -> SearchResponse {
         let whole = &self.response;
         let mut stats = whole.stats.clone();

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use crate::exec::answer::collect::Found;
-use crate::exec::answer::event::{FileAnswer, Line, Span};
 use crate::exec::answer::line_sink::lossy;
+use crate::exec::answer::outcome::{FileAnswer, Line, Span};
 use crate::exec::matching::fuzzy::score;
 use crate::tool::response::ErrorEntry;
 use crate::tool::search_files::response::FilesMatch;

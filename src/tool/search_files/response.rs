@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::found::{Shape, matches};
-use crate::exec::answer::event::FileAnswer;
+use crate::exec::answer::outcome::FileAnswer;
 use crate::tool::config::{Case, Mode};
 use crate::tool::error::ToolError;
 use crate::tool::fit::{Draft, Extent, Piece, fit};

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::request::{FilesRequest, MAX_CONTEXT_LINES};
 use super::{FilesTool, LARGEST};
-use crate::exec::answer::event::Line;
+use crate::exec::answer::outcome::Line;
 use crate::tool::answer_notes::notes_of;
 use crate::tool::error::ToolError;
 use crate::tool::notes::Note;

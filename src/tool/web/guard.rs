@@ -1,8 +1,8 @@
 //! The guard: only a browser with the token, at the page's own address, gets the page and its data.
 //!
-//! Owns that decision, which depends on the head of a request only. All users of this machine can
-//! reach its ports, and so can every web page that one of them opens. The token keeps out other
-//! users. The checks of `Host`, `Origin` and `Sec-Fetch-Site` keep out other web pages.
+//! This module owns that decision, which depends on the head of a request only. All users of this
+//! machine can reach its ports, and so can every web page that one of them opens. The token keeps
+//! out other users. The checks of `Host`, `Origin` and `Sec-Fetch-Site` keep out other web pages.
 
 use std::net::SocketAddr;
 

@@ -13,6 +13,7 @@ use regex::Regex;
 
 use super::{Block, Document, documents_below, split_blocks, tree};
 use crate::daemon::program::Place;
+use crate::project_files::root;
 use crate::support::git;
 
 /// A note on one example. An example without notes exits with 0.
@@ -148,15 +149,15 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Makes a world with an index of its tree, which has most files in `format`.
-    fn new(format: &str) -> World {
+    /// Makes a world with an index of its tree, which `write_tree` writes.
+    fn new(write_tree: fn(&World)) -> World {
         let place = Place::empty();
         let mut world = World {
             place,
             masks: Vec::new(),
             has_git: false,
         };
-        tree::write(&world, format);
+        write_tree(&world);
         world.masks = masks(&world);
         let root = world.place.root();
         let commit = [
@@ -336,8 +337,10 @@ fn masks(world: &World) -> Vec<(Regex, String)> {
 /// Runs the examples of a document in order. Returns the commands, and a sentence for each fault.
 fn run(document: &Document) -> (Vec<String>, Vec<String>) {
     let (blocks, _) = split_blocks(&document.text);
-    let is_readme = document.path == "README.md";
-    let format = if is_readme { "src/format" } else { "src" };
+    let write_tree = match document.path == "README.md" {
+        true => tree::write_for_readme,
+        false => tree::write_for_guide,
+    };
     let (mut commands, mut faults) = (Vec::new(), Vec::new());
     let mut fault = |line: usize, fault: &str| {
         faults.push(format!("{}:{line}: {fault}", document.path));
@@ -347,7 +350,7 @@ fn run(document: &Document) -> (Vec<String>, Vec<String>) {
     for block in blocks {
         let line = block.first_line;
         if SHELLS.contains(&block.language.as_str()) {
-            let world = world.get_or_insert_with(|| World::new(format));
+            let world = world.get_or_insert_with(|| World::new(write_tree));
             let found = examples(&block).unwrap_or_else(|error| {
                 fault(line, &error);
                 Vec::new()
@@ -431,9 +434,50 @@ fn examples_that_do_not_hold_are_faults() {
     assert!(found[expected.len()].contains("no_key"), "{found:?}");
 }
 
+/// Returns the faults of the lines that blocks of `text` show of a file, as an agent gets them: the
+/// path, and then lines with their numbers.
+fn faults_of_shown_lines(
+    document: &Document,
+    text_of: &dyn Fn(&str) -> Option<String>,
+) -> Vec<String> {
+    let (blocks, _) = split_blocks(&document.text);
+    let shown = Regex::new(r"^(\d+)[:-](.*)$").unwrap();
+    let mut faults = Vec::new();
+    for block in blocks.iter().filter(|block| block.language == "text") {
+        let mut text = String::new();
+        for (number, line) in (block.first_line..).zip(&block.lines) {
+            let Some(parts) = shown.captures(line) else {
+                text = text_of(line).unwrap_or_default();
+                continue;
+            };
+            let at: usize = parts[1].parse().unwrap();
+            if text.lines().nth(at.saturating_sub(1)) != Some(&parts[2]) {
+                faults.push(format!("{}:{number}: no file has `{line}`", document.path));
+            }
+        }
+    }
+    faults
+}
+
+#[test]
+fn lines_of_the_project_that_the_readme_shows_stand_there() {
+    let readme = Document::read("README.md");
+    let text_of = |path: &str| fs::read_to_string(root().join(path)).ok();
+    assert_eq!(faults_of_shown_lines(&readme, &text_of), [""; 0]);
+    let wrong = Document {
+        path: "a.md".to_string(),
+        text: "```text\na.rs\n2:b\n2:c\nb.rs\n2-b\n[note]\n```\n".to_string(),
+    };
+    let text_of = |path: &str| (path == "a.rs").then(|| "a\nb\n".to_string());
+    assert_eq!(
+        faults_of_shown_lines(&wrong, &text_of),
+        ["a.md:4: no file has `2:c`", "a.md:6: no file has `2-b`"]
+    );
+}
+
 #[test]
 fn commands_that_are_not_run_have_flags_that_exist() {
-    let world = World::new("src");
+    let world = World::new(tree::write_for_guide);
     for (command, is_known) in [
         ("cargo install x && forge-search serve --detach", true),
         ("cargo install x && forge-search serve --no-flag", false),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use forge_search::internal::exec::answer::event::Line;
+use forge_search::internal::exec::answer::outcome::Line;
 use forge_search::internal::exec::question::query::Fuzziness;
 
 use super::*;

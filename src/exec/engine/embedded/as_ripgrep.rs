@@ -1,8 +1,8 @@
 //! Searching files in the way ripgrep does, for `--rg-json`.
 //!
-//! Owns the treatment of NUL bytes, which decide in ripgrep whether a file is binary. ripgrep's
-//! decision depends on the blocks that it reads. So ripgrep's own searcher reads the raw file here,
-//! and sees the same blocks.
+//! This module owns the treatment of NUL bytes, which decide in ripgrep whether a file is binary.
+//! ripgrep's decision depends on the blocks that it reads. So ripgrep's own searcher reads the raw
+//! file here, and sees the same blocks.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -10,8 +10,8 @@ use std::io::{self, Read, Seek};
 use grep_searcher::{BinaryDetection, MmapChoice, SearcherBuilder};
 
 use super::{EndedLines, FileSearcher, STREAMED_LINE_LIMIT, StoppableReader, any_match};
-use crate::exec::answer::event::{BinaryCut, FileOutcome, Line};
 use crate::exec::answer::line_sink::{LineSink, LineTaker};
+use crate::exec::answer::outcome::{BinaryCut, FileOutcome, Line};
 use crate::exec::external::confirm::Lines;
 use crate::index::text::{self, BINARY_PROBE_BYTES, RegionOptions};
 

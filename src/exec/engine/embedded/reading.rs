@@ -6,8 +6,8 @@ use std::io::{self, Read};
 use grep_matcher::{Match, Matcher, NoCaptures};
 use grep_searcher::Searcher;
 
-use crate::exec::answer::event::{BinaryCut, FileOutcome, LineSpans};
 use crate::exec::answer::line_sink::LineSink;
+use crate::exec::answer::outcome::{BinaryCut, FileOutcome, LineSpans};
 use crate::exec::external::confirm::Lines;
 use crate::exec::matching::matcher::{Stopped, WorkerMatcher};
 use crate::exec::matching::prefilter::lengthen;

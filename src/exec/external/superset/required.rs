@@ -1,8 +1,9 @@
 //! Required literals: every match of an expression contains at least one of them.
 //!
 //! ugrep's dialect differs from ours, so ugrep searches for these literals instead of the
-//! expression. Owns the extraction from a parsed expression, and the spelling of literals that
-//! every dialect understands. An assertion can only exclude matches, so it counts as empty here.
+//! expression. This module owns the extraction from a parsed expression, and the spelling of
+//! literals that every dialect understands. An assertion can only exclude matches, so it counts as
+//! empty here.
 
 use regex_syntax::hir::{Class, Hir, HirKind, Literal};
 

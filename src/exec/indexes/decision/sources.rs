@@ -1,6 +1,6 @@
 //! The file source of one request: from the live index of its root, or from the stored one.
 //!
-//! [`Indexes::choose`] calls these steps in order: [`RequestBelowRoot::index`],
+//! `Indexes::choose_within` calls these steps in order: [`RequestBelowRoot::index`],
 //! [`RequestBelowRoot::check_settings`], [`RequestBelowRoot::part`], and then the step of the kind
 //! of index. Each step can find that the index does not serve the request.
 

@@ -1,6 +1,6 @@
 //! The exact alignment of a pattern with a line: its edits, its start and its end.
 //!
-//! Runs last, and only on lines that the faster stages let pass.
+//! The alignment runs last, and only on lines that the faster stages let pass.
 
 use regex_automata::util::look::LookMatcher;
 

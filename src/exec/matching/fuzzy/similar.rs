@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use super::alphabet::first_char;
 use super::similarity_filter::SimilarityFilter;
 use super::{FuzzyMatcher, FuzzyWorker, Span};
-use crate::exec::answer::event::LineSpans;
+use crate::exec::answer::outcome::LineSpans;
 use crate::exec::matching::matcher::Stopped;
 use crate::exec::matching::pattern::{Pattern, PatternError};
 use crate::exec::question::query::Fold;

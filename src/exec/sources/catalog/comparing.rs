@@ -2,14 +2,15 @@
 //! returned.
 //!
 //! A [`CatalogSource`] uses this module if nothing watches the tree and the decision allows it.
-//! Owns the mapping from each unit of the source to the directories that affect it, and the record
-//! of compared directories. For example, a search that ends in `a/` has compared neither `b/` nor
-//! its subdirectories.
+//! This module owns the mapping from each unit of the source to the directories that affect it, and
+//! the record of compared directories. For example, a search that ends in `a/` has compared neither
+//! `b/` nor its subdirectories.
 //!
 //! A directory is unchanged if its stamp is. Otherwise its names are compared: saving a file by
 //! renaming a new one to it changes the stamp of the directory, but no name in it. If a name
 //! differs, too, the source builds its *twin*: a source with a snapshot that matches the tree. The
-//! twin expands that unit and all later units.
+//! twin expands that unit and all later units. If no twin can be built, the source stops with a
+//! [`Refusal`]. The caller then walks for the rest.
 //!
 //! A directory affects a range of ranks: those of the files below it, and the rank after the last
 //! one, because a new file may be inserted before it. A unit is correct if all directories that

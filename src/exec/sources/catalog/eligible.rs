@@ -1,7 +1,7 @@
 //! The eligible files of a request, in the catalog and in addition to it.
 //!
-//! Converts the subtree, the globs, the depth, the ignore rules and the denied patterns of a
-//! request into sets of ranks. Used when a `CatalogSource` is created.
+//! This module converts the subtree, the globs, the depth, the ignore rules and the denied patterns
+//! of a request into sets of ranks. Used when a `CatalogSource` is created.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

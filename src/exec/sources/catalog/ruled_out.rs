@@ -1,8 +1,8 @@
 //! Makes the lists of files that a request wants in place of results ([`IndexList`]).
 //!
-//! Owns which files are listed with their paths, and which are only counted. Files that the index
-//! rules out may be counted if they are *plain*: without a byte-order mark and without a NUL byte,
-//! so a search would see their bytes unchanged. This module reads the files to find out;
+//! This module owns which files are listed with their paths, and which are only counted. Files that
+//! the index rules out may be counted if they are *plain*: without a byte-order mark and without a
+//! NUL byte, so a search would see their bytes unchanged. This module reads the files to find out;
 //! `plain_files` keeps the results.
 
 use std::collections::BTreeSet;

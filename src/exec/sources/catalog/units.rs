@@ -1,5 +1,6 @@
-//! Units of a source: ranges of ranks, which are positions in the catalog. Each unit has at least
-//! as many entries as the unit before, up to a limit; the last unit may be smaller.
+//! Units of this source: ranges of ranks, which are positions in the catalog. A unit is listed on
+//! demand. Each unit has at least as many entries as the unit before, up to a limit; the last unit
+//! may be smaller.
 
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! Metadata from the standard library alone.
 //!
-//! Guarantees the kind, the length and the time of writing. Files have no identity and no time of
-//! change here, so an index that is built here proves nothing.
+//! This module guarantees the kind, the length and the time of writing. Files have no identity and
+//! no time of change here, so an index that is built here proves nothing.
 
 use std::fs::{self, File};
 use std::io;

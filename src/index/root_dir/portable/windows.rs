@@ -1,8 +1,8 @@
 //! Metadata of Windows, read from an open handle.
 //!
-//! Guarantees the kind, the length, the time of writing, and where the filesystem has them the
-//! identity and the number of links. Junctions and symbolic links are links. Handles are shared, so
-//! that no other program is kept from writing, renaming or deleting.
+//! This module guarantees the kind, the length, the time of writing, and where the filesystem has
+//! them the identity and the number of links. Junctions and symbolic links are links. Handles are
+//! shared, so that no other program is kept from writing, renaming or deleting.
 //!
 //! Two facts are missing. Windows keeps the time of the last change of a file, but neither the
 //! standard library nor an established safe library returns it. And the number of a file has 64

@@ -1,5 +1,5 @@
-//! Measures the cost of watching. Prints figures (`cargo test -- --nocapture`); only success is
-//! checked.
+//! Measures the cost of watching. This module prints figures (`cargo test -- --nocapture`); only
+//! success is checked.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@
 //!
 //! `ggrep` decides for itself, and calls [`by_this_process`] if no daemon can answer. A person's
 //! search and `rg` do not use this module: `person_search` decides for them. All of them ask
-//! daemons with the one [`Client`].
+//! daemons with the one [`Client`]. (`SearchBackend`, the configured engine, is unrelated.)
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,8 +20,8 @@ use crate::exec::stop::{Clock, Deadline, SystemClock};
 use crate::format::mutex::lock;
 use crate::tool::cli::answers::daemon::DaemonEndpoint;
 use crate::tool::cli::answers::daemon::client::{Client, DaemonCallError, Rules, failure_of};
+use crate::tool::cli::answers::service::{live_service, plain_service};
 use crate::tool::cli::args::SetupArgs;
-use crate::tool::cli::commands::daemon::serve::{self, live_service};
 use crate::tool::cli::commands::explain::to_program;
 use crate::tool::cli::setup::signals::Signals;
 use crate::tool::cli::setup::{Environment, Setup, prepare};
@@ -404,7 +404,7 @@ impl Backend {
     /// later call may reach the daemon.
     pub(in crate::tool::cli) fn once(&self) -> Result<Arc<Service>, ToolError> {
         let setup = self.prepared()?.for_files(&self.environment);
-        let service = serve::parts(setup).and_then(serve::service);
+        let service = plain_service(setup);
         service.map(Arc::new).map_err(to_tool_error)
     }
 }
@@ -422,8 +422,7 @@ pub(in crate::tool::cli) fn by_this_process(
 ) -> Result<Vec<u8>, ToolError> {
     let setup = prepare(&endpoint.setup, environment, &[])?.for_files(environment);
     let clock = setup.context.clock.clone();
-    let service = serve::parts(setup).and_then(serve::service);
-    let service = service.map_err(to_tool_error)?;
+    let service = plain_service(setup).map_err(to_tool_error)?;
     let daemon = &endpoint.config.daemon;
     let most = query.timeout_ms.unwrap_or(daemon.query_timeout_ms);
     let most = Duration::from_millis(most.min(daemon.query_timeout_ms)).min(until.remaining());

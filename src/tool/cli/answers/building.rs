@@ -1,7 +1,7 @@
 //! Index builds for which the user waits, and the start of live indexes.
 //!
-//! Owns the progress display, the interruption of builds by signals, and the messages about evicted
-//! indexes. `tool::indexing` and `index` do the builds.
+//! This module owns the progress display, the interruption of builds by signals, and the messages
+//! about evicted indexes. `tool::indexing` and `index` do the builds.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,15 +1,16 @@
 //! Asks the daemon or an index, for ripgrep's command line, which files a search has to read.
 //!
-//! Owns the question, and the reasons why an index can't answer. Does not know ripgrep's flags, and
-//! opens none of the files.
+//! This module owns the question, and the reasons why an index can't answer. It does not know
+//! ripgrep's flags, and opens none of the files. (`rg::candidates` decides what the answer means
+//! for ripgrep.)
 
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use crate::exec::answer::collect::Found;
-use crate::exec::answer::event::FileOutcome;
 use crate::exec::answer::listed::ListedFiles;
+use crate::exec::answer::outcome::FileOutcome;
 use crate::exec::indexes::IndexState;
 use crate::exec::question::query::Report;
 use crate::exec::question::{

@@ -1,9 +1,9 @@
 //! A person's search, which is `forge-search PATTERN`: answered by the daemon of the tree, or by
 //! this process.
 //!
-//! Owns the decision whether a daemon can answer. A daemon may answer only if its output is
-//! identical, byte for byte. If the daemon breaks off, this process searches again and hands out
-//! the parts that are missing.
+//! This module owns the decision whether a daemon can answer. A daemon may answer only if its
+//! output is identical, byte for byte. If the daemon breaks off, this process searches again and
+//! hands out the parts that are missing. (`tool::daemon::person_search` has the daemon's side.)
 
 #[cfg(unix)]
 mod daemon;

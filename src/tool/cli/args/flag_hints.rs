@@ -1,7 +1,7 @@
 //! Hints for flags of other search tools that this command line does not have.
 //!
-//! Owns the table of ripgrep's flags. An unknown flag gets a hint from the table, or a suggestion
-//! of a flag with a similar spelling. A suggestion is never a possible opposite: for
+//! This module owns the table of ripgrep's flags. An unknown flag gets a hint from the table, or a
+//! suggestion of a flag with a similar spelling. A suggestion is never a possible opposite: for
 //! `--files-without-match` the suggestion is not `--files-with-matches`.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};

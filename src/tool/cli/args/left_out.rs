@@ -1,7 +1,7 @@
 //! The commands that only Unix has, such as `serve`.
 //!
-//! Owns their names, and the reasons that a user of another system gets. Without this module,
-//! `forge-search serve` would search for the text `serve` there.
+//! This module owns their names, and the reasons that a user of another system gets. Without this
+//! module, `forge-search serve` would search for the text `serve` there.
 
 /// The reason why the commands of daemons are missing.
 const NO_DAEMONS: &str = "needs the sockets of Unix, which this system lacks";

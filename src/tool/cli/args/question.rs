@@ -1,8 +1,8 @@
 //! Conversion of a search's arguments into a [`Question`], and into the paths that the output
 //! shows.
 //!
-//! Owns the meaning of positional arguments, of pattern files, and of paths outside the working
-//! directory. Also rejects contradicting flags, with a message that names both.
+//! This module owns the meaning of positional arguments, of pattern files, and of paths outside the
+//! working directory. It also rejects contradicting flags, with a message that names both.
 
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Read};

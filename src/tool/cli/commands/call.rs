@@ -1,7 +1,7 @@
 //! `forge-search call`: reads JSON requests, and prints JSON responses.
 //!
-//! Answers one request, or one request per line of standard input. The daemon of the tree answers a
-//! single request if it is running; otherwise this process does.
+//! This module answers one request, or one request per line of standard input. The daemon of the
+//! tree answers a single request if it is running; otherwise this process does.
 
 use std::io::{self, BufRead, Read, Write};
 #[cfg(unix)]

@@ -1,9 +1,9 @@
 //! `forge-search setup`: registers this program with its clients, which are coding agents and
 //! editors.
 //!
-//! Owns the change of a client's configuration: one entry, shown as a difference, written with
-//! `--write`, removed with `--undo`. Other entries, comments and the layout of a file stay as they
-//! are.
+//! This module owns the change of a client's configuration: one entry, shown as a difference,
+//! written with `--write`, removed with `--undo`. Other entries, comments and the layout of a file
+//! stay as they are.
 //!
 //! [`table`] lists the clients, [`change`] makes a change and takes it back, [`edit`] changes a
 //! text, [`file`] reads and replaces a file. [`rg`] makes the link that stands in for ripgrep, and

@@ -1,7 +1,7 @@
 //! `forge-search execute` and `forge-search lease`: the executor, for operators and schedulers.
 //!
-//! Owns where manifests, leases and keys are read from. [`crate::tool::executor`] checks them and
-//! runs the task.
+//! This module owns where manifests, leases and keys are read from. [`crate::tool::executor`]
+//! checks them and runs the task.
 
 use std::fmt::Display;
 use std::io::{self, Read, Write};

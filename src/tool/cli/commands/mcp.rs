@@ -1,8 +1,8 @@
 //! `forge-search mcp`: a Model Context Protocol server on standard input and output.
 //!
-//! Owns the trees that a client can search. Clients may name roots, which restrict the allowed
-//! roots of the configuration. Each restriction has a [`Backend`] of its own, which answers the
-//! calls. `tool::mcp` implements the protocol.
+//! This module owns the trees that a client can search. Clients may name roots, which restrict the
+//! allowed roots of the configuration. Each restriction has a [`Backend`] of its own, which answers
+//! the calls. `tool::mcp` implements the protocol.
 
 use std::io::{self, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};

@@ -1,8 +1,9 @@
 //! `forge-search PATTERN`: a person's search.
 //!
-//! Converts the arguments to a question (`args::question`), decides about standard input (`input`),
-//! asks the daemon or this process (`answers::person_search`), and prints the results in an output
-//! mode (`output`). Owns the notes about missing results and the exit status.
+//! This module converts the arguments to a question (`args::question`), decides about standard
+//! input (`input`), asks the daemon or this process (`answers::person_search`), and prints the
+//! results in an output mode (`output`). It owns the notes about missing results and the exit
+//! status.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::ops::ControlFlow;
@@ -10,9 +11,9 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use crate::exec::answer::collect::Found;
-use crate::exec::answer::event::{FileAnswer, FileOutcome, Gaps};
 use crate::exec::answer::line_sink::lossy;
 use crate::exec::answer::listed::ListedFiles;
+use crate::exec::answer::outcome::{FileAnswer, FileOutcome, Gaps};
 use crate::exec::question::Question;
 use crate::exec::question::query::Report;
 use crate::exec::sources::types::all_types;

@@ -1,8 +1,8 @@
 //! `forge-search tui`: an interactive search that updates its results while the user types.
 //!
-//! Owns the terminal and the event loop. The loop passes keys, the mouse and answers to [`state`],
-//! which decides what to do next. [`view`] draws the state. [`background`] runs searches and reads
-//! previews on threads of its own. Neither `state` nor `view` accesses the terminal.
+//! This module owns the terminal and the event loop. The loop passes keys, the mouse and answers to
+//! [`state`], which decides what to do next. [`view`] draws the state. [`background`] runs searches
+//! and reads previews on threads of its own. Neither `state` nor `view` accesses the terminal.
 
 mod answer_files;
 mod background;

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::exec::answer::collect::{Cuts, Found, Totals};
-use crate::exec::answer::event::{FileAnswer, FileOutcome, Line};
+use crate::exec::answer::outcome::{FileAnswer, FileOutcome, Line};
 use crate::exec::engine::embedded::FileSearcher;
 use crate::exec::matching::matcher::LineMatcher;
 use crate::exec::question::Question;
@@ -170,7 +170,7 @@ impl ReceiverState<'_> {
         }
         if let Some(message) = outcome.error.take() {
             self.totals.errors += 1;
-            taker(Found::Error(crate::exec::answer::event::FileError {
+            taker(Found::Error(crate::exec::answer::outcome::FileError {
                 target: 0,
                 path: PathBuf::new(),
                 message,

@@ -1,8 +1,8 @@
 //! The decision on Unix: by the kind of standard input, and by the open files of the ancestor
 //! processes, in `/proc`.
 //!
-//! Guarantees that a pipe is read only if a program wrote it for this command, as far as the system
-//! shows that. Systems without `/proc`, such as macOS, hide who holds a pipe.
+//! This module guarantees that a pipe is read only if a program wrote it for this command, as far
+//! as the system shows that. Systems without `/proc`, such as macOS, hide who holds a pipe.
 
 use std::fs;
 use std::io;

@@ -10,7 +10,7 @@ use crate::tool::cli::output::show::print_json;
 use crate::tool::notes::{Note, Reader};
 use crate::tool::response::{Record, Stats};
 
-/// Prints events in the format of the tool `Search`.
+/// Prints records in the format of the tool `Search`.
 #[derive(Default)]
 pub(in super::super) struct Json {
     max_line_bytes: Option<usize>,

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use super::{MATCH, Output, ShownFile, Style};
-use crate::exec::answer::event::{Line, LineKind, Span};
+use crate::exec::answer::outcome::{Line, LineKind, Span};
 use crate::tool::render::escape_controls;
 use crate::tool::shorten::part;
 

@@ -1,6 +1,7 @@
 //! Hyperlinks on terminals: their URL formats.
 //!
-//! Owns the formats and their fields. The caller of the output decides whether there are links.
+//! This module owns the formats and their fields. The caller of the output decides whether there
+//! are links.
 
 use std::path::Path;
 use std::str::FromStr;

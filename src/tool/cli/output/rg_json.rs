@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::{End, Output, ShownFile, shown_bytes};
-use crate::exec::answer::event::{BinaryCut, Line};
 use crate::exec::answer::line_sink::lossy;
+use crate::exec::answer::outcome::{BinaryCut, Line};
 
 /// Prints the messages of ripgrep's `--json`.
 #[derive(Default)]

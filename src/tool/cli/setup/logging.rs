@@ -1,7 +1,8 @@
 //! The program's own log events, on standard error.
 //!
-//! Owns which events are printed: warnings, unless `--debug` or `RUST_LOG` asks for others. A
-//! process prints equal warnings only once, because each tool sets up its indexes separately.
+//! This module owns which events are printed: warnings, unless `--debug` or `RUST_LOG` asks for
+//! others. A process prints equal warnings only once, because each tool sets up its indexes
+//! separately.
 
 use std::collections::BTreeSet;
 use std::fmt;

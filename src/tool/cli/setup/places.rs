@@ -1,6 +1,7 @@
 //! The places of a user's files: home directory, configuration and caches.
 //!
-//! Owns where each system keeps them. Reads no environment: `setup` passes in the variables.
+//! This module owns where each system keeps them. It reads no environment: `setup` passes in the
+//! variables.
 
 #[cfg(unix)]
 mod unix;

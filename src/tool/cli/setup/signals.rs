@@ -1,10 +1,10 @@
 //! Handling of interrupts (SIGINT) and terminations (SIGTERM).
 //!
-//! Owns the effect of a signal. A signal cancels the running call, so that external engines end
-//! with it. If no call is running, the signal ends the process at once. A second signal always ends
-//! the process at once. Long-running processes register a function that shuts them down in order
-//! first ([`Signals::linger`]). In place of ripgrep, a signal has the system's default effect
-//! ([`Signals::act_by_default`]).
+//! This module owns the effect of a signal. A signal cancels the running call, so that external
+//! engines end with it. If no call is running, the signal ends the process at once. A second signal
+//! always ends the process at once. Long-running processes register a function that shuts them down
+//! in order first ([`Signals::linger`]). In place of ripgrep, a signal has the system's default
+//! effect ([`Signals::act_by_default`]).
 
 #[cfg(not(unix))]
 mod portable;

@@ -1,7 +1,7 @@
 //! The checks of `health`.
 //!
-//! Owns the decision which findings are `ok`, a warning or a failure. A check changes nothing, and
-//! reports only facts that it has just read.
+//! This module owns the decision which findings are `ok`, a warning or a failure. A check changes
+//! nothing, and reports only facts that it has just read.
 
 mod index_files;
 mod paths;

@@ -1,7 +1,7 @@
 //! One connection: reads its requests, and answers them in order.
 //!
-//! Owns two tasks. The reading task notices at once when a request is cancelled or the client
-//! disconnects. The answering task answers one request after the other.
+//! This module owns two tasks. The reading task notices at once when a request is cancelled or the
+//! client disconnects. The answering task answers one request after the other.
 
 use std::io;
 use std::pin::pin;

@@ -1,6 +1,7 @@
 //! One request: admits it, runs it, counts it and logs it.
 //!
-//! Owns when a query may run, on which threads, and until when. The service does the search.
+//! This module owns when a query may run, on which threads, and until when. The service does the
+//! search.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

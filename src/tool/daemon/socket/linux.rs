@@ -1,7 +1,8 @@
 //! Sockets of Linux.
 //!
-//! Guarantees that a socket is opened for a group only once it is in its final state, that the
-//! kernel names the user of the other end, and that no child process inherits a connection.
+//! This module guarantees that a socket is opened for a group only once it is in its final state,
+//! that the kernel names the user of the other end, and that no child process inherits a
+//! connection.
 
 use std::fs;
 use std::io;

@@ -1,6 +1,7 @@
 //! The locks: which process is the daemon, which one may start it, and where it noted its socket.
 //!
-//! Owns the check that no other file is taken for a lock. The parent module owns the socket itself.
+//! This module owns the check that no other file is taken for a lock. The parent module owns the
+//! socket itself.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};

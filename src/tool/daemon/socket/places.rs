@@ -1,7 +1,7 @@
 //! The directories for sockets and notes of daemons.
 //!
-//! Owns the choice of the first directory from the environment that this user can use. It creates
-//! nothing.
+//! This module owns the choice of the first directory from the environment that this user can use.
+//! It creates nothing.
 
 use std::fs;
 use std::io;

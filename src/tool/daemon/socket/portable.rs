@@ -1,8 +1,8 @@
 //! Sockets of Unix systems other than Linux, such as macOS.
 //!
-//! Guarantees that the file of a socket that a client uses belongs to this user, and so the process
-//! that created it does. A child that another thread starts while a connection is opened may
-//! inherit the connection.
+//! This module guarantees that the file of a socket that a client uses belongs to this user, and so
+//! the process that created it does. A child that another thread starts while a connection is
+//! opened may inherit the connection.
 
 use std::fs;
 use std::io;

@@ -1,7 +1,7 @@
 //! The search by several threads, while files are still being found.
 //!
-//! Owns the threads for files that an index hands out, the walk for the others, and the results
-//! that the threads share.
+//! This module owns the threads for files that an index hands out, the walk for the others, and the
+//! results that the threads share.
 
 use std::ops::ControlFlow;
 use std::sync::Mutex;

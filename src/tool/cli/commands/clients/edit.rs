@@ -1,8 +1,8 @@
 //! Changes of one entry in the text of a configuration file.
 //!
-//! Guarantees that bytes outside of the entry stay as they are, except for the comma and the
-//! brackets that an entry needs. Within an entry, only the fields of this program change. A text
-//! that can't be parsed is an error. Each of [`json`], [`toml`] and [`paragraph`] is for one
+//! This module guarantees that bytes outside of the entry stay as they are, except for the comma
+//! and the brackets that an entry needs. Within an entry, only the fields of this program change. A
+//! text that can't be parsed is an error. Each of [`json`], [`toml`] and [`paragraph`] is for one
 //! format.
 
 mod json;

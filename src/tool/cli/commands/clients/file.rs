@@ -1,7 +1,7 @@
 //! The configuration file of a client: reading it, keeping a copy, and replacing it.
 //!
-//! Guarantees that a reader sees the old file or the new one. A link stays a link: its target is
-//! replaced. Owner and permissions stay.
+//! This module guarantees that a reader sees the old file or the new one. A link stays a link: its
+//! target is replaced. Owner and permissions stay.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};

@@ -1,7 +1,7 @@
 //! `forge-search setup rg`: a link named `rg` to this program.
 //!
-//! Guarantees that no other program is replaced or removed: a file of that name stays, unless it is
-//! a link to this program, or a link to a program `forge-search` that is gone.
+//! This module guarantees that no other program is replaced or removed: a file of that name stays,
+//! unless it is a link to this program, or a link to a program `forge-search` that is gone.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

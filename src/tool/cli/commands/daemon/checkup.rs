@@ -1,7 +1,7 @@
 //! The daemon's part of `forge-search doctor`.
 //!
-//! Inspects a running daemon, and collects the problems that the user should fix. Never starts a
-//! daemon.
+//! This module inspects a running daemon, and collects the problems that the user should fix. Never
+//! starts a daemon.
 
 use std::io::{self, Write};
 use std::path::Path;

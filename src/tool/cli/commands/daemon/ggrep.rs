@@ -3,9 +3,9 @@
 //! A *ranked question* is a question in words, such as `where are sockets retried`. Its answer is
 //! the best places of the tree.
 //!
-//! Owns the steps of a question and the exit statuses. A question finds the daemon, starts it if
-//! necessary, asks it, and prints the answer. If no daemon can answer, this process answers
-//! ([`by_this_process`]). The commands `status`, `health` and `stop` are in [`manage`].
+//! This module owns the steps of a question and the exit statuses. A question finds the daemon,
+//! starts it if necessary, asks it, and prints the answer. If no daemon can answer, this process
+//! answers ([`by_this_process`]). The commands `status`, `health` and `stop` are in [`manage`].
 
 mod args;
 mod human;

@@ -1,7 +1,7 @@
 //! `forge-search serve`: runs the daemon in this process, and optionally the web page.
 //!
-//! Owns the start and the end of that process: locks and socket, log, resource limits, and shutdown
-//! on signals. `tool::daemon` serves the clients.
+//! This module owns the start and the end of that process: locks and socket, log, resource limits,
+//! and shutdown on signals. `tool::daemon` serves the clients.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -13,17 +13,16 @@ use std::time::Duration;
 use crate::format::sys::private_dir_builder;
 use crate::index::handles::Handles;
 use crate::tool::cli::answers::backend::Backend;
-use crate::tool::cli::answers::building;
 use crate::tool::cli::answers::daemon::{DaemonEndpoint, is_own, root_of, start};
+use crate::tool::cli::answers::service::live_service;
 use crate::tool::cli::args::ServeArgs;
 use crate::tool::cli::setup::signals::Signals;
-use crate::tool::cli::setup::{Environment, Setup, load_config, logging, prepare};
+use crate::tool::cli::setup::{Environment, logging, prepare};
 use crate::tool::cli::{FAILED, Failure, complain};
-use crate::tool::config::{DaemonUse, SearchConfig};
+use crate::tool::config::DaemonUse;
 use crate::tool::daemon::identity;
 use crate::tool::daemon::log::LogFile;
 use crate::tool::daemon::server::{Server, Settings};
-use crate::tool::daemon::service::{ConfigState, Parts, Service};
 use crate::tool::daemon::socket::{DaemonRecord, InstanceLock, OwnSocket, SocketError, is_taken};
 use crate::tool::error::ToolError;
 use crate::tool::searcher::to_usize;
@@ -320,93 +319,6 @@ fn own_state(endpoint: &DaemonEndpoint, environment: &Environment) -> Option<Pat
     is_own(&dir).then_some(dir)
 }
 
-/// Creates a service whose indexes follow the tree.
-///
-/// # Errors
-///
-/// [`ToolError::ExecutionFailed`] if the system refuses to create more threads.
-pub(in crate::tool::cli) fn live_service(
-    setup: Setup,
-    endpoint: &DaemonEndpoint,
-    log: Option<PathBuf>,
-    environment: &Environment,
-) -> Result<Service, Failure> {
-    let low_impact = endpoint.config.daemon.low_impact;
-    let pace = |config: SearchConfig| match low_impact {
-        true => gentle(config),
-        false => config,
-    };
-    building::follow(setup.tool.indexes(), &pace(setup.indexing_search()), &setup);
-    if let Some(files) = &setup.files {
-        building::follow(files.indexes(), &pace(setup.indexing_files()), &setup);
-    }
-    let arguments = endpoint.setup.clone();
-    // Copy the environment: the process later changes its working directory.
-    let began = environment.clone();
-    let root = endpoint.root.clone();
-    service(Parts {
-        log,
-        git: environment.programs(&endpoint.root).find("git"),
-        git_settings: environment.git_settings.clone(),
-        git_patience: environment.least_patience,
-        fingerprint: Some(Arc::new(move || {
-            let now = match load_config(&arguments, &began) {
-                Ok(config) => {
-                    let excludes = began.excludes_at(&root);
-                    ConfigState::Is(identity::config_fingerprint(&config, excludes.as_deref()))
-                }
-                Err(_) => ConfigState::Wrong,
-            };
-            // If not even `/` can be opened (too many open files), the failure says nothing about
-            // the configuration.
-            match std::fs::File::open("/") {
-                Ok(_) => now,
-                Err(_) => ConfigState::Unreadable,
-            }
-        })),
-        ..parts(setup)?
-    })
-}
-
-/// Reduces the load of indexing (GGREP, low-impact mode).
-fn gentle(config: SearchConfig) -> SearchConfig {
-    SearchConfig {
-        index_build_max_cpu_percent: config.index_build_max_cpu_percent.min(20),
-        // One day without searches, which practically disables the boost.
-        index_idle_boost_ms: 24 * 60 * 60 * 1000,
-        index_watch_debounce_ms: config.index_watch_debounce_ms.max(1_000),
-        ..config
-    }
-}
-
-/// Returns the parts of a service from a setup.
-///
-/// # Errors
-///
-/// [`ToolError::ExecutionFailed`] if the setup has no tool `search_files`.
-pub(in crate::tool::cli) fn parts(setup: Setup) -> Result<Parts, Failure> {
-    let Some(files) = setup.files else {
-        return Err(failed("the tool search_files was not set up"));
-    };
-    Ok(Parts::new(
-        setup.tool,
-        files,
-        setup.context,
-        setup.people,
-        setup.root,
-        setup.config,
-    ))
-}
-
-/// Creates a service.
-///
-/// # Errors
-///
-/// [`ToolError::ExecutionFailed`] if the system refuses to create more threads.
-pub(in crate::tool::cli) fn service(parts: Parts) -> Result<Service, Failure> {
-    Service::new(parts).map_err(|error| failed(&error.to_string()))
-}
-
 /// Detaches from the terminal. Closing standard error tells the starting process that the daemon
 /// accepts clients.
 fn give_up_terminal() -> io::Result<()> {
@@ -424,28 +336,4 @@ fn give_up_terminal() -> io::Result<()> {
 
 fn failed(message: &str) -> Failure {
     Failure::Tool(ToolError::failed("serve", message))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tool::config::Config;
-
-    #[test]
-    fn low_impact_mode_takes_less_and_waits_longer() {
-        let config = Config::command_line_default().search;
-        let gentle = gentle(config.clone());
-        assert!(gentle.index_build_max_cpu_percent < config.index_build_max_cpu_percent);
-        assert!(gentle.index_watch_debounce_ms > config.index_watch_debounce_ms);
-        assert!(gentle.index_idle_boost_ms > config.index_idle_boost_ms);
-        // Lower values stay.
-        let least = SearchConfig {
-            index_build_max_cpu_percent: 5,
-            index_watch_debounce_ms: 9_000,
-            ..config
-        };
-        let still = super::gentle(least);
-        assert_eq!(still.index_build_max_cpu_percent, 5);
-        assert_eq!(still.index_watch_debounce_ms, 9_000);
-    }
 }

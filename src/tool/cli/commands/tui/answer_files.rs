@@ -1,7 +1,7 @@
 //! Reopening files that a search found, for example for a preview.
 //!
-//! Owns the check that the opened file is the one that was found. Another file or a link may have
-//! replaced it since, so paths are opened below a root without following links.
+//! This module owns the check that the opened file is the one that was found. Another file or a
+//! link may have replaced it since, so paths are opened below a root without following links.
 
 use std::ffi::OsString;
 use std::fs::{self, File};

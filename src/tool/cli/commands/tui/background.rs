@@ -22,6 +22,7 @@ use crate::tool::daemon::request::ToolCall;
 use crate::tool::daemon::tree_backend::{CallCancel, TreeBackend};
 use crate::tool::error::ToolError;
 use crate::tool::find_code::{FIND_CODE_NAME, FindCodeResponse};
+use crate::tool::notes::{Note, Reader};
 use crate::tool::request::SearchRequest;
 use crate::tool::response::{Record, SearchResponse};
 
@@ -298,8 +299,19 @@ fn ranked_answer(
     });
     Ok(Box::new(Found {
         response: from_value(shown).map_err(unread)?,
-        note: found.notes.into_iter().next(),
+        note: found.notes.into_iter().next().map(in_terms_of_keys),
     }))
+}
+
+/// Returns a note of a ranked answer with the keys of this search in place of request fields.
+fn in_terms_of_keys(note: String) -> String {
+    match note == Note::BestPlaces(MAX_PLACES).text(Reader::Program) {
+        true => format!(
+            "the best {MAX_PLACES} places are shown; more match. Ask more precisely, or name a \
+             directory in the filter (Tab)"
+        ),
+        false => note,
+    }
 }
 
 /// Returns the status of the index in a few words.
@@ -426,10 +438,18 @@ mod tests {
         let cancel = CallCancel::default();
         let place = json!({"path": "[a]", "start_line": 3, "end_line": 3, "kind": "content",
             "match_pct": 100, "content": "x\n"});
-        let ranked = json!({"places": [place], "returned": 1, "truncated": true,
+        let mut ranked = json!({"places": [place], "returned": 1, "truncated": true,
             "timed_out": false, "notes": ["more match", "other"]});
-        let found = ranked_answer(&Answers(ranked), &request, &cancel).unwrap();
+        let found = ranked_answer(&Answers(ranked.clone()), &request, &cancel).unwrap();
         assert_eq!(found.note.as_deref(), Some("more match"));
+        // Keys take the place of request fields.
+        ranked["notes"] = json!([Note::BestPlaces(MAX_PLACES).text(Reader::Program)]);
+        let limited = ranked_answer(&Answers(ranked), &request, &cancel).unwrap();
+        let note = limited.note.unwrap();
+        assert!(
+            note.contains("(Tab)") && !note.contains("max_results"),
+            "{note}"
+        );
         assert_eq!(Place::of(&found.response.matches[0]).line, 3);
         let data = json!({"path": {"text": "[a]"}, "line_number": 1, "lines": {"text": "x]"}});
         let mut lines = json!({"pattern": "x", "path": "/t", "count": 1, "truncated": false,

@@ -1,8 +1,8 @@
 //! Colours of source code in previews.
 //!
-//! Owns a small tokenizer for many languages. It finds comments, texts, numbers and keywords by
-//! simple rules, so it may colour a part wrongly. It never changes a line: the parts together are
-//! the line.
+//! This module owns a small tokenizer for many languages. It finds comments, texts, numbers and
+//! keywords by simple rules, so it may colour a part wrongly. It never changes a line: the parts
+//! together are the line.
 
 /// The kind of a part of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The user's editor, which opens a file at a line.
 //!
-//! Owns the arguments by which known editors go to a line. `exec::process` starts the editor.
+//! This module owns the arguments by which known editors go to a line. `exec::process` starts the
+//! editor.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

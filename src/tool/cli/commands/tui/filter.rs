@@ -1,6 +1,6 @@
 //! The filter of the interactive search: the files to search, in words such as `*.rs !gen/ src/`.
 //!
-//! Owns the meaning of the words. The globs are those of the tool `Search`.
+//! This module owns the meaning of the words. The globs are those of the tool `Search`.
 
 use crate::exec::sources::eligible::Globs;
 use crate::exec::sources::types::{TypeRule, all_types, file_types};

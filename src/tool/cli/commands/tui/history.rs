@@ -1,6 +1,7 @@
 //! The history of the interactive search: earlier patterns, kept in a private file.
 //!
-//! Owns the order and the number of the patterns, and the file: one pattern a line, oldest first.
+//! This module owns the order and the number of the patterns, and the file: one pattern a line,
+//! oldest first.
 
 use std::path::Path;
 use std::thread;

@@ -1,7 +1,7 @@
 //! The state of the interactive search.
 //!
-//! Owns the decision which answer counts, the selection and the marks. The modules below own the
-//! meaning of keys and of the mouse. [`State::key`], [`State::mouse`] and
+//! This module owns the decision which answer counts, the selection and the marks. The modules
+//! below own the meaning of keys and of the mouse. [`State::key`], [`State::mouse`] and
 //! [`State::handle_message`] take input, and return an [`Action`] for the event loop. The module
 //! accesses no terminal, no clock and no tree.
 

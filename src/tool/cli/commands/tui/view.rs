@@ -1,7 +1,7 @@
 //! Drawing of the interactive search.
 //!
-//! Owns the layout of the screen, and shortens lines to fit. Control characters and direction marks
-//! of files never reach the terminal: they are escaped, as in all other output.
+//! This module owns the layout of the screen, and shortens lines to fit. Control characters and
+//! direction marks of files never reach the terminal: they are escaped, as in all other output.
 
 mod help;
 mod preview;

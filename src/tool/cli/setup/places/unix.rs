@@ -1,6 +1,6 @@
 //! Places of Unix: those of the XDG specification. On macOS, caches are in `~/Library/Caches`.
 //!
-//! Guarantees that root creates no files in a directory of another user.
+//! This module guarantees that root creates no files in a directory of another user.
 
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,7 @@
 //! Places of Windows: `%APPDATA%` for configuration, `%LOCALAPPDATA%` for caches.
 //!
-//! Guarantees nothing about access rights. Both places are private to the user by default.
+//! This module guarantees nothing about access rights. Both places are private to the user by
+//! default.
 
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
 //! Signals of systems that are not Unix. Windows has Ctrl-C (SIGINT), and never sends SIGTERM.
 //!
-//! Guarantees that an interrupt is noticed within [`PAUSE`]. Interrupts that arrive within one
-//! pause count as one.
+//! This module guarantees that an interrupt is noticed within [`PAUSE`]. Interrupts that arrive
+//! within one pause count as one.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,7 +1,7 @@
 //! Signals of Unix.
 //!
-//! Guarantees that the signals of [`Arrivals`] are received one by one, and that exit statuses of
-//! children are kept.
+//! This module guarantees that the signals of [`Arrivals`] are received one by one, and that exit
+//! statuses of children are kept.
 
 use std::io;
 use std::sync::Arc;

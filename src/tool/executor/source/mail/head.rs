@@ -1,7 +1,7 @@
 //! Splits a message, or a part of one, into headers and body, and limits the headers.
 //!
-//! Owns the definition of a header. The parser's time and memory grow faster than some headers do,
-//! so excessive headers never reach it.
+//! This module owns the definition of a header. The parser's time and memory grow faster than some
+//! headers do, so excessive headers never reach it.
 
 use std::borrow::Cow;
 

@@ -1,7 +1,8 @@
 //! The visible text of HTML.
 //!
-//! Owns the decision which text is visible, and where lines break. The tokenizer follows the HTML
-//! standard. Style sheets and scripts have no effect: text that they hide counts as visible.
+//! This module owns the decision which text is visible, and where lines break. The tokenizer
+//! follows the HTML standard. Style sheets and scripts have no effect: text that they hide counts
+//! as visible.
 
 use std::convert::Infallible;
 

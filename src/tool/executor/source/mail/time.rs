@@ -1,7 +1,7 @@
 //! The time at which a message was received.
 //!
-//! Owns which headers tell it (the topmost `Received`, else `Date`), and the parsing of times with
-//! comments and obsolete forms (RFC 5322).
+//! This module owns which headers tell it (the topmost `Received`, else `Date`), and the parsing of
+//! times with comments and obsolete forms (RFC 5322).
 
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;

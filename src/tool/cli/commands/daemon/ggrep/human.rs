@@ -1,6 +1,7 @@
 //! Text output of `ggrep`.
 //!
-//! Owns the escaping of names and file contents, so that no control sequence reaches a terminal.
+//! This module owns the escaping of names and file contents, so that no control sequence reaches a
+//! terminal.
 
 use std::io::{self, Write};
 

@@ -1,8 +1,7 @@
 //! The outcome of searching one file: its lines, its counts and its gaps.
 //!
-//! Owns [`Line`] and [`FileOutcome`]. Changes in the file system are events of another kind: see
-//! [`watch`](crate::index::watch). Text is kept as the bytes of the file, so that every caller can
-//! print it exactly. This module does not know how a response is written.
+//! This module owns [`Line`] and [`FileOutcome`]. Text is kept as the bytes of the file, so that
+//! every caller can print it exactly. This module does not know how a response is written.
 
 use std::path::PathBuf;
 
