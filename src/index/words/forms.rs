@@ -157,7 +157,7 @@ pub fn joined(letters: &[u8]) -> u32 {
 /// The German form of a part of a name.
 #[derive(Clone, Copy, Debug)]
 pub struct GermanForm<'t> {
-    /// Its term.
+    /// The term of the form.
     pub key: u32,
     /// Its stem by the rules of German, without accents. A part of ASCII characters starts with it.
     pub stem: &'t [u8],
