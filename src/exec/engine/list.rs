@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::exec::answer::event::FileOutcome;
 use crate::exec::engine::{
-    Batching, Capabilities, Engine, EngineError, EngineId, Prepared, Worker,
+    Batching, Engine, EngineError, EngineId, Prepared, Worker,
 };
 use crate::exec::question::query::Query;
 use crate::exec::sources::eligible::EligibleFile;
@@ -31,14 +31,6 @@ impl Default for ListEngine {
 impl Engine for ListEngine {
     fn id(&self) -> &EngineId {
         &self.0
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            full_regex: true,
-            fuzzy: false,
-            file_lists: true,
-        }
     }
 
     fn prepare(&self, query: Arc<Query>) -> Result<Arc<dyn Prepared>, EngineError> {

@@ -161,5 +161,5 @@ fn capabilities_follow_from_versions() {
     let ugrep = crate::exec::external::ugrep::Ugrep::new(detected(Tool::Ugrep));
     assert_eq!(rg.id().to_string(), "rg@13.0.1");
     assert_eq!(ugrep.id().to_string(), "ugrep@13.0.1");
-    assert!(rg.capabilities().file_lists && ugrep.capabilities().file_lists);
+    assert!(rg.takes_file_lists() && ugrep.takes_file_lists());
 }
