@@ -16,9 +16,7 @@ use grep_searcher::{BinaryDetection, MmapChoice, Searcher, SearcherBuilder};
 
 use crate::exec::answer::event::{FileOutcome, Line};
 use crate::exec::answer::line_sink::{FirstMatch, LineSink, LineTaker, PartTaker};
-use crate::exec::engine::{
-    Batching, Engine, EngineError, EngineId, Prepared, Worker,
-};
+use crate::exec::engine::{Batching, Engine, EngineError, EngineId, Prepared, Worker};
 use crate::exec::external::confirm::{ApproximateLines, LineSelection, ReportedLines};
 use crate::exec::matching::matcher::{LineMatcher, WorkerMatcher};
 use crate::exec::matching::prefilter::{self, PROBE_FROM};

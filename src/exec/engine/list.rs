@@ -7,9 +7,7 @@
 use std::sync::Arc;
 
 use crate::exec::answer::event::FileOutcome;
-use crate::exec::engine::{
-    Batching, Engine, EngineError, EngineId, Prepared, Worker,
-};
+use crate::exec::engine::{Batching, Engine, EngineError, EngineId, Prepared, Worker};
 use crate::exec::question::query::Query;
 use crate::exec::sources::eligible::EligibleFile;
 use crate::exec::stop::Stop;
