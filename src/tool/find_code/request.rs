@@ -90,26 +90,6 @@ impl FindCodeRequest {
         }
     }
 
-    /// Parses and validates a request.
-    ///
-    /// # Errors
-    ///
-    /// [`ToolError::BadArgs`], which names the field, its value and the allowed values.
-    pub fn from_json(text: &str) -> Result<FindCodeRequest, ToolError> {
-        FindCodeRequest::from_value(arguments::json(TOOL, text)?)
-    }
-
-    /// Validates a request that is already JSON.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`FindCodeRequest::from_json`].
-    pub fn from_value(value: Value) -> Result<FindCodeRequest, ToolError> {
-        let request: FindCodeRequest = arguments::parse(TOOL, value)?;
-        request.validate()?;
-        Ok(request)
-    }
-
     /// Checks constraints that the types do not express.
     ///
     /// # Errors
@@ -150,6 +130,8 @@ impl FindCodeRequest {
         within("budget", self.budget, MAX_BUDGET)
     }
 }
+
+arguments::from_json!(FindCodeRequest, TOOL);
 
 /// Returns the JSON schema of the response (draft 2020-12). Responses may have further fields.
 pub fn find_code_response_schema() -> Value {

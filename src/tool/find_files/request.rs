@@ -98,26 +98,6 @@ impl FindRequest {
         }
     }
 
-    /// Parses and validates a request.
-    ///
-    /// # Errors
-    ///
-    /// [`ToolError::BadArgs`], which names the field, its value and the allowed values.
-    pub fn from_json(text: &str) -> Result<FindRequest, ToolError> {
-        FindRequest::from_value(arguments::json(TOOL, text)?)
-    }
-
-    /// Validates a request that is already JSON.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`FindRequest::from_json`].
-    pub fn from_value(value: Value) -> Result<FindRequest, ToolError> {
-        let request: FindRequest = arguments::parse(TOOL, value)?;
-        request.validate()?;
-        Ok(request)
-    }
-
     /// Checks constraints that the types do not express.
     ///
     /// # Errors
@@ -160,6 +140,8 @@ impl FindRequest {
         }
     }
 }
+
+arguments::from_json!(FindRequest, TOOL);
 
 /// Returns the JSON schema of the response (draft 2020-12). Responses may have further fields.
 pub fn find_response_schema() -> Value {
