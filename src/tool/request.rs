@@ -206,11 +206,6 @@ pub fn search_schema() -> Value {
     arguments::schema_of::<SearchRequest>(false)
 }
 
-/// Returns the same schema with descriptions of the fields.
-pub fn described_search_schema() -> Value {
-    arguments::schema_of::<SearchRequest>(true)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;

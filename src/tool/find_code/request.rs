@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::response::FindCodeResponse;
 use crate::tool::arguments;
 use crate::tool::config::caps::MAX_RESULTS;
 use crate::tool::daemon::related::{no_place, place_of};
@@ -132,13 +131,3 @@ impl FindCodeRequest {
 }
 
 arguments::from_json!(FindCodeRequest, TOOL);
-
-/// Returns the JSON schema of the response (draft 2020-12). Responses may have further fields.
-pub fn find_code_response_schema() -> Value {
-    arguments::written_schema_of::<FindCodeResponse>()
-}
-
-/// Returns the JSON schema of the request (draft 2020-12), generated from the type.
-pub fn find_code_schema() -> Value {
-    arguments::schema_of::<FindCodeRequest>(true)
-}

@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use crate::tool::arguments;
 use crate::tool::error::ToolError;
-use crate::tool::find_files::response::FindResponse;
 use crate::tool::tools::ToolName;
 
 /// The tool that error messages name.
@@ -142,11 +141,6 @@ impl FindRequest {
 }
 
 arguments::from_json!(FindRequest, TOOL);
-
-/// Returns the JSON schema of the response (draft 2020-12). Responses may have further fields.
-pub fn find_response_schema() -> Value {
-    arguments::written_schema_of::<FindResponse>()
-}
 
 /// Returns the JSON schema of the request (draft 2020-12), generated from the type.
 pub fn find_schema() -> Value {
