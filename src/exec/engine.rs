@@ -29,19 +29,6 @@ impl fmt::Display for EngineId {
     }
 }
 
-/// The capabilities of an engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capabilities {
-    /// Whether the engine takes regular expressions of the full dialect. If not,
-    /// [`Engine::prepare`] decides about each pattern.
-    pub full_regex: bool,
-    /// Whether the engine matches approximately (`fuzzy`).
-    pub fuzzy: bool,
-    /// Whether the engine takes explicit lists of files, which are needed to leave files out
-    /// safely.
-    pub file_lists: bool,
-}
-
 /// Why an engine refused a query, or failed while it ran.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
@@ -72,8 +59,11 @@ pub trait Engine: Send + Sync + fmt::Debug {
     /// Returns the engine's identity.
     fn id(&self) -> &EngineId;
 
-    /// Returns the capabilities of the engine.
-    fn capabilities(&self) -> Capabilities;
+    /// Returns whether the engine takes explicit lists of files. Without them, no index may leave
+    /// files out.
+    fn takes_file_lists(&self) -> bool {
+        true
+    }
 
     /// Compiles a query for this engine.
     ///

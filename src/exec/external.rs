@@ -97,7 +97,7 @@ impl External {
     pub(crate) fn lines_worth_reporting(query: &Query, format: Format) -> u64 {
         let needed = query
             .max_matches_per_file
-            .min(query.max_results_per_file as u64)
+            .min(query.max_results_per_file() as u64)
             .saturating_add(SLACK);
         match format {
             Format::Placed => needed.min(1 << 30),

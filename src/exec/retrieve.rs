@@ -154,7 +154,7 @@ impl Named {
 
 /// Retrieves candidates from a source. Reads every file that the source hands out once, and keeps
 /// at most `max_candidates`. The result does not depend on the number of threads.
-pub fn retrieve<S: FileSource>(source: &S, options: &Retrieval<'_>) -> Retrieved {
+pub fn retrieve<S: FileSource + ?Sized>(source: &S, options: &Retrieval<'_>) -> Retrieved {
     let terms = options.terms.words().len();
     let none = || Retrieved {
         corpus: Corpus::new(terms),
@@ -188,7 +188,7 @@ pub fn retrieve<S: FileSource>(source: &S, options: &Retrieval<'_>) -> Retrieved
 /// Adds up the parts of a total, one for each item of a source, on the threads of the current pool.
 /// `take` gets an item that is no unit, and its part, which is `none()`. Items are left out once
 /// `stop` is raised.
-fn total<S: FileSource, T: Send>(
+fn total<S: FileSource + ?Sized, T: Send>(
     source: &S,
     items: Vec<Item<S::Unit>>,
     stop: &Stop,

@@ -30,6 +30,34 @@ pub(super) fn json(tool: ToolName, text: &str) -> Result<Value, ToolError> {
         .map_err(|error| tool.wrong(format!("the request is not valid JSON: {error}"), &[]))
 }
 
+/// Adds `from_json` and `from_value` to the type of a tool's requests, which has `validate`.
+macro_rules! from_json {
+    ($Request:ident, $tool:expr) => {
+        impl $Request {
+            /// Parses and validates a request.
+            ///
+            /// # Errors
+            ///
+            /// [`ToolError::BadArgs`], which names the field, its value and the allowed values.
+            pub fn from_json(text: &str) -> Result<$Request, ToolError> {
+                $Request::from_value(arguments::json($tool, text)?)
+            }
+
+            /// Validates a request that is already JSON.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`from_json`](Self::from_json).
+            pub fn from_value(value: Value) -> Result<$Request, ToolError> {
+                let request: $Request = arguments::parse($tool, value)?;
+                request.validate()?;
+                Ok(request)
+            }
+        }
+    };
+}
+pub(super) use from_json;
+
 /// Converts JSON to a request of a tool.
 ///
 /// # Errors

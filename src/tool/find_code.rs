@@ -7,7 +7,7 @@
 mod request;
 mod response;
 
-pub use request::{FIND_CODE_NAME, FindCodeRequest, find_code_response_schema, find_code_schema};
+pub use request::{FIND_CODE_NAME, FindCodeRequest};
 pub use response::{CodePlace, FindCodeResponse, PlaceKind};
 
 pub(crate) use request::DEFAULT_RESULTS;

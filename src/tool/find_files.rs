@@ -35,7 +35,7 @@ use crate::tool::searcher::to_usize;
 use crate::tool::text_answer::TextAnswer;
 use crate::tool::tools::{Sealed, Tool, ToolAnswer, ToolName};
 
-pub use request::{FIND_NAME, FindRequest, Sort, find_response_schema, find_schema};
+pub use request::{FIND_NAME, FindRequest, Sort, find_schema};
 pub use response::{FindResponse, FoundPath};
 
 use request::MAX_RESULTS;

@@ -144,7 +144,7 @@ impl Indexes {
         places: &CachePlaces,
     ) -> Option<Indexes> {
         let chains = engines.iter().flat_map(|engines| engines.chain());
-        let mut able = chains.map(|engine| engine.capabilities().file_lists);
+        let mut able = chains.map(|engine| engine.takes_file_lists());
         if !able.all(|able| able)
             || !can_share_index(&config.search, &FilesTool::search_config(config))
         {
@@ -175,7 +175,7 @@ impl Indexes {
         }
         let (roots, rejected) = index_roots(config, sandbox);
         let mut chains = engines.iter().flat_map(|engines| engines.chain());
-        let listless = chains.find(|engine| !engine.capabilities().file_lists);
+        let listless = chains.find(|engine| !engine.takes_file_lists());
         let listless = listless.map(|engine| engine.id().to_string());
         let mut backends: Vec<String> = engines.iter().map(|engines| ids(engines)).collect();
         backends.dedup();

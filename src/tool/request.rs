@@ -154,26 +154,6 @@ impl SearchRequest {
         }
     }
 
-    /// Parses and validates a request.
-    ///
-    /// # Errors
-    ///
-    /// [`ToolError::BadArgs`] with the field, its value and the allowed values.
-    pub fn from_json(text: &str) -> Result<SearchRequest, ToolError> {
-        SearchRequest::from_value(arguments::json(TOOL, text)?)
-    }
-
-    /// Validates a request that is already JSON.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`SearchRequest::from_json`].
-    pub fn from_value(value: Value) -> Result<SearchRequest, ToolError> {
-        let request: SearchRequest = arguments::parse(TOOL, value)?;
-        request.validate()?;
-        Ok(request)
-    }
-
     /// Checks the values beyond their types.
     ///
     /// # Errors
@@ -220,14 +200,11 @@ impl SearchRequest {
     }
 }
 
+arguments::from_json!(SearchRequest, TOOL);
+
 /// Returns the JSON schema of the request (draft 2020-12), generated from the type.
 pub fn search_schema() -> Value {
     arguments::schema_of::<SearchRequest>(false)
-}
-
-/// Returns the same schema with descriptions of the fields.
-pub fn described_search_schema() -> Value {
-    arguments::schema_of::<SearchRequest>(true)
 }
 
 #[cfg(test)]

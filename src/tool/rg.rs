@@ -45,6 +45,12 @@ const NOT_FOUND: u8 = 1;
 /// Exit status after an error.
 const FAILED: u8 = 2;
 
+/// Returns the long names of all flags, including aliases and negations.
+#[cfg(test)]
+pub(super) fn flag_names() -> impl Iterator<Item = &'static str> {
+    flags::all().flat_map(flags::Flag::names)
+}
+
 /// Why a call ended early.
 #[derive(Debug)]
 enum Failure {

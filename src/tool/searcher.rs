@@ -26,8 +26,6 @@ use crate::tool::engines::Engines;
 use crate::tool::error::ToolError;
 use crate::tool::indexing::{IndexDecision, IndexRequest, Indexes};
 use crate::tool::response::IndexUse;
-#[cfg(feature = "daemon")]
-pub(super) use over_dir::Work;
 
 /// The maximum number of threads that query the indexes, including abandoned ones. If the storage
 /// of indexes hangs, no more threads hang with it.

@@ -8,12 +8,12 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
-use crate::tool::arguments::{refused, written_schema_of};
+use crate::tool::arguments::{refused, schema_of, written_schema_of};
 use crate::tool::error::ToolError;
 #[cfg(feature = "daemon")]
-use crate::tool::find_code::{FIND_CODE_NAME, find_code_schema};
-use crate::tool::find_files::{FIND_NAME, find_schema};
-use crate::tool::request::{SEARCH_ALIASES, SEARCH_NAME, described_search_schema};
+use crate::tool::find_code::{FIND_CODE_NAME, FindCodeRequest, FindCodeResponse};
+use crate::tool::find_files::{FIND_NAME, FindResponse, find_schema};
+use crate::tool::request::{SEARCH_ALIASES, SEARCH_NAME, SearchRequest};
 use crate::tool::search::ToolContext;
 use crate::tool::search_files::{FILES_NAME, files_schema};
 use crate::tool::searcher::{ABSENT, summarized};
@@ -265,11 +265,11 @@ impl ToolName {
 
     /// Returns the schema of requests, with descriptions of the fields.
     pub fn request_schema(self) -> &'static Value {
-        static SEARCH: LazyLock<Value> = LazyLock::new(described_search_schema);
+        static SEARCH: LazyLock<Value> = LazyLock::new(|| schema_of::<SearchRequest>(true));
         static FILES: LazyLock<Value> = LazyLock::new(files_schema);
         static FIND: LazyLock<Value> = LazyLock::new(find_schema);
         #[cfg(feature = "daemon")]
-        static CODE: LazyLock<Value> = LazyLock::new(find_code_schema);
+        static CODE: LazyLock<Value> = LazyLock::new(|| schema_of::<FindCodeRequest>(true));
         match self {
             ToolName::Search => &SEARCH,
             ToolName::SearchFiles => &FILES,
@@ -286,9 +286,9 @@ impl ToolName {
             ToolName::SearchFiles => {
                 written_schema_of::<crate::tool::search_files::FilesResponse>()
             }
-            ToolName::FindFiles => crate::tool::find_files::find_response_schema(),
+            ToolName::FindFiles => written_schema_of::<FindResponse>(),
             #[cfg(feature = "daemon")]
-            ToolName::FindCode => crate::tool::find_code::find_code_response_schema(),
+            ToolName::FindCode => written_schema_of::<FindCodeResponse>(),
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use forge_search::internal::exec::answer::outcome::FileOutcome;
 use forge_search::internal::exec::engine::embedded::Embedded;
 use forge_search::internal::exec::engine::{
-    Batching, Capabilities, Engine, EngineError, EngineId, Prepared, Worker,
+    Batching, Engine, EngineError, EngineId, Prepared, Worker,
 };
 use forge_search::internal::exec::question::query::Query;
 use forge_search::internal::exec::sources::eligible::EligibleFile;
@@ -23,7 +23,7 @@ pub(crate) struct Hooked {
     id: EngineId,
     inner: Arc<Embedded>,
     batching: Option<Batching>,
-    capabilities: Capabilities,
+    takes_file_lists: bool,
     hook: Arc<Hook>,
 }
 
@@ -37,12 +37,11 @@ impl Hooked {
     pub(crate) fn new(
         hook: impl Fn(&[EligibleFile]) -> Result<(), EngineError> + Send + Sync + 'static,
     ) -> Hooked {
-        let inner = Arc::new(Embedded::default());
         Hooked {
             id: EngineId("hooked".to_string()),
-            capabilities: inner.capabilities(),
-            inner,
+            inner: Arc::new(Embedded::default()),
             batching: None,
+            takes_file_lists: true,
             hook: Arc::new(hook),
         }
     }
@@ -57,7 +56,7 @@ impl Hooked {
 
     /// Makes the engine report that it cannot take lists of files.
     pub(crate) fn without_lists(mut self) -> Hooked {
-        self.capabilities.file_lists = false;
+        self.takes_file_lists = false;
         self
     }
 
@@ -71,8 +70,8 @@ impl Engine for Hooked {
         &self.id
     }
 
-    fn capabilities(&self) -> Capabilities {
-        self.capabilities
+    fn takes_file_lists(&self) -> bool {
+        self.takes_file_lists
     }
 
     fn prepare(&self, query: Arc<Query>) -> Result<Arc<dyn Prepared>, EngineError> {

@@ -62,7 +62,7 @@ impl<'a, L: Lines> LineSink<'a, L> {
     /// Creates a sink for one text.
     pub(crate) fn new(query: &'a Query, lines: &'a L, stripped: bool) -> LineSink<'a, L> {
         let answer_full = match query.report {
-            Report::Matches => query.max_results_per_file as u64,
+            Report::Matches => query.max_results_per_file() as u64,
             Report::Lines | Report::Counts | Report::Presence => u64::MAX,
         };
         LineSink {
@@ -161,7 +161,7 @@ impl<'a, L: Lines> LineSink<'a, L> {
             }
         }
         if self.query.report == Report::Lines {
-            self.limited |= self.reported >= self.query.max_results_per_file;
+            self.limited |= self.reported >= self.query.max_results_per_file();
         }
     }
 

@@ -16,9 +16,7 @@ use grep_searcher::{BinaryDetection, MmapChoice, Searcher, SearcherBuilder};
 
 use crate::exec::answer::line_sink::{FirstMatch, LineSink, LineTaker, PartTaker};
 use crate::exec::answer::outcome::{FileOutcome, Line};
-use crate::exec::engine::{
-    Batching, Capabilities, Engine, EngineError, EngineId, Prepared, Worker,
-};
+use crate::exec::engine::{Batching, Engine, EngineError, EngineId, Prepared, Worker};
 use crate::exec::external::confirm::{ApproximateLines, LineSelection, ReportedLines};
 use crate::exec::matching::matcher::{LineMatcher, WorkerMatcher};
 use crate::exec::matching::prefilter::{self, PROBE_FROM};
@@ -59,14 +57,6 @@ impl Default for Embedded {
 impl Engine for Embedded {
     fn id(&self) -> &EngineId {
         &self.id
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            full_regex: true,
-            fuzzy: true,
-            file_lists: true,
-        }
     }
 
     fn prepare(&self, query: Arc<Query>) -> Result<Arc<dyn Prepared>, EngineError> {

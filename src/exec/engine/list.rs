@@ -7,9 +7,7 @@
 use std::sync::Arc;
 
 use crate::exec::answer::outcome::FileOutcome;
-use crate::exec::engine::{
-    Batching, Capabilities, Engine, EngineError, EngineId, Prepared, Worker,
-};
+use crate::exec::engine::{Batching, Engine, EngineError, EngineId, Prepared, Worker};
 use crate::exec::question::query::Query;
 use crate::exec::sources::eligible::EligibleFile;
 use crate::exec::stop::Stop;
@@ -31,14 +29,6 @@ impl Default for ListEngine {
 impl Engine for ListEngine {
     fn id(&self) -> &EngineId {
         &self.0
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            full_regex: true,
-            fuzzy: false,
-            file_lists: true,
-        }
     }
 
     fn prepare(&self, query: Arc<Query>) -> Result<Arc<dyn Prepared>, EngineError> {

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::sync::Arc;
 
-use crate::exec::engine::{Capabilities, Engine, EngineError, EngineId, Prepared};
+use crate::exec::engine::{Engine, EngineError, EngineId, Prepared};
 use crate::exec::external::detect::{Detected, Tool};
 use crate::exec::external::report_parser::Format;
 use crate::exec::external::superset::{self, Superset};
@@ -57,14 +57,6 @@ impl Ripgrep {
 impl Engine for Ripgrep {
     fn id(&self) -> &EngineId {
         &self.id
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            full_regex: true,
-            fuzzy: false,
-            file_lists: true,
-        }
     }
 
     fn prepare(&self, query: Arc<Query>) -> Result<Arc<dyn Prepared>, EngineError> {

@@ -113,11 +113,13 @@ fn a_program_is_asked_about_so_many_bytes_of_files_at_once() {
         let file = fs::File::options().write(true).open(path).unwrap();
         file.set_len(len << 20).unwrap();
     }
+    let options = QueryOptions {
+        max_file_size: u64::MAX,
+        ..**worker.query
+    };
+    let query = Query::new(&[worker.query.pattern.original()], &options).unwrap();
     let worker = ExternalWorker {
-        query: Arc::new(Query {
-            max_file_size: u64::MAX,
-            ..Query::clone(&worker.query)
-        }),
+        query: Arc::new(query),
         ..worker
     };
     let mut counts = Vec::new();
@@ -161,5 +163,5 @@ fn capabilities_follow_from_versions() {
     let ugrep = crate::exec::external::ugrep::Ugrep::new(detected(Tool::Ugrep));
     assert_eq!(rg.id().to_string(), "rg@13.0.1");
     assert_eq!(ugrep.id().to_string(), "ugrep@13.0.1");
-    assert!(rg.capabilities().file_lists && ugrep.capabilities().file_lists);
+    assert!(rg.takes_file_lists() && ugrep.takes_file_lists());
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use regex_syntax::hir::{HirKind, Literal};
 
-use crate::exec::engine::{Capabilities, Engine, EngineError, EngineId, Prepared};
+use crate::exec::engine::{Engine, EngineError, EngineId, Prepared};
 use crate::exec::external::detect::{Detected, Tool, Version};
 use crate::exec::external::report_parser::Format;
 use crate::exec::external::superset::{self, Superset};
@@ -140,14 +140,6 @@ impl Ugrep {
 impl Engine for Ugrep {
     fn id(&self) -> &EngineId {
         &self.id
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            full_regex: false,
-            fuzzy: true,
-            file_lists: true,
-        }
     }
 
     fn prepare(&self, query: Arc<Query>) -> Result<Arc<dyn Prepared>, EngineError> {

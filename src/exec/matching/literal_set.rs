@@ -290,8 +290,8 @@ mod tests {
     use super::*;
     use crate::exec::answer::outcome::LineSpans;
     use crate::exec::matching::matcher::LineMatcher;
-    use crate::exec::matching::pattern::{Pattern, PatternOptions};
-    use crate::exec::question::query::{Case, CaseRule, Spans};
+    use crate::exec::matching::pattern::Pattern;
+    use crate::exec::question::query::{Case, CaseRule, QueryOptions, Spans};
 
     const PIECES: [&str; 14] = [
         "a", "ab", "b", "K", "k", "\u{212A}", "s", "\u{17F}", "É", "é", " ", "_", "-", "aa",
@@ -319,8 +319,11 @@ mod tests {
             literals.retain(|one| !one.is_empty());
             literals.push("ab".to_string());
             let case_rule = if unicode { CaseRule::Unicode } else { CaseRule::Ascii };
-            let options = PatternOptions { fixed_strings: true, word, whole_line, case, case_rule };
-            let pattern = Pattern::of(&literals, options).unwrap();
+            let options = QueryOptions {
+                fixed_strings: true, word, whole_line, case, case_rule,
+                ..QueryOptions::default()
+            };
+            let pattern = Pattern::of(&literals, &options).unwrap();
             let expression = LineMatcher::new(&pattern).unwrap().worker(Stop::new());
             let set = LiteralSet::new(&literals, pattern.fold(), word, whole_line).unwrap();
             for line in &lines {

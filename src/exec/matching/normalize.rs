@@ -13,23 +13,17 @@ use regex_syntax::ast::{
 use regex_syntax::hir::translate::TranslatorBuilder;
 use regex_syntax::hir::{Class, HirKind};
 
-/// How the flag `i` is handled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CaseFlag {
-    /// The flag is removed, and each letter in its scope becomes a class of both ASCII cases.
-    SpelledOut,
-    /// The flag stays, and means Unicode's simple case folding.
-    Kept,
-}
+use crate::exec::question::query::CaseRule;
 
-/// Rewrites `ast` in place. `insensitive` is the state of the `i` flag at the start of the tree. It
-/// matters only for [`CaseFlag::SpelledOut`].
+/// Rewrites `ast` in place. Under [`CaseRule::Ascii`] the flag `i` is removed, and each letter in
+/// its scope becomes a class of both cases. `insensitive` is the flag's state at the start of the
+/// tree. Under [`CaseRule::Unicode`] the flag stays.
 ///
 /// The parser's nesting limit bounds the recursion.
-pub(crate) fn normalize(ast: &mut Ast, insensitive: bool, flag: CaseFlag) {
+pub(crate) fn normalize(ast: &mut Ast, insensitive: bool, rule: CaseRule) {
     let mut state = State {
-        insensitive: insensitive && flag == CaseFlag::SpelledOut,
-        flag,
+        insensitive: insensitive && rule == CaseRule::Ascii,
+        rule,
     };
     visit(ast, &mut state);
 }
@@ -38,7 +32,7 @@ pub(crate) fn normalize(ast: &mut Ast, insensitive: bool, flag: CaseFlag) {
 #[derive(Clone, Copy)]
 struct State {
     insensitive: bool,
-    flag: CaseFlag,
+    rule: CaseRule,
 }
 
 /// Rewrites a tree. Changes `state` if the tree sets the flag for the rest of the expression.
@@ -115,7 +109,7 @@ fn apply_flags(flags: &mut Flags, state: &mut State) {
                 negated = true;
                 negation = Some(item);
             }
-            FlagsItemKind::Flag(Flag::CaseInsensitive) if state.flag == CaseFlag::SpelledOut => {
+            FlagsItemKind::Flag(Flag::CaseInsensitive) if state.rule == CaseRule::Ascii => {
                 state.insensitive = !negated;
             }
             FlagsItemKind::Flag(Flag::MultiLine | Flag::CRLF) => {}
@@ -319,7 +313,7 @@ mod tests {
 
     fn normalized(expression: &str) -> String {
         let mut ast = Parser::new().parse(expression).unwrap();
-        normalize(&mut ast, true, CaseFlag::SpelledOut);
+        normalize(&mut ast, true, CaseRule::Ascii);
         let mut text = String::new();
         regex_syntax::ast::print::Printer::new()
             .print(&ast, &mut text)

@@ -15,8 +15,8 @@ use regex_syntax::ast::{self, Ast};
 use regex_syntax::hir::{self, Hir, HirKind, Look};
 
 use crate::exec::matching::literal_set::LiteralSet;
-use crate::exec::matching::normalize::{self, CaseFlag};
-use crate::exec::question::query::{Case, CaseRule, Fold};
+use crate::exec::matching::normalize;
+use crate::exec::question::query::{CaseRule, Fold, QueryOptions};
 
 /// Largest compiled form of an expression, in bytes of automaton.
 pub const REGEX_SIZE_LIMIT: usize = 10 << 20;
@@ -65,21 +65,6 @@ impl PatternError {
     }
 }
 
-/// The options with which patterns are parsed.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PatternOptions {
-    /// Whether the texts are literals, not expressions.
-    pub fixed_strings: bool,
-    /// Whether matches must stand between word boundaries.
-    pub word: bool,
-    /// Whether matches must be whole lines.
-    pub whole_line: bool,
-    /// When upper and lower case differ.
-    pub case: Case,
-    /// The letters that are equal when case does not count.
-    pub case_rule: CaseRule,
-}
-
 /// A pattern in normal form.
 #[derive(Clone, Debug)]
 pub struct Pattern {
@@ -102,13 +87,14 @@ impl Pattern {
     /// [`PatternError`] if there is no text, an expression is invalid or too large, a text contains
     /// a line feed, or a construct needs backtracking. The message names the construct and an
     /// alternative.
-    pub fn of(texts: &[String], options: PatternOptions) -> Result<Pattern, PatternError> {
-        let PatternOptions {
+    pub fn of(texts: &[String], options: &QueryOptions) -> Result<Pattern, PatternError> {
+        let &QueryOptions {
             fixed_strings,
             word,
             whole_line,
             case,
             case_rule,
+            ..
         } = options;
         let bytes: usize = texts.iter().map(String::len).sum();
         // Texts without metacharacters are equivalent to literals, of which more are allowed.
@@ -116,10 +102,6 @@ impl Pattern {
         let is_list = texts.len() > 1 && bytes > PATTERN_LIMIT;
         let fixed_strings = fixed_strings || (is_list && texts.iter().all(is_literal));
         if fixed_strings && (texts.len() > MOST_ALTERNATIVES || bytes > PATTERN_LIMIT) {
-            let options = PatternOptions {
-                fixed_strings,
-                ..options
-            };
             return Pattern::of_literals(texts, options);
         }
         let (text, fixed) = match texts {
@@ -143,7 +125,7 @@ impl Pattern {
         })
     }
 
-    fn of_literals(texts: &[String], options: PatternOptions) -> Result<Pattern, PatternError> {
+    fn of_literals(texts: &[String], options: &QueryOptions) -> Result<Pattern, PatternError> {
         let fold = options.case.fold_of(texts, true, options.case_rule);
         let set = LiteralSet::new(texts, fold, options.word, options.whole_line)?;
         Ok(Pattern {
@@ -199,11 +181,7 @@ impl Pattern {
             .build()
             .parse(&source)
             .map_err(|error| explain_parse_error(text, &error))?;
-        let flag = match rule {
-            CaseRule::Ascii => CaseFlag::SpelledOut,
-            CaseRule::Unicode => CaseFlag::Kept,
-        };
-        normalize::normalize(&mut ast, fold == Fold::AsciiInsensitive, flag);
+        normalize::normalize(&mut ast, fold == Fold::AsciiInsensitive, rule);
         let mut expression = print(&ast)?;
         if fold == Fold::UnicodeInsensitive {
             expression = format!("(?i:{expression})");

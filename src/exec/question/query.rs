@@ -3,12 +3,14 @@
 //! A [`Query`] is complete: all defaults are filled in and the case mode is decided. So all engines
 //! search for the same thing.
 
+use std::ops::Deref;
+
 use regex_syntax::ast::{self, Ast};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::exec::matching::fuzzy::Threshold;
-use crate::exec::matching::pattern::{Pattern, PatternError, PatternOptions};
+use crate::exec::matching::pattern::{Pattern, PatternError};
 use crate::exec::sources::eligible::EligibleFile;
 use crate::format::choices::choices;
 use crate::index::plan::{Strategy, SupersetSafe};
@@ -235,6 +237,30 @@ impl BinaryRule {
 pub struct Query {
     /// The compiled pattern.
     pub pattern: Pattern,
+    options: QueryOptions,
+}
+
+impl Deref for Query {
+    type Target = QueryOptions;
+
+    fn deref(&self) -> &QueryOptions {
+        &self.options
+    }
+}
+
+/// The options of a [`Query`].
+#[derive(Clone, Copy, Debug)]
+pub struct QueryOptions {
+    /// Whether the pattern is a literal, not an expression.
+    pub fixed_strings: bool,
+    /// Whether matches must stand between word boundaries.
+    pub word: bool,
+    /// Whether matches must be whole lines.
+    pub whole_line: bool,
+    /// When upper and lower case differ.
+    pub case: Case,
+    /// The letters that are equal when case does not count.
+    pub case_rule: CaseRule,
     /// The permitted difference between a match and the pattern. `None` for exact matches.
     pub fuzzy: Option<Fuzziness>,
     /// Context lines before each match.
@@ -257,51 +283,10 @@ pub struct Query {
     pub binary: BinaryRule,
     /// The file that the answer is written to. It is not searched, unless the request names it.
     pub own_output: Option<FileIdentity>,
-    /// The most matches of a file, at least 1: lines, or single matches under
-    /// [`Report::Matches`]. After them the search leaves the file.
-    pub max_matches_per_file: u64,
-    /// The largest file that is searched, in bytes.
-    pub max_file_size: u64,
-    /// The most results of one file that can matter: one more than the answer holds.
-    pub max_results_per_file: usize,
-}
-
-/// The options of a [`Query`].
-#[derive(Clone, Copy, Debug)]
-pub struct QueryOptions {
-    /// Whether the pattern is a literal, not an expression.
-    pub fixed_strings: bool,
-    /// Whether matches must stand between word boundaries.
-    pub word: bool,
-    /// Whether matches must be whole lines.
-    pub whole_line: bool,
-    /// When upper and lower case differ.
-    pub case: Case,
-    /// The letters that are equal when case does not count.
-    pub case_rule: CaseRule,
-    /// The permitted difference between a match and the pattern.
-    pub fuzzy: Option<Fuzziness>,
-    /// Context lines before each match.
-    pub before: usize,
-    /// Context lines after each match.
-    pub after: usize,
-    /// The kind of results that are reported for a file.
-    pub report: Report,
-    /// The matches that are looked for in a line.
-    pub spans: Spans,
-    /// Whether [`Line::place`](crate::exec::answer::outcome::Line) is filled in.
-    pub places: bool,
-    /// Whether the lines of a large file may come in several parts.
-    pub in_parts: bool,
-    /// Whether matching lines beyond the limit are shown as context.
-    pub matching_context: bool,
-    /// The rule for binary files.
-    pub binary: BinaryRule,
-    /// The file that the answer is written to.
-    pub own_output: Option<FileIdentity>,
     /// The most results of the whole answer.
     pub max_results: usize,
-    /// The most matches of one file.
+    /// The most matches of a file: lines, or single matches under [`Report::Matches`]. After them
+    /// the search leaves the file. A query has at least 1.
     pub max_matches_per_file: u64,
     /// The largest file that is searched, in bytes.
     pub max_file_size: u64,
@@ -334,6 +319,11 @@ impl Default for QueryOptions {
 }
 
 impl Query {
+    /// Returns the most results of one file that can matter: one more than the answer holds.
+    pub fn max_results_per_file(&self) -> usize {
+        self.max_results.saturating_add(1)
+    }
+
     /// Returns whether a file is skipped although it is eligible, because the answer is written to
     /// it.
     pub(crate) fn leaves_out(&self, file: &EligibleFile, meta: &EntryMeta) -> bool {
@@ -374,28 +364,12 @@ impl Query {
             .iter()
             .map(|one| one.as_ref().to_string())
             .collect();
-        let read = PatternOptions {
-            fixed_strings: options.fixed_strings,
-            word: options.word,
-            whole_line: options.whole_line,
-            case: options.case,
-            case_rule: options.case_rule,
-        };
         Ok(Query {
-            pattern: Pattern::of(&texts, read)?,
-            fuzzy: options.fuzzy,
-            before: options.before,
-            after: options.after,
-            report: options.report,
-            spans: options.spans,
-            places: options.places,
-            in_parts: options.in_parts,
-            matching_context: options.matching_context,
-            binary: options.binary,
-            own_output: options.own_output,
-            max_matches_per_file: options.max_matches_per_file.max(1),
-            max_file_size: options.max_file_size,
-            max_results_per_file: options.max_results.saturating_add(1),
+            pattern: Pattern::of(&texts, options)?,
+            options: QueryOptions {
+                max_matches_per_file: options.max_matches_per_file.max(1),
+                ..*options
+            },
         })
     }
 

@@ -30,7 +30,7 @@ impl Frequencies {
 /// Counts how many files of a source have each term. The source was asked for the same `keys`,
 /// which are in ascending order. Reads files whose words the index does not know. The result does
 /// not depend on the number of threads. Once `stop` is raised, it is incomplete.
-pub fn frequencies<S: FileSource>(
+pub fn frequencies<S: FileSource + ?Sized>(
     source: &S,
     keys: &[u32],
     max_file_size: u64,

@@ -27,7 +27,7 @@ use self::eligible::{CatalogPart, ExtraFile, extra_files, larger};
 use self::units::Cutter;
 use crate::exec::answer::listed::ListedFiles;
 use crate::exec::question::IndexList;
-use crate::exec::sources::eligible::{FileSource, Globs, Item, WantedWords};
+use crate::exec::sources::eligible::{FileSource, Globs, Item, PathUnit, WantedWords};
 use crate::exec::stop::Stop;
 use crate::exec::stop::allowance::Allowance;
 use crate::format::error::FormatError;
@@ -389,7 +389,7 @@ impl CatalogSource {
         &self,
         unit: Range<u32>,
         stop: &Stop,
-    ) -> Result<Vec<Item<Range<u32>>>, FormatError> {
+    ) -> Result<Vec<Item<PathUnit>>, FormatError> {
         let Some(comparison) = &self.comparison else {
             if self.part.lists {
                 return self.listed(unit);
@@ -459,9 +459,9 @@ impl CatalogSource {
 }
 
 impl FileSource for CatalogSource {
-    type Unit = Range<u32>;
+    type Unit = PathUnit;
 
-    fn start(&self) -> Vec<Item<Range<u32>>> {
+    fn start(&self) -> Vec<Item<PathUnit>> {
         let units = self.units();
         if let Some(comparison) = &self.comparison {
             comparison.assign(&units);
@@ -476,7 +476,7 @@ impl FileSource for CatalogSource {
                 && self.wanted(unit.clone()).next().is_none();
             items.push(match only_passed {
                 true => Item::Passed(self.count(unit)),
-                false => Item::Unit(unit),
+                false => Item::Unit(PathUnit::Ranks(unit)),
             });
         }
         if !self.listed.is_empty() {
@@ -485,7 +485,10 @@ impl FileSource for CatalogSource {
         items
     }
 
-    fn expand(&self, unit: Range<u32>, stop: &Stop) -> Vec<Item<Range<u32>>> {
+    fn expand(&self, unit: PathUnit, stop: &Stop) -> Vec<Item<PathUnit>> {
+        let PathUnit::Ranks(unit) = unit else {
+            return Vec::new();
+        };
         if stop.is_raised() || self.has_failed() {
             return Vec::new();
         }

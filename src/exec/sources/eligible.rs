@@ -192,6 +192,15 @@ pub enum Item<U> {
     Error(FileError),
 }
 
+/// A part of a walk or of a catalog that is not expanded yet. Its source expands it.
+#[derive(Debug)]
+pub enum PathUnit {
+    /// A directory to be listed.
+    Dir(DirNode),
+    /// A range of ranks in a catalog.
+    Ranks(Range<u32>),
+}
+
 /// An ordered, lazily expanded source of eligible files.
 ///
 /// A source skips only files that provably have neither results nor errors.
@@ -295,13 +304,16 @@ impl WalkSource {
 }
 
 impl FileSource for WalkSource {
-    type Unit = DirNode;
+    type Unit = PathUnit;
 
-    fn start(&self) -> Vec<Item<DirNode>> {
-        vec![Item::Unit(self.walk.start())]
+    fn start(&self) -> Vec<Item<PathUnit>> {
+        vec![Item::Unit(PathUnit::Dir(self.walk.start()))]
     }
 
-    fn expand(&self, node: DirNode, stop: &Stop) -> Vec<Item<DirNode>> {
+    fn expand(&self, unit: PathUnit, stop: &Stop) -> Vec<Item<PathUnit>> {
+        let PathUnit::Dir(node) = unit else {
+            return Vec::new();
+        };
         if stop.is_raised() {
             return Vec::new();
         }
@@ -313,7 +325,7 @@ impl FileSource for WalkSource {
                     self.look_deeper(node, stop);
                     continue;
                 }
-                Entry::Dir(node) => Item::Unit(node),
+                Entry::Dir(node) => Item::Unit(PathUnit::Dir(node)),
                 Entry::Error(path, message) => Item::Error(FileError {
                     target: 0,
                     path,
@@ -329,19 +341,31 @@ impl FileSource for WalkSource {
 #[derive(Clone, Debug)]
 pub struct ListSource(pub Vec<EligibleFile>);
 
-/// The unit of a [`ListSource`], which has no units.
-#[derive(Debug)]
-pub enum NoUnit {}
-
 impl FileSource for ListSource {
-    type Unit = NoUnit;
+    type Unit = PathUnit;
 
-    fn start(&self) -> Vec<Item<NoUnit>> {
+    fn start(&self) -> Vec<Item<PathUnit>> {
         self.0.iter().cloned().map(Item::File).collect()
     }
 
-    fn expand(&self, unit: NoUnit, _: &Stop) -> Vec<Item<NoUnit>> {
-        match unit {}
+    fn expand(&self, _: PathUnit, _: &Stop) -> Vec<Item<PathUnit>> {
+        Vec::new()
+    }
+}
+
+/// A path that can't be searched, with its error.
+#[derive(Debug)]
+pub struct MissingSource(pub FileError);
+
+impl FileSource for MissingSource {
+    type Unit = PathUnit;
+
+    fn start(&self) -> Vec<Item<PathUnit>> {
+        vec![Item::Error(self.0.clone())]
+    }
+
+    fn expand(&self, _: PathUnit, _: &Stop) -> Vec<Item<PathUnit>> {
+        Vec::new()
     }
 }
 

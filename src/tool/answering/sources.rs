@@ -13,7 +13,7 @@ use crate::exec::schedule::RunError;
 use crate::exec::sources::PathSource;
 use crate::exec::sources::catalog::CatalogSource;
 use crate::exec::sources::catalog::comparing::Refusal;
-use crate::exec::sources::eligible::{EligibleFile, Globs, ListSource, WalkSource};
+use crate::exec::sources::eligible::{EligibleFile, Globs, ListSource, MissingSource, WalkSource};
 use crate::exec::sources::reach::join;
 use crate::format::error::FormatError;
 use crate::tool::indexing;
@@ -109,7 +109,7 @@ impl AnswerRun<'_> {
                 if source.is_cut() && self.question.files.depth_cuts {
                     chosen.is_cut.store(true, Ordering::Relaxed);
                 }
-                PathSource::Catalog(Box::new(source))
+                Box::new(source) as PathSource
             }
             None => self.without_index(target, chosen),
         };
@@ -133,25 +133,25 @@ impl AnswerRun<'_> {
     /// Returns a source that reads the tree instead of an index.
     fn without_index(&self, target: &TargetFile, chosen: &ChosenSources) -> PathSource {
         let Some(resolved) = &target.resolved else {
-            return PathSource::List(ListSource(Vec::new()));
+            return Box::new(ListSource(Vec::new()));
         };
         match &target.kind {
-            TargetKind::Missing(why) => PathSource::Missing(FileError {
+            TargetKind::Missing(why) => Box::new(MissingSource(FileError {
                 target: 0,
                 path: PathBuf::new(),
                 message: why.clone(),
-            }),
+            })),
             TargetKind::File => {
                 let file = EligibleFile::named(resolved);
                 // Globs that are relative to another directory do not apply to a named file.
                 let files = &self.question.files;
                 let name = Path::new(&file.found.name);
                 let kept = files.globs_from.is_some() || self.prepared.filters.keep(name, false);
-                PathSource::List(ListSource(if kept { vec![file] } else { Vec::new() }))
+                Box::new(ListSource(if kept { vec![file] } else { Vec::new() }))
             }
             // A walk rules nothing out.
             TargetKind::Dir if self.question.shown.by_index != IndexList::None => {
-                PathSource::List(ListSource(Vec::new()))
+                Box::new(ListSource(Vec::new()))
             }
             TargetKind::Dir => {
                 let source = WalkSource::over(
@@ -162,13 +162,13 @@ impl AnswerRun<'_> {
                     self.filters_for(resolved),
                 );
                 let files = &self.question.files;
-                PathSource::Walk(Box::new(match files.max_depth {
+                Box::new(match files.max_depth {
                     Some(depth) => {
                         let is_cut = files.depth_cuts.then(|| chosen.is_cut.clone());
                         source.within_depth(depth, is_cut)
                     }
                     None => source,
-                }))
+                })
             }
         }
     }

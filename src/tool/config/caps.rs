@@ -10,89 +10,51 @@ pub struct Cap {
     pub most: u64,
 }
 
+const fn cap(default: u64, most: u64) -> Cap {
+    Cap { default, most }
+}
+
 /// Maximum bytes of a request.
-pub const MAX_REQUEST_BYTES: Cap = Cap {
-    default: 1_048_576,
-    most: 16 << 20,
-};
+pub const MAX_REQUEST_BYTES: Cap = cap(1_048_576, 16 << 20);
 
 /// Maximum bytes of a response.
-pub const MAX_RESPONSE_BYTES: Cap = Cap {
-    default: 10_485_760,
-    most: 64 << 20,
-};
+pub const MAX_RESPONSE_BYTES: Cap = cap(10_485_760, 64 << 20);
 
 /// Maximum files that one question ranks.
-pub const MAX_CANDIDATES: Cap = Cap {
-    default: 2_000,
-    most: 20_000,
-};
+pub const MAX_CANDIDATES: Cap = cap(2_000, 20_000);
 
 /// Maximum bytes of all snippets in a response.
-pub const MAX_TOTAL_SNIPPET_BYTES: Cap = Cap {
-    default: 256 << 10,
-    most: 4 << 20,
-};
+pub const MAX_TOTAL_SNIPPET_BYTES: Cap = cap(256 << 10, 4 << 20);
 
 /// Maximum bytes of one snippet.
-pub const MAX_SNIPPET_BYTES_PER_RESULT: Cap = Cap {
-    default: 4 << 10,
-    most: 64 << 10,
-};
+pub const MAX_SNIPPET_BYTES_PER_RESULT: Cap = cap(4 << 10, 64 << 10);
 
 /// Maximum segments that one query opens.
-pub const MAX_OPEN_SEGMENTS_PER_QUERY: Cap = Cap {
-    default: 64,
-    most: 256,
-};
+pub const MAX_OPEN_SEGMENTS_PER_QUERY: Cap = cap(64, 256);
 
 /// Maximum segments that one daemon keeps open.
-pub const MAX_OPEN_SEGMENTS_GLOBAL: Cap = Cap {
-    default: 512,
-    most: 4_096,
-};
+pub const MAX_OPEN_SEGMENTS_GLOBAL: Cap = cap(512, 4_096);
 
 /// Maximum results of one query.
-pub const MAX_RESULTS: Cap = Cap {
-    default: 20,
-    most: 1_000,
-};
+pub const MAX_RESULTS: Cap = cap(20, 1_000);
 
 /// Maximum results from one file.
-pub const MAX_PER_FILE: Cap = Cap {
-    default: 3,
-    most: 50,
-};
+pub const MAX_PER_FILE: Cap = cap(3, 50);
 
 /// Maximum queries that run at once.
-pub const MAX_CONCURRENT_QUERIES: Cap = Cap {
-    default: 8,
-    most: 64,
-};
+pub const MAX_CONCURRENT_QUERIES: Cap = cap(8, 64);
 
 /// Maximum queries that wait in the queue.
-pub const MAX_QUERY_QUEUE_DEPTH: Cap = Cap {
-    default: 32,
-    most: 1_024,
-};
+pub const MAX_QUERY_QUEUE_DEPTH: Cap = cap(32, 1_024);
 
 /// Maximum milliseconds that a query may take, including its wait in the queue.
-pub const QUERY_TIMEOUT_MS: Cap = Cap {
-    default: 60_000,
-    most: 600_000,
-};
+pub const QUERY_TIMEOUT_MS: Cap = cap(60_000, 600_000);
 
 /// Minimum milliseconds of a query that counts as slow.
-pub const SLOW_QUERY_MS: Cap = Cap {
-    default: 2_000,
-    most: 600_000,
-};
+pub const SLOW_QUERY_MS: Cap = cap(2_000, 600_000);
 
 /// Maximum bytes of one daemon's logs.
-pub const MAX_LOG_BYTES: Cap = Cap {
-    default: 10 << 20,
-    most: 1 << 30,
-};
+pub const MAX_LOG_BYTES: Cap = cap(10 << 20, 1 << 30);
 
 #[cfg(test)]
 mod tests {

@@ -15,10 +15,9 @@ use crate::exec::question::query::Report;
 use crate::exec::rank::{Meaning, PieceWords, piece_at};
 use crate::exec::retrieve::{Frequencies, NamedContent, SourcePiece, frequencies, named_content};
 use crate::exec::schedule::RunError;
-use crate::exec::sources::eligible::{EligibleFile, FileSource};
+use crate::exec::sources::eligible::{EligibleFile, FileSource, PathUnit};
 use crate::exec::sources::reach::{EntryKind, Resolved};
 use crate::exec::stop::StopReason;
-use crate::tool::searcher::Work;
 
 /// How many pieces above a piece without words are looked at, at most.
 const MAX_ABOVE: usize = 4;
@@ -78,28 +77,6 @@ pub(super) struct RelatedPiece {
     pub(super) meaning: Option<Meaning>,
     /// The place of the piece.
     pub(super) piece: SourcePiece,
-}
-
-/// The work of counting the files that have terms.
-struct FrequencyWork<'a> {
-    search: &'a RankedSearch<'a>,
-    keys: &'a [u32],
-}
-
-impl Work for FrequencyWork<'_> {
-    type Found = Frequencies;
-
-    fn through<S: FileSource>(&self, source: S) -> Result<Frequencies, RunError> {
-        let most = self.search.tool.config().max_file_size_bytes;
-        let stop = self.search.stop;
-        let count = || frequencies(&source, self.keys, most, stop);
-        Ok(self.search.pool.install(count))
-    }
-
-    fn without_time(&self) -> Frequencies {
-        self.search.stop.raise(StopReason::TimedOut);
-        Frequencies::default()
-    }
 }
 
 impl RankedSearch<'_> {
@@ -243,8 +220,16 @@ impl RankedSearch<'_> {
         };
         let searcher = self.tool.searcher();
         let run = searcher.options(limits, self.deadline.clone(), &self.context.cancel);
-        let work = FrequencyWork { search: self, keys };
-        match searcher.over_dir(&request, &run, &work).0 {
+        let most = self.tool.config().max_file_size_bytes;
+        let count = |source: &dyn FileSource<Unit = PathUnit>| {
+            let count = || frequencies(source, keys, most, self.stop);
+            self.pool.install(count)
+        };
+        let without_time = || {
+            self.stop.raise(StopReason::TimedOut);
+            Frequencies::default()
+        };
+        match searcher.over_dir(&request, &run, &count, &without_time).0 {
             Ok(counted) => Ok((counted, is_inside)),
             Err(RunError::Cancelled) => {
                 self.stop.raise(StopReason::Cancelled);

@@ -17,12 +17,12 @@ use crate::exec::question::TraversalOptions;
 use crate::exec::question::query::Report;
 use crate::exec::retrieve::{Retrieval, Retrieved, retrieve};
 use crate::exec::schedule::RunError;
-use crate::exec::sources::eligible::{EligibleFile, FileSource, Globs, ListSource};
+use crate::exec::sources::eligible::{EligibleFile, FileSource, Globs, ListSource, PathUnit};
 use crate::exec::sources::reach::{EntryKind, Resolved};
 use crate::exec::stop::{CancelHandle, Deadline, StopReason};
 use crate::tool::indexing::IndexRequest;
 use crate::tool::response::IndexUse;
-use crate::tool::searcher::{Searcher, Work};
+use crate::tool::searcher::Searcher;
 
 /// The result of a retriever.
 pub(super) struct Hits {
@@ -82,29 +82,6 @@ pub(super) struct Lexical<'a> {
     pub(super) cancel: &'a CancelHandle,
 }
 
-/// The work of a lexical retrieval.
-struct LexicalRetrieval<'a> {
-    options: Retrieval<'a>,
-    pool: &'a ThreadPool,
-    deadline: &'a Deadline,
-    /// The time that was left when the first file was about to be read.
-    left: OnceLock<Duration>,
-}
-
-impl Work for LexicalRetrieval<'_> {
-    type Found = Retrieved;
-
-    fn through<S: FileSource>(&self, source: S) -> Result<Retrieved, RunError> {
-        let _ = self.left.set(self.deadline.remaining());
-        Ok(self.pool.install(|| retrieve(&source, &self.options)))
-    }
-
-    fn without_time(&self) -> Retrieved {
-        self.options.stop.raise(StopReason::TimedOut);
-        Retrieved::default()
-    }
-}
-
 impl Retriever for Lexical<'_> {
     fn kind(&self) -> &'static str {
         "lexical"
@@ -119,11 +96,15 @@ impl Retriever for Lexical<'_> {
         let missing = |error: std::io::Error| invalid(format!("path can't be searched: {error}"));
         let meta = target.root.metadata(&target.relative).map_err(missing)?;
         let left = self.deadline.remaining();
-        let work = LexicalRetrieval {
-            options: *options,
-            pool: self.pool,
-            deadline: &self.deadline,
-            left: OnceLock::new(),
+        // The time that is left when the first file is about to be read.
+        let pinned = OnceLock::new();
+        let process = |source: &dyn FileSource<Unit = PathUnit>| {
+            let _ = pinned.set(self.deadline.remaining());
+            self.pool.install(|| retrieve(source, options))
+        };
+        let without_time = || {
+            options.stop.raise(StopReason::TimedOut);
+            Retrieved::default()
         };
         let limits = Limits {
             max_results: 1,
@@ -134,23 +115,25 @@ impl Retriever for Lexical<'_> {
             .searcher
             .options(limits, self.deadline.clone(), self.cancel);
         let (found, index, snapshot) = match meta.kind {
-            EntryKind::Dir => self.searcher.over_dir(request, &run, &work),
+            EntryKind::Dir => self
+                .searcher
+                .over_dir(request, &run, &process, &without_time),
             // A file is searched as its directory, restricted to this file. An ignored file is
             // searched if it is named.
             EntryKind::File => {
                 let of_dir = of_file(request)?;
-                let mut found = self.searcher.over_dir(&of_dir, &run, &work);
+                let mut found = self
+                    .searcher
+                    .over_dir(&of_dir, &run, &process, &without_time);
                 let named = || ListSource(vec![EligibleFile::named(target)]);
                 let none = |found: &Retrieved| found.corpus.files == 0 && !options.stop.is_raised();
                 match &mut found.0 {
                     Ok(retrieved) if none(retrieved) => {
-                        (work.through(named()), IndexUse::not_used(), None)
+                        (Ok(process(&named())), IndexUse::not_used(), None)
                     }
                     Ok(retrieved) if retrieved.candidates.is_empty() => {
                         // An index has no entry for a binary file.
-                        if let Ok(looked) = work.through(named()) {
-                            retrieved.binary = looked.binary;
-                        }
+                        retrieved.binary = process(&named()).binary;
                         found
                     }
                     _ => found,
@@ -168,7 +151,7 @@ impl Retriever for Lexical<'_> {
             }
             Err(RunError::NoWorkers(message)) => return Err(internal(message)),
         };
-        let pinned = work.left.get().copied();
+        let pinned = pinned.get().copied();
         Ok(Hits {
             retrieved,
             index,

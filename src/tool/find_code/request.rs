@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::response::FindCodeResponse;
 use crate::tool::arguments;
 use crate::tool::config::caps::MAX_RESULTS;
 use crate::tool::daemon::related::{no_place, place_of};
@@ -90,26 +89,6 @@ impl FindCodeRequest {
         }
     }
 
-    /// Parses and validates a request.
-    ///
-    /// # Errors
-    ///
-    /// [`ToolError::BadArgs`], which names the field, its value and the allowed values.
-    pub fn from_json(text: &str) -> Result<FindCodeRequest, ToolError> {
-        FindCodeRequest::from_value(arguments::json(TOOL, text)?)
-    }
-
-    /// Validates a request that is already JSON.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`FindCodeRequest::from_json`].
-    pub fn from_value(value: Value) -> Result<FindCodeRequest, ToolError> {
-        let request: FindCodeRequest = arguments::parse(TOOL, value)?;
-        request.validate()?;
-        Ok(request)
-    }
-
     /// Checks constraints that the types do not express.
     ///
     /// # Errors
@@ -151,12 +130,4 @@ impl FindCodeRequest {
     }
 }
 
-/// Returns the JSON schema of the response (draft 2020-12). Responses may have further fields.
-pub fn find_code_response_schema() -> Value {
-    arguments::written_schema_of::<FindCodeResponse>()
-}
-
-/// Returns the JSON schema of the request (draft 2020-12), generated from the type.
-pub fn find_code_schema() -> Value {
-    arguments::schema_of::<FindCodeRequest>(true)
-}
+arguments::from_json!(FindCodeRequest, TOOL);

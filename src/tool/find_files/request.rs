@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use crate::tool::arguments;
 use crate::tool::error::ToolError;
-use crate::tool::find_files::response::FindResponse;
 use crate::tool::tools::ToolName;
 
 /// The tool that error messages name.
@@ -98,26 +97,6 @@ impl FindRequest {
         }
     }
 
-    /// Parses and validates a request.
-    ///
-    /// # Errors
-    ///
-    /// [`ToolError::BadArgs`], which names the field, its value and the allowed values.
-    pub fn from_json(text: &str) -> Result<FindRequest, ToolError> {
-        FindRequest::from_value(arguments::json(TOOL, text)?)
-    }
-
-    /// Validates a request that is already JSON.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`FindRequest::from_json`].
-    pub fn from_value(value: Value) -> Result<FindRequest, ToolError> {
-        let request: FindRequest = arguments::parse(TOOL, value)?;
-        request.validate()?;
-        Ok(request)
-    }
-
     /// Checks constraints that the types do not express.
     ///
     /// # Errors
@@ -161,10 +140,7 @@ impl FindRequest {
     }
 }
 
-/// Returns the JSON schema of the response (draft 2020-12). Responses may have further fields.
-pub fn find_response_schema() -> Value {
-    arguments::written_schema_of::<FindResponse>()
-}
+arguments::from_json!(FindRequest, TOOL);
 
 /// Returns the JSON schema of the request (draft 2020-12), generated from the type.
 pub fn find_schema() -> Value {

@@ -27,11 +27,13 @@ pub(super) const CATEGORIES: [Category; 7] = [
 ];
 
 /// The rows of all categories.
-const TABLES: [&[Flag]; 5] = [
+const TABLES: [&[Flag]; 7] = [
     search::INPUT,
     search::SEARCH,
     filter::FILTER,
     output::OUTPUT,
+    other::MODES,
+    other::LOGGING,
     other::OTHER,
 ];
 
@@ -194,26 +196,68 @@ impl Flag {
     }
 }
 
-const fn switch(
-    long: &'static str,
-    category: Category,
-    help: &'static str,
-    set: fn(&mut Args, bool),
-) -> Flag {
-    Flag::new(long, category, help, Effect::Switch(set))
-}
-
 const fn value(
     long: &'static str,
-    name: &'static str,
     category: Category,
     help: &'static str,
+    name: &'static str,
     set: fn(&mut Args, Value) -> Outcome,
 ) -> Flag {
     const fn nothing(_: &mut Args) {}
     let unset: fn(&mut Args) = nothing;
     Flag::new(long, category, help, Effect::Value { name, set, unset })
 }
+
+/// Declares the table of a category. A row reads `"name" 'n': "Help.", effect;`, where `'n'` is the
+/// short name, if there is one. Methods of [`Flag`] may follow the effect. The effects are:
+///
+/// - `on(field)` sets a field to true. The negation, `no-` and the name, sets it to false.
+/// - `switch(|args, on| …)` has the same negation, and another effect.
+/// - `set(|args| …)` has no negation.
+/// - `repeated(|args| …)` has another effect each time.
+/// - `value(NAME, |args, value| …)` takes a value, which the help calls `NAME`.
+/// - `choice(NAME, field: "text" => value, …)` sets a field to one of the listed values.
+macro_rules! flag_table {
+    (@flag $new:tt on($field:ident)) => {
+        flag_table!(@flag $new switch(|args, on| args.$field = on))
+    };
+    (@flag ($long:literal $($rest:tt)*) switch($set:expr)) => {
+        super::Flag::new($long $($rest)*, super::Effect::Switch($set))
+            .negation(concat!("no-", $long))
+    };
+    (@flag ($($new:tt)*) set(|$args:ident| $set:expr)) => {
+        super::Flag::new($($new)*, super::Effect::Switch(|$args, _| $set))
+    };
+    (@flag ($($new:tt)*) repeated($set:expr)) => {
+        super::Flag::new($($new)*, super::Effect::Repeated($set))
+    };
+    (@flag ($($new:tt)*) value($name:ident, |$args:ident, $value:ident| $set:expr)) => {
+        super::value($($new)*, stringify!($name), |$args, $value| {
+            $set;
+            Ok(())
+        })
+    };
+    (@flag $new:tt choice($name:ident, $field:ident: $($text:literal => $choice:expr,)+)) => {
+        flag_table!(@flag $new value($name, |args, value| {
+            args.$field = value.choice(&[$(($text, $choice)),+])?
+        }))
+        .choices(&[$($text),+])
+    };
+    (
+        $(#[$about:meta])*
+        $table:ident: $category:ident
+        $($long:literal $($short:literal)?: $help:literal,
+            $effect:ident $details:tt $(.$more:ident $values:tt)*;)+
+    ) => {
+        $(#[$about])*
+        pub(super) const $table: &[super::Flag] = &[$(
+            flag_table!(@flag ($long, super::Category::$category, $help) $effect $details)
+                $(.short($short))?
+                $(.$more $values)*
+        ),+];
+    };
+}
+use flag_table;
 
 /// The value of a flag as it was typed.
 #[derive(Debug)]

@@ -135,26 +135,6 @@ impl FilesRequest {
         }
     }
 
-    /// Parses and validates a request.
-    ///
-    /// # Errors
-    ///
-    /// [`ToolError::BadArgs`], which names the field, its value and the allowed values.
-    pub fn from_json(text: &str) -> Result<FilesRequest, ToolError> {
-        FilesRequest::from_value(arguments::json(TOOL, text)?)
-    }
-
-    /// Validates a request that is already JSON.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`FilesRequest::from_json`].
-    pub fn from_value(value: Value) -> Result<FilesRequest, ToolError> {
-        let request = FilesRequest::read(value)?;
-        request.validate()?;
-        Ok(request)
-    }
-
     /// Parses a request without validating it.
     pub(super) fn read(value: Value) -> Result<FilesRequest, ToolError> {
         arguments::parse(TOOL, value)
@@ -197,6 +177,8 @@ impl FilesRequest {
         arguments::check_globs(TOOL, "exclude_globs", &self.exclude_globs)
     }
 }
+
+arguments::from_json!(FilesRequest, TOOL);
 
 /// Returns the JSON schema of the request (draft 2020-12), generated from the type.
 pub fn files_schema() -> Value {

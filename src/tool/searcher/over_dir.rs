@@ -1,51 +1,41 @@
 //! The files of one directory, for a ranked question.
 //!
-//! [`Searcher::over_dir`] chooses the source of the files, an index or a walk, and passes it to a
-//! [`Work`].
+//! [`Searcher::over_dir`] chooses the source of the files, an index or a walk, and passes it to the
+//! caller's function.
 
 use std::sync::Arc;
 
 use super::Searcher;
 use crate::exec::indexes::{ComparisonMode, Snapshot};
 use crate::exec::schedule::{RunError, RunOptions};
-use crate::exec::sources::eligible::{FileSource, WalkSource};
+use crate::exec::sources::eligible::{FileSource, PathUnit, WalkSource};
 use crate::tool::indexing::IndexRequest;
 use crate::tool::response::IndexUse;
 
-/// An operation on the files of a request.
-pub(in crate::tool) trait Work {
-    /// The result of the operation.
-    type Found;
-
-    /// Processes all files of the source.
-    fn through<S: FileSource>(&self, source: S) -> Result<Self::Found, RunError>;
-
-    /// Returns the result for a call without any time left.
-    fn without_time(&self) -> Self::Found;
-}
-
 impl Searcher {
     /// Processes the files of a directory: the candidates of an index, or all files that a walk
-    /// finds. Also returns how the index was used, and the snapshot that was pinned, if any.
-    pub(in crate::tool) fn over_dir<W: Work>(
+    /// finds. `without_time` returns the result for a call without any time left. Also returns how
+    /// the index was used, and the snapshot that was pinned, if any.
+    pub(in crate::tool) fn over_dir<T>(
         &self,
         request: &IndexRequest,
         options: &RunOptions,
-        work: &W,
-    ) -> (Result<W::Found, RunError>, IndexUse, Option<Arc<Snapshot>>) {
+        process: &impl Fn(&dyn FileSource<Unit = PathUnit>) -> T,
+        without_time: &impl Fn() -> T,
+    ) -> (Result<T, RunError>, IndexUse, Option<Arc<Snapshot>>) {
         let mut facts = IndexUse::not_used();
         if let Some(indexes) = &self.indexes {
             facts = indexes.not_chosen();
             let choice = match self.choose(indexes, request, ComparisonMode::First, options) {
                 Ok(Some(choice)) => choice,
-                Ok(None) => return (Ok(work.without_time()), facts, None),
+                Ok(None) => return (Ok(without_time()), facts, None),
                 Err(error) => return (Err(error), facts, None),
             };
             facts = choice.index;
             if let Some(source) = choice.source {
                 let failure = source.failure();
                 let snapshot = source.pinned().cloned();
-                let found = work.through(source);
+                let found = Ok(process(&source));
                 match failure.get() {
                     None => return (found, facts, snapshot),
                     // The result is discarded, because the catalog was incomplete.
@@ -60,6 +50,6 @@ impl Searcher {
             request.global_excludes.as_deref(),
             request.globs.clone(),
         );
-        (work.through(source), facts, None)
+        (Ok(process(&source)), facts, None)
     }
 }

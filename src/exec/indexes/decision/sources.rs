@@ -235,7 +235,7 @@ impl<'a> RequestBelowRoot<'a> {
     /// with `return`. `share` is the share of the files that contain the text.
     fn is_soon_full(&self, snapshot: &Snapshot, share: f64) -> bool {
         !self.request.pins
-            && self.request.query.max_results_per_file <= FEW_RESULTS
+            && self.request.query.max_results_per_file() <= FEW_RESULTS
             && snapshot.segment().file_count() >= MANY_FILES
             && share >= FREQUENT
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::eligible::ExtraFile;
 use super::{CatalogSource, ChangeCheck, SPAN_SHARE};
 use crate::exec::answer::listed::ListedFiles;
-use crate::exec::sources::eligible::{CandidateSpans, EligibleFile, Item, KnownWords};
+use crate::exec::sources::eligible::{CandidateSpans, EligibleFile, Item, KnownWords, PathUnit};
 use crate::format::error::FormatError;
 use crate::format::segment::FileRecord;
 use crate::index::stamp::Stamp;
@@ -17,7 +17,7 @@ use crate::index::walk::{FoundFile, Place, join};
 
 impl CatalogSource {
     /// Returns the eligible files of a unit as a list.
-    pub(super) fn listed(&self, unit: Range<u32>) -> Result<Vec<Item<Range<u32>>>, FormatError> {
+    pub(super) fn listed(&self, unit: Range<u32>) -> Result<Vec<Item<PathUnit>>, FormatError> {
         let segment = self.snapshot.segment();
         let mut files = ListedFiles::default();
         let add_extra = |files: &mut ListedFiles, own: &ExtraFile| {
@@ -46,7 +46,7 @@ impl CatalogSource {
         &self,
         unit: Range<u32>,
         changed: Vec<u32>,
-    ) -> Result<Vec<Item<Range<u32>>>, FormatError> {
+    ) -> Result<Vec<Item<PathUnit>>, FormatError> {
         let segment = self.snapshot.segment();
         let mut chosen: Vec<u32> = self.wanted(unit.clone()).collect();
         if !changed.is_empty() {

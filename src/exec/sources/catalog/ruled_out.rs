@@ -15,7 +15,7 @@ use memchr::memchr;
 use super::CatalogSource;
 use crate::exec::answer::listed::ListedFiles;
 use crate::exec::question::{IndexList, is_hidden};
-use crate::exec::sources::eligible::Item;
+use crate::exec::sources::eligible::{Item, PathUnit};
 use crate::exec::stop::Stop;
 use crate::format::error::FormatError;
 use crate::index::plain_files::PlainGroup;
@@ -33,7 +33,7 @@ impl CatalogSource {
         unit: Range<u32>,
         changed: &[u32],
         stop: &Stop,
-    ) -> Result<Vec<Item<Range<u32>>>, FormatError> {
+    ) -> Result<Vec<Item<PathUnit>>, FormatError> {
         if stop.is_raised() {
             // Not all changes are known.
             return Ok(Vec::new());

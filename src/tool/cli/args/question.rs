@@ -505,7 +505,8 @@ fn marked(pattern: &str, span: std::ops::Range<usize>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::matching::pattern::{Pattern, PatternOptions};
+    use crate::exec::matching::pattern::Pattern;
+    use crate::exec::question::query::QueryOptions;
 
     fn question(patterns: &[&str]) -> Question {
         Question {
@@ -536,7 +537,7 @@ mod tests {
         let refusal = |patterns: &[&str]| {
             let question = question(patterns);
             let texts = question.looked_for.patterns.clone().unwrap();
-            let error = Pattern::of(&texts, PatternOptions::default()).unwrap_err();
+            let error = Pattern::of(&texts, &QueryOptions::default()).unwrap_err();
             refused(error.into(), &question).message()
         };
         let message = refusal(&["é(ab"]);

@@ -145,7 +145,7 @@ impl ReceiverState<'_> {
 
     fn line(&mut self, line: Line, taker: &mut Taker<'_>) -> ControlFlow<()> {
         // The query reports one line more than the maximum.
-        if self.totals.results + 1 >= self.query.max_results_per_file {
+        if self.totals.results + 1 >= self.query.max_results_per_file() {
             self.cuts.max_results = true;
             return ControlFlow::Break(());
         }

@@ -2,198 +2,56 @@
 
 use std::path::PathBuf;
 
-use super::Category::Filter;
-use super::{Completes, Effect, Flag, switch, value};
+use super::{Completes, flag_table};
 use crate::tool::rg::args::{Args, Binary, TypeRule};
 
-/// Flags that decide which files are searched.
-pub(super) const FILTER: &[Flag] = &[
-    switch(
-        "binary",
-        Filter,
-        "Search binary files to their end, but print no lines of them.",
-        |args, on| args.binary = if on { Binary::Search } else { Binary::Auto },
-    )
-    .negation("no-binary"),
-    switch("follow", Filter, "Follow symbolic links.", |args, on| {
-        args.follow = on;
-    })
-    .short('L')
-    .negation("no-follow"),
-    value(
-        "glob",
-        "GLOB",
-        Filter,
-        "Search files that match GLOB, or not, if it begins with !; repeatable.",
-        |args, value| {
-            args.globs.push(value.text()?);
-            Ok(())
-        },
-    )
-    .short('g'),
-    switch(
-        "glob-case-insensitive",
-        Filter,
-        "Let --glob ignore case.",
-        |args, on| args.glob_case_insensitive = on,
-    )
-    .negation("no-glob-case-insensitive"),
-    switch(
-        "hidden",
-        Filter,
-        "Search hidden files and directories.",
-        |args, on| args.hidden = on,
-    )
-    .short('.')
-    .negation("no-hidden"),
-    value(
-        "iglob",
-        "GLOB",
-        Filter,
-        "The same as --glob, ignoring case; repeatable.",
-        |args, value| {
-            args.iglobs.push(value.text()?);
-            Ok(())
-        },
-    ),
-    value(
-        "ignore-file",
-        "PATH",
-        Filter,
-        "Read more ignore rules from the file PATH; repeatable.",
-        |args, value| {
-            args.ignore_files.push(PathBuf::from(value.raw()));
-            Ok(())
-        },
-    )
-    .completes(Completes::File),
-    switch(
-        "ignore-file-case-insensitive",
-        Filter,
-        "Let ignore rules ignore case.",
-        |args, on| args.ignore_file_case_insensitive = on,
-    )
-    .negation("no-ignore-file-case-insensitive"),
-    value(
-        "max-depth",
-        "NUM",
-        Filter,
-        "Descend at most NUM directories.",
-        |args, value| {
-            args.max_depth = Some(value.number()?);
-            Ok(())
-        },
-    )
-    .short('d')
-    .alias("maxdepth"),
-    value(
-        "max-filesize",
-        "SIZE",
-        Filter,
-        "Skip larger files, for example 500K.",
-        |args, value| {
-            args.max_filesize = Some(value.size()?);
-            Ok(())
-        },
-    ),
-    switch(
-        "no-ignore",
-        Filter,
-        "Heed no ignore files except those of --ignore-file.",
-        no_ignore,
-    )
-    .negation("ignore"),
-    switch(
-        "no-ignore-dot",
-        Filter,
-        "Don't heed .ignore and .rgignore.",
-        |args, on| args.no_ignore_dot = on,
-    )
-    .negation("ignore-dot"),
-    switch(
-        "no-ignore-exclude",
-        Filter,
-        "Don't heed .git/info/exclude.",
-        |args, on| args.no_ignore_exclude = on,
-    )
-    .negation("ignore-exclude"),
-    switch(
-        "no-ignore-files",
-        Filter,
-        "Don't heed --ignore-file.",
-        |args, on| args.no_ignore_files = on,
-    )
-    .negation("ignore-files"),
-    switch(
-        "no-ignore-global",
-        Filter,
-        "Don't heed the user's ignore file of git.",
-        |args, on| args.no_ignore_global = on,
-    )
-    .negation("ignore-global"),
-    switch(
-        "no-ignore-parent",
-        Filter,
-        "Don't heed ignore files in directories above.",
-        |args, on| args.no_ignore_parent = on,
-    )
-    .negation("ignore-parent"),
-    switch(
-        "no-ignore-vcs",
-        Filter,
-        "Don't heed .gitignore and other files of git.",
-        |args, on| args.no_ignore_vcs = on,
-    )
-    .negation("ignore-vcs"),
-    switch(
-        "no-require-git",
-        Filter,
-        "Heed .gitignore outside of git repositories too.",
-        |args, on| args.no_require_git = on,
-    )
-    .negation("require-git"),
-    switch(
-        "one-file-system",
-        Filter,
-        "Don't descend into other file systems.",
-        |args, on| args.one_file_system = on,
-    )
-    .negation("no-one-file-system"),
-    value(
-        "type",
-        "TYPE",
-        Filter,
-        "Search files of TYPE only (--type-list names all); repeatable.",
-        |args, value| rule(args, TypeRule::Select, value.text()?),
-    )
-    .short('t'),
-    value(
-        "type-not",
-        "TYPE",
-        Filter,
-        "Don't search files of TYPE; repeatable.",
-        |args, value| rule(args, TypeRule::Negate, value.text()?),
-    )
-    .short('T'),
-    value(
-        "type-add",
-        "TYPESPEC",
-        Filter,
-        "Define a type for this call, for example web:*.{html,css}.",
-        |args, value| rule(args, TypeRule::Add, value.text()?),
-    ),
-    value(
-        "type-clear",
-        "TYPE",
-        Filter,
-        "Forget the globs of TYPE for this call.",
-        |args, value| rule(args, TypeRule::Clear, value.text()?),
-    ),
-    Flag::new(
-        "unrestricted",
-        Filter,
-        "Filter less: --no-ignore; twice also --hidden; three times --binary.",
-        Effect::Repeated(|args| {
+flag_table! {
+    /// Flags that decide which files are searched.
+    FILTER: Filter
+
+    "binary": "Search binary files to their end, but print no lines of them.",
+        switch(|args, on| args.binary = if on { Binary::Search } else { Binary::Auto });
+    "follow" 'L': "Follow symbolic links.", on(follow);
+    "glob" 'g': "Search files that match GLOB, or not, if it begins with !; repeatable.",
+        value(GLOB, |args, value| args.globs.push(value.text()?));
+    "glob-case-insensitive": "Let --glob ignore case.", on(glob_case_insensitive);
+    "hidden" '.': "Search hidden files and directories.", on(hidden);
+    "iglob": "The same as --glob, ignoring case; repeatable.",
+        value(GLOB, |args, value| args.iglobs.push(value.text()?));
+    "ignore-file": "Read more ignore rules from the file PATH; repeatable.",
+        value(PATH, |args, value| args.ignore_files.push(PathBuf::from(value.raw())))
+            .completes(Completes::File);
+    "ignore-file-case-insensitive": "Let ignore rules ignore case.",
+        on(ignore_file_case_insensitive);
+    "max-depth" 'd': "Descend at most NUM directories.",
+        value(NUM, |args, value| args.max_depth = Some(value.number()?)).alias("maxdepth");
+    "max-filesize": "Skip larger files, for example 500K.",
+        value(SIZE, |args, value| args.max_filesize = Some(value.size()?));
+    "no-ignore": "Heed no ignore files except those of --ignore-file.",
+        switch(no_ignore).negation("ignore");
+    "no-ignore-dot": "Don't heed .ignore and .rgignore.", on(no_ignore_dot).negation("ignore-dot");
+    "no-ignore-exclude": "Don't heed .git/info/exclude.",
+        on(no_ignore_exclude).negation("ignore-exclude");
+    "no-ignore-files": "Don't heed --ignore-file.", on(no_ignore_files).negation("ignore-files");
+    "no-ignore-global": "Don't heed the user's ignore file of git.",
+        on(no_ignore_global).negation("ignore-global");
+    "no-ignore-parent": "Don't heed ignore files in directories above.",
+        on(no_ignore_parent).negation("ignore-parent");
+    "no-ignore-vcs": "Don't heed .gitignore and other files of git.",
+        on(no_ignore_vcs).negation("ignore-vcs");
+    "no-require-git": "Heed .gitignore outside of git repositories too.",
+        on(no_require_git).negation("require-git");
+    "one-file-system": "Don't descend into other file systems.", on(one_file_system);
+    "type" 't': "Search files of TYPE only (--type-list names all); repeatable.",
+        value(TYPE, |args, value| args.type_rules.push(TypeRule::Select(value.text()?)));
+    "type-not" 'T': "Don't search files of TYPE; repeatable.",
+        value(TYPE, |args, value| args.type_rules.push(TypeRule::Negate(value.text()?)));
+    "type-add": "Define a type for this call, for example web:*.{html,css}.",
+        value(TYPESPEC, |args, value| args.type_rules.push(TypeRule::Add(value.text()?)));
+    "type-clear": "Forget the globs of TYPE for this call.",
+        value(TYPE, |args, value| args.type_rules.push(TypeRule::Clear(value.text()?)));
+    "unrestricted" 'u': "Filter less: --no-ignore; twice also --hidden; three times --binary.",
+        repeated(|args| {
             args.unrestricted += 1;
             match args.unrestricted {
                 1 => no_ignore(args, true),
@@ -202,10 +60,8 @@ pub(super) const FILTER: &[Flag] = &[
                 _ => return Err("flag can only be repeated up to 3 times".to_string()),
             }
             Ok(())
-        }),
-    )
-    .short('u'),
-];
+        });
+}
 
 fn no_ignore(args: &mut Args, on: bool) {
     args.no_ignore_dot = on;
@@ -213,9 +69,4 @@ fn no_ignore(args: &mut Args, on: bool) {
     args.no_ignore_global = on;
     args.no_ignore_parent = on;
     args.no_ignore_vcs = on;
-}
-
-fn rule(args: &mut Args, rule: fn(String) -> TypeRule, text: String) -> super::Outcome {
-    args.type_rules.push(rule(text));
-    Ok(())
 }

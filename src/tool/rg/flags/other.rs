@@ -1,140 +1,61 @@
 //! Flags for other kinds of results, for messages, and all other flags.
 
-use super::Category::{Logging, Modes, Other};
-use super::{Flag, switch, value};
+use super::flag_table;
 use crate::tool::rg::args::{Generated, Logged, Mode, Special};
 
-/// The kinds of generated texts, by name.
-const GENERATED: &[(&str, Generated)] = &[
-    ("man", Generated::Man),
-    ("complete-bash", Generated::Bash),
-    ("complete-zsh", Generated::Zsh),
-    ("complete-fish", Generated::Fish),
-    ("complete-powershell", Generated::PowerShell),
-];
+flag_table! {
+    /// Flags for other kinds of results than lines.
+    MODES: Modes
 
-/// Flags for kinds of results, for messages, and all other flags.
-pub(super) const OTHER: &[Flag] = &[
-    switch(
-        "count",
-        Modes,
-        "Print the number of selected lines of each file.",
-        |args, _| args.mode = Mode::Count,
-    )
-    .short('c'),
-    switch(
-        "count-matches",
-        Modes,
-        "Print the number of matches of each file.",
-        |args, _| args.mode = Mode::CountMatches,
-    ),
-    switch(
-        "files-with-matches",
-        Modes,
-        "Print the paths of files with a match.",
-        |args, _| args.mode = Mode::FilesWithMatches,
-    )
-    .short('l'),
-    switch(
-        "files-without-match",
-        Modes,
-        "Print the paths of files without a match.",
-        |args, _| args.mode = Mode::FilesWithoutMatch,
-    ),
-    switch(
-        "json",
-        Modes,
-        "Print JSON, one message a line.",
-        |args, on| match (on, args.mode) {
+    "count" 'c': "Print the number of selected lines of each file.",
+        set(|args| args.mode = Mode::Count);
+    "count-matches": "Print the number of matches of each file.",
+        set(|args| args.mode = Mode::CountMatches);
+    "files-with-matches" 'l': "Print the paths of files with a match.",
+        set(|args| args.mode = Mode::FilesWithMatches);
+    "files-without-match": "Print the paths of files without a match.",
+        set(|args| args.mode = Mode::FilesWithoutMatch);
+    "json": "Print JSON, one message a line.",
+        switch(|args, on| match (on, args.mode) {
             (true, _) => args.mode = Mode::Json,
             (false, Mode::Json) => args.mode = Mode::Lines,
             (false, _) => {}
-        },
-    )
-    .negation("no-json"),
-    switch(
-        "debug",
-        Logging,
-        "Print debug messages on standard error.",
-        |args, _| args.logged = Logged::Debug,
-    ),
-    switch(
-        "no-ignore-messages",
-        Logging,
-        "Print no errors of ignore files.",
-        |args, on| args.no_ignore_messages = on,
-    )
-    .negation("ignore-messages"),
-    switch(
-        "no-messages",
-        Logging,
-        "Print no errors of files, such as missing ones.",
-        |args, on| args.no_messages = on,
-    )
-    .negation("messages"),
-    switch(
-        "stats",
-        Logging,
-        "Print statistics after the results.",
-        |args, on| args.stats = on,
-    )
-    .negation("no-stats"),
-    switch(
-        "trace",
-        Logging,
-        "Print trace messages on standard error.",
-        |args, _| args.logged = Logged::Trace,
-    ),
-    switch(
-        "files",
-        Other,
-        "Print the paths of all files that a search would read.",
-        |args, _| args.mode = Mode::Files,
-    ),
-    value(
-        "generate",
-        "KIND",
-        Other,
-        "Print the manual page or a script for completions.",
-        |args, value| {
-            args.mode = Mode::Generate(value.choice(GENERATED)?);
-            Ok(())
-        },
-    )
-    .choices(&[
-        "man",
-        "complete-bash",
-        "complete-zsh",
-        "complete-fish",
-        "complete-powershell",
-    ]),
-    switch(
-        "help",
-        Other,
-        "Print this help; --help adds an introduction.",
-        |args, _| args.special = Some(Special::Help),
-    )
-    .short('h'),
-    switch(
-        "no-config",
-        Other,
-        "Don't read the file that RIPGREP_CONFIG_PATH names.",
-        |args, _| args.no_config = true,
-    ),
-    switch(
-        "pcre2-version",
-        Other,
-        "Print the version of PCRE2; an error in this build.",
-        |args, _| args.special = Some(Special::Pcre2Version),
-    ),
-    switch(
-        "type-list",
-        Other,
-        "Print all types with their globs.",
-        |args, _| args.mode = Mode::Types,
-    ),
-    switch("version", Other, "Print the version.", |args, _| {
-        args.special = Some(Special::Version);
-    })
-    .short('V'),
-];
+        });
+}
+
+flag_table! {
+    /// Flags for messages and statistics.
+    LOGGING: Logging
+
+    "debug": "Print debug messages on standard error.", set(|args| args.logged = Logged::Debug);
+    "no-ignore-messages": "Print no errors of ignore files.",
+        on(no_ignore_messages).negation("ignore-messages");
+    "no-messages": "Print no errors of files, such as missing ones.",
+        on(no_messages).negation("messages");
+    "stats": "Print statistics after the results.", on(stats);
+    "trace": "Print trace messages on standard error.", set(|args| args.logged = Logged::Trace);
+}
+
+flag_table! {
+    /// All other flags.
+    OTHER: Other
+
+    "files": "Print the paths of all files that a search would read.",
+        set(|args| args.mode = Mode::Files);
+    "generate": "Print the manual page or a script for completions.",
+        choice(KIND, mode:
+            "man" => Mode::Generate(Generated::Man),
+            "complete-bash" => Mode::Generate(Generated::Bash),
+            "complete-zsh" => Mode::Generate(Generated::Zsh),
+            "complete-fish" => Mode::Generate(Generated::Fish),
+            "complete-powershell" => Mode::Generate(Generated::PowerShell),
+        );
+    "help" 'h': "Print this help; --help adds an introduction.",
+        set(|args| args.special = Some(Special::Help));
+    "no-config": "Don't read the file that RIPGREP_CONFIG_PATH names.",
+        set(|args| args.no_config = true);
+    "pcre2-version": "Print the version of PCRE2; an error in this build.",
+        set(|args| args.special = Some(Special::Pcre2Version));
+    "type-list": "Print all types with their globs.", set(|args| args.mode = Mode::Types);
+    "version" 'V': "Print the version.", set(|args| args.special = Some(Special::Version));
+}

@@ -4,127 +4,61 @@ use std::path::PathBuf;
 
 use grep_searcher::Encoding;
 
-use super::Category::{Input, Search};
-use super::{Completes, Flag, switch, value};
+use super::{Completes, flag_table};
 use crate::tool::rg::args::{Binary, Boundary, Case, Decoding, Engine, Maps, PatternSource};
 
-/// Flags for patterns, and for reading files.
-pub(super) const INPUT: &[Flag] = &[
-    value(
-        "regexp",
-        "PATTERN",
-        Input,
-        "Search for PATTERN, also if it begins with a hyphen; repeatable.",
-        |args, value| {
-            args.patterns.push(PatternSource::Text(value.text()?));
-            Ok(())
-        },
-    )
-    .short('e'),
-    value(
-        "file",
-        "PATTERNFILE",
-        Input,
-        "Search for each line of PATTERNFILE (- is standard input).",
-        |args, value| {
+flag_table! {
+    /// Flags for patterns, and for reading files.
+    INPUT: Input
+
+    "regexp" 'e': "Search for PATTERN, also if it begins with a hyphen; repeatable.",
+        value(PATTERN, |args, value| args.patterns.push(PatternSource::Text(value.text()?)));
+    "file" 'f': "Search for each line of PATTERNFILE (- is standard input).",
+        value(PATTERNFILE, |args, value| {
             let path = PathBuf::from(value.raw());
             args.patterns.push(PatternSource::File(path));
-            Ok(())
-        },
-    )
-    .short('f')
-    .completes(Completes::File),
-    value(
-        "pre",
-        "COMMAND",
-        Input,
-        "Search the output of COMMAND PATH instead of each file.",
-        |args, value| {
+        }).completes(Completes::File);
+    "pre": "Search the output of COMMAND PATH instead of each file.",
+        value(COMMAND, |args, value| {
             let program = PathBuf::from(value.raw());
             args.pre = Some(program).filter(|program| !program.as_os_str().is_empty());
             args.search_zip &= args.pre.is_none();
-            Ok(())
-        },
-    )
-    .undone_by("no-pre", |args| args.pre = None)
-    .completes(Completes::Program),
-    value(
-        "pre-glob",
-        "GLOB",
-        Input,
-        "Limit --pre to the files that GLOB selects; repeatable.",
-        |args, value| {
-            args.pre_globs.push(value.text()?);
-            Ok(())
-        },
-    ),
-    switch(
-        "search-zip",
-        Input,
-        "Decompress files such as *.gz and *.xz, and search their content.",
-        |args, on| {
+        }).undone_by("no-pre", |args| args.pre = None).completes(Completes::Program);
+    "pre-glob": "Limit --pre to the files that GLOB selects; repeatable.",
+        value(GLOB, |args, value| args.pre_globs.push(value.text()?));
+    "search-zip" 'z': "Decompress files such as *.gz and *.xz, and search their content.",
+        switch(|args, on| {
             args.search_zip = on;
             if on {
                 args.pre = None;
             }
-        },
-    )
-    .short('z')
-    .negation("no-search-zip"),
-];
+        });
+}
 
-/// Flags for the meaning of patterns, and for the way a search runs.
-pub(super) const SEARCH: &[Flag] = &[
-    switch(
-        "case-sensitive",
-        Search,
-        "Distinguish upper and lower case (the default).",
-        |args, _| args.case = Case::Sensitive,
-    )
-    .short('s'),
-    switch(
-        "crlf",
-        Search,
-        "Let lines end with CR LF as well as with LF.",
-        |args, on| {
+flag_table! {
+    /// Flags for the meaning of patterns, and for the way a search runs.
+    SEARCH: Search
+
+    "case-sensitive" 's': "Distinguish upper and lower case (the default).",
+        set(|args| args.case = Case::Sensitive);
+    "crlf": "Let lines end with CR LF as well as with LF.",
+        switch(|args, on| {
             args.crlf = on;
             args.null_data &= !on;
-        },
-    )
-    .negation("no-crlf"),
-    value(
-        "dfa-size-limit",
-        "SIZE",
-        Search,
-        "Limit the cache of the lazy automaton, for example to 10M.",
-        |args, value| {
-            args.dfa_size_limit = Some(value.size()?);
-            Ok(())
-        },
-    ),
-    value(
-        "encoding",
-        "ENCODING",
-        Search,
-        "Decode files as ENCODING; auto heeds byte order marks, none nothing.",
-        |args, value| {
+        });
+    "dfa-size-limit": "Limit the cache of the lazy automaton, for example to 10M.",
+        value(SIZE, |args, value| args.dfa_size_limit = Some(value.size()?));
+    "encoding" 'E': "Decode files as ENCODING; auto heeds byte order marks, none nothing.",
+        value(ENCODING, |args, value| {
             let label = value.text()?;
             args.decoding = match label.as_str() {
                 "auto" => Decoding::Auto,
                 "none" => Decoding::Raw,
                 _ => Decoding::As(Encoding::new(&label).map_err(|error| error.to_string())?),
             };
-            Ok(())
-        },
-    )
-    .short('E')
-    .undone_by("no-encoding", |args| args.decoding = Decoding::Auto),
-    value(
-        "engine",
-        "ENGINE",
-        Search,
-        "Choose the regex engine (pcre2 is not in this build).",
-        |args, value| {
+        }).undone_by("no-encoding", |args| args.decoding = Decoding::Auto);
+    "engine": "Choose the regex engine (pcre2 is not in this build).",
+        value(ENGINE, |args, value| {
             let engine = value.text()?;
             args.engine = match engine.as_str() {
                 "default" => Engine::Default,
@@ -132,164 +66,49 @@ pub(super) const SEARCH: &[Flag] = &[
                 "auto" => Engine::Auto,
                 _ => return Err(format!("unrecognized regex engine '{engine}'")),
             };
-            Ok(())
-        },
-    )
-    .choices(&["default", "pcre2", "auto"]),
-    switch(
-        "fixed-strings",
-        Search,
-        "Take patterns literally.",
-        |args, on| args.fixed_strings = on,
-    )
-    .short('F')
-    .negation("no-fixed-strings"),
-    switch(
-        "ignore-case",
-        Search,
-        "Ignore case, by the rules of Unicode.",
-        |args, _| args.case = Case::Insensitive,
-    )
-    .short('i'),
-    switch(
-        "invert-match",
-        Search,
-        "Select the lines that don't match.",
-        |args, on| args.invert_match = on,
-    )
-    .short('v')
-    .negation("no-invert-match"),
-    switch(
-        "line-regexp",
-        Search,
-        "Match whole lines only.",
-        |args, _| args.boundary = Some(Boundary::Line),
-    )
-    .short('x'),
-    value(
-        "max-count",
-        "NUM",
-        Search,
-        "Select at most NUM lines of each file.",
-        |args, value| {
-            args.max_count = Some(value.number()?);
-            Ok(())
-        },
-    )
-    .short('m'),
-    switch(
-        "mmap",
-        Search,
-        "Read files as a whole, as if they were mapped into memory.",
-        |args, on| args.maps = if on { Maps::Always } else { Maps::Never },
-    )
-    .negation("no-mmap"),
-    switch(
-        "multiline",
-        Search,
-        "Let a match span several lines.",
-        |args, on| {
+        }).choices(&["default", "pcre2", "auto"]);
+    "fixed-strings" 'F': "Take patterns literally.", on(fixed_strings);
+    "ignore-case" 'i': "Ignore case, by the rules of Unicode.",
+        set(|args| args.case = Case::Insensitive);
+    "invert-match" 'v': "Select the lines that don't match.", on(invert_match);
+    "line-regexp" 'x': "Match whole lines only.", set(|args| args.boundary = Some(Boundary::Line));
+    "max-count" 'm': "Select at most NUM lines of each file.",
+        value(NUM, |args, value| args.max_count = Some(value.number()?));
+    "mmap": "Read files as a whole, as if they were mapped into memory.",
+        switch(|args, on| args.maps = if on { Maps::Always } else { Maps::Never });
+    "multiline" 'U': "Let a match span several lines.",
+        switch(|args, on| {
             args.multiline = on;
             args.stop_on_nonmatch &= !on;
-        },
-    )
-    .short('U')
-    .negation("no-multiline"),
-    switch(
-        "multiline-dotall",
-        Search,
-        "With --multiline, let a dot match line ends.",
-        |args, on| args.multiline_dotall = on,
-    )
-    .negation("no-multiline-dotall"),
-    switch(
-        "no-unicode",
-        Search,
-        "Match bytes: no Unicode classes, and ASCII case only.",
-        |args, on| args.no_unicode = on,
-    )
-    .negation("unicode"),
-    switch(
-        "null-data",
-        Search,
-        "Let lines end with NUL instead of LF.",
-        |args, _| {
+        });
+    "multiline-dotall": "With --multiline, let a dot match line ends.", on(multiline_dotall);
+    "no-unicode": "Match bytes: no Unicode classes, and ASCII case only.",
+        on(no_unicode).negation("unicode");
+    "null-data": "Let lines end with NUL instead of LF.",
+        set(|args| {
             args.null_data = true;
             args.crlf = false;
-        },
-    ),
-    switch(
-        "pcre2",
-        Search,
-        "Use PCRE2, which is not in this build: an error.",
-        |args, on| args.engine = if on { Engine::Pcre2 } else { Engine::Default },
-    )
-    .short('P')
-    .negation("no-pcre2"),
-    value(
-        "regex-size-limit",
-        "SIZE",
-        Search,
-        "Limit the size of the compiled patterns, for example to 100M.",
-        |args, value| {
-            args.regex_size_limit = Some(value.size()?);
-            Ok(())
-        },
-    ),
-    switch(
-        "smart-case",
-        Search,
-        "Ignore case if no pattern has an upper-case letter.",
-        |args, _| args.case = Case::Smart,
-    )
-    .short('S'),
-    switch(
-        "stop-on-nonmatch",
-        Search,
-        "Leave a file at the first line without a match after a match.",
-        |args, _| {
+        });
+    "pcre2" 'P': "Use PCRE2, which is not in this build: an error.",
+        switch(|args, on| args.engine = if on { Engine::Pcre2 } else { Engine::Default });
+    "regex-size-limit": "Limit the size of the compiled patterns, for example to 100M.",
+        value(SIZE, |args, value| args.regex_size_limit = Some(value.size()?));
+    "smart-case" 'S': "Ignore case if no pattern has an upper-case letter.",
+        set(|args| args.case = Case::Smart);
+    "stop-on-nonmatch": "Leave a file at the first line without a match after a match.",
+        set(|args| {
             args.stop_on_nonmatch = true;
             args.multiline = false;
-        },
-    ),
-    switch(
-        "text",
-        Search,
-        "Search binary files as if they were text.",
-        |args, on| args.binary = if on { Binary::AsText } else { Binary::Auto },
-    )
-    .short('a')
-    .negation("no-text"),
-    value(
-        "threads",
-        "NUM",
-        Search,
-        "Use about NUM threads (0: as many as are useful).",
-        |args, value| {
+        });
+    "text" 'a': "Search binary files as if they were text.",
+        switch(|args, on| args.binary = if on { Binary::AsText } else { Binary::Auto });
+    "threads" 'j': "Use about NUM threads (0: as many as are useful).",
+        value(NUM, |args, value| {
             args.threads = Some(value.number()?).filter(|threads| *threads > 0);
-            Ok(())
-        },
-    )
-    .short('j'),
-    switch(
-        "word-regexp",
-        Search,
-        "Match whole words only.",
-        |args, _| args.boundary = Some(Boundary::Word),
-    )
-    .short('w'),
-    switch(
-        "auto-hybrid-regex",
-        Search,
-        "The same as --engine auto (deprecated).",
-        |args, on| args.engine = if on { Engine::Auto } else { Engine::Default },
-    )
-    .negation("no-auto-hybrid-regex"),
-    switch(
-        "no-pcre2-unicode",
-        Search,
-        "The same as --no-unicode (deprecated).",
-        |args, on| args.no_unicode = on,
-    )
-    .negation("pcre2-unicode"),
-];
+        });
+    "word-regexp" 'w': "Match whole words only.", set(|args| args.boundary = Some(Boundary::Word));
+    "auto-hybrid-regex": "The same as --engine auto (deprecated).",
+        switch(|args, on| args.engine = if on { Engine::Auto } else { Engine::Default });
+    "no-pcre2-unicode": "The same as --no-unicode (deprecated).",
+        on(no_unicode).negation("pcre2-unicode");
+}

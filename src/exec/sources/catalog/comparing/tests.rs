@@ -11,7 +11,7 @@ use crate::exec::engine::embedded::Embedded;
 use crate::exec::question::IndexList;
 use crate::exec::question::query::{Query, QueryOptions, Report};
 use crate::exec::schedule::{self, AbandonedWorkers, Run, RunOptions};
-use crate::exec::sources::eligible::{FileSource, Item, WalkSource};
+use crate::exec::sources::eligible::{FileSource, Item, PathUnit, WalkSource};
 use crate::exec::stop::{CancelHandle, Deadline, StopReason, SystemClock};
 use crate::index::refresh::catch_up::catch_up;
 use crate::index::refresh::names::NameComparison;
@@ -101,13 +101,13 @@ fn source(
 fn expanded_in(source: &CatalogSource, order: &[usize]) -> Files {
     let stop = Stop::new();
     let unit = |item| match item {
-        Item::Unit(unit) => unit,
+        Item::Unit(PathUnit::Ranks(ranks)) => ranks,
         other => panic!("{other:?}"),
     };
     let units: Vec<Range<u32>> = source.start().into_iter().map(unit).collect();
-    let mut all: BTreeMap<usize, Vec<Item<Range<u32>>>> = BTreeMap::new();
+    let mut all: BTreeMap<usize, Vec<Item<PathUnit>>> = BTreeMap::new();
     for &at in order {
-        all.insert(at, source.expand(units[at].clone(), &stop));
+        all.insert(at, source.expand(PathUnit::Ranks(units[at].clone()), &stop));
     }
     let (mut files, mut passed) = (Vec::new(), 0);
     let whole = (0..units.len()).map_while(|at| all.remove(&at));
@@ -258,13 +258,13 @@ fn each_part_of_a_source_that_compares_along_the_way_is_that_of_a_walk() {
 struct Seen(Arc<CatalogSource>);
 
 impl FileSource for Seen {
-    type Unit = Range<u32>;
+    type Unit = PathUnit;
 
-    fn start(&self) -> Vec<Item<Range<u32>>> {
+    fn start(&self) -> Vec<Item<PathUnit>> {
         self.0.start()
     }
 
-    fn expand(&self, unit: Range<u32>, stop: &Stop) -> Vec<Item<Range<u32>>> {
+    fn expand(&self, unit: PathUnit, stop: &Stop) -> Vec<Item<PathUnit>> {
         self.0.expand(unit, stop)
     }
 
