@@ -26,6 +26,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use self::state::{Piece, Position, State, TakenTask, Task};
 use crate::exec::answer::collect::{Collector, Cuts, Found, Limits, Totals};
 use crate::exec::answer::listed::ListedFiles;
@@ -97,15 +99,18 @@ pub struct RunOptions {
 /// parts end before the unit in which it failed, unless a limit ended the answer earlier.
 ///
 /// All fields except `totals.files_excluded` are independent of which files the source skipped.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Run {
     /// The counts of the answer.
     pub totals: Totals,
     /// The limits that truncated the answer.
     pub cuts: Cuts,
     /// Whether the deadline passed first. The answer is then a prefix of the full one.
+    #[serde(skip)]
     pub timed_out: bool,
     /// The failure of the engine, if any. The answer is then a prefix of the full one.
+    #[serde(skip)]
     pub failure: Option<EngineError>,
 }
 

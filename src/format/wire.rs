@@ -61,56 +61,6 @@ impl<'a> Reader<'a> {
         Ok(array)
     }
 
-    /// Reads one byte.
-    ///
-    /// # Errors
-    ///
-    /// [`FormatErrorKind::Truncated`] if fewer bytes are left.
-    #[inline]
-    pub fn u8(&mut self) -> Result<u8, FormatError> {
-        Ok(u8::from_le_bytes(self.array()?))
-    }
-
-    /// Reads two bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`FormatErrorKind::Truncated`] if fewer bytes are left.
-    #[inline]
-    pub fn u16(&mut self) -> Result<u16, FormatError> {
-        Ok(u16::from_le_bytes(self.array()?))
-    }
-
-    /// Reads four bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`FormatErrorKind::Truncated`] if fewer bytes are left.
-    #[inline]
-    pub fn u32(&mut self) -> Result<u32, FormatError> {
-        Ok(u32::from_le_bytes(self.array()?))
-    }
-
-    /// Reads eight bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`FormatErrorKind::Truncated`] if fewer bytes are left.
-    #[inline]
-    pub fn u64(&mut self) -> Result<u64, FormatError> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
-    /// Reads eight bytes as a two's complement number.
-    ///
-    /// # Errors
-    ///
-    /// [`FormatErrorKind::Truncated`] if fewer bytes are left.
-    #[inline]
-    pub fn i64(&mut self) -> Result<i64, FormatError> {
-        Ok(i64::from_le_bytes(self.array()?))
-    }
-
     /// Reads a number of 1 to 5 bytes, as [`Writer::varint`] writes it.
     ///
     /// # Errors
@@ -257,26 +207,6 @@ impl Writer {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Writes one byte.
-    pub fn u8(&mut self, value: u8) {
-        self.bytes.push(value);
-    }
-
-    /// Writes two bytes.
-    pub fn u16(&mut self, value: u16) {
-        self.bytes(&value.to_le_bytes());
-    }
-
-    /// Writes four bytes.
-    pub fn u32(&mut self, value: u32) {
-        self.bytes(&value.to_le_bytes());
-    }
-
-    /// Writes eight bytes.
-    pub fn u64(&mut self, value: u64) {
-        self.bytes(&value.to_le_bytes());
-    }
-
     /// Writes a number in 1 to 5 bytes: seven bits in each, the lowest first. All bytes but the
     /// last have the highest bit set.
     pub fn varint(&mut self, mut value: u32) {
@@ -285,11 +215,6 @@ impl Writer {
             value >>= 7;
         }
         self.u8(value as u8);
-    }
-
-    /// Writes eight bytes, two's complement.
-    pub fn i64(&mut self, value: i64) {
-        self.bytes(&value.to_le_bytes());
     }
 
     /// Writes 0 or 1.
@@ -322,23 +247,47 @@ pub trait Field: Sized {
 
 macro_rules! numbers {
     ($($number:ident)+) => {$(
-        impl Field for $number {
-            const LEN: usize = size_of::<$number>();
-
+        impl Reader<'_> {
+            /// Reads a number of this type, two's complement if it has a sign.
+            ///
+            /// # Errors
+            ///
+            /// [`FormatErrorKind::Truncated`] if fewer bytes are left.
             #[inline]
-            fn encode(&self, out: &mut Writer) {
-                out.$number(*self);
+            pub fn $number(&mut self) -> Result<$number, FormatError> {
+                Ok($number::from_le_bytes(self.array()?))
             }
+        }
 
-            #[inline]
-            fn decode(reader: &mut Reader<'_>) -> Result<Self, FormatError> {
-                reader.$number()
+        impl Writer {
+            /// Writes a number of this type, two's complement if it has a sign.
+            pub fn $number(&mut self, value: $number) {
+                self.bytes(&value.to_le_bytes());
             }
         }
     )+};
 }
 
-numbers! { u8 u16 u32 u64 i64 bool }
+macro_rules! fields {
+    ($($field:ident)+) => {$(
+        impl Field for $field {
+            const LEN: usize = size_of::<$field>();
+
+            #[inline]
+            fn encode(&self, out: &mut Writer) {
+                out.$field(*self);
+            }
+
+            #[inline]
+            fn decode(reader: &mut Reader<'_>) -> Result<Self, FormatError> {
+                reader.$field()
+            }
+        }
+    )+};
+}
+
+numbers! { u8 u16 u32 u64 i64 }
+fields! { u8 u16 u32 u64 i64 bool }
 
 #[cfg(test)]
 mod tests {

@@ -14,6 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::exec::answer::collect::{Found, Limits};
 use crate::exec::answer::handed_out::HandedOut;
 use crate::exec::as_text::shown;
@@ -67,12 +69,15 @@ pub(crate) struct Target {
     pub(crate) is_file: bool,
 }
 
-/// The end of an answer, after all its parts were passed on.
-#[derive(Clone, Debug)]
+/// The end of an answer, after all its parts were passed on. A daemon sends the counts and the use
+/// of the index to the program that asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Summary {
     /// The counts, the limits that truncated the answer, and the way it ended.
     pub(crate) run: Run,
     /// The searched paths, in the order of the question.
+    #[serde(skip)]
     pub(crate) targets: Vec<Target>,
     /// The use of an index for this answer.
     pub(crate) index: IndexUse,
@@ -81,6 +86,7 @@ pub(crate) struct Summary {
     /// The outcome of approximate searches.
     pub(crate) fallback: Fallback,
     /// The globs that repeat the searched path, and were therefore replaced.
+    #[serde(skip)]
     pub(crate) repeated: Vec<RepeatedPath>,
 }
 

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use super::reply::{ErrorCode, Timings};
+use super::reply::ErrorCode;
 use super::service::Answer;
 use crate::format::mutex::lock;
 
@@ -51,64 +51,20 @@ impl Outcome {
     }
 }
 
+/// The stages of a query, in order.
+pub const STAGES: [&str; 5] = ["admission", "snapshot_read", "retrieve", "rank", "format"];
+
 #[derive(Debug, Default)]
 struct CounterState {
-    by_outcome: [u64; Outcome::ALL.len()],
-    slow: u64,
+    counts: Counts,
     /// Durations of recent queries in microseconds, as a ring.
     times: Vec<u64>,
     next: usize,
-    took_us: u64,
-    stages: Stages,
-    segments_most: Option<u64>,
-}
-
-/// The total time of each stage over all queries, in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stages {
-    /// Waiting for admission, of all queries.
-    pub admission: u64,
-    /// Pinning a snapshot. This and the stages below cover answered ranked searches, in whole
-    /// milliseconds.
-    pub snapshot_read: u64,
-    /// Finding and reading files.
-    pub retrieve: u64,
-    /// Ranking the files.
-    pub rank: u64,
-    /// Writing the answers.
-    pub format: u64,
-}
-
-impl Stages {
-    /// Returns each stage with its name, in order.
-    pub fn named(&self) -> [(&'static str, u64); 5] {
-        [
-            ("admission", self.admission),
-            ("snapshot_read", self.snapshot_read),
-            ("retrieve", self.retrieve),
-            ("rank", self.rank),
-            ("format", self.format),
-        ]
-    }
-
-    fn add(&mut self, waited_us: u64, timings: &Timings) {
-        let add = |sum: &mut u64, us: u64| *sum = sum.saturating_add(us);
-        add(&mut self.admission, waited_us);
-        for (sum, ms) in [
-            (&mut self.snapshot_read, timings.snapshot_read),
-            (&mut self.retrieve, timings.retrieve),
-            (&mut self.rank, timings.rank),
-            (&mut self.format, timings.format),
-        ] {
-            add(sum, ms.saturating_mul(1_000));
-        }
-    }
 }
 
 /// Counts queries and their durations.
 #[derive(Debug)]
 pub struct Metrics {
-    slow: Duration,
     counted: Mutex<CounterState>,
 }
 
@@ -125,8 +81,9 @@ pub struct Counts {
     pub p95_us: Option<u64>,
     /// The total duration of all queries, the wait included, in microseconds.
     pub took_us: u64,
-    /// The time of each stage.
-    pub stages: Stages,
+    /// The total time of each of [`STAGES`], in microseconds. Admission covers all queries, and the
+    /// other stages cover answered ranked searches, in whole milliseconds.
+    pub stages: [u64; STAGES.len()],
     /// The duration above which a query counts as slow.
     pub slow_after: Duration,
     /// The most segments that one query has read; `None` before the first.
@@ -143,9 +100,15 @@ impl Counts {
 impl Metrics {
     /// Builds counters. A query that takes longer than `slow` counts as slow.
     pub fn new(slow: Duration) -> Metrics {
+        let counted = CounterState {
+            counts: Counts {
+                slow_after: slow,
+                ..Counts::default()
+            },
+            ..CounterState::default()
+        };
         Metrics {
-            slow,
-            counted: Mutex::default(),
+            counted: Mutex::new(counted),
         }
     }
 
@@ -159,16 +122,24 @@ impl Metrics {
             return;
         }
         let mut counted = self.lock();
-        counted.slow += u64::from(took > self.slow);
-        let log_fields = answer.log_fields.as_ref();
-        let timings = log_fields
-            .map(|log_fields| log_fields.timings)
-            .unwrap_or_default();
-        counted.stages.add(us(waited), &timings);
-        counted.segments_most = counted
-            .segments_most
-            .max(log_fields.and_then(|log_fields| log_fields.segments));
-        counted.took_us = counted.took_us.saturating_add(us(took));
+        let counts = &mut counted.counts;
+        let add = |sum: &mut u64, us: u64| *sum = sum.saturating_add(us);
+        counts.slow += u64::from(took > counts.slow_after);
+        add(&mut counts.took_us, us(took));
+        add(&mut counts.stages[0], us(waited));
+        if let Some(log_fields) = &answer.log_fields {
+            let timings = log_fields.timings;
+            let stages = [
+                timings.snapshot_read,
+                timings.retrieve,
+                timings.rank,
+                timings.format,
+            ];
+            for (sum, ms) in counts.stages[1..].iter_mut().zip(stages) {
+                add(sum, ms.saturating_mul(1_000));
+            }
+            counts.segments_most = counts.segments_most.max(log_fields.segments);
+        }
         let at = counted.next;
         match counted.times.get_mut(at) {
             Some(time) => *time = us(took),
@@ -179,24 +150,14 @@ impl Metrics {
 
     /// Counts only the outcome of a request, for one that was refused before admission.
     pub fn refused(&self, answer: &Answer) {
-        let count = &mut self.lock().by_outcome[answer.outcome.place()];
+        let count = &mut self.lock().counts.by_outcome[answer.outcome.place()];
         *count = count.saturating_add(1);
     }
 
     /// Returns the counters. Sorts the remembered durations, about a thousand numbers.
     pub fn counts(&self) -> Counts {
         let counted = self.lock();
-        let mut times = counted.times.clone();
-        let counts = Counts {
-            by_outcome: counted.by_outcome,
-            slow: counted.slow,
-            p50_us: None,
-            p95_us: None,
-            took_us: counted.took_us,
-            stages: counted.stages,
-            slow_after: self.slow,
-            segments_most: counted.segments_most,
-        };
+        let (mut times, counts) = (counted.times.clone(), counted.counts.clone());
         drop(counted);
         times.sort_unstable();
         let at = |percent: usize| {
@@ -268,10 +229,10 @@ pub fn exposition(counts: &Counts, running: usize, waiting: usize) -> String {
         "Duration above which a query counts as slow.",
         &sums(after),
     );
-    let stages = counts
-        .stages
-        .named()
-        .map(|(stage, us)| (format!("{{stage=\"{stage}\"}}"), seconds(us)));
+    let stages = STAGES.iter().zip(counts.stages);
+    let stages: Vec<_> = stages
+        .map(|(stage, us)| (format!("{{stage=\"{stage}\"}}"), seconds(us)))
+        .collect();
     metric(
         "query_stage_seconds_total",
         "counter",
@@ -302,6 +263,7 @@ pub fn exposition(counts: &Counts, running: usize, waiting: usize) -> String {
 mod tests {
     use super::*;
 
+    use super::super::reply::Timings;
     use super::super::service::QueryLogFields;
 
     fn ms(ms: u64) -> Duration {
@@ -337,7 +299,7 @@ mod tests {
         assert_eq!(counts.of(Outcome::Failed(ErrorCode::Timeout)), 1);
         assert_eq!(counts.of(Outcome::Failed(ErrorCode::Busy)), 1);
         assert_eq!(counts.slow, 1);
-        assert_eq!((counts.stages.admission, counts.took_us), (3_000, 211_000));
+        assert_eq!((counts.stages[0], counts.took_us), (3_000, 211_000));
         for outcome in Outcome::ALL {
             assert_eq!(Outcome::ALL[outcome.place()], outcome);
         }
@@ -372,14 +334,7 @@ mod tests {
         }
         let counts = metrics.counts();
         assert_eq!(counts.segments_most, Some(1));
-        let named = [
-            ("admission", 5_000),
-            ("snapshot_read", 2_000),
-            ("retrieve", 6_000),
-            ("rank", 7_000),
-            ("format", 0),
-        ];
-        assert_eq!(counts.stages.named(), named);
+        assert_eq!(counts.stages, [5_000, 2_000, 6_000, 7_000, 0]);
     }
 
     #[test]

@@ -22,21 +22,17 @@ use serde_json::Value;
 #[cfg(any(feature = "cli", test))]
 use super::request::ToolCall;
 use super::service::payload;
-use crate::exec::answer::collect::{Cuts, Found, Totals, error_footprint, file_footprint};
+use crate::exec::answer::collect::{Found, error_footprint, file_footprint};
 use crate::exec::answer::listed::ListedFiles;
 use crate::exec::answer::outcome::Line;
 use crate::exec::question::Question;
-use crate::exec::question::query::Fuzziness;
-#[cfg(feature = "cli")]
-use crate::exec::schedule::Run;
-use crate::tool::answering::{Call, Fallback, Summary};
+use crate::tool::answering::{Call, Summary};
 use crate::tool::error::{DenialReason, ToolError};
-use crate::tool::response::IndexUse;
 use crate::tool::search::{SearchTool, ToolContext};
 
 /// The tool name of such a call. The number rises when a field gets another meaning, so that no
 /// other build answers.
-pub(crate) const NAME: &str = "question-2";
+pub(crate) const NAME: &str = "question-3";
 
 /// The bytes of parts that are sent together. The first part is sent at once.
 const TOGETHER: usize = 64 << 10;
@@ -56,68 +52,24 @@ pub(crate) struct QuestionCall {
 
 /// A message of an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Message {
     /// Parts of the answer, in emission order. An empty list says that the search continues.
     Parts(Vec<Found>),
     /// The first lines of the next file, which has too many for one message.
     Lines(Vec<Line>),
     /// The last message.
-    End(Box<AnswerEnd>),
-}
-
-/// The end of an answer, after its last part.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct AnswerEnd {
-    /// The counts of results.
-    pub(crate) totals: Totals,
-    /// The limits that cut the answer.
-    pub(crate) cuts: Cuts,
-    /// Whether the search ended early: it timed out, or the engine failed.
-    pub(crate) is_broken_off: bool,
-    /// How an index contributed.
-    pub(crate) index: IndexUse,
-    /// The distance of the matches from the pattern, if there was no exact match.
-    pub(crate) approximate: Option<Fuzziness>,
-    /// The outcome of approximate searches.
-    pub(crate) fallback: Fallback,
-}
-
-impl From<Summary> for AnswerEnd {
-    fn from(summary: Summary) -> AnswerEnd {
-        AnswerEnd {
-            is_broken_off: summary.timed_out() || summary.run.failure.is_some(),
-            totals: summary.run.totals,
-            cuts: summary.run.cuts,
-            index: summary.index,
-            approximate: summary.approximate,
-            fallback: summary.fallback,
-        }
-    }
+    End {
+        /// The end of the answer.
+        summary: Box<Summary>,
+        /// Whether the search ended early: it timed out, or the engine failed.
+        is_broken_off: bool,
+    },
 }
 
 /// Builds a message that says that the search continues.
 pub(super) fn going_on() -> Vec<u8> {
     payload(&Message::Parts(Vec::new()))
-}
-
-#[cfg(feature = "cli")]
-impl From<AnswerEnd> for Summary {
-    fn from(end: AnswerEnd) -> Summary {
-        let nothing = Summary::of_nothing();
-        Summary {
-            run: Run {
-                totals: end.totals,
-                cuts: end.cuts,
-                ..nothing.run
-            },
-            index: end.index,
-            approximate: end.approximate,
-            fallback: end.fallback,
-            ..nothing
-        }
-    }
 }
 
 /// Receives the messages of an answer except for the last one. `Break` ends the answer.
@@ -203,9 +155,12 @@ pub(super) fn answer(
         }
         .into());
     }
-    let end = AnswerEnd::from(summary);
-    let timed_out = end.is_broken_off;
-    Ok((payload(&Message::End(Box::new(end))), timed_out))
+    let is_broken_off = summary.timed_out() || summary.run.failure.is_some();
+    let end = Message::End {
+        summary: Box::new(summary),
+        is_broken_off,
+    };
+    Ok((payload(&end), is_broken_off))
 }
 
 /// Parts of an answer that wait to be sent.
@@ -432,7 +387,10 @@ mod tests {
         });
         assert!(refused > 30, "{refused}");
 
-        let end = Message::End(Box::new(Summary::of_nothing().into()));
+        let end = Message::End {
+            summary: Box::new(Summary::of_nothing()),
+            is_broken_off: false,
+        };
         let mut files = ListedFiles::default();
         files.push_sized("a".as_ref(), "b".as_ref(), 1);
         for message in [end, Message::Parts(vec![Found::Listed(files)])] {

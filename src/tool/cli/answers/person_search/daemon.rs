@@ -17,7 +17,7 @@ use crate::tool::cli::answers::daemon::client::{AnswerStart, Client, Rules};
 use crate::tool::cli::answers::daemon::{DaemonEndpoint, canonical, root_of, start};
 use crate::tool::cli::setup::Setup;
 use crate::tool::config::{Backend, DaemonUse, IndexMode};
-use crate::tool::daemon::person_search::{AnswerEnd, Message, QuestionCall};
+use crate::tool::daemon::person_search::{Message, QuestionCall};
 use crate::tool::daemon::request::{Request, RequestBody};
 
 /// Maximum time for a daemon to greet. A daemon that is slower than that is busy, and this process
@@ -37,7 +37,7 @@ const MUCH: usize = 32 << 20;
 /// The outcome of asking a daemon.
 enum DaemonOutcome {
     /// The whole answer.
-    All(Box<AnswerEnd>),
+    All(Box<Summary>),
     /// The taker stopped reading.
     Enough,
     /// No daemon is running, or it broke off. This process has to search for the missing parts.
@@ -81,7 +81,7 @@ impl PersonSearch<'_> {
             return None;
         }
         match self.ask_daemon(handed_out, taker) {
-            DaemonOutcome::All(end) => Some((*end).into()),
+            DaemonOutcome::All(summary) => Some(*summary),
             // The taker has stopped, so nobody reads the summary.
             DaemonOutcome::Enough => Some(Summary::of_nothing()),
             DaemonOutcome::NotAll => None,
@@ -178,7 +178,10 @@ impl PersonSearch<'_> {
                     first_lines.extend(lines);
                     Vec::new()
                 }
-                Ok(Ok(Message::End(end))) if !end.is_broken_off => return DaemonOutcome::All(end),
+                Ok(Ok(Message::End {
+                    summary,
+                    is_broken_off: false,
+                })) => return DaemonOutcome::All(summary),
                 _ => return DaemonOutcome::NotAll,
             };
             for mut part in parts {
