@@ -58,5 +58,7 @@ mod shorten;
 #[cfg(feature = "daemon")]
 mod text_answer;
 pub mod tools;
+#[cfg(any(feature = "daemon", all(unix, feature = "executor")))]
+mod unique_fields;
 #[cfg(all(unix, feature = "web"))]
 pub mod web;

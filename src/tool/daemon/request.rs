@@ -3,12 +3,9 @@
 //! Owns the shapes and their validation. Every error in a message is found here. Its text says how
 //! to correct the message, and quotes only short parts of it.
 
-use std::collections::BTreeSet;
-use std::fmt;
-
 use schemars::JsonSchema;
-use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::limits::{MAX_PER_FILE, MAX_RESULTS, QUERY_TIMEOUT_MS};
@@ -16,6 +13,7 @@ use super::related::{no_place, place_of};
 pub use crate::exec::rank::{Profile as Mode, Snippet as SnippetMode};
 use crate::tool::find_code::FIND_CODE_NAME;
 use crate::tool::request::{SEARCH_NAME, SearchRequest};
+use crate::tool::unique_fields::UniqueFields;
 
 /// The most characters of an id that a client chooses.
 pub const MAX_ID_CHARS: usize = 128;
@@ -396,44 +394,16 @@ const TYPES: &str = "search, tool, status, health, metrics, cancel and shutdown 
 
 fn object(payload: &[u8]) -> Result<Map<String, Value>, RequestError> {
     match serde_json::from_slice(payload) {
-        Ok(Value::Object(fields)) => match serde_json::from_slice(payload) {
-            Ok(UniqueFields) => Ok(fields),
-            Err(error) => Err(RequestError::new(shown(&error.to_string()))),
-        },
+        Ok(Value::Object(fields)) => {
+            match serde_json::from_slice::<UniqueFields<IgnoredAny>>(payload) {
+                Ok(_) => Ok(fields),
+                Err(error) => Err(RequestError::new(shown(&error.to_string()))),
+            }
+        }
         Ok(_) => Err(RequestError::new("the message is not a JSON object")),
         Err(error) => Err(RequestError::new(format!(
             "the message is not valid JSON: {error}"
         ))),
-    }
-}
-
-/// Checks that an object has no field twice, since sender and reader could use different ones.
-struct UniqueFields;
-
-impl<'de> Deserialize<'de> for UniqueFields {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<UniqueFields, D::Error> {
-        struct Fields;
-
-        impl<'de> Visitor<'de> for Fields {
-            type Value = UniqueFields;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<UniqueFields, A::Error> {
-                let mut seen = BTreeSet::new();
-                while let Some((name, IgnoredAny)) = map.next_entry::<String, IgnoredAny>()? {
-                    if let Some(name) = seen.replace(name) {
-                        let message = format!("the field `{}` occurs twice", shown(&name));
-                        return Err(A::Error::custom(message));
-                    }
-                }
-                Ok(UniqueFields)
-            }
-        }
-
-        deserializer.deserialize_map(Fields)
     }
 }
 

@@ -6,17 +6,19 @@
 //! number of results and the scope, each with a reason of its own (EXEC §3).
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::capability::Capability;
 use super::failure::Reason;
+use crate::tool::unique_fields::UniqueFields;
 
 /// The longest manifest, in bytes.
 pub const MAX_MANIFEST: usize = 1 << 20;
+
+/// The most fields of a manifest that is read. More are refused as unreadable.
+const MAX_FIELDS: usize = 64;
 
 /// The longest query, in code points (EXEC §3).
 pub const MAX_QUERY: usize = 4_096;
@@ -42,38 +44,9 @@ pub struct Manifest {
 /// A parsed manifest whose fields are not validated yet.
 #[derive(Debug)]
 pub(super) struct UncheckedManifest {
-    fields: Fields,
+    fields: UniqueFields<Box<RawValue>>,
     /// Whether the manifest was valid UTF-8.
     utf8: bool,
-}
-
-#[derive(Debug)]
-struct Fields(Vec<(String, Box<RawValue>)>);
-
-impl<'de> Deserialize<'de> for Fields {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fields, D::Error> {
-        struct Each;
-        impl<'de> Visitor<'de> for Each {
-            type Value = Fields;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
-                let mut fields: Vec<(String, Box<RawValue>)> = Vec::new();
-                while let Some((name, value)) = map.next_entry::<String, Box<RawValue>>()? {
-                    // Parsers disagree about which of two values counts.
-                    if fields.iter().any(|(other, _)| *other == name) || fields.len() == 64 {
-                        return Err(serde::de::Error::custom("a field twice, or too many"));
-                    }
-                    fields.push((name, value));
-                }
-                Ok(Fields(fields))
-            }
-        }
-        deserializer.deserialize_map(Each)
-    }
 }
 
 impl UncheckedManifest {
@@ -83,15 +56,13 @@ impl UncheckedManifest {
             return None;
         }
         let text = String::from_utf8_lossy(bytes);
-        Some(UncheckedManifest {
-            fields: serde_json::from_str(&text).ok()?,
-            utf8: matches!(text, Cow::Borrowed(_)),
-        })
+        let fields: UniqueFields<_> = serde_json::from_str(&text).ok()?;
+        let utf8 = matches!(text, Cow::Borrowed(_));
+        (fields.0.len() <= MAX_FIELDS).then_some(UncheckedManifest { fields, utf8 })
     }
 
     fn raw(&self, name: &str) -> Option<&RawValue> {
-        let mut fields = self.fields.0.iter();
-        fields.find_map(|(field, value)| (field == name).then_some(&**value))
+        self.fields.0.get(name).map(|value| &**value)
     }
 
     /// Returns a field if it is a string.
@@ -117,12 +88,7 @@ impl UncheckedManifest {
         if !self.utf8 {
             return Err(Reason::QueryNotText);
         }
-        if self
-            .fields
-            .0
-            .iter()
-            .any(|(name, _)| !KNOWN.contains(&&**name))
-        {
+        if self.fields.0.keys().any(|name| !KNOWN.contains(&&**name)) {
             return Err(Reason::FieldUnknown);
         }
         let query = self.text("query").ok_or(Reason::QueryNotText)?;
