@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 
@@ -73,16 +74,8 @@ impl<'de> Deserialize<'de> for Received {
                 Ok(Received(text.as_bytes().to_vec()))
             }
 
-            fn visit_string<E: Error>(self, text: String) -> Result<Received, E> {
-                Ok(Received(text.into_bytes()))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Received, A::Error> {
-                let mut bytes = Vec::new();
-                while let Some(byte) = list.next_element::<u8>()? {
-                    bytes.push(byte);
-                }
-                Ok(Received(bytes))
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Received, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(list)).map(Received)
             }
         }
 
@@ -96,20 +89,7 @@ impl Received {
     }
 }
 
-/// Many texts in one buffer.
-pub(crate) mod buffer {
-    use super::{Cow, Deserialize, Deserializer, Received, Sent, Serialize, Serializer};
-
-    pub(crate) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
-        Sent(Cow::Borrowed(bytes)).serialize(to)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
-        Received::deserialize(from).map(|received| received.0)
-    }
-}
-
-/// The text of a line.
+/// The text of a line, or many texts in one buffer.
 pub(crate) mod bytes {
     use super::{Cow, Deserialize, Deserializer, Received, Sent, Serialize, Serializer};
 
@@ -117,7 +97,9 @@ pub(crate) mod bytes {
         Sent(Cow::Borrowed(bytes)).serialize(to)
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Box<[u8]>, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>, T: From<Vec<u8>>>(
+        from: D,
+    ) -> Result<T, D::Error> {
         Received::deserialize(from).map(|received| received.0.into())
     }
 }

@@ -39,7 +39,7 @@ pub struct ListedFiles {
     count: usize,
     /// The paths relative to the searched path, each followed by [`END`]. A searched path that is a
     /// file has the empty path.
-    #[serde(with = "as_text::buffer")]
+    #[serde(with = "as_text::bytes")]
     paths: Vec<u8>,
     /// The size of each file in bytes, in lists with sizes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
