@@ -12,21 +12,20 @@
 //! processes that have ended. No search depends on status files, so nothing here fails: a file that
 //! can't be written is missing, and a file that can't be read is skipped.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 
 use super::Report;
 use super::host::BuildReport;
+use crate::exec::as_text;
 use crate::format::disk::RealDisk;
 use crate::format::error::FormatError;
 use crate::format::lock_dir::{LockDir, Purpose, in_use};
 use crate::format::mutex::lock;
 use crate::format::publish::{is_unfinished, replace};
 use crate::format::storage::{Privacy, Storage};
-use crate::index::builder::Phase;
-use crate::index::names::{name_bytes, name_from_bytes};
 use crate::index::state::IndexState;
 
 /// The name of the status file.
@@ -51,16 +50,18 @@ const MAX_WHY: usize = 4_000;
 const MAX_INDEXES: usize = 1_000;
 
 /// A live index in some process, as its status file describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessIndexStatus {
     /// The number of the process.
     pub process: u32,
     /// The index root.
+    #[serde(with = "as_text::path")]
     pub root: PathBuf,
     /// The name of the directory that holds the index, or that would hold it. Indexes of one root
     /// with different settings have different names.
     pub index: String,
     /// The state, with its reason code.
+    #[serde(flatten, with = "state_names")]
     pub index_state: IndexState,
     /// Why the state is not `COMPLETE`, and what to do.
     pub why: Option<String>,
@@ -69,6 +70,7 @@ pub struct ProcessIndexStatus {
     /// Changed files and subtrees that the worker has not examined yet.
     pub waiting: u64,
     /// Files that differ from the segment.
+    #[serde(rename = "beside")]
     pub extra_files: u64,
     /// The number of the publication in use; `None` for an index in memory.
     pub generation: Option<u64>,
@@ -81,117 +83,51 @@ pub struct ProcessIndexStatus {
 }
 
 /// The content of the file.
-#[derive(Debug, Serialize, Deserialize)]
-struct StatusRecord {
+#[derive(Serialize, Deserialize)]
+struct StatusRecord<T> {
     version: u32,
-    process: u32,
-    root: Name,
-    index: String,
-    state: String,
-    reason: Option<String>,
-    why: Option<String>,
-    tracking: bool,
-    waiting: u64,
-    beside: u64,
-    generation: Option<u64>,
-    epoch: u64,
-    build: Option<BuildRecord>,
-    noted_ms: i64,
+    #[serde(flatten)]
+    status: T,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct BuildRecord {
-    phase: Option<String>,
-    files_total: u64,
-    files_done: u64,
-    elapsed_ms: u64,
-}
+/// The fields `state` and `reason`.
+mod state_names {
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::ser::{Serialize, Serializer};
 
-/// A path: as text if it is valid UTF-8, otherwise as bytes.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(untagged)]
-enum Name {
-    Text(String),
-    Bytes(Vec<u8>),
-}
+    use crate::index::state::IndexState;
 
-impl Name {
-    fn of(path: &Path) -> Name {
-        match path.to_str() {
-            Some(text) => Name::Text(text.to_string()),
-            None => Name::Bytes(name_bytes(path.as_os_str()).to_vec()),
-        }
+    #[derive(serde::Serialize, serde::Deserialize)]
+    struct Names<T> {
+        state: T,
+        reason: Option<T>,
     }
 
-    /// Returns the path; `None` if this system can't represent it.
-    fn path(self) -> Option<PathBuf> {
-        match self {
-            Name::Text(text) => Some(text.into()),
-            Name::Bytes(bytes) => name_from_bytes(&bytes).map(PathBuf::from),
-        }
+    pub(super) fn serialize<S: Serializer>(of: &IndexState, to: S) -> Result<S::Ok, S::Error> {
+        let (state, reason) = (of.state().as_str(), of.reason());
+        Names { state, reason }.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<IndexState, D::Error> {
+        let Names::<String> { state, reason } = Deserialize::deserialize(from)?;
+        let known = IndexState::of_names(&state, reason.as_deref());
+        known.ok_or_else(|| D::Error::custom("the state is unknown"))
     }
 }
 
 impl ProcessIndexStatus {
     fn encode(&self) -> Option<Vec<u8>> {
-        let short = |why: &String| why.chars().take(MAX_WHY).collect();
-        let note = StatusRecord {
+        let record = StatusRecord {
             version: VERSION,
-            process: self.process,
-            root: Name::of(&self.root),
-            index: self.index.clone(),
-            state: self.index_state.state().as_str().to_string(),
-            reason: self.index_state.reason().map(str::to_string),
-            why: self.why.as_ref().map(short),
-            tracking: self.tracking,
-            waiting: self.waiting,
-            beside: self.extra_files,
-            generation: self.generation,
-            epoch: self.epoch,
-            build: self.build.map(|build| BuildRecord {
-                phase: build.phase.map(|phase| phase.as_str().to_string()),
-                files_total: build.files_total,
-                files_done: build.files_done,
-                elapsed_ms: build.elapsed_ms,
-            }),
-            noted_ms: self.noted_ms,
+            status: self,
         };
-        serde_json::to_vec(&note).ok()
+        serde_json::to_vec(&record).ok()
     }
 
     /// Parses a status file. Returns `None` if the format or a value is unknown.
     fn decode(bytes: &[u8]) -> Option<ProcessIndexStatus> {
-        let note: StatusRecord = serde_json::from_slice(bytes).ok()?;
-        if note.version != VERSION {
-            return None;
-        }
-        let build = match note.build {
-            None => None,
-            Some(build) => Some(BuildReport {
-                phase: match build.phase {
-                    None => None,
-                    Some(name) => Some(Phase::from_name(&name)?),
-                },
-                files_total: build.files_total,
-                files_done: build.files_done,
-                elapsed_ms: build.elapsed_ms,
-                ended: false,
-            }),
-        };
-        Some(ProcessIndexStatus {
-            process: note.process,
-            root: note.root.path()?,
-            index: note.index,
-            index_state: IndexState::of_names(&note.state, note.reason.as_deref())?,
-            why: note.why,
-            tracking: note.tracking,
-            waiting: note.waiting,
-            extra_files: note.beside,
-            generation: note.generation,
-            epoch: note.epoch,
-            build,
-            noted_ms: note.noted_ms,
-        })
+        let record: StatusRecord<ProcessIndexStatus> = serde_json::from_slice(bytes).ok()?;
+        (record.version == VERSION).then_some(record.status)
     }
 }
 
@@ -217,12 +153,13 @@ impl StatusFile {
 
     /// Replaces the status file. If no directory can be written, there is no status file.
     pub(super) fn put(&self, report: &Report, build: Option<BuildReport>, noted_ms: i64) {
+        let short = |why: &String| why.chars().take(MAX_WHY).collect();
         let note = ProcessIndexStatus {
             process: std::process::id(),
             root: self.root.clone(),
             index: self.index.clone(),
             index_state: report.index_state,
-            why: report.why.clone(),
+            why: report.why.as_ref().map(short),
             tracking: report.tracking,
             waiting: report.dirty as u64,
             extra_files: report.extra_files as u64,

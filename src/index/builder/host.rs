@@ -78,6 +78,7 @@ pub struct Progress {
 choices! {
     /// The phases of a build.
     #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
     Phase {
         /// The tree is listed.
         Enumerate = "ENUMERATE",

@@ -163,7 +163,8 @@ pub struct BuildReport {
     /// The time since the start of the build, or the duration of a build that has ended, in
     /// milliseconds (`build_elapsed_ms`).
     pub elapsed_ms: u64,
-    /// Whether the build has ended.
+    /// Whether the build has ended. Only reports of running builds are sent and stored.
+    #[serde(skip)]
     pub ended: bool,
 }
 

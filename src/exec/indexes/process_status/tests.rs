@@ -1,8 +1,10 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
 
 use super::*;
 use crate::format::lock::{DirLock, LockFile};
+use crate::index::builder::Phase;
 use crate::index::live::LastTasks;
 
 fn living(index_state: IndexState) -> ProcessIndexStatus {
