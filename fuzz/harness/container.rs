@@ -25,7 +25,7 @@ pub(crate) fn run(data: &[u8]) {
 /// Opens the file as each kind and reads all sections.
 fn read(bytes: Vec<u8>) {
     let storage = Storage::from(bytes);
-    let kinds = [FileKind::Segment, FileKind::Manifest, FileKind::Tombstones];
+    let kinds = [FileKind::Segment, FileKind::Manifest];
     let opened = kinds.map(|kind| match Container::open(storage.clone(), kind, 3) {
         Ok(container) => Some((kind, container)),
         Err(error) => {

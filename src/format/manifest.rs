@@ -1,4 +1,4 @@
-//! The manifest of an index: the file that describes the index and names its segments.
+//! The manifest of an index: the file that describes the index and names its segment.
 //!
 //! Owns the manifest's fields, their encoding and their limits. The store publishes and reads a
 //! [`Manifest`]. It is a plain value: `index` compares keys, hashes a key into a directory name,
@@ -32,9 +32,6 @@ pub const MAX_ID_BYTES: usize = 1024;
 /// The largest number of denied patterns.
 pub const MAX_DENY_PATTERNS: usize = 65_536;
 
-/// The largest number of segments.
-pub const MAX_SEGMENTS: usize = 4096;
-
 /// The largest number of eligibility inputs.
 pub const MAX_INPUTS: usize = 4_000_000;
 
@@ -47,8 +44,8 @@ pub struct Manifest {
     pub bloom: BloomParams,
     /// The times of publication, and the completeness.
     pub state: PublicationState,
-    /// The live segments, oldest first.
-    pub segments: Vec<SegmentRef>,
+    /// The live segment.
+    pub segment: SegmentRef,
     /// The files and directories that decided which files are eligible.
     pub inputs: Vec<EligibilityInput>,
 }
@@ -257,8 +254,6 @@ pub struct SegmentRef {
     pub file: FileRef,
     /// The number of files that the segment describes, dead ones included.
     pub files: u64,
-    /// The file that lists dead entries, if there are any.
-    pub tombstones: Option<FileRef>,
 }
 
 /// A path that decided which files are eligible, but is not indexed itself: an ignore file, or the
@@ -363,7 +358,7 @@ impl Manifest {
         file.section(section::KEY, &self.key.encode_key())?;
         file.section(section::BLOOM, &self.bloom.encode())?;
         file.section(section::STATE, &self.state.encode())?;
-        file.section(section::SEGMENTS, &codec::encode_segments(&self.segments))?;
+        file.section(section::SEGMENTS, &codec::encode_segment(&self.segment))?;
         file.section(section::INPUTS, &codec::encode_inputs(&self.inputs))?;
         file.finish()?;
         Ok(())
@@ -379,7 +374,7 @@ impl Manifest {
             key: KeyParts::decode(bytes(section::KEY)?)?,
             bloom: BloomParams::decode(bytes(section::BLOOM)?)?,
             state: PublicationState::decode(bytes(section::STATE)?)?,
-            segments: codec::decode_segments(bytes(section::SEGMENTS)?)?,
+            segment: codec::decode_segment(bytes(section::SEGMENTS)?)?,
             inputs: codec::decode_inputs(bytes(section::INPUTS)?)?,
         })
     }

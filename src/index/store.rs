@@ -517,15 +517,14 @@ fn manifest_of(
             coverage_epoch: before.map_or(0, |manifest| manifest.state.coverage_epoch) + 1,
             enumeration_errors: built.errors.len() as u64,
         },
-        segments: vec![SegmentRef {
+        segment: SegmentRef {
             file: FileRef {
                 name,
                 len: built.summary.len,
                 checksum: built.summary.checksum,
             },
             files: u64::from(built.meta.files),
-            tombstones: None,
-        }],
+        },
         inputs: inputs.into_list(),
     }
 }

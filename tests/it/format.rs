@@ -11,7 +11,7 @@ use forge_search::internal::format::lock::{DirLock, LockFile, create_private_dir
 use forge_search::internal::format::manifest::{
     BloomParams, EligibilityInput, FileRef, IgnoreRules, InputKind, InputStat, KeyParts,
     MANIFEST_VERSION, MAX_DENY_PATTERNS, MAX_ID_BYTES, MAX_INPUTS, MAX_MANIFEST_BYTES,
-    MAX_PATH_BYTES, MAX_SEGMENTS, Manifest, PublicationState, SegmentRef,
+    MAX_PATH_BYTES, Manifest, PublicationState, SegmentRef,
 };
 use forge_search::internal::format::publish::{
     MAX_NAME_BYTES, is_unfinished, publish, remove_leftovers,
@@ -35,11 +35,6 @@ fn example() -> (Vec<u8>, Summary) {
 
 /// Returns a manifest with a value in every field.
 fn full_manifest() -> Manifest {
-    let file = |name: &str| FileRef {
-        name: name.to_owned(),
-        len: 4096,
-        checksum: 0x0123_4567_89ab_cdef,
-    };
     Manifest {
         key: KeyParts {
             root: b"/home/\xff/tree".to_vec(),
@@ -74,18 +69,14 @@ fn full_manifest() -> Manifest {
             coverage_epoch: 4,
             enumeration_errors: 1,
         },
-        segments: vec![
-            SegmentRef {
-                file: file("segment-1.fsx"),
-                files: 100,
-                tombstones: Some(file("tombstones-1.fsx")),
+        segment: SegmentRef {
+            file: FileRef {
+                name: "segment-1.fsx".to_owned(),
+                len: 4096,
+                checksum: 0x0123_4567_89ab_cdef,
             },
-            SegmentRef {
-                file: file("segment-2.fsx"),
-                files: 2,
-                tombstones: None,
-            },
-        ],
+            files: 100,
+        },
         inputs: vec![
             EligibilityInput {
                 path: b"/home/.git".to_vec(),
@@ -251,8 +242,8 @@ mod document {
 
     #[test]
     fn the_kinds_have_these_numbers() {
-        let kinds = [FileKind::Segment, FileKind::Manifest, FileKind::Tombstones];
-        let names = ["segment", "manifest", "tombstones"];
+        let kinds = [FileKind::Segment, FileKind::Manifest];
+        let names = ["segment", "manifest"];
         let listed: Vec<String> = kinds
             .iter()
             .zip(names)
@@ -288,9 +279,7 @@ mod document {
             "u64" | "i64" => &bytes[8..],
             "block" | "text" => block(bytes),
             "list of text" => (0..number(&bytes[..8])).fold(&bytes[8..], |rest, _| block(rest)),
-            "file" => record(bytes, "Segments of a manifest", 1),
-            "optional file" if bytes[0] == 0 => &bytes[1..],
-            "optional file" => skip(&bytes[1..], "file"),
+            "file" => record(bytes, "Segment of a manifest", 1),
             other => panic!("the type {other} is not explained"),
         }
     }
@@ -318,9 +307,7 @@ mod document {
                 "key" => record(bytes, "Key", 0),
                 "filters" => record(bytes, "Filters", 0),
                 "state" => record(bytes, "State", 0),
-                "segments" => (0..number(&bytes[..8])).fold(&bytes[8..], |rest, _| {
-                    record(rest, "Segments of a manifest", 0)
-                }),
+                "segment" => record(bytes, "Segment of a manifest", 0),
                 "inputs" => {
                     (0..number(&bytes[..8])).fold(&bytes[8..], |rest, _| record(rest, "Inputs", 0))
                 }
@@ -399,7 +386,6 @@ mod document {
             ("MAX_PATH_BYTES", MAX_PATH_BYTES),
             ("MAX_ID_BYTES", MAX_ID_BYTES),
             ("MAX_DENY_PATTERNS", MAX_DENY_PATTERNS),
-            ("MAX_SEGMENTS", MAX_SEGMENTS),
             ("MAX_INPUTS", MAX_INPUTS),
             ("MAX_NAME_BYTES", MAX_NAME_BYTES),
         ];
@@ -489,7 +475,6 @@ mod golden {
         let mut bare = full_manifest();
         bare.key = KeyParts::default();
         bare.state = PublicationState::default();
-        bare.segments.clear();
         bare.inputs.clear();
         for (name, manifest) in [("full", full_manifest()), ("bare", bare)] {
             let file = manifest.encode().unwrap();

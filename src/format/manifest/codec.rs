@@ -3,20 +3,17 @@
 //! Owns the limits on lengths and counts. They are checked before a manifest is written and when it
 //! is read, so that every published manifest can be read.
 
-use std::collections::BTreeSet;
-
 use super::{
     BloomParams, EligibilityInput, FileRef, IgnoreRules, InputKind, InputStat, KeyParts,
-    MAX_DENY_PATTERNS, MAX_ID_BYTES, MAX_INPUTS, MAX_PATH_BYTES, MAX_SEGMENTS, Manifest,
-    PublicationState, SegmentRef,
+    MAX_DENY_PATTERNS, MAX_ID_BYTES, MAX_INPUTS, MAX_PATH_BYTES, Manifest, PublicationState,
+    SegmentRef,
 };
 use crate::format::error::{FormatError, FormatErrorKind};
 use crate::format::publish::{MAX_NAME_BYTES, is_plain_name};
 use crate::format::wire::{Reader, Writer};
 
-/// The least number of bytes of a text, a segment and an input. A count is checked against them.
+/// The least number of bytes of a text and of an input. A count is checked against them.
 const MIN_TEXT: usize = 8;
-const MIN_SEGMENT: usize = 8 + 1 + 16 + 8 + 1;
 const MIN_INPUT: usize = 8 + 1 + 40;
 
 const A_PATH: &str = "the length of a path";
@@ -24,8 +21,11 @@ const AN_ID: &str = "the length of an identifier";
 const A_NAME: &str = "the length of a file name";
 const A_PATTERN: &str = "the length of a deny pattern";
 const PATTERNS: &str = "the number of deny patterns";
-const SEGMENTS: &str = "the number of segments";
 const INPUTS: &str = "the number of eligibility inputs";
+
+/// The number of segments that every manifest states, and the flag after the segment.
+const ONE_SEGMENT: u64 = 1;
+const NO_TOMBSTONES: bool = false;
 
 /// Checks a length or count that is about to be written.
 pub(super) fn limit(what: &'static str, found: usize, limit: usize) -> Result<(), FormatError> {
@@ -50,8 +50,7 @@ impl Manifest {
         if let Err(problem) = self.bloom.sound() {
             return Err(refused(problem));
         }
-        limit(SEGMENTS, self.segments.len(), MAX_SEGMENTS)?;
-        distinct_names(&self.segments).map_err(refused)?;
+        plain_name(&self.segment).map_err(refused)?;
         limit(INPUTS, self.inputs.len(), MAX_INPUTS)?;
         for input in &self.inputs {
             limit(A_PATH, input.path.len(), MAX_PATH_BYTES)?;
@@ -64,21 +63,12 @@ fn refused(problem: &'static str) -> FormatError {
     FormatError::new(FormatErrorKind::Refused { problem })
 }
 
-/// Checks the names of all files, which must be distinct.
-fn distinct_names(segments: &[SegmentRef]) -> Result<(), &'static str> {
-    let mut seen = BTreeSet::new();
-    let files = segments
-        .iter()
-        .flat_map(|segment| [Some(&segment.file), segment.tombstones.as_ref()]);
-    for file in files.flatten() {
-        if !is_plain_name(&file.name) {
-            return Err("an index file has an invalid name");
-        }
-        if !seen.insert(file.name.as_str()) {
-            return Err("two index files have the same name");
-        }
+/// Checks the name of the segment's file.
+fn plain_name(segment: &SegmentRef) -> Result<(), &'static str> {
+    match is_plain_name(&segment.file.name) {
+        true => Ok(()),
+        false => Err("an index file has an invalid name"),
     }
-    Ok(())
 }
 
 fn rules(input: &mut Reader<'_>) -> Result<IgnoreRules, FormatError> {
@@ -235,54 +225,35 @@ impl PublicationState {
     }
 }
 
-pub(super) fn encode_segments(segments: &[SegmentRef]) -> Vec<u8> {
+pub(super) fn encode_segment(segment: &SegmentRef) -> Vec<u8> {
     let mut out = Writer::new();
-    out.u64(segments.len() as u64);
-    for segment in segments {
-        encode_file(&segment.file, &mut out);
-        out.u64(segment.files);
-        out.bool(segment.tombstones.is_some());
-        if let Some(tombstones) = &segment.tombstones {
-            encode_file(tombstones, &mut out);
-        }
-    }
+    out.u64(ONE_SEGMENT);
+    out.block(segment.file.name.as_bytes());
+    out.u64(segment.file.len);
+    out.u64(segment.file.checksum);
+    out.u64(segment.files);
+    out.bool(NO_TOMBSTONES);
     out.into_bytes()
 }
 
-pub(super) fn decode_segments(bytes: &[u8]) -> Result<Vec<SegmentRef>, FormatError> {
+pub(super) fn decode_segment(bytes: &[u8]) -> Result<SegmentRef, FormatError> {
     let mut input = Reader::new(bytes, "the list of segments");
-    let count = input.count(MAX_SEGMENTS, MIN_SEGMENT, SEGMENTS)?;
-    let mut segments = Vec::with_capacity(count);
-    for _ in 0..count {
-        let file = decode_file(&mut input)?;
-        let files = input.u64()?;
-        let tombstones = match input.bool()? {
-            true => Some(decode_file(&mut input)?),
-            false => None,
-        };
-        segments.push(SegmentRef {
-            file,
-            files,
-            tombstones,
-        });
+    if input.u64()? != ONE_SEGMENT {
+        return Err(input.inconsistent("it does not name exactly one segment"));
     }
-    distinct_names(&segments).map_err(|problem| input.inconsistent(problem))?;
-    input.finish()?;
-    Ok(segments)
-}
-
-fn encode_file(file: &FileRef, out: &mut Writer) {
-    out.block(file.name.as_bytes());
-    out.u64(file.len);
-    out.u64(file.checksum);
-}
-
-fn decode_file(input: &mut Reader<'_>) -> Result<FileRef, FormatError> {
-    Ok(FileRef {
+    let file = FileRef {
         name: input.text(MAX_NAME_BYTES, A_NAME)?.to_owned(),
         len: input.u64()?,
         checksum: input.u64()?,
-    })
+    };
+    let files = input.u64()?;
+    if input.bool()? != NO_TOMBSTONES {
+        return Err(input.inconsistent("the segment has a list of deleted files"));
+    }
+    let segment = SegmentRef { file, files };
+    plain_name(&segment).map_err(|problem| input.inconsistent(problem))?;
+    input.finish()?;
+    Ok(segment)
 }
 
 pub(super) fn encode_inputs(inputs: &[EligibilityInput]) -> Vec<u8> {

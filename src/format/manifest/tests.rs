@@ -44,18 +44,10 @@ fn sample() -> Manifest {
             coverage_epoch: 3,
             enumeration_errors: 1,
         },
-        segments: vec![
-            SegmentRef {
-                file: file("segment-1.fsx", 4096),
-                files: 10,
-                tombstones: Some(file("dead-1.fsx", 300)),
-            },
-            SegmentRef {
-                file: file("segment-2.fsx", 5000),
-                files: 0,
-                tombstones: None,
-            },
-        ],
+        segment: SegmentRef {
+            file: file("segment-1.fsx", 4096),
+            files: 10,
+        },
         inputs: vec![
             EligibilityInput {
                 path: b"/home/.git".to_vec(),
@@ -95,7 +87,7 @@ fn minimal() -> Manifest {
         key: KeyParts::default(),
         bloom: sample().bloom,
         state: PublicationState::default(),
-        segments: Vec::new(),
+        segment: sample().segment,
         inputs: Vec::new(),
     }
 }
@@ -212,7 +204,7 @@ fn changed(id: u32, at: usize, value: u8) -> Result<Manifest, FormatError> {
     let mut content = match id {
         section::KEY => sample.key.encode_key(),
         section::BLOOM => sample.bloom.encode(),
-        section::SEGMENTS => codec::encode_segments(&sample.segments),
+        section::SEGMENTS => codec::encode_segment(&sample.segment),
         _ => codec::encode_inputs(&sample.inputs),
     };
     content[at] = value;
@@ -230,16 +222,13 @@ fn each_field_is_checked() {
     check(section::KEY, root, 2, "a flag is neither 0 nor 1");
     check(section::KEY, root + 3 + 8, 0xff, "not UTF-8");
     check(section::KEY, root + 3 + 1, 0xff, "length of an identifier");
-    // The names of the first segment and of its tombstones.
+    check(section::SEGMENTS, 0, 0, "exactly one segment");
+    check(section::SEGMENTS, 0, 2, "exactly one segment");
     check(section::SEGMENTS, 16, b'/', "invalid name");
     check(section::SEGMENTS, 16, b'.', "invalid name");
-    check(section::SEGMENTS, 16 + 13 + 16 + 8, 7, "a flag is neither");
-    check(
-        section::SEGMENTS,
-        16 + 13 + 16 + 8 + 9,
-        b'.',
-        "invalid name",
-    );
+    let flag = 16 + 13 + 16 + 8;
+    check(section::SEGMENTS, flag, 7, "a flag is neither");
+    check(section::SEGMENTS, flag, 1, "a list of deleted files");
     // The kind of the first input, which is absent.
     let kind = 16 + b"/home/.git".len();
     check(section::INPUTS, kind, 5, "unknown kind");
@@ -260,18 +249,6 @@ fn each_field_is_checked() {
         let error = decode(forge(section::BLOOM, &bloom.encode())).unwrap_err();
         assert!(error.is_corrupt(), "{error}");
     }
-}
-
-#[test]
-fn two_files_of_one_name_are_refused() {
-    let mut manifest = sample();
-    manifest.segments[1].file.name = "dead-1.fsx".to_owned();
-    let error = manifest.encode().unwrap_err();
-    let kind = error.kind();
-    assert!(matches!(kind, FormatErrorKind::Refused { .. }), "{kind:?}");
-    let content = codec::encode_segments(&manifest.segments);
-    let error = decode(forge(section::SEGMENTS, &content)).unwrap_err();
-    assert!(error.is_corrupt() && error.to_string().contains("same name"));
 }
 
 // Takes minutes under Miri, and only compares lengths.
@@ -303,14 +280,8 @@ fn what_could_not_be_read_is_not_written() {
         true,
     );
     check(|m| m.inputs[0].path = vec![b'x'; MAX_PATH_BYTES + 1], true);
-    check(
-        |m| m.segments[0].file.name = "../manifest".to_owned(),
-        false,
-    );
-    check(
-        |m| m.segments[0].tombstones.as_mut().unwrap().name.clear(),
-        false,
-    );
+    check(|m| m.segment.file.name = "../manifest".to_owned(), false);
+    check(|m| m.segment.file.name.clear(), false);
     check(|m| m.bloom.hashes = 0, false);
     // At the limit it can be read.
     let mut manifest = sample();
@@ -401,24 +372,16 @@ fn any_inputs() -> impl Strategy<Value = Vec<EligibilityInput>> {
     proptest::collection::vec(input, 0..6)
 }
 
-fn any_segments() -> impl Strategy<Value = Vec<SegmentRef>> {
-    let names = proptest::collection::btree_set("[A-Za-z0-9_-][A-Za-z0-9._-]{0,20}", 0..8);
-    (names, any::<u64>(), any::<u64>(), any::<bool>()).prop_map(
-        |(names, len, files, tombstones)| {
-            let file = |name: &String| FileRef {
-                name: name.clone(),
-                len,
-                checksum: len.rotate_left(7),
-            };
-            let names: Vec<String> = names.into_iter().collect();
-            let segment = |pair: &[String]| SegmentRef {
-                file: file(&pair[0]),
-                files,
-                tombstones: pair.get(1).filter(|_| tombstones).map(file),
-            };
-            names.chunks(2).map(segment).collect()
+fn any_segment() -> impl Strategy<Value = SegmentRef> {
+    let name = "[A-Za-z0-9_-][A-Za-z0-9._-]{0,20}";
+    (name, any::<[u64; 3]>()).prop_map(|(name, [len, checksum, files])| SegmentRef {
+        file: FileRef {
+            name,
+            len,
+            checksum,
         },
-    )
+        files,
+    })
 }
 
 proptest! {
@@ -430,7 +393,7 @@ proptest! {
         texts in proptest::collection::vec(".{0,20}", 4..10),
         numbers in any::<[u64; 4]>(),
         flags in any::<[bool; 3]>(),
-        segments in any_segments(),
+        segment in any_segment(),
         inputs in any_inputs(),
     ) {
         let root_too = root.clone();
@@ -464,7 +427,7 @@ proptest! {
                 coverage_epoch: numbers[3],
                 enumeration_errors: numbers[1],
             },
-            segments,
+            segment,
             inputs,
             ..sample()
         };

@@ -47,10 +47,8 @@ const TRAILER_CRC_AT: usize = TRAILER_LEN - 12;
 pub enum FileKind {
     /// An immutable part of an index.
     Segment,
-    /// The manifest, which names the live segments of an index.
+    /// The manifest, which names the live segment of an index.
     Manifest,
-    /// The list of dead entries of a segment.
-    Tombstones,
 }
 
 impl FileKind {
@@ -59,7 +57,6 @@ impl FileKind {
         match self {
             Self::Segment => 1,
             Self::Manifest => 2,
-            Self::Tombstones => 3,
         }
     }
 }

@@ -170,7 +170,7 @@ impl Reader<'_> {
         };
         manifest.key.deny_patterns = self.deny_patterns()?;
         manifest.inputs = self.inputs(&manifest.key.root)?;
-        manifest.segments[0].files = self.count("SELECT count(*) FROM file_entries")?;
+        manifest.segment.files = self.count("SELECT count(*) FROM file_entries")?;
         // A manifest that can't be encoded was not written by this program.
         let found =
             checksum(&manifest).map_err(|error| Problem::damaged(error.kind().to_string()))?;
@@ -231,15 +231,14 @@ impl Reader<'_> {
                 coverage_epoch: number(row, "coverage_epoch")?,
                 enumeration_errors: number(row, "enumerate_error_count")?,
             },
-            segments: vec![SegmentRef {
+            segment: SegmentRef {
                 file: FileRef {
                     name: DATABASE.to_string(),
                     len: number(row, "segment_len")?,
                     checksum: number(row, "segment_checksum")?,
                 },
                 files: 0,
-                tombstones: None,
-            }],
+            },
             inputs: Vec::new(),
         };
         Ok(Ok((manifest, number(row, "manifest_checksum")?)))
@@ -295,8 +294,8 @@ impl Reader<'_> {
     /// Restores the segment, byte for byte.
     fn segment(&self, manifest: &Manifest) -> Result<Segment, Problem> {
         let expected = Summary {
-            len: manifest.segments[0].file.len,
-            checksum: manifest.segments[0].file.checksum,
+            len: manifest.segment.file.len,
+            checksum: manifest.segment.file.checksum,
         };
         let groups = self.groups()?;
         let mut out = Vec::new();

@@ -43,10 +43,8 @@ impl StorageFormat for Files {
         let manifest = (to.describe)(&built, name);
         let encoded = manifest.encode()?;
         if let Err(error) = settings.check_size(built.summary.len + encoded.len() as u64) {
-            if let Some(segment) = manifest.segments.first() {
-                // If this fails, the next publication removes the file.
-                let _left_behind = settings.disk.remove(&dir.join(&segment.file.name));
-            }
+            // If this fails, the next publication removes the file.
+            let _left_behind = settings.disk.remove(&dir.join(&manifest.segment.file.name));
             return Err(error);
         }
         let file = match built.unfinished {
@@ -101,8 +99,7 @@ impl StorageFormat for Files {
     }
 
     fn owns(&self, manifest: &Manifest, name: &str) -> bool {
-        let mut segments = manifest.segments.iter();
-        name == MANIFEST || segments.any(|segment| segment.file.name == name)
+        name == MANIFEST || name == manifest.segment.file.name
     }
 }
 
@@ -159,14 +156,7 @@ fn open_segment(
     dir: &Path,
     manifest: &Manifest,
 ) -> Result<Segment, FormatError> {
-    let [segment] = &manifest.segments[..] else {
-        return Err(FormatError::inconsistent(
-            "the manifest",
-            0,
-            "it does not name exactly one segment",
-        )
-        .in_file(&dir.join(MANIFEST)));
-    };
+    let segment = &manifest.segment;
     let path = dir.join(&segment.file.name);
     let in_file = |error: FormatError| error.in_file(&path);
     let disk = &*settings.disk;

@@ -268,7 +268,7 @@ fn an_index_with_a_newer_manifest_is_not_used_and_is_rebuilt() {
 #[test]
 fn an_index_with_a_newer_segment_is_not_used_and_is_rebuilt() {
     let newer = of_version(FileKind::Segment, SEGMENT_VERSION + 1);
-    check_newer(|dir| manifest(dir).segments[0].file.name.clone(), &newer);
+    check_newer(|dir| manifest(dir).segment.file.name.clone(), &newer);
 }
 
 /// Indexes as the programs of their time wrote them. The README beside them says how.
@@ -280,7 +280,7 @@ fn an_index_of_each_format_is_read_or_replaced() {
         let world = World::new();
         world.built();
         let dir = world.cache.join(&world.kept()[0]);
-        let segment = manifest(&dir).segments[0].file.name.clone();
+        let segment = manifest(&dir).segment.file.name.clone();
         let kept = root().join("tests/data/format").join(name);
 
         // The bytes of a format stay readable as long as the program accepts its version.

@@ -124,7 +124,7 @@ fn check_damage(harm: impl Fn(&Path), expected: impl Fn(&Condition) -> bool) {
 }
 
 fn segment(dir: &Path) -> std::path::PathBuf {
-    dir.join(&manifest(dir).segments[0].file.name)
+    dir.join(&manifest(dir).segment.file.name)
 }
 
 /// Replaces the bytes of a file through a new file, so that a mapping of the old file stays intact.

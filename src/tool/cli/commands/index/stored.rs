@@ -226,10 +226,7 @@ pub(super) fn list(args: &IndexListArgs, environment: &Environment) -> Result<u8
             Checked::Unchecked(problem) => (None, Some(problem)),
         };
         let manifest = listed.manifest.as_ref().ok();
-        let files = manifest.map(|manifest| {
-            let segments = manifest.segments.iter();
-            segments.map(|segment| segment.files).sum::<u64>()
-        });
+        let files = manifest.map(|manifest| manifest.segment.files);
         let built = manifest.map(|manifest| manifest.state.updated_ms);
         if args.json {
             reports.push(json!({
