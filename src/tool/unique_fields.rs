@@ -7,8 +7,9 @@ use std::marker::PhantomData;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// The fields of an object, by name.
+/// The fields of an object, by name. Only the executor reads them.
 #[derive(Debug)]
+#[cfg_attr(not(all(unix, feature = "executor")), allow(dead_code))]
 pub(super) struct UniqueFields<V>(pub(super) BTreeMap<String, V>);
 
 impl<'de, V: Deserialize<'de>> Deserialize<'de> for UniqueFields<V> {
