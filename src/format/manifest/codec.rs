@@ -1,12 +1,7 @@
 //! The encoding of each part of a manifest.
 //!
-<<<<<<< HEAD
 //! This module owns the limits on lengths and counts. They are checked before a manifest is written
 //! and when it is read, so that every published manifest can be read.
-=======
-//! Owns the limits on lengths and counts. They are checked before a manifest is written and when it
-//! is read, so that every published manifest can be read.
->>>>>>> lessb
 
 use super::{
     BloomParams, EligibilityInput, FileRef, IgnoreRules, InputKind, InputStat, KeyParts,

@@ -1,12 +1,7 @@
 //! The messages of clients: a handshake, then requests, one JSON object a frame.
 //!
-<<<<<<< HEAD
 //! This module owns the shapes and their validation. Every error in a message is found here. Its
 //! text says how to correct the message, and quotes only short parts of it.
-=======
-//! Owns the shapes and their validation. Every error in a message is found here. Its text says how
-//! to correct the message, and quotes only short parts of it.
->>>>>>> lessb
 
 use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, IgnoredAny};
