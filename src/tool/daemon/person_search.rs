@@ -397,13 +397,15 @@ mod tests {
             let whole = serde_json::to_value(&message).unwrap();
             let read = serde_json::from_value::<Message>;
             assert_eq!(read(whole.clone()).unwrap(), message);
-            let mut other = whole;
-            let answer = match other.get("end").is_some() {
-                true => other.pointer_mut("/end"),
-                false => other.pointer_mut("/parts/0/Listed"),
+            let places = match whole.get("end").is_some() {
+                true => &["/end", "/end/summary", "/end/summary/run"][..],
+                false => &["/parts/0/Listed"],
             };
-            answer.unwrap()["of_another_build"] = json!(1);
-            assert!(read(other.clone()).is_err(), "{other}");
+            for place in places {
+                let mut other = whole.clone();
+                other.pointer_mut(place).unwrap()["of_another_build"] = json!(1);
+                assert!(read(other.clone()).is_err(), "{other}");
+            }
         }
     }
 }

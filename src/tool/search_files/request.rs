@@ -135,11 +135,6 @@ impl FilesRequest {
         }
     }
 
-    /// Parses a request without validating it.
-    pub(super) fn read(value: Value) -> Result<FilesRequest, ToolError> {
-        arguments::parse(TOOL, value)
-    }
-
     /// Checks constraints that the types do not express.
     ///
     /// # Errors

@@ -9,11 +9,13 @@ use super::request::{FilesRequest, MAX_CONTEXT_LINES};
 use super::{FilesTool, LARGEST};
 use crate::exec::answer::outcome::Line;
 use crate::tool::answer_notes::notes_of;
+use crate::tool::arguments;
 use crate::tool::error::ToolError;
 use crate::tool::notes::Note;
 use crate::tool::response::ErrorEntry;
 use crate::tool::search::{ShownPaths, ToolContext, gap_error, set};
 use crate::tool::text_answer::{TextAnswer, TextDraft, at_cap, cap};
+use crate::tool::tools::ToolName;
 
 impl FilesTool {
     /// Answers a request with text. Fields above their caps are lowered, and the text says so. If
@@ -25,11 +27,11 @@ impl FilesTool {
     /// Those of [`FilesTool::search`], except the timeout, which the text reports.
     pub(crate) fn call_for_text(
         &self,
-        arguments: Value,
+        request: Value,
         context: &ToolContext,
     ) -> Result<TextAnswer, ToolError> {
         let config = &self.config;
-        let mut request = FilesRequest::read(arguments)?;
+        let mut request: FilesRequest = arguments::parse(ToolName::SearchFiles, request)?;
         let mut around = Some(request.context_lines);
         let mut notes = cap(&mut [
             ("max_results", &mut request.max_results, config.max_results),

@@ -330,7 +330,8 @@ mod tests {
             })
             .chain(["--help", "--version"].map(String::from))
             .collect();
-        // `--debug` is added when arguments are parsed, and ripgrep's help lacks `--passthrough`.
+        // `--debug` is added when arguments are parsed. `--passthrough` is another name of
+        // `--passthru` that ripgrep's help does not show.
         let has_none = |name: &&str| matches!(*name, "debug" | "passthrough");
         for name in crate::tool::rg::flag_names().filter(|name| !has_none(name)) {
             let flag = format!("--{name}");
