@@ -277,6 +277,8 @@ fn answer(value: &Value) -> Response {
         Some("bad_args" | "path_outside_sandbox" | "denied_pattern_matched") => {
             StatusCode::BAD_REQUEST
         }
+        // For example, the path does not exist.
+        Some("execution_failed") => StatusCode::UNPROCESSABLE_ENTITY,
         Some("busy") => StatusCode::SERVICE_UNAVAILABLE,
         Some(_) => StatusCode::INTERNAL_SERVER_ERROR,
     };

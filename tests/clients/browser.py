@@ -203,8 +203,16 @@ def use(browser):
     browser.type("#glob", "*.rs, !late.rs")
     browser.type("#pattern", "retry_delay")
     browser.noted("2 lines in 2 files")
-    browser.type("#glob", " ")
     print("globs count")
+
+    # A path that does not exist is reported.
+    browser.type("#path", "nowhere")
+    said = browser.noted("does not exist")
+    assert said.startswith("path `nowhere` can't be searched"), said
+    browser.type("#path", " ")
+    browser.type("#glob", " ")
+    browser.noted("3 lines in 3 files")
+    print("a path that is missing is reported")
 
     points = browser.run("return document.querySelector('#plot polyline').getAttribute('points').split(' ').length")
     assert points >= 5, points
@@ -255,8 +263,8 @@ def use(browser):
     asked = browser.run("return performance.getEntriesByType('resource').map(e => e.name)")
     assert asked and all(name.startswith(origin) for name in asked), asked
     complaints = [entry["message"] for entry in browser.call("POST", "/se/log", {"type": "browser"})]
-    # The server answers an invalid pattern with status 400, which browsers log.
-    complaints = [one for one in complaints if "status of 400" not in one]
+    # The server answers an invalid pattern with status 400, and a path that does not exist with 422. Browsers log both.
+    complaints = [one for one in complaints if not re.search("status of (400|422)", one)]
     assert complaints == [], complaints
     print("nothing from elsewhere, no complaints")
 
