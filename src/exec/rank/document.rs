@@ -10,7 +10,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 
 use super::source_text::SourceText;
 use super::terms::{Role, Terms};
-use crate::index::words::counts::{Marks, WordCounts, file_stem};
+use crate::index::words::counts::{Marks, STOP_INTERVAL, WordCounts, file_stem};
 use crate::index::words::definition::{Kind, Language, definition};
 use crate::index::words::forms::{each_form, whole};
 use crate::index::words::names::{Names, blocks};
@@ -18,9 +18,6 @@ use crate::index::words::postings::FileCounts;
 
 /// Places of terms that are noted of one file, the first ones.
 const MAX_HITS: usize = 65_536;
-
-/// Blocks of a text that are read before `stop` is asked again.
-const BLOCKS_BEFORE_STOP: usize = 32;
 
 /// Bytes before a hit in which its line has to begin to define anything.
 const LOOKED_AT: usize = 400;
@@ -277,34 +274,36 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn names(&mut self, stop: impl Fn() -> bool) {
-        let asked = self.terms.asked();
+        let (asked, text) = (self.terms.asked(), self.text);
+        // A single block may have all names of a text, and many blocks may have none that count.
+        let goes_on = |count: usize| count % STOP_INTERVAL != STOP_INTERVAL - 1 || !stop();
+        let blocks = blocks(text).enumerate();
+        let names = blocks
+            .take_while(|(count, _)| goes_on(*count))
+            .filter(|(_, block)| asked.may_be_in(&text[block.clone()]))
+            .flat_map(|(_, block)| {
+                let start = block.start;
+                Names::of(&text[block]).map(move |name| start + name.start..start + name.end)
+            });
         #[allow(clippy::disallowed_types)]
         let mut known: HashMap<&[u8], Vec<(usize, Range<usize>)>> = HashMap::new();
-        for (count, block) in blocks(self.text).enumerate() {
-            if count % BLOCKS_BEFORE_STOP == BLOCKS_BEFORE_STOP - 1 && stop() {
-                return;
-            }
-            let start = block.start;
-            let block = &self.text[block];
-            if !asked.may_be_in(block) {
+        for (_, at) in names.enumerate().take_while(|(count, _)| goes_on(*count)) {
+            let name = &text[at.clone()];
+            if !asked.may_be_in(name) {
                 continue;
             }
-            for name in Names::of(block).filter(|name| asked.may_be_in(&block[name.clone()])) {
-                let text = &block[name.clone()];
-                let found = known.entry(text).or_insert_with(|| {
-                    let mut found = Vec::new();
-                    let hit = |term, part| found.push((term, part));
-                    self.terms.each_hit(text, self.is_german, hit);
-                    found
-                });
-                for (term, part) in found.iter().cloned() {
-                    if self.hits.len() == MAX_HITS {
-                        return;
-                    }
-                    let at = start + name.start;
-                    let is_whole = part.len() == name.len();
-                    self.take(term, at + part.start..at + part.end, is_whole);
+            let found = known.entry(name).or_insert_with(|| {
+                let mut found = Vec::new();
+                let hit = |term, part| found.push((term, part));
+                self.terms.each_hit(name, self.is_german, hit);
+                found
+            });
+            for (term, part) in found.iter() {
+                if self.hits.len() == MAX_HITS {
+                    return;
                 }
+                let is_whole = part.len() == name.len();
+                self.take(*term, at.start + part.start..at.start + part.end, is_whole);
             }
         }
     }
@@ -475,8 +474,10 @@ mod tests {
     #[test]
     fn reading_ends_when_it_is_told_to() {
         let terms = Terms::new("x").unwrap();
-        let text = b"x ".repeat(5000);
-        let found = hits(&terms, &SourceText::of(&text, ""), || true);
-        assert!(found.len() <= 4096, "{} places in all", found.len());
+        // The second text is a single block.
+        for text in ["x ".repeat(5000), "x。".repeat(5000)] {
+            let found = hits(&terms, &SourceText::of(text.as_bytes(), ""), || true);
+            assert!(found.len() <= 4096, "{} places in all", found.len());
+        }
     }
 }

@@ -33,7 +33,7 @@ const MAX_REMEMBERED: usize = 1 << 14;
 const MAX_NAME_FORMS: usize = 2000;
 
 /// Names or lines between two looks at whether to stop.
-pub(super) const STOP_INTERVAL: usize = 4096;
+pub const STOP_INTERVAL: usize = 4096;
 
 /// What a term is in one text, apart from a word: a set of bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -112,7 +112,7 @@ proptest! {
             assert!(word.as_bytes().starts_with(unchanged(form.text)), "{word} {form:?}");
         });
         each_german(word.as_bytes(), |form, _| {
-            let stem = form.map_or(&b""[..], |form| unchanged(form.stem));
+            let stem = form.map_or(&b""[..], |form| form.stem);
             assert!(word.as_bytes().starts_with(stem), "{word} {form:?}");
         });
     }

@@ -103,7 +103,8 @@ fn create(parts: Parts) -> Result<Service, Failure> {
     Service::new(parts).map_err(|error| failed(&error.to_string()))
 }
 
-fn failed(message: &str) -> Failure {
+/// Returns the failure of a service that can't be created or served.
+pub(in crate::tool::cli) fn failed(message: &str) -> Failure {
     Failure::Tool(ToolError::failed("serve", message))
 }
 

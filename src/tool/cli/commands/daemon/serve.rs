@@ -14,7 +14,7 @@ use crate::format::sys::private_dir_builder;
 use crate::index::handles::Handles;
 use crate::tool::cli::answers::backend::Backend;
 use crate::tool::cli::answers::daemon::{DaemonEndpoint, is_own, root_of, start};
-use crate::tool::cli::answers::service::live_service;
+use crate::tool::cli::answers::service::{failed, live_service};
 use crate::tool::cli::args::ServeArgs;
 use crate::tool::cli::setup::signals::Signals;
 use crate::tool::cli::setup::{Environment, logging, prepare};
@@ -332,8 +332,4 @@ fn give_up_terminal() -> io::Result<()> {
     rustix::stdio::dup2_stdout(&null)?;
     rustix::stdio::dup2_stderr(&null)?;
     Ok(())
-}
-
-fn failed(message: &str) -> Failure {
-    Failure::Tool(ToolError::failed("serve", message))
 }
