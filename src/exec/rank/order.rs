@@ -50,6 +50,16 @@ pub struct Select {
     pub quota: Quota,
 }
 
+impl Select {
+    /// Returns how many results of each kind of file there may be, unless other kinds leave room.
+    pub fn shares(&self) -> [usize; 4] {
+        self.quota.map(|percent| {
+            let share = (self.limit as u64 * u64::from(percent)).div_ceil(100);
+            usize::try_from(share).unwrap_or(usize::MAX)
+        })
+    }
+}
+
 /// The results that were chosen for an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection<T> {
@@ -82,10 +92,7 @@ pub fn select<T>(
 
 /// Returns which of some results, in order, are chosen.
 fn within<T>(all: &[Ranked<T>], select: Select) -> Vec<bool> {
-    let mut left = select.quota.map(|percent| {
-        let share = (select.limit as u64 * u64::from(percent)).div_ceil(100);
-        usize::try_from(share).unwrap_or(usize::MAX)
-    });
+    let mut left = select.shares();
     let mut within = vec![false; all.len()];
     let mut taken = 0;
     for (one, within) in all.iter().zip(&mut within) {

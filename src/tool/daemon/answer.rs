@@ -37,7 +37,7 @@ use crate::tool::error::ToolError;
 use crate::tool::search::{SearchTool, ToolContext};
 use crate::tool::searcher::to_usize;
 use explanation::AnswerExplanation;
-use order::{RERANKED, best};
+use order::best;
 use scope::subtree_of;
 use written::{ResultDraft, written};
 
@@ -274,11 +274,11 @@ impl RankedSearch<'_> {
             settings.weights,
         );
         self.pool.install(|| {
-            let best = best(
-                &retrieved.candidates,
-                &scorer,
-                to_usize(settings.limit).max(RERANKED),
-            );
+            let limits = Select {
+                limit: to_usize(settings.limit),
+                quota: settings.profile.quota(),
+            };
+            let best = best(&retrieved.candidates, &scorer, limits);
             let places = self.places(&best, &scorer, settings, retrieval, meaning, remarks);
             let all = places.iter().filter(|one| !one.item.is_surplus).count() as u64;
             // The places of files that can't be among the best were not counted.
@@ -286,10 +286,6 @@ impl RankedSearch<'_> {
             if all > settings.limit || !whole {
                 remarks.limit("max_results", settings.limit, whole.then_some(all), None);
             }
-            let limits = Select {
-                limit: to_usize(settings.limit),
-                quota: settings.profile.quota(),
-            };
             select(places, limits, |place| place.is_surplus)
         })
     }

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::retriever::Retriever;
-use super::order::RERANKED;
+use super::order::{RERANKED, RERANKED_OF_KIND};
 use crate::exec::rank::{Bucket, Model, Profile, Terms, Weights, WordTable};
 use crate::exec::retrieve::Retrieved;
 use crate::tool::response::IndexUse;
@@ -79,7 +79,8 @@ impl AnswerExplanation<'_> {
                 "method": "word_table",
                 "words": WordTable::built_in().map_or(0, WordTable::words),
                 "dimensions": WordTable::built_in().map_or(0, WordTable::dimensions),
-                "files_per_kind": RERANKED,
+                "files": RERANKED,
+                "files_per_kind": RERANKED_OF_KIND,
             }),
             false => "not used".into(),
         };

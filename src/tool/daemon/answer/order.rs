@@ -1,12 +1,13 @@
 //! Orders the files of a ranked search: by the scores of their terms, then by the pieces of code
 //! that answer the question best.
 
-use crate::exec::rank::{Bucket, Scorer};
+use crate::exec::rank::{Bucket, Scorer, Select};
 use crate::exec::retrieve::{Candidate, Excerpts};
 
-/// The number of files of each kind that are compared by their best pieces, too. It does not depend
-/// on the limit of the question, so that a larger limit only adds results.
-pub(super) const RERANKED: usize = 30;
+/// Files that are compared by their best pieces, too: so many of all, and so many of each kind. They
+/// do not depend on the limit of the question, so that a larger limit only adds results.
+pub(super) const RERANKED: usize = 20;
+pub(super) const RERANKED_OF_KIND: usize = 5;
 
 /// What the best pieces of a file add to its score.
 #[derive(Clone, Copy, Default)]
@@ -17,16 +18,15 @@ pub(super) struct Reranked {
     pub(super) likeness: f64,
 }
 
-/// Returns what the pieces of each file add. Only the best files of each kind count.
+/// Returns what the pieces of each file add. `best` are the [best] files. Only the first of them
+/// count.
 pub(super) fn reranked(
     best: &[(&Candidate, u64, u64)],
     read: &[Option<Excerpts>],
 ) -> Vec<Reranked> {
-    let mut taken = [0; Bucket::ALL.len()];
+    let mut is_compared = within(RERANKED, [RERANKED_OF_KIND; Bucket::ALL.len()]);
     let counts = best.iter().zip(read).map(|((candidate, ..), excerpts)| {
-        let taken = &mut taken[Bucket::of(&candidate.key) as usize];
-        *taken += 1;
-        let excerpts = excerpts.as_ref().filter(|_| *taken <= RERANKED);
+        let excerpts = excerpts.as_ref().filter(|_| is_compared(&candidate.key));
         excerpts.map_or_else(Reranked::default, |excerpts| Reranked {
             share: excerpts.piece,
             likeness: excerpts.likeness,
@@ -40,11 +40,15 @@ pub(super) fn reranked(
     counts
 }
 
-/// Returns the best files: `limit` of each bucket, since a quota may need as many.
+/// Returns the best files, in order: those that may be in an answer, and those that are compared by
+/// their pieces.
+///
+/// An answer takes the best of each kind up to its quota, and then the best of all. So it has no
+/// file that is neither among the first `limit` of all nor within the quota of its kind.
 pub(super) fn best<'a>(
     candidates: &'a [Candidate],
     scorer: &Scorer,
-    limit: usize,
+    limits: Select,
 ) -> Vec<(&'a Candidate, u64, u64)> {
     let mut scored: Vec<(&Candidate, u64, u64)> = candidates
         .iter()
@@ -55,11 +59,75 @@ pub(super) fn best<'a>(
         .collect();
     // The sort is stable, so equal files keep the order of the tree.
     scored.sort_by_key(|(_, score, lexical)| std::cmp::Reverse((*score, *lexical)));
-    let mut taken = [0; Bucket::ALL.len()];
-    scored.retain(|(candidate, ..)| {
-        let taken = &mut taken[Bucket::of(&candidate.key) as usize];
-        *taken += 1;
-        *taken <= limit
-    });
+    let of_kind = limits.shares().map(|share| share.max(RERANKED_OF_KIND));
+    let mut is_read = within(limits.limit.max(RERANKED), of_kind);
+    scored.retain(|(candidate, ..)| is_read(&candidate.key));
     scored
+}
+
+/// Returns a function that gets the paths of files, the best first. It returns true for the first
+/// `all` of them, and for so many of each kind.
+fn within(all: usize, of_kind: [usize; Bucket::ALL.len()]) -> impl FnMut(&str) -> bool {
+    let mut seen = 0;
+    let mut seen_of_kind = [0; Bucket::ALL.len()];
+    move |path| {
+        let kind = Bucket::of(path) as usize;
+        seen += 1;
+        seen_of_kind[kind] += 1;
+        seen <= all || seen_of_kind[kind] <= of_kind[kind]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select as of;
+
+    use super::*;
+    use crate::exec::rank::{Profile, Ranked, select};
+
+    #[test]
+    fn a_kind_has_its_files_even_after_many_of_other_kinds() {
+        let mut paths = vec!["a.rs"; 4];
+        paths.extend(["test_a.py"; 3]);
+        paths.extend(["a.md", "b.rs"]);
+        let kept = |all, of_kind| {
+            let mut is_within = within(all, of_kind);
+            let kept = paths.iter().filter(|path| is_within(path));
+            kept.copied().collect::<Vec<_>>()
+        };
+        assert_eq!(kept(2, [0; 4]), ["a.rs", "a.rs"]);
+        let of_kind = [1, 2, 1, 1];
+        let expected = ["a.rs", "a.rs", "test_a.py", "test_a.py", "a.md"];
+        assert_eq!(kept(2, of_kind), expected);
+        assert_eq!(kept(0, of_kind), expected[1..]);
+        assert_eq!(kept(9, [0; 4]), paths);
+    }
+
+    proptest! {
+        // Results come in the order of their first scores.
+        #[test]
+        fn every_file_that_an_answer_may_have_is_read(
+            paths in vec(of(vec!["a.rs", "test_a.py", "a.md", "a.json"]), 1..40),
+            profile in of(Profile::ALL.to_vec()),
+            limit in 1..10usize,
+        ) {
+            let limits = Select { limit, quota: profile.quota() };
+            let mut is_read = within(limit, limits.shares());
+            let read: Vec<bool> = paths.iter().map(|path| is_read(path)).collect();
+            let all = paths.iter().enumerate().map(|(nth, path)| Ranked {
+                score: 100 - nth as u64,
+                lexical: 0,
+                path_key: Vec::new(),
+                start: 0,
+                row: 0,
+                bucket: Bucket::of(path),
+                item: nth,
+            });
+            let chosen = select(all.collect(), limits, |_| false).chosen;
+            prop_assert_eq!(chosen.len(), limit.min(paths.len()));
+            prop_assert!(chosen.iter().all(|one| read[one.item]), "{:?}", paths);
+        }
+    }
 }
