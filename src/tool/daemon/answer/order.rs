@@ -4,9 +4,11 @@
 use crate::exec::rank::{Bucket, Scorer, Select};
 use crate::exec::retrieve::{Candidate, Excerpts};
 
-/// Files that are compared by their best pieces, too: so many of all, and so many of each kind. They
-/// do not depend on the limit of the question, so that a larger limit only adds results.
+/// The first files, which are compared by their best pieces, too. Neither this number nor the next
+/// depends on the limit of the question, so a larger limit only adds results.
 pub(super) const RERANKED: usize = 20;
+
+/// The first files of each kind, which are compared in the same way.
 pub(super) const RERANKED_OF_KIND: usize = 5;
 
 /// What the best pieces of a file add to its score.
