@@ -162,7 +162,7 @@ pub fn retrieve<S: FileSource + ?Sized>(source: &S, options: &Retrieval<'_>) -> 
     };
     let take = |part: &mut Retrieved, item: Item<S::Unit>| match item {
         Item::File(mut file) => {
-            part.corpus.files = 1 + file.passed_before;
+            part.corpus.files += 1 + file.passed_before;
             let without = options.without;
             if without.is_some_and(|piece| piece.is_in(&file.found)) {
                 // The index knows the words of the whole file.
@@ -170,10 +170,10 @@ pub fn retrieve<S: FileSource + ?Sized>(source: &S, options: &Retrieval<'_>) -> 
             }
             look(file, options, part);
         }
-        Item::Passed(count) => part.corpus.files = count,
+        Item::Passed(count) => part.corpus.files += count,
         Item::Error(error) => {
             let path = options.subtree.join(error.path);
-            part.unread = Named::one(shown_path(&path).0);
+            part.unread.merge(Named::one(shown_path(&path).0));
         }
         // A ranked search asks for no list.
         Item::Listed(_) | Item::Unit(_) => {}
@@ -185,9 +185,9 @@ pub fn retrieve<S: FileSource + ?Sized>(source: &S, options: &Retrieval<'_>) -> 
     all
 }
 
-/// Adds up the parts of a total, one for each item of a source, on the threads of the current pool.
-/// `take` gets an item that is no unit, and its part, which is `none()`. Items are left out once
-/// `stop` is raised.
+/// Adds up the items of a source, on the threads of the current pool. `take` adds an item that is
+/// no unit to a part of the total, which starts as `none()`. Items are left out once `stop` is
+/// raised.
 fn total<S: FileSource + ?Sized, T: Send>(
     source: &S,
     items: Vec<Item<S::Unit>>,
@@ -196,18 +196,19 @@ fn total<S: FileSource + ?Sized, T: Send>(
     take: &(impl Fn(&mut T, Item<S::Unit>) + Sync),
     add: &(impl Fn(T, T) -> T + Sync),
 ) -> T {
-    let parts = items.into_par_iter().map(|item| {
-        let mut part = none();
-        match item {
-            _ if stop.is_raised() => {}
+    let parts = items
+        .into_par_iter()
+        .fold(none, |mut part, item| match item {
+            _ if stop.is_raised() => part,
             Item::Unit(unit) => {
                 let items = source.expand(unit, stop);
-                part = total(source, items, stop, none, take, add);
+                add(part, total(source, items, stop, none, take, add))
             }
-            item => take(&mut part, item),
-        }
-        part
-    });
+            item => {
+                take(&mut part, item);
+                part
+            }
+        });
     parts.reduce(none, add)
 }
 
@@ -223,11 +224,16 @@ fn merge(a: Retrieved, b: Retrieved, most: usize) -> Retrieved {
     into.unread.merge(from.unread);
     into.too_large.merge(from.too_large);
     into.binary.merge(from.binary);
-    // Keeping the best is done seldom, so that the work stays linear.
-    if into.candidates.len() / 2 > most {
-        keep_best(&mut into.candidates, most);
-    }
+    keep_better(&mut into.candidates, most);
     into
+}
+
+/// Keeps the most promising candidates, and sometimes up to as many others. So the work stays
+/// linear.
+fn keep_better(candidates: &mut Vec<Candidate>, most: usize) {
+    if candidates.len() / 2 > most {
+        keep_best(candidates, most);
+    }
 }
 
 /// Keeps the most promising candidates. Their order is total, so the result does not depend on how
@@ -267,13 +273,13 @@ fn take(file: EligibleFile, words: &KnownWords, options: &Retrieval<'_>, part: &
     let name = || shown_path(&path).0;
     let length = file.stamp.map_or(0, Stamp::len);
     if length > options.max_file_size {
-        part.too_large = Named::one(name());
+        part.too_large.merge(Named::one(name()));
         return;
     }
     let entries = words.hits.iter();
     let entries = entries.map(|hit| (hit.term as usize, hit.count, hit.marks));
     if let Some(document) = Document::of(options.terms, &name(), words.counts, entries) {
-        add(file.found, path, document, file.stamp, part);
+        add(file.found, path, document, file.stamp, options, part);
     }
 }
 
@@ -283,6 +289,7 @@ fn add(
     path: PathBuf,
     document: Document,
     stamp: Option<Stamp>,
+    options: &Retrieval<'_>,
     part: &mut Retrieved,
 ) {
     part.corpus.add(&document);
@@ -294,11 +301,12 @@ fn add(
         document,
         stamp,
     });
+    keep_better(&mut part.candidates, options.max_candidates);
 }
 
 fn look(mut file: EligibleFile, options: &Retrieval<'_>, part: &mut Retrieved) {
     if let Some(words) = file.words.take() {
-        part.known = 1;
+        part.known += 1;
         take(file, &words, options, part);
         return;
     }
@@ -307,17 +315,17 @@ fn look(mut file: EligibleFile, options: &Retrieval<'_>, part: &mut Retrieved) {
     let read = match read(&file.found, options.max_file_size) {
         Ok(Some(read)) => read,
         Ok(None) => {
-            part.too_large = Named::one(name());
+            part.too_large.merge(Named::one(name()));
             return;
         }
         Err(_) => {
-            part.unread = Named::one(name());
+            part.unread.merge(Named::one(name()));
             return;
         }
     };
     let is_same = |was: Stamp| read.stamp.is_some_and(|is| is.same_text(was));
     if file.stamp.is_some_and(|was| !is_same(was)) {
-        part.changed = Named::one(name());
+        part.changed.merge(Named::one(name()));
         return;
     }
     let decoded = decode(&read.bytes);
@@ -325,7 +333,7 @@ fn look(mut file: EligibleFile, options: &Retrieval<'_>, part: &mut Retrieved) {
     // A file that is binary as a whole counts only if the request names it.
     if !binary.is_empty() && (text.is_some() || file.is_named) && has_wanted(options.terms, binary)
     {
-        part.binary = Named::one(name());
+        part.binary.merge(Named::one(name()));
     }
     let Some(text) = text else { return };
     let source = options.without.filter(|piece| piece.is_in(&file.found));
@@ -341,7 +349,7 @@ fn look(mut file: EligibleFile, options: &Retrieval<'_>, part: &mut Retrieved) {
         }
     };
     if let Some(document) = document {
-        add(file.found, path, document, read.stamp, part);
+        add(file.found, path, document, read.stamp, options, part);
     }
 }
 

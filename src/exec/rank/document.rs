@@ -13,7 +13,7 @@ use super::terms::{Role, Terms};
 use crate::index::words::counts::{Marks, STOP_INTERVAL, WordCounts, file_stem};
 use crate::index::words::definition::{Kind, Language, definition};
 use crate::index::words::forms::{each_form, whole};
-use crate::index::words::names::{Names, blocks};
+use crate::index::words::names::{Names, ascii_parts, blocks};
 use crate::index::words::postings::FileCounts;
 
 /// Places of terms that are noted of one file, the first ones.
@@ -206,6 +206,10 @@ impl Document {
         let name = file_stem(path);
         for range in Names::of(name.as_bytes()) {
             let name = &name.as_bytes()[range];
+            if !terms.may_name(name) {
+                self.name_words += ascii_parts(name);
+                continue;
+            }
             terms.each_hit(name, false, |term, _| self.in_name |= 1 << term);
             each_form(name, |form| {
                 if form.kind.is_part() {

@@ -7,7 +7,7 @@
 
 use memchr::memmem;
 
-use crate::index::words::asked::AskedTerms;
+use crate::index::words::asked::{AskedTerms, Beginnings};
 use crate::index::words::forms::{self, FormKind, each_form, each_german, letters};
 use crate::index::words::names::{Names, each_part, normal};
 
@@ -127,6 +127,8 @@ pub struct Terms {
     wanted: u32,
     /// All terms of texts that matter.
     asked: AskedTerms,
+    /// The first letters of words in the name of a file that have a term or are near to one.
+    in_file_names: Beginnings,
 }
 
 /// A term of texts that matters to a question.
@@ -218,6 +220,7 @@ impl Terms {
                 terms.iter().flat_map(Term::beginnings),
                 names.letters().iter().map(Vec::as_slice),
             ),
+            in_file_names: in_file_names(&terms),
             wanted: wanted(&terms),
             terms,
             left_out,
@@ -376,6 +379,12 @@ impl Terms {
         found
     }
 
+    /// Returns false if a part of a file's name certainly has no term, and is [near](Terms::near)
+    /// to none.
+    pub(super) fn may_name(&self, name: &[u8]) -> bool {
+        self.in_file_names.may_begin(name)
+    }
+
     /// Returns which terms a stem shares its beginning with, without being one of them: a bit for
     /// each.
     pub(super) fn near(&self, stem: &[u8]) -> u32 {
@@ -452,6 +461,20 @@ fn wanted(terms: &[Term]) -> u32 {
     bits.fold(0, |bits, (at, term)| {
         bits | u32::from(!any || strong(term)) << at
     })
+}
+
+/// Returns the beginnings of the words that have a term or are [near](Terms::near) to one. Stems that
+/// are near share four letters, and a stem may differ from its word in the last letter.
+fn in_file_names(terms: &[Term]) -> Beginnings {
+    let mut all = Beginnings::default();
+    for term in terms {
+        term.beginnings().for_each(|word| all.add(word));
+        let text = term.text.as_bytes();
+        if !term.is_whole && text.len() >= 4 {
+            all.add(&text[..3]);
+        }
+    }
+    all
 }
 
 impl QueryNames {

@@ -42,10 +42,10 @@ pub fn frequencies<S: FileSource + ?Sized>(
     };
     let take = |part: &mut Frequencies, item: Item<S::Unit>| match item {
         Item::File(file) => {
-            part.files = 1 + file.passed_before;
+            part.files += 1 + file.passed_before;
             look(&file, keys, max_file_size, stop, &mut part.with);
         }
-        Item::Passed(count) => part.files = count,
+        Item::Passed(count) => part.files += count,
         Item::Listed(_) | Item::Error(_) | Item::Unit(_) => {}
     };
     total(

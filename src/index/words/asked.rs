@@ -149,7 +149,7 @@ impl FoundTerms<'_> {
 /// The first four letters of some words, as a set that may have a few others, too: a bit for each
 /// hash of four letters.
 #[derive(Clone, Debug)]
-struct Beginnings(Box<[u64]>);
+pub struct Beginnings(Box<[u64]>);
 
 impl Default for Beginnings {
     fn default() -> Beginnings {
@@ -165,7 +165,7 @@ impl Beginnings {
     const HASH_BITS: u32 = 17;
 
     /// Adds the beginning of a word. `_` and `$` do not count.
-    fn add(&mut self, word: &[u8]) {
+    pub fn add(&mut self, word: &[u8]) {
         let letters = word.iter().map(|byte| letter(*byte)).filter(|own| *own > 0);
         let letters: Vec<u32> = letters.take(4).collect();
         if letters.is_empty() {
@@ -187,6 +187,11 @@ impl Beginnings {
     fn place(four: u32) -> (usize, u32) {
         let hash = four.wrapping_mul(0x9E37_79B1) >> (u32::BITS - Beginnings::HASH_BITS);
         (hash as usize / 64, hash % 64)
+    }
+
+    /// Returns false if no word of a name certainly begins like one of these words.
+    pub fn may_begin(&self, name: &[u8]) -> bool {
+        self.may_be_in(name, &mut 0)
     }
 
     /// Returns false if no word of a name begins like one of these words. Names that are not ASCII

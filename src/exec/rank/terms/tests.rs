@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::exec::rank::{self, SourceText};
 use crate::index::words::counts::Counter;
-use crate::index::words::names::Names;
+use crate::index::words::names::{Names, ascii_parts};
 
 fn words(query: &str) -> Vec<String> {
     Terms::new(query).unwrap().words().to_vec()
@@ -115,6 +115,25 @@ proptest! {
             let stem = form.map_or(&b""[..], |form| form.stem);
             assert!(word.as_bytes().starts_with(stem), "{word} {form:?}");
         });
+    }
+
+    #[test]
+    fn a_quick_look_at_the_name_of_a_file_misses_no_term(
+        question in "(copy|copies|copilot|tying|tie|parsers|[a-cy]{1,5}|ab_cd|über)( [a-cy]{3,5})?",
+        name in "(copy|copi|copilot|cop|copying|ties|tied|Parse|[a-cyA-C_]{1,6}|über|uber){1,3}",
+    ) {
+        let terms = Terms::new(&question).unwrap();
+        let (mut found, mut parts) = (0, 0);
+        terms.each_hit(name.as_bytes(), false, |term, _| found |= 1 << term);
+        each_form(name.as_bytes(), |form| {
+            if form.kind.is_part() {
+                found |= terms.near(form.text);
+                parts += 1;
+            }
+        });
+        if !terms.may_name(name.as_bytes()) {
+            prop_assert_eq!((found, parts), (0, ascii_parts(name.as_bytes())));
+        }
     }
 
     #[test]
