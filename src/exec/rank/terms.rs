@@ -463,8 +463,8 @@ fn wanted(terms: &[Term]) -> u32 {
     })
 }
 
-/// Returns the beginnings of the words that have a term or are [near](Terms::near) to one. Stems that
-/// are near share four letters, and a stem may differ from its word in the last letter.
+/// Returns the beginnings of the words that have a term or are [near](Terms::near) to one. Stems
+/// that are near share four letters, and a stem may differ from its word in the last letter.
 fn in_file_names(terms: &[Term]) -> Beginnings {
     let mut all = Beginnings::default();
     for term in terms {

@@ -376,21 +376,32 @@ impl DiskFile for RecordingFile {
 /// The contents of a directory and of those below it, by path. A directory has no content.
 pub(super) type Image = BTreeMap<PathBuf, Option<Vec<u8>>>;
 
-/// Reads a directory and those below it. The image has the paths unchanged.
+/// Reads a directory and those below it. The image has the paths unchanged. A running program may
+/// rename files meanwhile: then the directory is read again.
 pub(super) fn image_of(dir: &Path) -> Image {
+    for _ in 0..1_000 {
+        match try_image_of(dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            image => return image.unwrap(),
+        }
+    }
+    panic!("files of {} vanish all the time", dir.display());
+}
+
+fn try_image_of(dir: &Path) -> io::Result<Image> {
     let mut image = Image::new();
     let mut dirs = vec![dir.to_path_buf()];
     while let Some(dir) = dirs.pop() {
-        for entry in std::fs::read_dir(&dir).unwrap() {
-            let path = entry.unwrap().path();
+        for entry in std::fs::read_dir(&dir)? {
+            let path = entry?.path();
             if path.is_dir() {
                 image.insert(path.clone(), None);
                 dirs.push(path);
             } else {
-                let content = std::fs::read(&path).unwrap();
+                let content = std::fs::read(&path)?;
                 image.insert(path, Some(content));
             }
         }
     }
-    image
+    Ok(image)
 }
