@@ -125,6 +125,10 @@ impl Named {
         }
     }
 
+    fn add(&mut self, name: String) {
+        self.merge(Named::one(name));
+    }
+
     /// Returns the name if there is exactly one file.
     pub fn only(&self) -> Option<&str> {
         match &self.names[..] {
@@ -173,7 +177,7 @@ pub fn retrieve<S: FileSource + ?Sized>(source: &S, options: &Retrieval<'_>) -> 
         Item::Passed(count) => part.corpus.files += count,
         Item::Error(error) => {
             let path = options.subtree.join(error.path);
-            part.unread.merge(Named::one(shown_path(&path).0));
+            part.unread.add(shown_path(&path).0);
         }
         // A ranked search asks for no list.
         Item::Listed(_) | Item::Unit(_) => {}
@@ -273,7 +277,7 @@ fn take(file: EligibleFile, words: &KnownWords, options: &Retrieval<'_>, part: &
     let name = || shown_path(&path).0;
     let length = file.stamp.map_or(0, Stamp::len);
     if length > options.max_file_size {
-        part.too_large.merge(Named::one(name()));
+        part.too_large.add(name());
         return;
     }
     let entries = words.hits.iter();
@@ -315,17 +319,17 @@ fn look(mut file: EligibleFile, options: &Retrieval<'_>, part: &mut Retrieved) {
     let read = match read(&file.found, options.max_file_size) {
         Ok(Some(read)) => read,
         Ok(None) => {
-            part.too_large.merge(Named::one(name()));
+            part.too_large.add(name());
             return;
         }
         Err(_) => {
-            part.unread.merge(Named::one(name()));
+            part.unread.add(name());
             return;
         }
     };
     let is_same = |was: Stamp| read.stamp.is_some_and(|is| is.same_text(was));
     if file.stamp.is_some_and(|was| !is_same(was)) {
-        part.changed.merge(Named::one(name()));
+        part.changed.add(name());
         return;
     }
     let decoded = decode(&read.bytes);
@@ -333,7 +337,7 @@ fn look(mut file: EligibleFile, options: &Retrieval<'_>, part: &mut Retrieved) {
     // A file that is binary as a whole counts only if the request names it.
     if !binary.is_empty() && (text.is_some() || file.is_named) && has_wanted(options.terms, binary)
     {
-        part.binary.merge(Named::one(name()));
+        part.binary.add(name());
     }
     let Some(text) = text else { return };
     let source = options.without.filter(|piece| piece.is_in(&file.found));

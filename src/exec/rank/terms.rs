@@ -20,6 +20,9 @@ pub const MAX_TERMS: usize = 32;
 /// Bytes below which a term says too little to look for files by it, if there are longer ones.
 pub(super) const WEAK: usize = 3;
 
+/// Letters that stems must share to be [near](Terms::near) to each other, at least.
+const NEAR_LETTERS: usize = 4;
+
 /// Words that say nothing about a file. The last lines have those that every question about code
 /// may have, and those of questions in German and Russian.
 const STOP_WORDS: &str = "a an and are as at be been but by can could did do does each for from had has have how i if in into is it \
@@ -379,8 +382,8 @@ impl Terms {
         found
     }
 
-    /// Returns false if a part of a file's name certainly has no term, and is [near](Terms::near)
-    /// to none.
+    /// Returns false if certainly no word of a file's name has a term or is [near](Terms::near) to
+    /// one.
     pub(super) fn may_name(&self, name: &[u8]) -> bool {
         self.in_file_names.may_begin(name)
     }
@@ -390,8 +393,8 @@ impl Terms {
     pub(super) fn near(&self, stem: &[u8]) -> u32 {
         let shares = |text: &[u8]| {
             text != stem
-                && text.len() >= 4
-                && stem.len() >= 4
+                && text.len() >= NEAR_LETTERS
+                && stem.len() >= NEAR_LETTERS
                 && (text.starts_with(stem) || stem.starts_with(text))
         };
         let terms = self.terms.iter().enumerate();
@@ -464,14 +467,14 @@ fn wanted(terms: &[Term]) -> u32 {
 }
 
 /// Returns the beginnings of the words that have a term or are [near](Terms::near) to one. Stems
-/// that are near share four letters, and a stem may differ from its word in the last letter.
+/// that are near share some letters, and a stem may differ from its word in the last letter.
 fn in_file_names(terms: &[Term]) -> Beginnings {
     let mut all = Beginnings::default();
     for term in terms {
         term.beginnings().for_each(|word| all.add(word));
         let text = term.text.as_bytes();
-        if !term.is_whole && text.len() >= 4 {
-            all.add(&text[..3]);
+        if !term.is_whole && text.len() >= NEAR_LETTERS {
+            all.add(&text[..NEAR_LETTERS - 1]);
         }
     }
     all

@@ -52,7 +52,7 @@ impl AskedTerms {
 
     /// Returns false if the names of a text certainly have no word with one of the terms.
     pub fn may_be_in(&self, text: &[u8]) -> bool {
-        self.words.may_be_in(text, &mut 0)
+        self.words.may_begin(text)
     }
 
     /// Counts the terms in a text. The counts have no entries for other terms. Takes less time than
@@ -189,9 +189,9 @@ impl Beginnings {
         (hash as usize / 64, hash % 64)
     }
 
-    /// Returns false if no word of a name certainly begins like one of these words.
-    pub fn may_begin(&self, name: &[u8]) -> bool {
-        self.may_be_in(name, &mut 0)
+    /// Returns false if certainly no word of a text begins like one of these words.
+    pub fn may_begin(&self, text: &[u8]) -> bool {
+        self.may_be_in(text, &mut 0)
     }
 
     /// Returns false if no word of a name begins like one of these words. Names that are not ASCII

@@ -26,7 +26,7 @@ pub(super) fn reranked(
     best: &[(&Candidate, u64, u64)],
     read: &[Option<Excerpts>],
 ) -> Vec<Reranked> {
-    let mut is_compared = within(RERANKED, [RERANKED_OF_KIND; Bucket::ALL.len()]);
+    let mut is_compared = among_first(RERANKED, [RERANKED_OF_KIND; Bucket::ALL.len()]);
     let counts = best.iter().zip(read).map(|((candidate, ..), excerpts)| {
         let excerpts = excerpts.as_ref().filter(|_| is_compared(&candidate.key));
         excerpts.map_or_else(Reranked::default, |excerpts| Reranked {
@@ -62,14 +62,14 @@ pub(super) fn best<'a>(
     // The sort is stable, so equal files keep the order of the tree.
     scored.sort_by_key(|(_, score, lexical)| std::cmp::Reverse((*score, *lexical)));
     let of_kind = limits.shares().map(|share| share.max(RERANKED_OF_KIND));
-    let mut is_read = within(limits.limit.max(RERANKED), of_kind);
+    let mut is_read = among_first(limits.limit.max(RERANKED), of_kind);
     scored.retain(|(candidate, ..)| is_read(&candidate.key));
     scored
 }
 
 /// Returns a function that gets the paths of files, the best first. It returns true for the first
 /// `all` of them, and for so many of each kind.
-fn within(all: usize, of_kind: [usize; Bucket::ALL.len()]) -> impl FnMut(&str) -> bool {
+fn among_first(all: usize, of_kind: [usize; Bucket::ALL.len()]) -> impl FnMut(&str) -> bool {
     let mut seen = 0;
     let mut seen_of_kind = [0; Bucket::ALL.len()];
     move |path| {
@@ -95,8 +95,8 @@ mod tests {
         paths.extend(["test_a.py"; 3]);
         paths.extend(["a.md", "b.rs"]);
         let kept = |all, of_kind| {
-            let mut is_within = within(all, of_kind);
-            let kept = paths.iter().filter(|path| is_within(path));
+            let mut is_among_first = among_first(all, of_kind);
+            let kept = paths.iter().filter(|path| is_among_first(path));
             kept.copied().collect::<Vec<_>>()
         };
         assert_eq!(kept(2, [0; 4]), ["a.rs", "a.rs"]);
@@ -116,7 +116,7 @@ mod tests {
             limit in 1..10usize,
         ) {
             let limits = Select { limit, quota: profile.quota() };
-            let mut is_read = within(limit, limits.shares());
+            let mut is_read = among_first(limit, limits.shares());
             let read: Vec<bool> = paths.iter().map(|path| is_read(path)).collect();
             let all = paths.iter().enumerate().map(|(nth, path)| Ranked {
                 score: 100 - nth as u64,
