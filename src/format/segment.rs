@@ -13,8 +13,9 @@ use super::wire::{Field, Reader, Writer};
 /// The version of the sections of a segment.
 ///
 /// History: 1, the first; 2 adds the sets of ignore rules under which each file and directory is
-/// eligible; 3 adds the word lists.
-pub const SEGMENT_VERSION: u32 = 4;
+/// eligible; 3 adds the word lists; 4 shortens them; 5 adds names of other modules that a file
+/// offers.
+pub const SEGMENT_VERSION: u32 = 5;
 
 /// The rank in an empty slot, whose file was deleted or was read again for another slot.
 pub const VACANT: u32 = u32::MAX;

@@ -20,7 +20,7 @@ pub mod stem;
 
 /// The version of the rules by which a text becomes terms. Raise it when the same text would have
 /// other terms.
-const RULES: u32 = 3;
+const RULES: u32 = 4;
 
 /// Returns the version of the rules of words, with the version of Unicode that tells letters,
 /// digits and case apart.

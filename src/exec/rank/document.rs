@@ -9,8 +9,9 @@ use std::ops::Range;
 use memchr::{memchr, memchr_iter, memrchr};
 
 use super::source_text::SourceText;
-use super::terms::{Role, Terms};
+use super::terms::{NameMatch, Role, Terms};
 use crate::index::words::counts::{Marks, STOP_INTERVAL, WordCounts, file_stem};
+use crate::index::words::definition::exports::each_export;
 use crate::index::words::definition::{Kind, Language, definition};
 use crate::index::words::forms::{each_form, whole};
 use crate::index::words::names::{Names, ascii_parts, blocks};
@@ -25,6 +26,10 @@ const LOOKED_AT: usize = 400;
 /// The number of directories above a file, from the nearest, that count by their names.
 const DIRECTORIES: usize = 3;
 
+/// Hundredths that the name of another module counts for where it is offered. A definition counts
+/// for more.
+pub(super) const OFFERED: u32 = 35;
+
 /// Hundredths that a defined name counts for, if the question asks for exactly that name. It counts
 /// more if the file has the name, too.
 const fn worth(kind: Kind, names_file: bool) -> u32 {
@@ -32,6 +37,7 @@ const fn worth(kind: Kind, names_file: bool) -> u32 {
         Kind::Type => 100,
         Kind::Function => 70,
         Kind::Variable => 40,
+        Kind::Exported => return OFFERED,
         Kind::Reopened => 20,
     };
     match names_file {
@@ -51,7 +57,8 @@ pub struct Hit {
     pub whole: bool,
     /// Whether it stands in a name that is defined there.
     pub defines: bool,
-    /// Hundredths that the definition counts for because the question asks for its name.
+    /// Hundredths that the definition, or the offer of a name of another module, counts for because
+    /// the question asks for its name.
     pub asked: u32,
     /// Where the line ends, in bytes of the text.
     pub line_end: usize,
@@ -240,8 +247,11 @@ pub fn hits(terms: &Terms, source: &SourceText<'_>, stop: impl Fn() -> bool) -> 
         language: Language::of(source.path),
         own_name: whole(file_stem(source.path).as_bytes()),
         line: Line::default(),
+        offered: Vec::new(),
         hits: Vec::new(),
     };
+    each_export(source.path, text, |name| reader.offered.push(name));
+    reader.offered.sort_by_key(|name| name.start);
     match terms.literal() {
         Some(literal) => {
             for start in literal.find_iter(text).take(MAX_HITS) {
@@ -273,6 +283,8 @@ struct Reader<'a> {
     language: Language,
     own_name: u32,
     line: Line,
+    /// Names of other modules that the text offers, in ascending order.
+    offered: Vec<Range<usize>>,
     hits: Vec<Hit>,
 }
 
@@ -323,10 +335,36 @@ impl Reader<'_> {
             start: at.start,
             whole,
             defines,
-            asked: if defines { self.line.asked } else { 0 },
+            asked: match defines {
+                true => self.line.asked,
+                false => self.asked_of_offer(&at),
+            },
             line_end: self.line.end,
             name_words: if defines { self.line.name_words } else { 0 },
         });
+    }
+
+    /// Returns what an offered name around a place counts for because the question asks for it.
+    fn asked_of_offer(&self, at: &Range<usize>) -> u32 {
+        let nth = self.offered.partition_point(|name| name.end < at.end);
+        let name = self.offered.get(nth).filter(|name| name.start <= at.start);
+        name.map_or(0, |name| {
+            self.asked(&self.text[name.clone()], Kind::Exported)
+        })
+    }
+
+    /// Returns what a name counts for because the question asks for it, in hundredths.
+    fn asked(&self, name: &[u8], kind: Kind) -> u32 {
+        let matched = self.terms.match_name(name);
+        if matched == NameMatch::default() {
+            return 0;
+        }
+        let worth = worth(kind, whole(name) == self.own_name);
+        // A question for `read` means `read` rather than `__read`.
+        match matched.symbol_folded && !matched.symbol {
+            true => worth * 9 / 10,
+            false => worth,
+        }
     }
 
     /// Reads the line around a place: the name that it defines, and whether the question asks for
@@ -347,13 +385,7 @@ impl Reader<'_> {
             return;
         };
         let last = found.last(line);
-        let matched = self.terms.match_name(last);
-        if matched != super::terms::NameMatch::default() {
-            let worth = worth(found.kind, whole(last) == self.own_name);
-            // A question for `read` means `read` rather than `__read`.
-            let is_near = matched.symbol_folded && !matched.symbol;
-            self.line.asked = if is_near { worth * 9 / 10 } else { worth };
-        }
+        self.line.asked = self.asked(last, found.kind);
         Names::of(last).for_each(|name| {
             each_form(&last[name], |form| {
                 self.line.name_words += u32::from(form.kind.is_part())
@@ -434,6 +466,16 @@ mod tests {
         assert_eq!(asked, [70, 70, 70, 0, 0, 0]);
         let (document, _) = read("hay parser", "a.py", "class HayParser:\n");
         assert_eq!(document.unwrap().joined, 100);
+    }
+
+    #[test]
+    fn offers_of_names_count_less_than_definitions() {
+        let text = "pub use http::{\n    Needle as Other,\n    Needle,\n};\n";
+        let (document, hits) = read("Needle", "a.rs", text);
+        assert_eq!(document.unwrap().symbol, 35);
+        let asked: Vec<u32> = hits.iter().map(|hit| hit.asked).collect();
+        assert_eq!(asked, [0, 35]);
+        assert!(hits.iter().all(|hit| !hit.defines));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! little more the sixth time, but a file that is also *named* by it gains in full. Each summand is
 //! scaled by the best file of the question, so the weights mean the same for every question.
 
-use super::document::{Document, TermSet};
+use super::document::{Document, OFFERED, TermSet};
 use super::profile::Bucket;
 use super::reason::Contributions;
 use super::terms::Terms;
@@ -134,6 +134,8 @@ pub struct Scorer {
     most_depth: f64,
     /// The text score of the best file.
     best_text: f64,
+    /// Whether a file defines the name that the question asks for.
+    is_defined: bool,
     /// The question asks for files of this kind by name, so they count in full.
     asks_for: [bool; 5],
 }
@@ -185,12 +187,14 @@ impl Scorer {
             most_lines: logarithm(corpus.most_lines).max(1e-9),
             most_depth: f64::from(corpus.most_depth.max(1)),
             best_text: 0.0,
+            is_defined: false,
             asks_for: ASKING.map(|stems| terms.has_any(stems)),
         };
-        let best = documents
-            .map(|document| scorer.text(document))
-            .fold(0.0, f64::max);
-        scorer.best_text = best.max(1e-9);
+        scorer.best_text = 1e-9;
+        for document in documents {
+            scorer.best_text = scorer.text(document).max(scorer.best_text);
+            scorer.is_defined |= document.symbol > OFFERED;
+        }
         scorer
     }
 
@@ -224,11 +228,20 @@ impl Scorer {
         let definitions = worth::FUNCTIONS * self.share(document.in_functions)
             + worth::TYPES * self.share(document.in_types)
             + worth::DEFINED * self.share(document.in_functions | document.in_types)
-            + worth::SYMBOL * hundredths(document.symbol)
+            + worth::SYMBOL * self.symbol(document)
             + worth::SYMBOL_FOLDED * hundredths(document.symbol_folded)
             + worth::EMBEDDED * hundredths(document.embedded)
             + worth::JOINED * hundredths(document.joined);
         self.weights.definition * definitions
+    }
+
+    /// Returns the share that a definition of the name that is asked for counts. An offer of the name
+    /// counts as a definition if no file defines it.
+    fn symbol(&self, document: &Document) -> f64 {
+        match document.symbol {
+            OFFERED if !self.is_defined => 1.0,
+            other => hundredths(other),
+        }
     }
 
     fn path_words(&self, document: &Document) -> f64 {

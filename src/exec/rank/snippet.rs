@@ -287,8 +287,8 @@ fn worth_of(hits: &[Hit], rarity: &[f64], text: f64) -> f64 {
     for line in hits.chunk_by(|a, b| a.line_end == b.line_end) {
         let mut terms = 0u64;
         let mut words = 0;
+        asked = line.iter().map(|hit| hit.asked).fold(asked, u32::max);
         for hit in line.iter().filter(|hit| hit.defines) {
-            asked = asked.max(hit.asked);
             words = hit.name_words;
             terms |= u64::from(!hit.whole) << (hit.term % 64);
             if let Some(defines) = defines.get_mut(hit.term) {

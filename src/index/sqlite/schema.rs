@@ -11,8 +11,9 @@ pub(super) const APPLICATION_ID: i32 = 0x4653_6978;
 /// `user_version`: the layout of the tables.
 ///
 /// History: 1, the first; 2 adds the sets of ignore rules under which each file and directory is
-/// eligible; 3 adds the word lists.
-pub(super) const LAYOUT_VERSION: i32 = 4;
+/// eligible; 3 adds the word lists; 4 shortens them; 5 adds names of other modules that a file
+/// offers.
+pub(super) const LAYOUT_VERSION: i32 = 5;
 
 /// The page size in bytes. Most bitsets take two or three kilobytes. Pages of the usual 4,096 bytes
 /// would waste a seventh of the space; these pages waste next to nothing.

@@ -9,8 +9,8 @@ use std::ops::Range;
 use memchr::{memchr, memrchr};
 
 use super::counts::{
-    Entry, Marks, STOP_INTERVAL, WordCounts, cleaned, define, each_counted_form, each_of_file_name,
-    is_data, lines, marks_of,
+    Entry, Marks, STOP_INTERVAL, WordCounts, cleaned, define, define_exports, each_counted_form,
+    each_of_file_name, is_data, lines, marks_of,
 };
 use super::definition::{Language, definition};
 use super::forms::{GERMAN_WORDS, each_german, is_german_word};
@@ -116,6 +116,7 @@ impl AskedTerms {
                 define(&text[at], &found, &mut add);
             }
         }
+        define_exports(path, text, &mut add);
         each_of_file_name(path, &mut add);
         let mut entries: Vec<Entry> = found.entries.into_iter().flatten().collect();
         Some(WordCounts {

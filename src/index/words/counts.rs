@@ -10,6 +10,7 @@ use std::ops::Range;
 use memchr::{memchr, memchr_iter};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
+use super::definition::exports::each_export;
 use super::definition::{Definition, Kind, Language, definition};
 use super::forms::{self, FormKind, GERMAN_WORDS, each_form, each_german, is_german_word};
 use super::names::Names;
@@ -45,7 +46,7 @@ impl Marks {
     /// It is nothing else.
     pub const NONE: Marks = Marks(0);
     /// It is the name of a variable that is defined, and nothing else.
-    pub const VARIABLE: Marks = Marks(2);
+    pub const VARIABLE: Marks = Marks(3);
     /// It stands in the name of a function that is defined.
     pub const IN_FUNCTION: Marks = Marks(1 << 3);
     /// It stands in the name of a type that is defined.
@@ -63,7 +64,7 @@ impl Marks {
     /// Returns the marks with these bits. Returns `None` if no writer makes them.
     pub fn from_bits(bits: u8) -> Option<Marks> {
         let kind = bits & Marks::KIND;
-        (bits >> 7 == 0 && kind <= 4).then_some(Marks(bits))
+        (bits >> 7 == 0 && kind <= 5).then_some(Marks(bits))
     }
 
     /// Returns true if all bits of `other` are set.
@@ -75,9 +76,10 @@ impl Marks {
     pub fn kind(self) -> Option<Kind> {
         match self.0 & Marks::KIND {
             1 => Some(Kind::Reopened),
-            2 => Some(Kind::Variable),
-            3 => Some(Kind::Function),
-            4 => Some(Kind::Type),
+            2 => Some(Kind::Exported),
+            3 => Some(Kind::Variable),
+            4 => Some(Kind::Function),
+            5 => Some(Kind::Type),
             _ => None,
         }
     }
@@ -85,9 +87,10 @@ impl Marks {
     fn of_kind(kind: Kind) -> Marks {
         Marks(match kind {
             Kind::Reopened => 1,
-            Kind::Variable => 2,
-            Kind::Function => 3,
-            Kind::Type => 4,
+            Kind::Exported => 2,
+            Kind::Variable => 3,
+            Kind::Function => 4,
+            Kind::Type => 5,
         })
     }
 
@@ -487,14 +490,26 @@ fn each_definition(
         }
         start = end + 1;
     }
+    define_exports(path, text, &mut add);
     Some(())
+}
+
+/// Calls `add` for the terms of each name that a text offers.
+pub(super) fn define_exports(path: &str, text: &[u8], add: &mut impl FnMut(u32, Marks)) {
+    each_export(path, text, |name| {
+        let found = Definition {
+            kind: Kind::Exported,
+            name,
+        };
+        define(text, &found, add);
+    });
 }
 
 pub(super) fn define(line: &[u8], found: &Definition, add: &mut impl FnMut(u32, Marks)) {
     let marks = match found.kind {
         Kind::Function => Marks::IN_FUNCTION,
         Kind::Type => Marks::IN_TYPE,
-        Kind::Variable | Kind::Reopened => Marks::default(),
+        Kind::Variable | Kind::Exported | Kind::Reopened => Marks::default(),
     };
     if marks != Marks::default() {
         let name = &line[found.name.clone()];

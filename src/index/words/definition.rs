@@ -4,6 +4,7 @@
 //! order of an answer, and changes nothing else. For example, `pub fn open(path: &str)`,
 //! `def open(path):`, `#define OPEN(path) …` and `static int open(char *path)` each define `open`.
 
+pub mod exports;
 mod functions;
 mod keywords;
 
@@ -23,6 +24,8 @@ pub enum Kind {
     Function,
     /// A variable or a constant at the top level.
     Variable,
+    /// A name of another module that is offered: `pub use a::X;`.
+    Exported,
     /// Something that is defined elsewhere: `impl X`, `extension X`, `package x`, `struct x;`.
     Reopened,
 }

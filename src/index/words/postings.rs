@@ -517,7 +517,7 @@ mod tests {
     }
 
     fn counted() -> impl Strategy<Value = WordCounts> {
-        let entry = (0u32..255, 0u32..1000, 0u8..5, 0u8..16);
+        let entry = (0u32..255, 0u32..1000, 0u8..6, 0u8..16);
         let entries = prop::collection::vec(entry, 0..60);
         (entries, any::<u32>(), any::<u32>()).prop_map(|(all, words, lines)| {
             let all: BTreeMap<u32, (u32, Marks)> = all

@@ -217,13 +217,13 @@ fn databases_of_other_versions_and_programs_are_told_apart() {
     assert!(unknown, "{error}");
     subject.check_corrupt("no version");
     // The database of a newer program is left alone.
-    let error = set("user_version", 5);
+    let error = set("user_version", 6);
     let kind = error.kind();
     let newer = matches!(
         kind,
         FormatErrorKind::NewerVersion {
-            found: 5,
-            supported: 4,
+            found: 6,
+            supported: 5,
             ..
         }
     );

@@ -86,7 +86,7 @@ fn the_database_schema_is_the_committed_one_and_has_a_version() {
         let own = expected.keys().filter(|name| name.starts_with("fs_"));
         assert_eq!((expected.len(), own.count()), (20, 8));
         assert_eq!(one::<i64>(db, "PRAGMA application_id"), 0x4653_6978);
-        assert_eq!(one::<i64>(db, "PRAGMA user_version"), 4);
+        assert_eq!(one::<i64>(db, "PRAGMA user_version"), 5);
         assert_eq!(one::<i64>(db, "SELECT schema_version FROM index_meta"), 1);
     });
 }
