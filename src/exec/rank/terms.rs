@@ -503,7 +503,7 @@ impl QueryNames {
                 .iter()
                 .any(|byte| byte.is_ascii_uppercase() || *byte == b'_');
             name.len() >= 3
-                && has_mark
+                && (has_mark || is_member(query, name))
                 && has_letters(name)
                 && !matches!(**name, b"JSON" | b"HTTP" | b"API" | b"URL")
         };
@@ -529,6 +529,20 @@ impl QueryNames {
             joined,
         }
     }
+}
+
+/// Whether a name of a question stands there as a member or a call: `set` of `app.set` and of
+/// `set()`.
+fn is_member(query: &str, name: &[u8]) -> bool {
+    let at = name.as_ptr().addr() - query.as_ptr().addr();
+    let (before, after) = (&query[..at], &query[at + name.len()..]);
+    let owner = [".", "::", "->", "#"]
+        .iter()
+        .find_map(|mark| before.strip_suffix(mark));
+    after.starts_with('(')
+        || owner.is_some_and(|owner| {
+            owner.ends_with(|last: char| last.is_alphanumeric() || last == '_')
+        })
 }
 
 /// Whether a question is one name, which may be qualified: `open`, `File::open`, `Foo#bar`,
