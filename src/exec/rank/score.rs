@@ -411,6 +411,20 @@ mod tests {
     }
 
     #[test]
+    fn an_offered_name_counts_as_defined_if_no_file_defines_it() {
+        let one = |symbol| Document {
+            symbol,
+            ..document(1000, 2)
+        };
+        let of = |first, second| {
+            let scores = scores(&[(one(first), "src/a.rs"), (one(second), "src/b.rs")]);
+            scores[0].0 as i64 - scores[1].0 as i64
+        };
+        assert_eq!(of(OFFERED, 20), 24_000);
+        assert_eq!(of(OFFERED, 40), -1_500);
+    }
+
+    #[test]
     fn tests_examples_documents_and_data_count_less() {
         let one = document(1000, 2);
         let all = ["src/a.rs", "tests/a.rs", "examples/a.rs", "a.md", "a.json"];

@@ -5,6 +5,8 @@
 //! the terms `open`, `socket`, `retri`, `parseconfig`, `pars` and `config`. Stop words are left
 //! out, and only the first [`MAX_TERMS`] terms count.
 
+use std::ops::Range;
+
 use memchr::memmem;
 
 use crate::index::words::asked::{AskedTerms, Beginnings};
@@ -148,7 +150,7 @@ struct Key {
 struct QueryNames {
     /// The last name of a question that is one, qualified or not: `open` of `File::open`.
     symbol: Option<Vec<u8>>,
-    /// Names with capitals or underscores in a question of several words.
+    /// Names with capitals or underscores, and names written as code, among other words.
     embedded: Vec<Vec<u8>>,
     /// Two or three adjacent words, joined and without case.
     joined: Vec<Vec<u8>>,
@@ -178,16 +180,14 @@ impl Terms {
         if query.len() > MAX_QUERY_BYTES {
             return Err(TermsError::TooLong(query.len()));
         }
-        let names: Vec<&[u8]> = Names::of(query.as_bytes())
-            .map(|name| &query.as_bytes()[name])
-            .collect();
+        let names: Vec<Range<usize>> = Names::of(query.as_bytes()).collect();
         let mut terms = Vec::new();
         for name in &names {
-            add_name(name, true, &mut terms);
+            add_name(&query.as_bytes()[name.clone()], true, &mut terms);
         }
         if terms.is_empty() {
             for name in &names {
-                add_name(name, false, &mut terms);
+                add_name(&query.as_bytes()[name.clone()], false, &mut terms);
             }
         }
         let mut literal = None;
@@ -487,27 +487,28 @@ impl QueryNames {
         names.map(|name| letters(name)).collect()
     }
 
-    fn of(query: &str, names: &[&[u8]]) -> QueryNames {
+    /// Takes the names at some places of a question.
+    fn of(query: &str, names: &[Range<usize>]) -> QueryNames {
+        let text = |name: &Range<usize>| &query.as_bytes()[name.clone()];
         let has_letters = |name: &[u8]| !letters(name).is_empty();
         if let [.., last] = names
             && is_symbol(query.trim())
-            && has_letters(last)
+            && has_letters(text(last))
         {
             return QueryNames {
-                symbol: Some(last.to_vec()),
+                symbol: Some(text(last).to_vec()),
                 ..QueryNames::default()
             };
         }
-        let is_embedded = |name: &&&[u8]| {
-            let has_mark = name
-                .iter()
-                .any(|byte| byte.is_ascii_uppercase() || *byte == b'_');
+        let is_embedded = |place: &&Range<usize>| {
+            let name = text(place);
+            let is_mark = |byte: &u8| byte.is_ascii_uppercase() || *byte == b'_';
             name.len() >= 3
-                && (has_mark || is_member(query, name))
+                && (name.iter().any(is_mark) || is_code(query, place))
                 && has_letters(name)
-                && !matches!(**name, b"JSON" | b"HTTP" | b"API" | b"URL")
+                && !matches!(name, b"JSON" | b"HTTP" | b"API" | b"URL")
         };
-        let folded: Vec<Vec<u8>> = names.iter().map(|name| letters(name)).collect();
+        let folded: Vec<Vec<u8>> = names.iter().map(|name| letters(text(name))).collect();
         let mut joined: Vec<Vec<u8>> = Vec::new();
         for count in [2, 3] {
             for words in folded.windows(count) {
@@ -524,25 +525,23 @@ impl QueryNames {
             embedded: names
                 .iter()
                 .filter(is_embedded)
-                .map(|name| name.to_vec())
+                .map(|name| text(name).to_vec())
                 .collect(),
             joined,
         }
     }
 }
 
-/// Whether a name of a question stands there as a member or a call: `set` of `app.set` and of
-/// `set()`.
-fn is_member(query: &str, name: &[u8]) -> bool {
-    let at = name.as_ptr().addr() - query.as_ptr().addr();
-    let (before, after) = (&query[..at], &query[at + name.len()..]);
-    let owner = [".", "::", "->", "#"]
-        .iter()
-        .find_map(|mark| before.strip_suffix(mark));
+/// Whether the name at a place of a question is written as code: a member (`set` in `app.set`), a
+/// call (`set()`), or a name in backticks.
+fn is_code(query: &str, name: &Range<usize>) -> bool {
+    let (before, after) = (&query[..name.start], &query[name.end..]);
+    let marks = [".", "::", "->", "#"];
+    let owner = marks.iter().find_map(|mark| before.strip_suffix(mark));
+    let last = owner.and_then(|owner| owner.chars().next_back());
     after.starts_with('(')
-        || owner.is_some_and(|owner| {
-            owner.ends_with(|last: char| last.is_alphanumeric() || last == '_')
-        })
+        || before.ends_with('`') && after.starts_with('`')
+        || last.is_some_and(|last| last.is_alphanumeric() || last == '_')
 }
 
 /// Whether a question is one name, which may be qualified: `open`, `File::open`, `Foo#bar`,

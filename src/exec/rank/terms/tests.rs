@@ -62,6 +62,10 @@ fn names_that_a_question_asks_for_are_told() {
     assert!(asked("File::open", "open").symbol);
     assert!(!asked("File::open", "Open").symbol && asked("File::open", "Open").symbol_folded);
     assert!(asked("where is parse_config called", "parse_config").embedded);
+    assert!(asked("what does app.set store", "set").embedded);
+    assert!(asked("where is open() called", "open").embedded);
+    assert!(asked("the purpose of `open`", "open").embedded);
+    assert!(!asked("the end. open it", "open").embedded);
     assert!(asked("retry delays of requests", "RetryDelay").joined);
     assert_eq!(asked("retry delay", "Retry"), NameMatch::default());
 }
