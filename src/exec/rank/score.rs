@@ -235,8 +235,8 @@ impl Scorer {
         self.weights.definition * definitions
     }
 
-    /// Returns the share that a definition of the name that is asked for counts. An offer of the name
-    /// counts as a definition if no file defines it.
+    /// Returns what a definition of the name that is asked for counts. An offer of the name counts
+    /// as a definition if no file defines it.
     fn symbol(&self, document: &Document) -> f64 {
         match document.symbol {
             OFFERED if !self.is_defined => 1.0,

@@ -55,7 +55,8 @@ fn forms(path: &str) -> &'static [Form] {
     }
 }
 
-/// Calls `each` with the places of the names that the statements of a text offer. Takes linear time.
+/// Calls `each` with the places of the names that the statements of a text offer. Takes linear
+/// time.
 pub fn each_export(path: &str, text: &[u8], mut each: impl FnMut(Range<usize>)) {
     for form in forms(path) {
         let mut from = 0;
@@ -80,8 +81,8 @@ fn begins_line(before: &[u8]) -> bool {
     last.is_none_or(|byte| *byte == b'\n')
 }
 
-/// Returns the place of the names of a statement whose beginning ends at `start`. It is empty if the
-/// text there is no statement.
+/// Returns the place of the names of a statement whose beginning ends at `start`. It is empty if
+/// the text there is no statement, or a very long one.
 fn list_after(text: &[u8], start: usize, form: &Form) -> Range<usize> {
     let most = &text[start..text.len().min(start + MAX_STATEMENT)];
     let line = memchr(b'\n', most).map_or(most, |feed| &most[..feed]);
@@ -94,7 +95,10 @@ fn list_after(text: &[u8], start: usize, form: &Form) -> Range<usize> {
         _ => (names, form.ends),
     };
     let end = most[names..].iter().position(|byte| ends.contains(byte));
-    start + names..start + end.map_or(most.len(), |end| names + end)
+    // The text may end with a statement.
+    let last = start + most.len();
+    let end = end.or((last == text.len()).then(|| most.len() - names));
+    end.map_or(last..last, |end| start + names..start + names + end)
 }
 
 /// Calls `each` with the names in the list of a statement: those that a comma, a bracket or nothing
@@ -162,11 +166,10 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_statement_ends_somewhere() {
+    fn an_endless_statement_offers_nothing() {
         let text = format!("pub use a::{{{}", "B, ".repeat(10_000));
-        let count = offered("a.rs", &text).len();
-        assert!((1..2_000).contains(&count), "{count}");
-        assert!(offered("a.rs", &"pub use \n".repeat(100_000)).is_empty());
+        assert!(offered("a.rs", &text).is_empty());
+        assert!(offered("a.rs", &"pub use \n".repeat(100_000)).len() < 2);
     }
 
     proptest! {
