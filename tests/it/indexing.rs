@@ -88,7 +88,10 @@ impl World {
             config.index_mode = IndexMode::Off;
             config.emit_stats = false;
         });
-        setup.search(request.clone())
+        // Nothing is left out for lack of time, on a busy machine either.
+        let mut request = request.clone();
+        request["timeout_ms"] = 86_400_000.into();
+        setup.search(request)
     }
 
     /// Returns the names in the store, sorted.

@@ -8,9 +8,10 @@ use std::ops::Range;
 
 use memchr::{memchr, memrchr};
 
+use super::counts::definitions::{define, define_exports};
 use super::counts::{
-    Entry, Marks, STOP_INTERVAL, WordCounts, cleaned, define, define_exports, each_counted_form,
-    each_of_file_name, is_data, lines, marks_of,
+    Entry, Marks, STOP_INTERVAL, WordCounts, cleaned, each_counted_form, each_of_file_name,
+    is_data, lines, marks_of,
 };
 use super::definition::{Language, definition};
 use super::forms::{GERMAN_WORDS, each_german, is_german_word};

@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::super::forms;
 use super::*;
 use crate::index::words::asked::AskedTerms;
 
