@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 use crate::support::GUARD;
 use forge_search::internal::exec::stop::Clock;
 
+/// Longer than any test.
+pub(crate) const FOR_EVER_MS: u64 = 86_400_000;
+
 /// A clock that moves only when a test makes it jump. It counts how often it is read.
 #[derive(Clone, Debug)]
 pub(crate) struct FakeClock(Arc<Mutex<(Instant, u64)>>);

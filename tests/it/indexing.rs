@@ -27,6 +27,7 @@ use forge_search::internal::tool::response::{SearchResponse, Stats};
 use forge_search::internal::tool::search::{SearchTool, ToolContext};
 use serde_json::{Value, json};
 
+use crate::clocks::FOR_EVER_MS;
 use crate::support::{Setup, Tree};
 
 /// A tree, with a place for its indexes next to it.
@@ -90,7 +91,7 @@ impl World {
         });
         // Nothing is left out for lack of time, on a busy machine either.
         let mut request = request.clone();
-        request["timeout_ms"] = 86_400_000.into();
+        request["timeout_ms"] = FOR_EVER_MS.into();
         setup.search(request)
     }
 

@@ -11,7 +11,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 use super::source_text::SourceText;
 use super::terms::{NameMatch, Role, Terms};
 use crate::index::words::counts::{Marks, STOP_INTERVAL, WordCounts, file_stem};
-use crate::index::words::definition::exports::each_export;
+use crate::index::words::definition::offers::each_offer;
 use crate::index::words::definition::{Kind, Language, definition};
 use crate::index::words::forms::{each_form, whole};
 use crate::index::words::names::{Names, ascii_parts, blocks};
@@ -37,7 +37,7 @@ const fn worth(kind: Kind, names_file: bool) -> u32 {
         Kind::Type => 100,
         Kind::Function => 70,
         Kind::Variable => 40,
-        Kind::Exported => return OFFERED,
+        Kind::Offered => return OFFERED,
         Kind::Reopened => 20,
     };
     match names_file {
@@ -250,7 +250,7 @@ pub fn hits(terms: &Terms, source: &SourceText<'_>, stop: impl Fn() -> bool) -> 
         offered: Vec::new(),
         hits: Vec::new(),
     };
-    each_export(source.path, text, |name| reader.offered.push(name));
+    each_offer(source.path, text, |name| reader.offered.push(name));
     reader.offered.sort_by_key(|name| name.start);
     match terms.literal() {
         Some(literal) => {
@@ -344,16 +344,16 @@ impl Reader<'_> {
         });
     }
 
-    /// Returns what an offered name around a place counts for because the question asks for it.
+    /// Returns the value of an offered name around a place: 0 if the question does not ask for it.
     fn asked_of_offer(&self, at: &Range<usize>) -> u32 {
         let nth = self.offered.partition_point(|name| name.end < at.end);
         let name = self.offered.get(nth).filter(|name| name.start <= at.start);
         name.map_or(0, |name| {
-            self.asked(&self.text[name.clone()], Kind::Exported)
+            self.asked(&self.text[name.clone()], Kind::Offered)
         })
     }
 
-    /// Returns what a name counts for because the question asks for it, in hundredths.
+    /// Returns the value of a name in hundredths: 0 if the question does not ask for it.
     fn asked(&self, name: &[u8], kind: Kind) -> u32 {
         let matched = self.terms.match_name(name);
         if matched == NameMatch::default() {

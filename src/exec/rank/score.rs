@@ -186,11 +186,10 @@ impl Scorer {
             mean_words: (corpus.words as f64 / corpus.found.max(1) as f64).max(1.0),
             most_lines: logarithm(corpus.most_lines).max(1e-9),
             most_depth: f64::from(corpus.most_depth.max(1)),
-            best_text: 0.0,
+            best_text: 1e-9,
             is_defined: false,
             asks_for: ASKING.map(|stems| terms.has_any(stems)),
         };
-        scorer.best_text = 1e-9;
         for document in documents {
             scorer.best_text = scorer.text(document).max(scorer.best_text);
             scorer.is_defined |= document.symbol > OFFERED;
@@ -235,8 +234,8 @@ impl Scorer {
         self.weights.definition * definitions
     }
 
-    /// Returns what a definition of the name that is asked for counts. An offer of the name counts
-    /// as a definition if no file defines it.
+    /// Returns the value of a definition of the name that is asked for. An offer of the name has
+    /// that of a definition if no file defines it.
     fn symbol(&self, document: &Document) -> f64 {
         match document.symbol {
             OFFERED if !self.is_defined => 1.0,

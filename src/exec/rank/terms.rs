@@ -182,12 +182,13 @@ impl Terms {
         }
         let names: Vec<Range<usize>> = Names::of(query.as_bytes()).collect();
         let mut terms = Vec::new();
-        for name in &names {
-            add_name(&query.as_bytes()[name.clone()], true, &mut terms);
-        }
-        if terms.is_empty() {
-            for name in &names {
-                add_name(&query.as_bytes()[name.clone()], false, &mut terms);
+        for without_stop_words in [true, false] {
+            // A question of nothing but stop words is about these.
+            if terms.is_empty() {
+                for name in &names {
+                    let name = &query.as_bytes()[name.clone()];
+                    add_name(name, without_stop_words, &mut terms);
+                }
             }
         }
         let mut literal = None;

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use memchr::{memchr, memrchr};
 
-use super::counts::definitions::{define, define_exports};
+use super::counts::definitions::{define, define_offers};
 use super::counts::{
     Entry, Marks, STOP_INTERVAL, WordCounts, cleaned, each_counted_form, each_of_file_name,
     is_data, lines, marks_of,
@@ -117,7 +117,7 @@ impl AskedTerms {
                 define(&text[at], &found, &mut add);
             }
         }
-        define_exports(path, text, &mut add);
+        define_offers(path, text, &mut add);
         each_of_file_name(path, &mut add);
         let mut entries: Vec<Entry> = found.entries.into_iter().flatten().collect();
         Some(WordCounts {

@@ -78,7 +78,7 @@ impl Marks {
     pub fn kind(self) -> Option<Kind> {
         match self.0 & Marks::KIND {
             1 => Some(Kind::Reopened),
-            2 => Some(Kind::Exported),
+            2 => Some(Kind::Offered),
             3 => Some(Kind::Variable),
             4 => Some(Kind::Function),
             5 => Some(Kind::Type),
@@ -89,7 +89,7 @@ impl Marks {
     fn of_kind(kind: Kind) -> Marks {
         Marks(match kind {
             Kind::Reopened => 1,
-            Kind::Exported => 2,
+            Kind::Offered => 2,
             Kind::Variable => 3,
             Kind::Function => 4,
             Kind::Type => 5,

@@ -4,9 +4,9 @@
 //! order of an answer, and changes nothing else. For example, `pub fn open(path: &str)`,
 //! `def open(path):`, `#define OPEN(path) …` and `static int open(char *path)` each define `open`.
 
-pub mod exports;
 mod functions;
 mod keywords;
+pub mod offers;
 
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ pub enum Kind {
     /// A variable or a constant at the top level.
     Variable,
     /// A name of another module that is offered: `pub use a::X;`.
-    Exported,
+    Offered,
     /// Something that is defined elsewhere: `impl X`, `extension X`, `package x`, `struct x;`.
     Reopened,
 }

@@ -12,12 +12,9 @@ use forge_search::internal::tool::search::SearchTool;
 use serde_json::{Value, json};
 
 use super::{FILES, Opened, World, needle};
-use crate::clocks::{FakeClock, TickingClock, ends};
+use crate::clocks::{FOR_EVER_MS, FakeClock, TickingClock, ends};
 use crate::index_support::{VARIANTS, locked};
 use crate::support::Tree;
-
-/// Longer than any test.
-const FOR_EVER_MS: u64 = 86_400_000;
 
 /// Returns the storages on disk of this build.
 fn on_disk() -> Vec<IndexStorage> {

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::double::Cookies;
 use super::storages::How;
 use super::{LIVE, MAPPED, World};
-use crate::clocks::{FakeClock, ends};
+use crate::clocks::{FOR_EVER_MS, FakeClock, ends};
 
 /// Searches with its own clock, on another thread.
 #[track_caller]
@@ -36,7 +36,7 @@ fn a_search_spends_no_more_than_its_share_on_maintenance() {
     world.watchers.set_cookies(Cookies::Lost);
     world.watchers.hold("");
     world.write("a/two.txt", "a needle, too\n");
-    let answer = search_by(&world, FakeClock::new(), 86_400_000);
+    let answer = search_by(&world, FakeClock::new(), FOR_EVER_MS);
     assert!(!answer.timed_out);
     assert_eq!(answer.count, 4);
     let stats = answer.stats.unwrap();
@@ -53,7 +53,7 @@ fn a_search_waits_for_changes_within_its_share() {
     world.watchers.set_cookies(Cookies::Late);
     world.write("a/two.txt", "a needle, too\n");
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| search_by(&world, FakeClock::new(), 86_400_000));
+        let waiting = scope.spawn(|| search_by(&world, FakeClock::new(), FOR_EVER_MS));
         world.until("it waits for its cookie", |_| world.watchers.late() == 1);
         assert!(!waiting.is_finished());
         world.hear_file("a/two.txt");

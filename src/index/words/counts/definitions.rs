@@ -3,7 +3,7 @@
 use memchr::memchr;
 
 use super::{Marks, STOP_INTERVAL};
-use crate::index::words::definition::exports::each_export;
+use crate::index::words::definition::offers::each_offer;
 use crate::index::words::definition::{Definition, Kind, Language, definition};
 use crate::index::words::forms::{self, each_form};
 use crate::index::words::names::Names;
@@ -29,25 +29,26 @@ pub(super) fn each_definition(
         }
         start = end + 1;
     }
-    define_exports(path, text, &mut add);
+    define_offers(path, text, &mut add);
     Some(())
 }
 
 /// Calls `add` for the terms of each name that a text offers.
-pub(in crate::index::words) fn define_exports(
+pub(in crate::index::words) fn define_offers(
     path: &str,
     text: &[u8],
     add: &mut impl FnMut(u32, Marks),
 ) {
-    each_export(path, text, |name| {
+    each_offer(path, text, |name| {
         let found = Definition {
-            kind: Kind::Exported,
+            kind: Kind::Offered,
             name,
         };
         define(text, &found, add);
     });
 }
 
+/// Calls `add` for the terms of a name that a line defines or offers.
 pub(in crate::index::words) fn define(
     line: &[u8],
     found: &Definition,
@@ -56,7 +57,7 @@ pub(in crate::index::words) fn define(
     let marks = match found.kind {
         Kind::Function => Marks::IN_FUNCTION,
         Kind::Type => Marks::IN_TYPE,
-        Kind::Variable | Kind::Exported | Kind::Reopened => Marks::default(),
+        Kind::Variable | Kind::Offered | Kind::Reopened => Marks::default(),
     };
     if marks != Marks::default() {
         let name = &line[found.name.clone()];

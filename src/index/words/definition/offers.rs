@@ -10,7 +10,7 @@ use std::ops::Range;
 use memchr::memchr;
 use memchr::memmem::find;
 
-use super::word_len;
+use super::{Language, word_len};
 
 /// Bytes of a statement that are looked at.
 const MAX_STATEMENT: usize = 4096;
@@ -47,17 +47,17 @@ const PYTHON: [Form; 1] = [Form::new("from .", " import ", b"\n")];
 /// Returns the forms of the statements in a file.
 fn forms(path: &str) -> &'static [Form] {
     let name = path.rsplit('/').next().unwrap_or(path);
-    match name.rsplit_once('.') {
-        Some((_, "rs")) => &RUST,
-        Some((_, "js" | "ts" | "mjs" | "cjs" | "jsx" | "tsx" | "mts" | "cts")) => &SCRIPT,
-        Some(("__init__", "py")) => &PYTHON,
+    match Language::of(path) {
+        Language::JavaScript => &SCRIPT,
+        _ if name.ends_with(".rs") => &RUST,
+        _ if name == "__init__.py" => &PYTHON,
         _ => &[],
     }
 }
 
 /// Calls `each` with the places of the names that the statements of a text offer. Takes linear
 /// time.
-pub fn each_export(path: &str, text: &[u8], mut each: impl FnMut(Range<usize>)) {
+pub fn each_offer(path: &str, text: &[u8], mut each: impl FnMut(Range<usize>)) {
     for form in forms(path) {
         let mut from = 0;
         while let Some(found) = find(&text[from..], form.begins.as_bytes()) {
@@ -131,7 +131,7 @@ mod tests {
 
     fn offered(path: &str, text: &str) -> Vec<String> {
         let mut names = Vec::new();
-        each_export(path, text.as_bytes(), |name| {
+        each_offer(path, text.as_bytes(), |name| {
             names.push(text[name].to_string());
         });
         names
@@ -177,7 +177,7 @@ mod tests {
         fn names_ascend_and_are_words(text in "(pub use |export \\{|from \\.|import|[a-c:,;{}() \n]){0,40}") {
             for path in ["a.rs", "a.ts", "__init__.py"] {
                 let mut last = 0;
-                each_export(path, text.as_bytes(), |name| {
+                each_offer(path, text.as_bytes(), |name| {
                     assert!(name.start >= last && name.end > name.start);
                     assert!(text.as_bytes()[name.clone()].iter().all(|byte| is_word(*byte)));
                     last = name.end;
