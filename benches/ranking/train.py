@@ -6,7 +6,7 @@
     train.py train WORK    learn from the pairs, and write WORK/words.bin
     train.py near WORK WORD...    print the words that are nearest to each word
 
-Needs numpy and scipy, cargo with this checkout, and for `fetch` the clients pip, npm, apt-get and cargo. README.md beside this file says what the
+Needs numpy and scipy, cargo with this checkout, and for `fetch` the clients pip, npm, apt-get and curl. README.md beside this file says what the
 table is for, how good it is, and what it can't do. The same packages give the same bytes on one machine; another version of numpy may round otherwise.
 """
 
@@ -27,6 +27,7 @@ import scipy.sparse as sparse
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 
+KINDS = ("pypi", "npm", "deb", "crate")  # of packages
 WORDS = 20_000  # of the table
 DIMENSIONS = 128  # of a vector
 EPOCHS = 4  # looks at each pair
@@ -43,22 +44,23 @@ def sources():
 
 def fetch(work):
     """Downloads the packages with the clients of their registries, checks their hashes and unpacks them."""
-    for kind in ("pypi", "npm", "deb", "src"):
+    for kind in (*KINDS, "src"):
         os.makedirs(os.path.join(work, kind), exist_ok=True)
     for row in sources():
         kind, name, version = row["kind"], row["name"], row["version"]
-        if kind == "crate":
-            continue
         directory = os.path.join(work, kind)
+        crate = f"{name}-{version}.crate"
         command = {
             "pypi": [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", f"{name}=={version}"],
             "npm": ["npm", "pack", "--silent", f"{name}@{version}"],
             "deb": ["apt-get", "download", "-q", f"{name}={version}"],
+            # Cargo takes no two versions of a crate that are compatible, and the sources have some.
+            "crate": ["curl", "-sSfL", "--retry", "3", "-o", crate, f"https://static.crates.io/crates/{name}/{crate}"],
         }[kind]
         subprocess.run(command, cwd=directory, check=True, stdout=subprocess.DEVNULL)
-    hashes = {row["sha256"]: row for row in sources() if row["sha256"]}
+    hashes = {row["sha256"]: row for row in sources()}
     found = set()
-    paths = [path for kind in ("pypi", "npm", "deb") for path in sorted(glob.glob(os.path.join(work, kind, "*")))]
+    paths = [path for kind in KINDS for path in sorted(glob.glob(os.path.join(work, kind, "*")))]
     for path in paths:
         with open(path, "rb") as file:
             digest = hashlib.sha256(file.read()).hexdigest()
@@ -66,7 +68,8 @@ def fetch(work):
         if row is None:
             sys.exit(f"{path} is not a file of sources.tsv")
         found.add(digest)
-        into = os.path.join(work, "src", f"{row['kind']}-{row['name'].replace('/', '-').lstrip('@')}")
+        name = f"{row['name']}-{row['version']}" if row["kind"] == "crate" else row["name"].replace("/", "-").lstrip("@")
+        into = os.path.join(work, "src", f"{row['kind']}-{name}")
         if path.endswith(".deb"):
             subprocess.run(["dpkg-deb", "-x", path, into], check=True)
         elif path.endswith(".whl"):
@@ -77,27 +80,9 @@ def fetch(work):
     missing = [row["name"] for digest, row in hashes.items() if digest not in found]
     if missing:
         sys.exit(f"not downloaded: {missing}")
-    fetch_crates(work)
     shutil.copytree(os.path.dirname(os.__file__), os.path.join(work, "src", "python-std"), ignore=shutil.ignore_patterns("site-packages", "test"), dirs_exist_ok=True)
     rust = subprocess.run(["rustc", "--print", "sysroot"], check=True, capture_output=True, text=True).stdout.strip()
     shutil.copytree(os.path.join(rust, "lib/rustlib/src/rust/library"), os.path.join(work, "src", "rust-std"), dirs_exist_ok=True)
-
-
-def fetch_crates(work):
-    """Vendors the crates: the manifest names each version as a package of its own."""
-    project = os.path.join(work, "crates")
-    os.makedirs(os.path.join(project, "src"), exist_ok=True)
-    open(os.path.join(project, "src", "lib.rs"), "w").close()
-    crates = [row for row in sources() if row["kind"] == "crate"]
-    with open(os.path.join(project, "Cargo.toml"), "w") as file:
-        file.write('[package]\nname = "crates"\nversion = "0.0.0"\nedition = "2021"\n[dependencies]\n')
-        for number, row in enumerate(crates):
-            file.write(f'c{number} = {{ package = "{row["name"]}", version = "={row["version"]}" }}\n')
-    vendor = os.path.join(project, "vendor")
-    subprocess.run(["cargo", "vendor", "--versioned-dirs", vendor], cwd=project, check=True, stdout=subprocess.DEVNULL)
-    for row in crates:
-        name = f"{row['name']}-{row['version']}"
-        shutil.copytree(os.path.join(vendor, name), os.path.join(work, "src", f"crate-{name}"), dirs_exist_ok=True)
 
 
 def write_pairs(work):

@@ -11,6 +11,7 @@
 mod document;
 mod meaning;
 mod order;
+mod pieces;
 mod profile;
 mod reason;
 mod related;
@@ -24,6 +25,7 @@ mod versions;
 pub use document::{Document, Hit, TermSet, hits};
 pub use meaning::{Comparison, MEANING_VERSION, Meaning, Model, WordTable};
 pub use order::{Ranked, Select, Selection, select};
+pub use pieces::PieceScores;
 pub use profile::{Bucket, Profile, Quota};
 pub use reason::{Contributions, Reason};
 pub use related::{PieceWords, piece_at};

@@ -16,7 +16,7 @@ use rayon::prelude::*;
 
 use crate::exec::as_text::shown;
 use crate::exec::rank::{
-    Chunk, Comparison, Corpus, Document, Hit, Snippet, SourceText, Terms, chunks, hits,
+    Chunk, Comparison, Corpus, Document, Hit, PieceScores, Snippet, SourceText, Terms, chunks, hits,
 };
 use crate::exec::sources::eligible::{EligibleFile, FileSource, Item, KnownWords};
 use crate::exec::stop::Stop;
@@ -414,10 +414,8 @@ pub struct Excerpt {
 pub struct Excerpts {
     /// The best excerpts.
     pub best: Vec<Excerpt>,
-    /// How well the best piece of the file answers.
-    pub piece: f64,
-    /// How alike the meanings of the question and of the piece most like it are, from 0 to 1.
-    pub likeness: f64,
+    /// How well the pieces of the file answer.
+    pub scores: PieceScores,
 }
 
 /// Reads a candidate again and extracts its best excerpts, at most `most`. Returns `None` if the
@@ -471,8 +469,7 @@ pub fn excerpts(
     };
     let chunks = chunks(&source_text, &hits, rarity, snippet, most, meaning);
     Some(Excerpts {
-        piece: chunks.piece,
-        likeness: chunks.likeness,
+        scores: chunks.scores,
         best: chunks.best.into_iter().map(excerpt).collect(),
     })
 }

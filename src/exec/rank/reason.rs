@@ -1,5 +1,7 @@
 //! Reasons: which parts of its score made a place a result.
 
+use std::ops::Add;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +54,25 @@ pub struct Contributions {
     pub meaning: u64,
 }
 
+impl Add for Contributions {
+    type Output = Contributions;
+
+    fn add(self, other: Contributions) -> Contributions {
+        Contributions {
+            definitions: self.definitions + other.definitions,
+            path: self.path + other.path,
+            words: self.words + other.words,
+            meaning: self.meaning + other.meaning,
+        }
+    }
+}
+
 impl Contributions {
+    /// Returns the sum of the parts.
+    pub fn total(self) -> u64 {
+        self.definitions + self.path + self.words + self.meaning
+    }
+
     /// Returns the reasons for a place of the file: the largest part, and the second one if it is
     /// at least half as large. `defines` says whether the place defines a name of the question.
     /// There is always a reason.

@@ -6,6 +6,7 @@
 //! scaled by the best file of the question, so the weights mean the same for every question.
 
 use super::document::{Document, OFFERED, TermSet};
+use super::pieces::PieceScores;
 use super::profile::Bucket;
 use super::reason::Contributions;
 use super::terms::Terms;
@@ -35,12 +36,16 @@ mod worth {
     /// The text of the whole file, and of its best piece.
     pub(super) const TEXT: f64 = 0.55;
     pub(super) const PIECE: f64 = 0.75;
+    /// Pairs of its words that stand beside each other.
+    pub(super) const PAIRS: f64 = 0.6;
     /// How alike the meanings of the question and of a piece are.
     pub(super) const MEANING: f64 = 1.5;
     /// Share of the question in the names of functions that are defined.
     pub(super) const FUNCTIONS: f64 = 0.5;
     pub(super) const TYPES: f64 = 0.2;
     pub(super) const DEFINED: f64 = 0.6;
+    /// How much one defined name is the question.
+    pub(super) const SAME_NAME: f64 = 0.7;
     /// Share of the question in the file's own name, and the share of the file's name that the
     /// question has.
     pub(super) const NAME: f64 = 0.9;
@@ -50,11 +55,11 @@ mod worth {
     /// Definitions of names that the question contains.
     pub(super) const SYMBOL: f64 = 3.0;
     pub(super) const SYMBOL_FOLDED: f64 = 0.5;
-    pub(super) const EMBEDDED: f64 = 0.8;
+    pub(super) const EMBEDDED: f64 = 0.5;
     pub(super) const JOINED: f64 = 0.4;
     /// Long files answer more, files deep down less.
     pub(super) const LINES: f64 = 0.26;
-    pub(super) const DEPTH: f64 = 0.22;
+    pub(super) const DEPTH: f64 = 0.36;
 }
 
 /// The weight of each field, as a multiple of its weight in the balanced profile.
@@ -253,16 +258,17 @@ impl Scorer {
         self.weights.path * path_words
     }
 
-    /// Returns what the meaning of a file adds to the first number of [`Scorer::score`]. `likeness`
-    /// is how alike the question and the piece most like it are.
-    pub fn meaning(&self, likeness: f64, path: &str) -> u64 {
-        parts(worth::MEANING * self.weights.content * likeness * self.factor(path))
-    }
-
-    /// Returns what the best piece of a file adds to both numbers of [`Scorer::score`]. `share` is
-    /// the score of the piece as a share of the best one's.
-    pub fn piece(&self, share: f64, path: &str) -> u64 {
-        parts(worth::PIECE * self.weights.content * share * self.factor(path))
+    /// Returns what the pieces of a file add to its score. `text` of the scores is a share of the
+    /// highest one.
+    pub fn pieces(&self, scores: PieceScores, path: &str) -> Contributions {
+        let (weights, factor) = (self.weights, self.factor(path));
+        let words = worth::PIECE * scores.text + worth::PAIRS * scores.pairs;
+        Contributions {
+            definitions: parts(worth::SAME_NAME * weights.definition * scores.name * factor),
+            path: 0,
+            words: parts(words * weights.content * factor),
+            meaning: parts(worth::MEANING * weights.content * scores.likeness * factor),
+        }
     }
 
     /// Returns how much the kind of a file counts.
@@ -445,8 +451,8 @@ mod tests {
             depth: 1,
             ..document(10, 3)
         };
-        // Text 0.55; name 0.9 and half of 0.66; length 0.26; depth 0.22.
-        assert_eq!(scores(&[(one, "src/a.rs")])[0], (18_200, 5_500));
+        // Text 0.55; name 0.9 and half of 0.66; length 0.26; depth 0.36.
+        assert_eq!(scores(&[(one, "src/a.rs")])[0], (16_800, 5_500));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::document::Hit;
 use super::meaning::Comparison;
-use super::score::bm25;
+use super::pieces::{Found, PieceScores};
 use super::source_text::{SourceText, belongs_below, line_starts};
 use crate::format::choices::choices;
 use crate::index::text::without_terminator;
@@ -67,16 +67,13 @@ pub struct Chunk {
     pub defines: bool,
 }
 
-/// The best places of a text, and how well its best piece answers.
+/// The best places of a text, and how well its pieces answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Chunks {
     /// The best places, the best first. They do not overlap, and lie in different pieces.
     pub best: Vec<Chunk>,
-    /// The score of the best piece by BM25. It compares pieces of different files.
-    pub piece: f64,
-    /// How alike the meanings of the question and of the piece most like it are, from 0 to 1. It is
-    /// 0 if no meaning is asked for.
-    pub likeness: f64,
+    /// The scores of the pieces.
+    pub scores: PieceScores,
 }
 
 /// A piece with hits.
@@ -114,20 +111,8 @@ impl Line {
     }
 }
 
-/// The length of an ordinary piece, in bytes.
-const PIECE_BYTES: f64 = 1000.0;
-
 /// How much a test counts in a file that also has other code.
 const OF_TESTS: f64 = 0.6;
-
-/// The weight of defined names in a piece. The weight of its text is 1.
-const DEFINES: f64 = 0.8;
-
-/// The weight of the share of a defined name that the question has.
-const NAME_PRECISION: f64 = 0.6;
-
-/// The weight of a definition of the name that the question asks for.
-const ASKED: f64 = 3.0;
 
 /// The weight of the likeness of the meanings of a piece and the question.
 const LIKENESS: f64 = 1.0;
@@ -157,7 +142,7 @@ pub fn chunks(
     let (text, pieces) = (source.text, &source.facts.pieces);
     let starts = line_starts(text);
     let mut best: Vec<Place> = Vec::new();
-    let mut best_piece = 0.0f64;
+    let mut scores = PieceScores::default();
     let mut rest = hits;
     for (nth, piece) in pieces.iter().enumerate() {
         let next = pieces.get(nth + 1).copied().unwrap_or(starts.len());
@@ -168,10 +153,10 @@ pub fn chunks(
         if let Some(line) = best_line(inside, &starts, *piece) {
             let part = &text[starts[*piece]..end.min(text.len())];
             let factor = if is_test(part) { OF_TESTS } else { 1.0 };
-            let score = text_score(inside, rarity, end.saturating_sub(starts[*piece]));
-            best_piece = best_piece.max(factor * score);
+            let found = Found::of(inside, rarity, end.saturating_sub(starts[*piece]));
+            scores.raise_to(&found.scores, factor);
             best.push(Place {
-                worth: factor * worth_of(inside, rarity, score),
+                worth: factor * found.worth(),
                 text: part,
                 line,
                 piece: *piece..next,
@@ -179,13 +164,12 @@ pub fn chunks(
         }
     }
     best.sort_by(Place::compare);
-    let mut likeness = 0.0f64;
     if let Some(comparison) = meaning {
         let name = file_stem(source.path).as_bytes();
         for place in best.iter_mut().take(COMPARED_PIECES) {
             let piece = &place.text[..place.text.len().min(COMPARED_BYTES)];
             let of_piece = comparison.likeness(&[piece, name]);
-            likeness = likeness.max(of_piece);
+            scores.likeness = scores.likeness.max(of_piece);
             place.worth += LIKENESS * of_piece;
         }
         best.sort_by(Place::compare);
@@ -241,21 +225,8 @@ pub fn chunks(
     }
     Chunks {
         best: chosen,
-        piece: best_piece,
-        likeness,
+        scores,
     }
-}
-
-/// Returns the score of a piece with these hits by BM25, with the rarities of terms among files.
-fn text_score(hits: &[Hit], rarity: &[f64], bytes: usize) -> f64 {
-    let mut counts = vec![0.0; rarity.len()];
-    for hit in hits {
-        if let Some(count) = counts.get_mut(hit.term) {
-            *count += 1.0;
-        }
-    }
-    let score = |(count, rarity): (&f64, &f64)| bm25(*rarity, *count, bytes as f64, PIECE_BYTES);
-    counts.iter().zip(rarity).map(score).sum()
 }
 
 /// Returns which line of a piece is its head, from 0: the first one that defines a name, or else
@@ -276,34 +247,6 @@ fn is_test(piece: &[u8]) -> bool {
     let lines = piece.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
     let mut above = lines.take_while(|line| line.is_empty() || belongs_below(line));
     above.any(|line| line == b"#[test]" || line == b"#[tokio::test]")
-}
-
-/// Returns how well a piece with these hits answers: its [score](text_score), as a share of the
-/// question, and the names that it defines.
-fn worth_of(hits: &[Hit], rarity: &[f64], text: f64) -> f64 {
-    let all: f64 = rarity.iter().sum::<f64>().max(1e-9);
-    let mut defines = vec![false; rarity.len()];
-    let (mut asked, mut precision) = (0, 0.0f64);
-    for line in hits.chunk_by(|a, b| a.line_end == b.line_end) {
-        let mut terms = 0u64;
-        let mut words = 0;
-        asked = line.iter().map(|hit| hit.asked).fold(asked, u32::max);
-        for hit in line.iter().filter(|hit| hit.defines) {
-            words = hit.name_words;
-            terms |= u64::from(!hit.whole) << (hit.term % 64);
-            if let Some(defines) = defines.get_mut(hit.term) {
-                *defines = true;
-            }
-        }
-        let named = f64::from(terms.count_ones()) / f64::from(words.max(1));
-        precision = precision.max(named.min(1.0));
-    }
-    let defined = defines.iter().zip(rarity).filter(|(defines, _)| **defines);
-    let defined: f64 = defined.map(|(_, rarity)| rarity).sum();
-    text / all
-        + DEFINES * defined / all
-        + NAME_PRECISION * precision
-        + ASKED * f64::from(asked) / 100.0
 }
 
 /// Returns the line of a piece that says most; the first of equal ones. `first` is the index of its

@@ -1,7 +1,7 @@
 //! Orders the files of a ranked search: by the scores of their terms, then by the pieces of code
 //! that answer the question best.
 
-use crate::exec::rank::{Bucket, Scorer, Select};
+use crate::exec::rank::{Bucket, PieceScores, Scorer, Select};
 use crate::exec::retrieve::{Candidate, Excerpts};
 
 /// The first files, which are compared by their best pieces, too. Neither this number nor the next
@@ -11,35 +11,23 @@ pub(super) const RERANKED: usize = 20;
 /// The first files of each kind, which are compared in the same way.
 pub(super) const RERANKED_OF_KIND: usize = 5;
 
-/// What the best pieces of a file add to its score.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Reranked {
-    /// The score of the best piece, as a share of the highest one.
-    pub(super) share: f64,
-    /// How alike the meanings of the question and of a piece are.
-    pub(super) likeness: f64,
-}
-
-/// Returns what the pieces of each file add. `best` are the [best] files. Only the first of them
-/// count.
+/// Returns the scores of the pieces of each file, with the score of a text as a share of the highest
+/// one. `best` are the [best] files. Only the first of them count.
 pub(super) fn reranked(
     best: &[(&Candidate, u64, u64)],
     read: &[Option<Excerpts>],
-) -> Vec<Reranked> {
+) -> Vec<PieceScores> {
     let mut is_compared = among_first(RERANKED, [RERANKED_OF_KIND; Bucket::ALL.len()]);
-    let counts = best.iter().zip(read).map(|((candidate, ..), excerpts)| {
+    let scores = best.iter().zip(read).map(|((candidate, ..), excerpts)| {
         let excerpts = excerpts.as_ref().filter(|_| is_compared(&candidate.key));
-        excerpts.map_or_else(Reranked::default, |excerpts| Reranked {
-            share: excerpts.piece,
-            likeness: excerpts.likeness,
-        })
+        excerpts.map_or_else(PieceScores::default, |excerpts| excerpts.scores)
     });
-    let mut counts: Vec<Reranked> = counts.collect();
-    let most = counts.iter().fold(1e-9, |most, one| one.share.max(most));
-    for one in &mut counts {
-        one.share /= most;
+    let mut scores: Vec<PieceScores> = scores.collect();
+    let most = scores.iter().fold(1e-9, |most, one| one.text.max(most));
+    for one in &mut scores {
+        one.text /= most;
     }
-    counts
+    scores
 }
 
 /// Returns the best files, in order: those that may be in an answer, and those that are compared by

@@ -50,14 +50,11 @@ impl RankedSearch<'_> {
             .collect();
         let reranked = reranked(best, &read);
         let mut places = Vec::new();
-        for (((candidate, score, lexical), excerpts), counts) in best.iter().zip(read).zip(reranked)
+        for (((candidate, score, lexical), excerpts), scores) in best.iter().zip(read).zip(reranked)
         {
-            let piece = scorer.piece(counts.share, &candidate.key);
-            let meaning = scorer.meaning(counts.likeness, &candidate.key);
-            let mut parts = scorer.contributions(&candidate.document, &candidate.key);
-            parts.words += piece;
-            parts.meaning = meaning;
-            let (score, lexical) = (score + piece + meaning, lexical + piece);
+            let of_pieces = scorer.pieces(scores, &candidate.key);
+            let parts = scorer.contributions(&candidate.document, &candidate.key) + of_pieces;
+            let (score, lexical) = (score + of_pieces.total(), lexical + of_pieces.words);
             let real = candidate.found.absolute();
             let shown = real.strip_prefix(self.root).unwrap_or(&candidate.path);
             let (path, lossy) = shown_path(shown);
