@@ -18,8 +18,7 @@ const ASKED: f64 = 3.0;
 /// The most bytes from the start of a word to the start of the one beside it.
 const BESIDE: usize = 40;
 
-/// How well the pieces of a file answer a question. Each number is that of the piece for which it is
-/// highest.
+/// How well the pieces of a file answer a question. Each number is the highest one of all pieces.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PieceScores {
     /// The score of the text by BM25. It compares pieces of different files.
@@ -29,8 +28,8 @@ pub struct PieceScores {
     pub name: f64,
     /// The share of the question in pairs of its words that stand beside each other, from 0 to 1.
     pub pairs: f64,
-    /// How alike the meanings of the question and of a piece are, from 0 to 1. It is 0 if no meaning
-    /// is asked for.
+    /// How alike the meanings of the question and of a piece are, from 0 to 1. It is 0 if the
+    /// question has no meaning that is compared.
     pub likeness: f64,
 }
 
@@ -95,8 +94,8 @@ impl Found {
         found
     }
 
-    /// Returns how well the piece answers: its text as a share of the question, and the names that it
-    /// defines. It compares pieces of one file.
+    /// Returns how well the piece answers: its text as a share of the question, and the names that
+    /// it defines. It compares pieces of one file.
     pub(super) fn worth(&self) -> f64 {
         self.text
             + DEFINES * self.defined
@@ -117,8 +116,8 @@ fn text_score(hits: &[Hit], rarity: &[f64], bytes: usize) -> f64 {
     counts.iter().zip(rarity).map(score).sum()
 }
 
-/// Returns the rarities of terms that stand in the text one after the other as in the question: half
-/// of the sum of each pair, once.
+/// Returns the rarities of adjacent terms of the question that stand beside each other in the text:
+/// half of the sum of each pair, once.
 fn pairs(hits: &[Hit], rarity: &[f64]) -> f64 {
     let mut firsts = 0u64;
     for two in hits.windows(2) {

@@ -188,7 +188,7 @@ fn a_question_starts_a_daemon_that_goes_on() {
     let place = Place::new();
     let first = ok(&place.ggrep(&["retry delay"]));
     assert!(
-        first.starts_with("src/delay.rs:1-3 (100%, defined here, meaning)\n"),
+        first.starts_with("src/delay.rs:1-3 (100%, defined here, words)\n"),
         "{first}"
     );
     assert!(

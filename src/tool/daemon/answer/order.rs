@@ -11,7 +11,7 @@ pub(super) const RERANKED: usize = 20;
 /// The first files of each kind, which are compared in the same way.
 pub(super) const RERANKED_OF_KIND: usize = 5;
 
-/// Returns the scores of the pieces of each file, with the score of a text as a share of the highest
+/// Returns the scores of the pieces of each file. The score of a text is its share of the highest
 /// one. `best` are the [best] files. Only the first of them count.
 pub(super) fn reranked(
     best: &[(&Candidate, u64, u64)],
