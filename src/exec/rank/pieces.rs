@@ -12,6 +12,9 @@ const DEFINES: f64 = 0.8;
 /// The weight of the share of a defined name that the question has.
 const NAME_PRECISION: f64 = 0.6;
 
+/// The weight of how much a defined name is the question.
+const SAME_NAME: f64 = 0.6;
+
 /// The weight of a definition of the name that the question asks for.
 const ASKED: f64 = 3.0;
 
@@ -100,6 +103,7 @@ impl Found {
         self.text
             + DEFINES * self.defined
             + NAME_PRECISION * self.precision
+            + SAME_NAME * self.scores.name
             + ASKED * f64::from(self.asked) / 100.0
     }
 }

@@ -115,7 +115,7 @@ impl Line {
 const OF_TESTS: f64 = 0.6;
 
 /// The weight of the likeness of the meanings of a piece and the question.
-const LIKENESS: f64 = 1.0;
+const LIKENESS: f64 = 1.5;
 
 /// The best pieces of a file are compared with the meaning of the question: so many of them, and so
 /// many bytes of each.
