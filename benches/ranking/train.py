@@ -6,7 +6,7 @@
     train.py train WORK    learn from the pairs, and write WORK/words.bin
     train.py near WORK WORD...    print the words that are nearest to each word
 
-Needs numpy and scipy, cargo with this checkout, and for `fetch` the clients pip, npm, apt-get and curl. README.md beside this file says what the
+Needs numpy and scipy, cargo with this checkout, and for `fetch` pip, npm, apt-get and curl. README.md beside this file says what the
 table is for, how good it is, and what it can't do. The same packages give the same bytes on one machine; another version of numpy may round otherwise.
 """
 
@@ -43,7 +43,7 @@ def sources():
 
 
 def fetch(work):
-    """Downloads the packages with the clients of their registries, checks their hashes and unpacks them."""
+    """Downloads the packages by name, checks their hashes and unpacks them."""
     for kind in (*KINDS, "src"):
         os.makedirs(os.path.join(work, kind), exist_ok=True)
     for row in sources():

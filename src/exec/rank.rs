@@ -1,12 +1,12 @@
 //! Ranking: decides which files, and which lines in them, answer a question best.
 //!
 //! This module owns the terms of a question ([`Terms`]), the counts of terms in one file
-//! ([`Document`]), the score of a file ([`Scorer`]), how alike a question and a piece of code are
-//! ([`Meaning`]), the shares of file kinds in an answer ([`Profile`]), the choice of the lines of a
-//! snippet ([`chunks`]), why a place is a result ([`Reason`]), and the question that is made of a
-//! piece of code ([`PieceWords`]). The ranked search reads files and calls this module. Everything
-//! here is a pure function of texts and numbers: it opens no file and reads no clock. The same
-//! input gives the same order on every run.
+//! ([`Document`]), the score of a file ([`Scorer`]) and of its pieces ([`PieceScores`]), how alike a
+//! question and a piece of code are ([`Meaning`]), the shares of file kinds in an answer
+//! ([`Profile`]), the choice of the lines of a snippet ([`chunks`]), why a place is a result
+//! ([`Reason`]), and the question that is made of a piece of code ([`PieceWords`]). The ranked
+//! search reads files and calls this module. Everything here is a pure function of texts and
+//! numbers: it opens no file and reads no clock. The same input gives the same order on every run.
 
 mod document;
 mod meaning;
@@ -29,7 +29,7 @@ pub use pieces::PieceScores;
 pub use profile::{Bucket, Profile, Quota};
 pub use reason::{Contributions, Reason};
 pub use related::{PieceWords, piece_at};
-pub use score::{Corpus, Scorer, Weights};
+pub use score::{Corpus, Rarities, Scorer, Weights};
 pub use snippet::{Chunk, Chunks, Snippet, chunks, head_of};
 pub use source_text::SourceText;
 pub use terms::{MAX_QUERY_BYTES, MAX_TERMS, Terms, TermsError};

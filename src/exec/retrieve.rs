@@ -16,7 +16,8 @@ use rayon::prelude::*;
 
 use crate::exec::as_text::shown;
 use crate::exec::rank::{
-    Chunk, Comparison, Corpus, Document, Hit, PieceScores, Snippet, SourceText, Terms, chunks, hits,
+    Chunk, Comparison, Corpus, Document, Hit, PieceScores, Rarities, Snippet, SourceText, Terms,
+    chunks, hits,
 };
 use crate::exec::sources::eligible::{EligibleFile, FileSource, Item, KnownWords};
 use crate::exec::stop::Stop;
@@ -422,7 +423,7 @@ pub struct Excerpts {
 /// file changed since, or can't be read any more.
 pub fn excerpts(
     candidate: &Candidate,
-    rarity: &[f64],
+    rarities: Rarities<'_>,
     snippet: Snippet,
     most: usize,
     options: &Retrieval<'_>,
@@ -467,7 +468,11 @@ pub fn excerpts(
             chunk,
         }
     };
-    let chunks = chunks(&source_text, &hits, rarity, snippet, most, meaning);
+    let mut chunks = chunks(&source_text, &hits, rarities, snippet, most, meaning);
+    if options.without.is_some() {
+        // The words of a piece have no order.
+        chunks.scores.pairs = 0.0;
+    }
     Some(Excerpts {
         scores: chunks.scores,
         best: chunks.best.into_iter().map(excerpt).collect(),
@@ -550,7 +555,10 @@ mod tests {
         let shown = |nth: usize| {
             excerpts(
                 &retrieved.candidates[nth],
-                &[1.0],
+                Rarities {
+                    text: &[1.0],
+                    name: &[1.0],
+                },
                 Snippet::Short,
                 3,
                 &options,

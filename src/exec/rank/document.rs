@@ -62,7 +62,8 @@ pub struct Hit {
     pub asked: u32,
     /// Where the line ends, in bytes of the text.
     pub line_end: usize,
-    /// The number of words of the name that is defined there, if it is.
+    /// The number of words of the name, without qualifiers, if a function or a type is defined by
+    /// it there; 0 otherwise.
     pub name_words: u32,
 }
 
@@ -271,7 +272,9 @@ struct Line {
     defined: Option<Range<usize>>,
     /// Hundredths that it counts for since the question asks for it.
     asked: u32,
-    /// The number of its words.
+    /// The last part of the name, without qualifiers, if a function or a type is defined.
+    last: Range<usize>,
+    /// The number of words of this part.
     name_words: u32,
 }
 
@@ -340,7 +343,10 @@ impl Reader<'_> {
                 false => self.asked_of_offer(&at),
             },
             line_end: self.line.end,
-            name_words: if defines { self.line.name_words } else { 0 },
+            name_words: match self.line.last.start <= at.start && at.end <= self.line.last.end {
+                true => self.line.name_words,
+                false => 0,
+            },
         });
     }
 
@@ -386,12 +392,16 @@ impl Reader<'_> {
         };
         let last = found.last(line);
         self.line.asked = self.asked(last, found.kind);
-        Names::of(last).for_each(|name| {
-            each_form(&last[name], |form| {
-                self.line.name_words += u32::from(form.kind.is_part())
-            })
-        });
-        self.line.defined = Some(start + found.name.start..start + found.name.end);
+        let name_end = start + found.name.end;
+        self.line.defined = Some(start + found.name.start..name_end);
+        if matches!(found.kind, Kind::Function | Kind::Type) {
+            self.line.last = name_end - last.len()..name_end;
+            Names::of(last).for_each(|name| {
+                each_form(&last[name], |form| {
+                    self.line.name_words += u32::from(form.kind.is_part())
+                })
+            });
+        }
     }
 }
 

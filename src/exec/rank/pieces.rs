@@ -1,7 +1,7 @@
 //! How well a piece of code answers a question, by the words and names in it.
 
-use super::document::Hit;
-use super::score::bm25;
+use super::document::{Hit, TermSet};
+use super::score::{Rarities, bm25};
 
 /// The length of an ordinary piece, in bytes.
 const PIECE_BYTES: f64 = 1000.0;
@@ -18,18 +18,21 @@ const SAME_NAME: f64 = 0.6;
 /// The weight of a definition of the name that the question asks for.
 const ASKED: f64 = 3.0;
 
-/// The most bytes from the start of a word to the start of the one beside it.
-const BESIDE: usize = 40;
+/// The most bytes from the start of a word to the start of an adjacent one.
+const MAX_DISTANCE: usize = 40;
 
-/// How well the pieces of a file answer a question. Each number is the highest one of all pieces.
+/// How well the pieces of a file answer a question. Each number is the highest one of the pieces
+/// that are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PieceScores {
     /// The score of the text by BM25. It compares pieces of different files.
     pub text: f64,
-    /// How much a defined name of several words is the question, from 0 to 1: the share of the
-    /// question that the name has, times the share of the name that the question has.
+    /// How much the name of a function or type is the question, from 0 to 1: the share of the
+    /// question that the name has, times the share of the name that the question has. Names of one
+    /// word are left out.
     pub name: f64,
-    /// The share of the question in pairs of its words that stand beside each other, from 0 to 1.
+    /// The share of the question in words that are adjacent in it and in the text, from 0 to 1.
+    /// Each neighbour counts half.
     pub pairs: f64,
     /// How alike the meanings of the question and of a piece are, from 0 to 1. It is 0 if the
     /// question has no meaning that is compared.
@@ -37,63 +40,54 @@ pub struct PieceScores {
 }
 
 impl PieceScores {
-    /// Takes the numbers of a piece that are higher. They count in part: `factor` of 1.
+    /// Raises the scores of words and names to `factor` times those of a piece, if these are
+    /// higher.
     pub(super) fn raise_to(&mut self, piece: &PieceScores, factor: f64) {
         self.text = self.text.max(factor * piece.text);
         self.name = self.name.max(factor * piece.name);
         self.pairs = self.pairs.max(factor * piece.pairs);
-        self.likeness = self.likeness.max(factor * piece.likeness);
     }
 }
 
 /// The words and names of the question that a piece has.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Found {
+pub(super) struct PieceMatch {
     /// The scores of the piece, without likeness.
     pub(super) scores: PieceScores,
     /// The score of the text as a share of the question.
     text: f64,
     /// The share of the question in the names that it defines.
     defined: f64,
-    /// The largest share of a defined name of several words that the question has.
+    /// The largest share of a name of several words that the question has.
     precision: f64,
     /// Hundredths that the definition of a name counts for because the question asks for it.
     asked: u32,
 }
 
-impl Found {
-    /// Looks at the hits of a piece of some bytes. `rarity` says how much each term counts.
-    pub(super) fn of(hits: &[Hit], rarity: &[f64], bytes: usize) -> Found {
-        let all: f64 = rarity.iter().sum::<f64>().max(1e-9);
-        let share = |terms: u64| {
-            let some = rarity.iter().enumerate();
-            let some = some.filter(|(term, _)| terms >> (term % 64) & 1 == 1);
-            some.map(|(_, rarity)| rarity).sum::<f64>() / all
-        };
-        let text = text_score(hits, rarity, bytes);
-        let mut found = Found {
-            text: text / all,
+impl PieceMatch {
+    /// Looks at the hits of a piece of some bytes.
+    pub(super) fn of(hits: &[Hit], rarities: Rarities<'_>, bytes: usize) -> PieceMatch {
+        let text = text_score(hits, rarities.text, bytes);
+        let share = |terms| sum(terms, rarities.text) / sum(TermSet::MAX, rarities.text).max(1e-9);
+        let mut found = PieceMatch {
+            text: text / sum(TermSet::MAX, rarities.text).max(1e-9),
+            defined: share(set(hits.iter().filter(|hit| hit.defines))),
             asked: hits.iter().map(|hit| hit.asked).max().unwrap_or(0),
-            ..Found::default()
+            ..PieceMatch::default()
         };
-        let mut defined = 0;
+        found.scores.text = text;
+        found.scores.pairs = pairs(hits, rarities.name);
         for line in hits.chunk_by(|a, b| a.line_end == b.line_end) {
-            let (mut terms, mut parts, mut words) = (0u64, 0u64, 0);
-            for hit in line.iter().filter(|hit| hit.defines) {
-                words = hit.name_words;
-                terms |= 1 << (hit.term % 64);
-                // A name of one word is whole, and says too little by itself.
-                parts |= u64::from(!hit.whole) << (hit.term % 64);
+            let words = line.iter().map(|hit| hit.name_words).max().unwrap_or(0);
+            if words < 2 {
+                continue;
             }
-            defined |= terms;
-            let precision = f64::from(parts.count_ones()) / f64::from(words.max(1));
-            let precision = precision.min(1.0);
+            let terms = set(line.iter().filter(|hit| hit.name_words > 0));
+            let parts = f64::from((terms & parts(rarities.name)).count_ones());
+            let precision = (parts / f64::from(words)).min(1.0);
             found.precision = found.precision.max(precision);
             found.scores.name = found.scores.name.max(share(terms) * precision);
         }
-        found.defined = share(defined);
-        found.scores.text = text;
-        found.scores.pairs = pairs(hits, rarity) / all;
         found
     }
 
@@ -120,20 +114,46 @@ fn text_score(hits: &[Hit], rarity: &[f64], bytes: usize) -> f64 {
     counts.iter().zip(rarity).map(score).sum()
 }
 
-/// Returns the rarities of adjacent terms of the question that stand beside each other in the text:
-/// half of the sum of each pair, once.
+/// Returns the share of the question in parts of names that are adjacent in it and in the text, in
+/// the same order. Each neighbour counts half.
 fn pairs(hits: &[Hit], rarity: &[f64]) -> f64 {
-    let mut firsts = 0u64;
-    for two in hits.windows(2) {
-        let (one, next) = (&two[0], &two[1]);
-        let is_beside = (1..BESIDE).contains(&(next.start - one.start));
-        if is_beside && one.term.checked_add(1) == Some(next.term) {
-            firsts |= 1 << (one.term % 64);
-        }
+    let all = parts(rarity);
+    let parts: Vec<usize> = (0..rarity.len())
+        .filter(|term| all >> term & 1 == 1)
+        .collect();
+    let mut adjacent: TermSet = 0;
+    let mut last: Option<&Hit> = None;
+    for hit in hits.iter().filter(|hit| parts.contains(&hit.term)) {
+        let before = last.replace(hit);
+        let before = before.filter(|before| hit.start - before.start <= MAX_DISTANCE);
+        let pair = before.map(|before| [before.term, hit.term]);
+        let nth = pair.and_then(|pair| parts.windows(2).position(|two| two == pair));
+        adjacent |= nth.map_or(0, |nth| 1 << nth);
     }
-    let both = rarity.windows(2).enumerate();
-    let both = both.filter(|(first, _)| firsts >> (first % 64) & 1 == 1);
-    both.map(|(_, two)| (two[0] + two[1]) / 2.0).sum()
+    let pairs = parts.windows(2).enumerate();
+    let pairs = pairs.filter(|(nth, _)| adjacent >> nth & 1 == 1);
+    let some = pairs.map(|(_, pair)| (rarity[pair[0]] + rarity[pair[1]]) / 2.0);
+    some.sum::<f64>() / sum(all, rarity).max(1e-9)
+}
+
+/// Returns the terms that are parts of names, rather than names as a whole.
+fn parts(rarity: &[f64]) -> TermSet {
+    let parts = rarity.iter().enumerate();
+    let parts = parts.filter(|(_, rarity)| **rarity > 0.0);
+    parts.fold(0, |set, (term, _)| set | 1 << term)
+}
+
+/// Returns the terms of some hits.
+fn set<'h>(hits: impl Iterator<Item = &'h Hit>) -> TermSet {
+    let bits = hits.map(|hit| 1u32.checked_shl(u32::try_from(hit.term).unwrap_or(u32::MAX)));
+    bits.fold(0, |set, bit| set | bit.unwrap_or(0))
+}
+
+/// Returns the sum of the rarities of a set of terms.
+fn sum(terms: TermSet, rarity: &[f64]) -> f64 {
+    let some = rarity.iter().enumerate();
+    let some = some.filter(|(term, _)| terms >> term & 1 == 1);
+    some.map(|(_, rarity)| rarity).sum()
 }
 
 #[cfg(test)]
@@ -142,40 +162,78 @@ mod tests {
     use super::*;
 
     /// Looks at a text as one piece, with terms that are equally rare.
-    fn found(question: &str, text: &str) -> Found {
+    fn found(question: &str, text: &str) -> PieceMatch {
+        found_in("a.rs", question, text)
+    }
+
+    fn found_in(path: &str, question: &str, text: &str) -> PieceMatch {
         let terms = Terms::new(question).unwrap();
-        let source = SourceText::of(text.as_bytes(), "a.rs");
+        let source = SourceText::of(text.as_bytes(), path);
         let mut hits = hits(&terms, &source, || false);
         hits.sort_by_key(|hit| (hit.start, hit.term));
-        Found::of(&hits, &vec![1.0; terms.words().len()], text.len())
+        let parts = |term| f64::from(terms.parts() >> term & 1);
+        let name: Vec<f64> = (0..terms.words().len()).map(parts).collect();
+        let rarities = Rarities {
+            text: &vec![1.0; name.len()],
+            name: &name,
+        };
+        PieceMatch::of(&hits, rarities, text.len())
+    }
+
+    #[track_caller]
+    fn is(one: f64, other: f64) {
+        assert!((one - other).abs() < 1e-9, "{one} {other}");
     }
 
     #[test]
     fn a_name_that_is_the_question_counts_more_than_parts_of_names() {
         let name = |text| found("retry failed request", text).scores.name;
-        let whole = name("fn retry_failed_request() {}");
-        assert!((whole - 1.0).abs() < 1e-9, "{whole}");
+        is(name("fn retry_failed_request() {}"), 1.0);
+        is(name("struct RetryFailedRequest {"), 1.0);
         // Two thirds of the question, and two thirds of the name.
-        let two = name("fn retry_request_later() {}");
-        assert!((two - 4.0 / 9.0).abs() < 1e-9, "{two}");
-        // Words of several names are not added up, and names of one word do not count.
-        let apart = name("fn retry_later() {}\nfn request_later() {}");
-        assert!((apart - 1.0 / 6.0).abs() < 1e-9, "{apart}");
-        assert_eq!(name("fn retry() {}"), 0.0);
-        assert_eq!(name("retry_failed_request();"), 0.0);
+        is(name("fn retry_request_later() {}"), 4.0 / 9.0);
+        // Words of several names are not added up.
+        is(
+            name("fn retry_later() {}\nfn request_later() {}"),
+            1.0 / 6.0,
+        );
+        is(name("retry_failed_request();"), 0.0);
+        is(name("const RETRY_FAILED_REQUEST: u8 = 1;"), 0.0);
+        is(name("impl RetryFailedRequest {"), 0.0);
+        is(
+            found("parse_config", "fn parse_config() {}").scores.name,
+            1.0,
+        );
     }
 
     #[test]
-    fn words_beside_each_other_count_if_the_question_has_them_so() {
-        let pairs = |text| found("retry failed request", text).scores.pairs;
-        let near = |one: f64, other: f64| (one - other).abs() < 1e-9;
-        assert!(near(pairs("retry the failed request"), 2.0 / 3.0));
-        assert!(near(pairs("retry failed, retry failed"), 1.0 / 3.0));
-        assert!(near(pairs("retryFailed"), 1.0 / 3.0));
-        assert_eq!(pairs("request failed retry"), 0.0);
-        let apart = format!("failed{}request", " ".repeat(BESIDE));
-        assert_eq!(pairs(&apart), 0.0);
-        assert_eq!(found("retry", "retry retry").scores.pairs, 0.0);
+    fn names_of_one_word_and_qualifiers_are_not_the_question() {
+        let name = |text| found("retry request", text).scores.name;
+        is(name("fn retry() {}"), 0.0);
+        is(name("fn _retry() {}"), 0.0);
+        let qualified = found_in(
+            "a.lua",
+            "retry request",
+            "function retry_request.run()\nend",
+        );
+        is(qualified.scores.name, 0.0);
+        is(qualified.defined, 1.0);
+    }
+
+    #[test]
+    fn adjacent_words_count_if_they_are_adjacent_in_the_question() {
+        let pairs = |text: &str| found("retry failed request", text).scores.pairs;
+        is(pairs("retry the failed request"), 2.0 / 3.0);
+        is(pairs("retry failed, retry failed"), 1.0 / 3.0);
+        is(pairs("retryFailed"), 1.0 / 3.0);
+        is(pairs("request failed retry"), 0.0);
+        let apart = |bytes| format!("failed{}request", " ".repeat(bytes - "failed".len()));
+        is(pairs(&apart(MAX_DISTANCE)), 1.0 / 3.0);
+        is(pairs(&apart(MAX_DISTANCE + 1)), 0.0);
+        is(found("retry", "retry retry").scores.pairs, 0.0);
+        // A name as a whole stands between no words.
+        let whole = found("retry parseConfig", "retry parse config");
+        is(whole.scores.pairs, 2.0 / 3.0);
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub struct Contributions {
     pub definitions: u64,
     /// Words in the path.
     pub path: u64,
-    /// Words in the text and in its best piece.
+    /// Words in the text, and words and adjacent words in its pieces.
     pub words: u64,
     /// How alike the meanings are.
     pub meaning: u64,

@@ -3,7 +3,7 @@
 //!
 //! Text, path and definitions are summands of their own. A word that a text has five times is worth
 //! little more the sixth time, but a file that is also *named* by it gains in full. Each summand is
-//! scaled by the best file of the question, so the weights mean the same for every question.
+//! a share of the question or of the best file, so the weights mean the same for every question.
 
 use super::document::{Document, OFFERED, TermSet};
 use super::pieces::PieceScores;
@@ -36,7 +36,7 @@ mod worth {
     /// The text of the whole file, and of its best piece.
     pub(super) const TEXT: f64 = 0.55;
     pub(super) const PIECE: f64 = 0.75;
-    /// Pairs of its words that stand beside each other.
+    /// Adjacent words of the question that are adjacent in a piece.
     pub(super) const PAIRS: f64 = 0.6;
     /// How alike the meanings of the question and of a piece are.
     pub(super) const MEANING: f64 = 1.5;
@@ -123,6 +123,15 @@ impl Corpus {
             *with += more;
         }
     }
+}
+
+/// How rare the terms of a question are among the files, in the order of [`Terms::words`].
+#[derive(Clone, Copy, Debug)]
+pub struct Rarities<'r> {
+    /// How rare each term is, times how often the question has it.
+    pub text: &'r [f64],
+    /// How rare each term is, for terms that are parts of names; 0 for others.
+    pub name: &'r [f64],
 }
 
 /// Scores files, so that they can be compared.
@@ -288,9 +297,12 @@ impl Scorer {
         }
     }
 
-    /// Returns how rare each term is, times how often the question has it.
-    pub fn rarity(&self) -> &[f64] {
-        &self.text_rarity
+    /// Returns how rare the terms are.
+    pub fn rarities(&self) -> Rarities<'_> {
+        Rarities {
+            text: &self.text_rarity,
+            name: &self.name_rarity,
+        }
     }
 
     fn parts(&self) -> TermSet {

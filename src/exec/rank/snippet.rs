@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::document::Hit;
 use super::meaning::Comparison;
-use super::pieces::{Found, PieceScores};
+use super::pieces::{PieceMatch, PieceScores};
+use super::score::Rarities;
 use super::source_text::{SourceText, belongs_below, line_starts};
 use crate::format::choices::choices;
 use crate::index::text::without_terminator;
@@ -124,7 +125,7 @@ const COMPARED_BYTES: usize = 1000;
 
 /// Finds the best places of a text.
 ///
-/// `hits` are in ascending order of their starts. `rarity` says how much each term counts.
+/// `hits` are in ascending order of their starts. `rarities` say how much each term counts.
 /// `meaning` compares pieces with the question, beside their terms. Takes one pass over the text,
 /// and sorts the pieces with hits.
 #[expect(
@@ -134,7 +135,7 @@ const COMPARED_BYTES: usize = 1000;
 pub fn chunks(
     source: &SourceText<'_>,
     hits: &[Hit],
-    rarity: &[f64],
+    rarities: Rarities<'_>,
     snippet: Snippet,
     most: usize,
     meaning: Option<&mut Comparison<'_>>,
@@ -153,7 +154,7 @@ pub fn chunks(
         if let Some(line) = best_line(inside, &starts, *piece) {
             let part = &text[starts[*piece]..end.min(text.len())];
             let factor = if is_test(part) { OF_TESTS } else { 1.0 };
-            let found = Found::of(inside, rarity, end.saturating_sub(starts[*piece]));
+            let found = PieceMatch::of(inside, rarities, end.saturating_sub(starts[*piece]));
             scores.raise_to(&found.scores, factor);
             best.push(Place {
                 worth: factor * found.worth(),
@@ -301,7 +302,11 @@ mod tests {
             (chunk.start_line, chunk.end_line, content)
         };
         let rarity = vec![1.0; terms.words().len()];
-        let chunks = chunks(&source, &hits, &rarity, snippet, most, None);
+        let rarities = Rarities {
+            text: &rarity,
+            name: &rarity,
+        };
+        let chunks = chunks(&source, &hits, rarities, snippet, most, None);
         chunks.best.into_iter().map(shown).collect()
     }
 

@@ -35,11 +35,10 @@ impl RankedSearch<'_> {
             .map_init(
                 || Some(Comparison::with(model(self.caps.embed)?, meaning?)),
                 |comparison, (candidate, ..)| {
-                    let rarity = scorer.rarity();
                     let comparison = comparison.as_mut();
                     excerpts(
                         candidate,
-                        rarity,
+                        scorer.rarities(),
                         settings.snippet,
                         per_file.saturating_add(1),
                         options,
