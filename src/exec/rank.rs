@@ -1,8 +1,8 @@
 //! Ranking: decides which files, and which lines in them, answer a question best.
 //!
 //! This module owns the terms of a question ([`Terms`]), the counts of terms in one file
-//! ([`Document`]), the score of a file ([`Scorer`]) and of its pieces ([`PieceScores`]), how alike a
-//! question and a piece of code are ([`Meaning`]), the shares of file kinds in an answer
+//! ([`Document`]), the score of a file ([`Scorer`]) and of its pieces ([`PieceScores`]), how alike
+//! a question and a piece of code are ([`Meaning`]), the shares of file kinds in an answer
 //! ([`Profile`]), the choice of the lines of a snippet ([`chunks`]), why a place is a result
 //! ([`Reason`]), and the question that is made of a piece of code ([`PieceWords`]). The ranked
 //! search reads files and calls this module. Everything here is a pure function of texts and
