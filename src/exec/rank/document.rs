@@ -332,7 +332,8 @@ impl Reader<'_> {
             self.read_line(at.start);
         }
         let defined = self.line.defined.as_ref();
-        let defines = defined.is_some_and(|name| name.start <= at.start && at.end <= name.end);
+        let is_in = |name: &Range<usize>| name.start <= at.start && at.end <= name.end;
+        let defines = defined.is_some_and(is_in);
         self.hits.push(Hit {
             term,
             start: at.start,
@@ -343,7 +344,7 @@ impl Reader<'_> {
                 false => self.asked_of_offer(&at),
             },
             line_end: self.line.end,
-            name_words: match self.line.last.start <= at.start && at.end <= self.line.last.end {
+            name_words: match is_in(&self.line.last) {
                 true => self.line.name_words,
                 false => 0,
             },

@@ -1,7 +1,7 @@
 //! How well a piece of code answers a question, by the words and names in it.
 
 use super::document::{Hit, TermSet};
-use super::score::{Rarities, bm25};
+use super::score::{Rarities, bm25, parts_of_names, share, total};
 
 /// The length of an ordinary piece, in bytes.
 const PIECE_BYTES: f64 = 1000.0;
@@ -68,25 +68,27 @@ impl PieceMatch {
     /// Looks at the hits of a piece of some bytes.
     pub(super) fn of(hits: &[Hit], rarities: Rarities<'_>, bytes: usize) -> PieceMatch {
         let text = text_score(hits, rarities.text, bytes);
-        let share = |terms| sum(terms, rarities.text) / sum(TermSet::MAX, rarities.text).max(1e-9);
+        let defined = set(hits.iter().filter(|hit| hit.defines));
         let mut found = PieceMatch {
-            text: text / sum(TermSet::MAX, rarities.text).max(1e-9),
-            defined: share(set(hits.iter().filter(|hit| hit.defines))),
+            text: text / total(rarities.text),
+            defined: share(defined, rarities.text),
             asked: hits.iter().map(|hit| hit.asked).max().unwrap_or(0),
             ..PieceMatch::default()
         };
         found.scores.text = text;
         found.scores.pairs = pairs(hits, rarities.name);
+        let all_parts = parts_of_names(rarities.name);
         for line in hits.chunk_by(|a, b| a.line_end == b.line_end) {
             let words = line.iter().map(|hit| hit.name_words).max().unwrap_or(0);
             if words < 2 {
                 continue;
             }
             let terms = set(line.iter().filter(|hit| hit.name_words > 0));
-            let parts = f64::from((terms & parts(rarities.name)).count_ones());
+            let parts = f64::from((terms & all_parts).count_ones());
             let precision = (parts / f64::from(words)).min(1.0);
             found.precision = found.precision.max(precision);
-            found.scores.name = found.scores.name.max(share(terms) * precision);
+            let same = share(terms, rarities.text) * precision;
+            found.scores.name = found.scores.name.max(same);
         }
         found
     }
@@ -117,13 +119,11 @@ fn text_score(hits: &[Hit], rarity: &[f64], bytes: usize) -> f64 {
 /// Returns the share of the question in parts of names that are adjacent in it and in the text, in
 /// the same order. Each neighbour counts half.
 fn pairs(hits: &[Hit], rarity: &[f64]) -> f64 {
-    let all = parts(rarity);
-    let parts: Vec<usize> = (0..rarity.len())
-        .filter(|term| all >> term & 1 == 1)
-        .collect();
+    let is_part = |term: usize| rarity.get(term).is_some_and(|rarity| *rarity > 0.0);
+    let parts: Vec<usize> = (0..rarity.len()).filter(|term| is_part(*term)).collect();
     let mut adjacent: TermSet = 0;
     let mut last: Option<&Hit> = None;
-    for hit in hits.iter().filter(|hit| parts.contains(&hit.term)) {
+    for hit in hits.iter().filter(|hit| is_part(hit.term)) {
         let before = last.replace(hit);
         let before = before.filter(|before| hit.start - before.start <= MAX_DISTANCE);
         let pair = before.map(|before| [before.term, hit.term]);
@@ -133,27 +133,13 @@ fn pairs(hits: &[Hit], rarity: &[f64]) -> f64 {
     let pairs = parts.windows(2).enumerate();
     let pairs = pairs.filter(|(nth, _)| adjacent >> nth & 1 == 1);
     let some = pairs.map(|(_, pair)| (rarity[pair[0]] + rarity[pair[1]]) / 2.0);
-    some.sum::<f64>() / sum(all, rarity).max(1e-9)
-}
-
-/// Returns the terms that are parts of names, rather than names as a whole.
-fn parts(rarity: &[f64]) -> TermSet {
-    let parts = rarity.iter().enumerate();
-    let parts = parts.filter(|(_, rarity)| **rarity > 0.0);
-    parts.fold(0, |set, (term, _)| set | 1 << term)
+    some.sum::<f64>() / total(rarity)
 }
 
 /// Returns the terms of some hits.
 fn set<'h>(hits: impl Iterator<Item = &'h Hit>) -> TermSet {
     let bits = hits.map(|hit| 1u32.checked_shl(u32::try_from(hit.term).unwrap_or(u32::MAX)));
     bits.fold(0, |set, bit| set | bit.unwrap_or(0))
-}
-
-/// Returns the sum of the rarities of a set of terms.
-fn sum(terms: TermSet, rarity: &[f64]) -> f64 {
-    let some = rarity.iter().enumerate();
-    let some = some.filter(|(term, _)| terms >> term & 1 == 1);
-    some.map(|(_, rarity)| rarity).sum()
 }
 
 #[cfg(test)]

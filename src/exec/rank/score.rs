@@ -258,7 +258,7 @@ impl Scorer {
     }
 
     fn path_words(&self, document: &Document) -> f64 {
-        let names = document.in_name & self.parts();
+        let names = document.in_name & parts_of_names(&self.name_rarity);
         let precision = f64::from(names.count_ones()) / f64::from(document.name_words.max(1));
         let path_words = worth::NAME * self.share(document.in_name)
             + worth::NAME_PRECISION * precision
@@ -305,13 +305,6 @@ impl Scorer {
         }
     }
 
-    fn parts(&self) -> TermSet {
-        let rarities = self.name_rarity.iter().enumerate();
-        rarities.fold(0, |set, (term, rarity)| {
-            set | u32::from(*rarity > 0.0) << term
-        })
-    }
-
     fn text(&self, document: &Document) -> f64 {
         let length = document.words as f64;
         let terms = self.text_rarity.iter().zip(&document.content).enumerate();
@@ -331,16 +324,30 @@ impl Scorer {
             .sum()
     }
 
-    /// Returns the share of the question that some terms are, by how rare they are.
+    /// Returns the share of the question that some parts of names are, by how rare they are.
     fn share(&self, terms: TermSet) -> f64 {
-        let all: f64 = self.name_rarity.iter().sum();
-        let of = self.name_rarity.iter().enumerate();
-        let some: f64 = of
-            .filter(|(term, _)| terms >> term & 1 == 1)
-            .map(|(_, rarity)| rarity)
-            .sum();
-        some / all.max(1e-9)
+        share(terms, &self.name_rarity)
     }
+}
+
+/// Returns the terms that are parts of names, by their rarities as such.
+pub(super) fn parts_of_names(rarity: &[f64]) -> TermSet {
+    let rarities = rarity.iter().enumerate();
+    rarities.fold(0, |set, (term, rarity)| {
+        set | u32::from(*rarity > 0.0) << term
+    })
+}
+
+/// Returns the share of the question that some terms are, by how rare they are.
+pub(super) fn share(terms: TermSet, rarity: &[f64]) -> f64 {
+    let some = rarity.iter().enumerate();
+    let some = some.filter(|(term, _)| terms >> term & 1 == 1);
+    some.map(|(_, rarity)| rarity).sum::<f64>() / total(rarity)
+}
+
+/// Returns the sum of the rarities, which is never 0.
+pub(super) fn total(rarity: &[f64]) -> f64 {
+    rarity.iter().sum::<f64>().max(1e-9)
 }
 
 /// Returns the score of one term by BM25 in a text of some length. `mean` is the ordinary length.
