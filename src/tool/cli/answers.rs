@@ -5,7 +5,8 @@
 //! which files have to be read. It asks through `person_search`.
 //!
 //! All of them use `daemon` to find, ask and start a daemon. `service` creates the service of this
-//! process, and `building` waits for index builds.
+//! process, `building` waits for index builds, and `explained` explains how an index narrows a
+//! search.
 
 #[cfg(unix)]
 pub(in crate::tool::cli) mod backend;
@@ -13,6 +14,7 @@ pub(in crate::tool::cli) mod building;
 pub(in crate::tool) mod candidates;
 #[cfg(unix)]
 pub(in crate::tool::cli) mod daemon;
+pub(in crate::tool::cli) mod explained;
 pub(in crate::tool::cli) mod person_search;
 #[cfg(unix)]
 pub(in crate::tool::cli) mod service;
