@@ -370,6 +370,7 @@ fn adopt(shared: &Shared, timers: &mut Timers, errors: Vec<(PathBuf, String)>, s
     if let Some(why) = &unwatched {
         // The index is complete, but later changes won't be noticed.
         status.fire_unwatched(why.clone(), errors.len());
+        status.reconcile_wanted = false;
     }
     status.news_ms = Some(shared.index_host.now_ms());
     if is_unkept(shared, &status) {

@@ -188,13 +188,15 @@ pub(super) fn reconcile(shared: &Shared, timers: &mut Timers) {
 
 /// Notes that there is no watcher, and when to try again.
 fn do_without_watcher(shared: &Shared, timers: &mut Timers, again: Duration) {
+    let tree_state = shared.tree_state();
+    let errors = tree_state.map_or(0, |tree_state| lock(&tree_state).known.errors().len());
     // Without a watcher, each search compares the tree itself.
     let mut status = shared.status();
     status.tracking = false;
-    status.fire(&[Trigger::WatcherDown]);
+    if let Some(why) = status.unwatched.clone() {
+        status.fire_unwatched(why, errors);
+    }
     status.reconcile_wanted = false;
-    let why = status.unwatched.clone();
-    status.why = why;
     timers.reconcile_ms = shared.index_host.now_ms().saturating_add(millis(again));
 }
 
@@ -227,6 +229,7 @@ fn conclude(
     match (status.unwatched.clone(), errors) {
         (Some(why), errors) => {
             status.fire_unwatched(why, errors);
+            status.reconcile_wanted = false;
             let again = if status.away { RETRY } else { LATER };
             timers.reconcile_ms = shared.index_host.now_ms().saturating_add(millis(again));
             drop(status);

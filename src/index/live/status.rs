@@ -180,10 +180,10 @@ impl Status {
         }
     }
 
-    /// Records that the tree can't be watched, after `errors` paths of it could not be listed.
+    /// Records that the tree can't be watched, after `errors` paths of it could not be listed. A
+    /// reconcile is wanted, which starts another watcher.
     pub(super) fn fire_unwatched(&mut self, why: String, errors: usize) {
         self.fire(&[Trigger::WatcherDown]);
-        self.reconcile_wanted = false;
         self.why = Some(match errors {
             1.. if self.lacks_listings() => format!("{}; also, {why}", unlisted(errors as u64, "")),
             _ => why,

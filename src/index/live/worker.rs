@@ -477,10 +477,9 @@ fn drain(shared: &Shared, works: &[Work], timers: &mut Timers) {
             status.fire_because(Trigger::RenameAmbiguous, why);
         }
         status.news_ms = Some(shared.index_host.now_ms());
-        if status.unwatched.is_some() {
+        if let Some(why) = status.unwatched.clone() {
             status.tracking = false;
-            status.fire(&[Trigger::WatcherDown]);
-            status.why = status.unwatched.clone();
+            status.fire_unwatched(why, errors);
             return;
         }
         match (errors, status.lacks_listings()) {

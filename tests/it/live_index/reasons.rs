@@ -487,6 +487,54 @@ fn enumeration_error_shows_where_nobody_watches_until_everything_can_be_listed()
     }
 }
 
+/// The report names both problems, because a new watcher alone does not make the index complete.
+#[test]
+fn unlisted_files_stay_a_reason_when_the_watcher_fails_later() {
+    let world = World::complete(LIVE, |_| {});
+    let aside = world.root().parent().unwrap().join("aside");
+    let outer = world.root().join(long_dir());
+    fs::create_dir_all(&outer).unwrap();
+    fs::create_dir_all(aside.join(long_dir())).unwrap();
+    fs::rename(&aside, outer.join("x")).unwrap();
+    world.hear_subtree(&"l".repeat(250));
+    world.until_standing("UNCERTAIN", Some("ENUMERATION_ERROR"));
+    let indexes = world.setup.kept().indexes.clone();
+    let settled = || {
+        indexes
+            .wait_live(world.root(), crate::support::GUARD)
+            .unwrap()
+    };
+    settled();
+    let until_both = |watcher: &str| {
+        world.until(watcher, |report| {
+            let why = report.why.as_deref().unwrap_or_default();
+            why.starts_with("1 file or directory could not be listed") && why.ends_with(watcher)
+        });
+        assert_eq!(
+            world.index_state(),
+            ("UNCERTAIN", Some("ENUMERATION_ERROR"))
+        );
+    };
+    // The worker can't watch one more directory. The reconcile that follows waits at the root.
+    world
+        .watchers
+        .set_limit(Some(world.watchers.watched().len()));
+    world.watchers.hold("");
+    world.write("b/new/new.txt", "a needle\n");
+    world.hear_subtree("b/new");
+    world.until_held();
+    until_both(REMEDY);
+    // The reconcile meets the limit, too.
+    world.watchers.release();
+    settled();
+    until_both(REMEDY);
+    // No further watcher starts.
+    world.watchers.refuse(Some("no watcher today"));
+    world.hands.put_forward(61_000);
+    world.nudge();
+    until_both("no watcher today");
+}
+
 #[test]
 fn build_budget_exceeded_shows_and_no_file_is_excluded() {
     let world = World::new(MAPPED, |config| config.index_build_max_files = 3);
