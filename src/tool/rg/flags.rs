@@ -216,7 +216,8 @@ const fn value(
 /// - `set(|args| …)` has no negation.
 /// - `repeated(|args| …)` has another effect each time.
 /// - `value(NAME, |args, value| …)` takes a value, which the help calls `NAME`.
-/// - `choice(NAME, field: "text" => value, …)` sets a field to one of the listed values.
+/// - `choice(NAME, field: "text" => value, …)` sets a field to one of the listed values. A last row
+///   `else |other| …` gives the error for other values.
 macro_rules! flag_table {
     (@flag $new:tt on($field:ident)) => {
         flag_table!(@flag $new switch(|args, on| args.$field = on))
@@ -238,8 +239,16 @@ macro_rules! flag_table {
         })
     };
     (@flag $new:tt choice($name:ident, $field:ident: $($text:literal => $choice:expr,)+)) => {
+        flag_table!(@flag $new choice($name, $field:
+            $($text => $choice,)+
+            else |other| format!("choice '{other}' is unrecognized")
+        ))
+    };
+    (@flag $new:tt choice(
+        $name:ident, $field:ident: $($text:literal => $choice:expr,)+ else $error:expr
+    )) => {
         flag_table!(@flag $new value($name, |args, value| {
-            args.$field = value.choice(&[$(($text, $choice)),+])?
+            args.$field = value.choice(&[$(($text, $choice)),+], $error)?
         }))
         .choices(&[$($text),+])
     };
@@ -293,13 +302,14 @@ impl Value {
         }
     }
 
-    fn choice<T: Copy>(self, choices: &[(&str, T)]) -> Result<T, String> {
+    fn choice<T: Copy>(
+        self,
+        choices: &[(&str, T)],
+        error: impl Fn(&str) -> String,
+    ) -> Result<T, String> {
         let text = self.text()?;
         let found = choices.iter().find(|(name, _)| *name == text);
-        match found {
-            Some((_, choice)) => Ok(*choice),
-            None => Err(format!("choice '{text}' is unrecognized")),
-        }
+        found.map(|(_, choice)| *choice).ok_or_else(|| error(&text))
     }
 }
 

@@ -95,6 +95,10 @@ fn errors_name_the_flag_as_it_was_typed() {
         error(&["--sort", "x"]),
         "error parsing flag --sort: choice 'x' is unrecognized"
     );
+    assert_eq!(
+        error(&["--engine=x"]),
+        "error parsing flag --engine: unrecognized regex engine 'x'"
+    );
     let colours = "error parsing flag --colors: unrecognized style attribute ''";
     assert!(error(&["--colors=match:style:"]).starts_with(colours));
 }

@@ -58,15 +58,12 @@ flag_table! {
             };
         }).undone_by("no-encoding", |args| args.decoding = Decoding::Auto);
     "engine": "Choose the regex engine (pcre2 is not in this build).",
-        value(ENGINE, |args, value| {
-            let engine = value.text()?;
-            args.engine = match engine.as_str() {
-                "default" => Engine::Default,
-                "pcre2" => Engine::Pcre2,
-                "auto" => Engine::Auto,
-                _ => return Err(format!("unrecognized regex engine '{engine}'")),
-            };
-        }).choices(&["default", "pcre2", "auto"]);
+        choice(ENGINE, engine:
+            "default" => Engine::Default,
+            "pcre2" => Engine::Pcre2,
+            "auto" => Engine::Auto,
+            else |other| format!("unrecognized regex engine '{other}'")
+        );
     "fixed-strings" 'F': "Take patterns literally.", on(fixed_strings);
     "ignore-case" 'i': "Ignore case, by the rules of Unicode.",
         set(|args| args.case = Case::Insensitive);
