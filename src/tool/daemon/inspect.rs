@@ -19,6 +19,7 @@ use super::report::{
     SnapshotStatus, Status, SyncStatus,
 };
 use super::service::Service;
+use crate::exec::as_text::shown;
 use crate::exec::process::git::Git;
 use crate::index::live::{Report, TaskRun};
 use crate::index::snapshot::Snapshot;
@@ -249,7 +250,7 @@ pub fn absent(
     Status {
         schema_version: SCHEMA_VERSION,
         store_id: served.store_id.clone(),
-        canonical_root: root.to_string_lossy().into_owned(),
+        canonical_root: shown(root).into_owned(),
         config_fingerprint: served.config_fingerprint.clone(),
         ignore_fingerprint: super::identity::ignore_fingerprint(&super::identity::inputs_at(
             root,

@@ -17,7 +17,7 @@ pub struct Status {
     pub schema_version: u64,
     /// The id of the tree: a hash of its root's path.
     pub store_id: String,
-    /// The canonical path of the root.
+    /// The canonical path of the root, with forward slashes. U+FFFD replaces invalid UTF-8.
     pub canonical_root: String,
     /// The fingerprint of the daemon's configuration. If no daemon is running, of the configuration
     /// that it would use.
