@@ -18,7 +18,7 @@ pub(super) enum Kind {
 pub(super) type Open = Option<(&'static str, Kind)>;
 
 /// The signs of a family of languages.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct Syntax {
     /// The start of a comment that ends with its line.
     comment: Option<&'static str>,
@@ -86,7 +86,7 @@ const MARKUP: Syntax = Syntax {
 const PAGE_SCRIPT: &str = include_str!("../../../web/page/text.js");
 
 /// A language: its signs, and its keywords.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Language {
     syntax: &'static Syntax,
     keywords: Vec<&'static str>,

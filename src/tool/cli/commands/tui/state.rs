@@ -18,6 +18,7 @@ use ratatui::widgets::ListState;
 use tui_input::Input;
 
 use super::background::{BackgroundMessage, Found, NumberedQuestion, Place};
+use super::colour::{Language, language_of};
 use super::filter;
 use super::history::History;
 use crate::tool::cli::output::here::seen_from;
@@ -51,6 +52,8 @@ pub(super) struct Preview {
     pub(super) first: u64,
     /// The lines, or an error message.
     pub(super) lines: Result<Vec<String>, String>,
+    /// The language of the file, for colours.
+    pub(super) language: Option<Language>,
 }
 
 /// A row of the list.
@@ -239,6 +242,7 @@ impl State {
                 lines,
             } if Some(&place) == self.place().as_ref() => {
                 self.preview = Some(Preview {
+                    language: language_of(&place.path),
                     place,
                     first,
                     lines,

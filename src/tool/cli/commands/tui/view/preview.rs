@@ -8,7 +8,7 @@ use ratatui::widgets::{Block, Borders, Paragraph};
 use unicode_width::UnicodeWidthStr;
 
 use super::{behind, head, marked, parts, shown};
-use crate::tool::cli::commands::tui::colour::{Kind, Language, Open, language_of};
+use crate::tool::cli::commands::tui::colour::{Kind, Language, Open};
 use crate::tool::cli::commands::tui::state::State;
 
 /// Maximum length of a line with colours, in bytes.
@@ -50,7 +50,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State) {
         true => before.width().saturating_sub(room / 3),
         false => 0,
     };
-    let (language, mut open) = (language_of(&preview.place.path), None);
+    let mut open = None;
     let mut rows = Vec::new();
     for (nth, (number, line)) in (preview.first..)
         .zip(lines)
@@ -60,7 +60,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State) {
         let is_chosen = number == preview.place.line;
         let line_shown = shown(line);
         // A comment may begin above the visible lines.
-        let coloured = coloured(language.as_ref(), &line_shown, &mut open);
+        let coloured = coloured(preview.language.as_ref(), &line_shown, &mut open);
         if nth < start {
             continue;
         }
