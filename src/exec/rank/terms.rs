@@ -217,14 +217,15 @@ impl Terms {
         };
         keys.sort_unstable();
         keys.dedup();
+        let beginnings = Beginnings::of(terms.iter().flat_map(Term::beginnings));
         Ok(Terms {
             words: terms.iter().map(|term| term.text.clone()).collect(),
+            in_file_names: in_file_names(&terms, beginnings.clone()),
             asked: AskedTerms::new(
                 keys.iter().map(|own| own.key),
-                terms.iter().flat_map(Term::beginnings),
+                beginnings,
                 names.letters().iter().map(Vec::as_slice),
             ),
-            in_file_names: in_file_names(&terms),
             wanted: wanted(&terms),
             terms,
             left_out,
@@ -467,12 +468,11 @@ fn wanted(terms: &[Term]) -> u32 {
     })
 }
 
-/// Returns the beginnings of the words that have a term or are [near](Terms::near) to one. Stems
-/// that are near share some letters, and a stem may differ from its word in the last letter.
-fn in_file_names(terms: &[Term]) -> Beginnings {
-    let mut all = Beginnings::default();
+/// Returns the beginnings of the words that have a term or are [near](Terms::near) to one. `all`
+/// are those of the words that have a term. Stems that are near share some letters, and a stem may
+/// differ from its word in the last letter.
+fn in_file_names(terms: &[Term], mut all: Beginnings) -> Beginnings {
     for term in terms {
-        term.beginnings().for_each(|word| all.add(word));
         let text = term.text.as_bytes();
         if !term.is_whole && text.len() >= NEAR_LETTERS {
             all.add(&text[..NEAR_LETTERS - 1]);

@@ -34,19 +34,17 @@ impl AskedTerms {
     /// the defined names that are terms, in the same way.
     pub fn new<'t>(
         keys: impl Iterator<Item = u32>,
-        words: impl Iterator<Item = &'t [u8]>,
+        words: Beginnings,
         names: impl Iterator<Item = &'t [u8]>,
     ) -> AskedTerms {
         let mut keys: Vec<u32> = keys.collect();
         keys.sort_unstable();
         keys.dedup();
-        let mut beginnings = Beginnings::default();
-        words.for_each(|word| beginnings.add(word));
-        let mut words_and_names = beginnings.clone();
+        let mut words_and_names = words.clone();
         names.for_each(|name| words_and_names.add(name));
         AskedTerms {
             keys,
-            words: beginnings,
+            words,
             words_and_names,
         }
     }
@@ -165,6 +163,13 @@ impl Beginnings {
     const LETTERS: u32 = 1 << Beginnings::BITS;
     const FOUR_LETTERS: u32 = 1 << (4 * Beginnings::BITS);
     const HASH_BITS: u32 = 17;
+
+    /// Collects the beginnings of words.
+    pub fn of<'w>(words: impl Iterator<Item = &'w [u8]>) -> Beginnings {
+        let mut all = Beginnings::default();
+        words.for_each(|word| all.add(word));
+        all
+    }
 
     /// Adds the beginning of a word. `_` and `$` do not count.
     pub fn add(&mut self, word: &[u8]) {

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::super::forms;
 use super::*;
-use crate::index::words::asked::AskedTerms;
+use crate::index::words::asked::{AskedTerms, Beginnings};
 
 fn record(path: &str, text: &str) -> WordCounts {
     Counter::default()
@@ -133,7 +133,11 @@ fn a_text_with_too_many_names_has_no_record() {
     let mut counter = Counter::default();
     assert!(counter.count("", text.as_bytes(), || false).is_none());
     let keys = [forms::whole(b"a77b")];
-    let asked = AskedTerms::new(keys.into_iter(), [&b"a7"[..]].into_iter(), [].into_iter());
+    let asked = AskedTerms::new(
+        keys.into_iter(),
+        Beginnings::of([&b"a7"[..]].into_iter()),
+        [].into_iter(),
+    );
     let record = asked.count("", text.as_bytes(), || false).unwrap();
     assert_eq!(record.get(keys[0]).map(|entry| entry.count), Some(1));
     assert_eq!(record.entries.len(), 1);
@@ -144,7 +148,7 @@ fn counting_ends_when_it_is_told_to() {
     let text = "x ".repeat(STOP_INTERVAL);
     let stop = || true;
     assert_eq!(Counter::default().count("", text.as_bytes(), stop), None);
-    let asked = AskedTerms::new([].into_iter(), [].into_iter(), [].into_iter());
+    let asked = AskedTerms::new([].into_iter(), Beginnings::default(), [].into_iter());
     assert_eq!(asked.count("", text.as_bytes(), stop), None);
     let text = "\n".repeat(STOP_INTERVAL);
     assert_eq!(Counter::default().count("", text.as_bytes(), stop), None);
@@ -176,7 +180,7 @@ proptest! {
         for keys in [&keys[..], &keys[..keys.len() / 2], &[]] {
             let all_letters: Vec<[u8; 1]> = (0..=127u8).map(|byte| [byte]).collect();
             let begins = all_letters.iter().map(|letter| &letter[..]);
-            let asked = AskedTerms::new(keys.iter().copied(), begins, [].into_iter());
+            let asked = AskedTerms::new(keys.iter().copied(), Beginnings::of(begins), [].into_iter());
             let some = asked.count("a/b_c.rs", text.as_bytes(), || false).unwrap();
             let expected = all.entries.iter().filter(|entry| keys.contains(&entry.key));
             prop_assert_eq!(some.entries, expected.copied().collect::<Vec<_>>());
