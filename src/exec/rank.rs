@@ -29,7 +29,7 @@ pub use pieces::PieceScores;
 pub use profile::{Bucket, Profile, Quota};
 pub use reason::{Contributions, Reason};
 pub use related::{PieceWords, piece_at};
-pub use score::{Corpus, Rarities, Scorer, Weights};
+pub use score::{Corpus, Rarities, Scorer, TermRarities, Weights};
 pub use snippet::{Chunk, Chunks, Snippet, chunks, head_of};
 pub use source_text::SourceText;
 pub use terms::{MAX_QUERY_BYTES, MAX_TERMS, Terms, TermsError};

@@ -468,11 +468,12 @@ pub fn excerpts(
             chunk,
         }
     };
-    let mut chunks = chunks(&source_text, &hits, rarities, snippet, most, meaning);
-    if options.without.is_some() {
+    let rarities = Rarities {
         // The words of a piece have no order.
-        chunks.scores.pairs = 0.0;
-    }
+        pairs: rarities.pairs.filter(|_| options.without.is_none()),
+        ..rarities
+    };
+    let chunks = chunks(&source_text, &hits, rarities, snippet, most, meaning);
     Some(Excerpts {
         scores: chunks.scores,
         best: chunks.best.into_iter().map(excerpt).collect(),
@@ -491,6 +492,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::exec::rank::TermRarities;
     use crate::exec::sources::eligible::ListSource;
     use crate::index::root_dir::RootDir;
     use crate::index::walk::Place;
@@ -552,12 +554,14 @@ mod tests {
         assert_eq!(retrieved.changed, Named::one("src/b.rs".to_string()));
         // Changed after it was read, before it is shown.
         fs::write(top.join("c.rs"), "needle and more\n").unwrap();
+        let rarity = TermRarities::new(vec![1.0]);
         let shown = |nth: usize| {
             excerpts(
                 &retrieved.candidates[nth],
                 Rarities {
-                    text: &[1.0],
-                    name: &[1.0],
+                    text: &rarity,
+                    name: &rarity,
+                    pairs: None,
                 },
                 Snippet::Short,
                 3,

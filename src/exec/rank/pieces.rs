@@ -1,7 +1,7 @@
 //! How well a piece of code answers a question, by the words and names in it.
 
 use super::document::{Hit, TermSet};
-use super::score::{Rarities, bm25, parts_of_names, share, total};
+use super::score::{Rarities, TermRarities, bm25};
 
 /// The length of an ordinary piece, in bytes.
 const PIECE_BYTES: f64 = 1000.0;
@@ -67,17 +67,17 @@ pub(super) struct PieceMatch {
 impl PieceMatch {
     /// Looks at the hits of a piece of some bytes.
     pub(super) fn of(hits: &[Hit], rarities: Rarities<'_>, bytes: usize) -> PieceMatch {
-        let text = text_score(hits, rarities.text, bytes);
+        let text = text_score(hits, &rarities.text.each, bytes);
         let defined = set(hits.iter().filter(|hit| hit.defines));
         let mut found = PieceMatch {
-            text: text / total(rarities.text),
-            defined: share(defined, rarities.text),
+            text: text / rarities.text.total,
+            defined: rarities.text.share(defined),
             asked: hits.iter().map(|hit| hit.asked).max().unwrap_or(0),
             ..PieceMatch::default()
         };
         found.scores.text = text;
-        found.scores.pairs = pairs(hits, rarities.name);
-        let all_parts = parts_of_names(rarities.name);
+        found.scores.pairs = rarities.pairs.map_or(0.0, |rarity| pairs(hits, rarity));
+        let all_parts = rarities.name.terms();
         for line in hits.chunk_by(|a, b| a.line_end == b.line_end) {
             let words = line.iter().map(|hit| hit.name_words).max().unwrap_or(0);
             if words < 2 {
@@ -87,7 +87,7 @@ impl PieceMatch {
             let parts = f64::from((terms & all_parts).count_ones());
             let precision = (parts / f64::from(words)).min(1.0);
             found.precision = found.precision.max(precision);
-            let same = share(terms, rarities.text) * precision;
+            let same = rarities.text.share(terms) * precision;
             found.scores.name = found.scores.name.max(same);
         }
         found
@@ -118,7 +118,8 @@ fn text_score(hits: &[Hit], rarity: &[f64], bytes: usize) -> f64 {
 
 /// Returns the share of the question in parts of names that are adjacent in it and in the text, in
 /// the same order. Each neighbour counts half.
-fn pairs(hits: &[Hit], rarity: &[f64]) -> f64 {
+fn pairs(hits: &[Hit], rarities: &TermRarities) -> f64 {
+    let rarity = &rarities.each;
     let is_part = |term: usize| rarity.get(term).is_some_and(|rarity| *rarity > 0.0);
     let parts: Vec<usize> = (0..rarity.len()).filter(|term| is_part(*term)).collect();
     let mut adjacent: TermSet = 0;
@@ -133,7 +134,7 @@ fn pairs(hits: &[Hit], rarity: &[f64]) -> f64 {
     let pairs = parts.windows(2).enumerate();
     let pairs = pairs.filter(|(nth, _)| adjacent >> nth & 1 == 1);
     let some = pairs.map(|(_, pair)| (rarity[pair[0]] + rarity[pair[1]]) / 2.0);
-    some.sum::<f64>() / total(rarity)
+    some.sum::<f64>() / rarities.total
 }
 
 /// Returns the terms of some hits.
@@ -159,9 +160,12 @@ mod tests {
         hits.sort_by_key(|hit| (hit.start, hit.term));
         let parts = |term| f64::from(terms.parts() >> term & 1);
         let name: Vec<f64> = (0..terms.words().len()).map(parts).collect();
+        let of_text = TermRarities::new(vec![1.0; name.len()]);
+        let of_name = TermRarities::new(name);
         let rarities = Rarities {
-            text: &vec![1.0; name.len()],
-            name: &name,
+            text: &of_text,
+            name: &of_name,
+            pairs: Some(&of_name),
         };
         PieceMatch::of(&hits, rarities, text.len())
     }

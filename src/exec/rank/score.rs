@@ -125,13 +125,46 @@ impl Corpus {
     }
 }
 
-/// How rare the terms of a question are among the files, in the order of [`Terms::words`].
+/// How rare each term of a question is among the files, in the order of [`Terms::words`].
+#[derive(Clone, Debug)]
+pub struct TermRarities {
+    pub(super) each: Vec<f64>,
+    /// The sum, which is never 0.
+    pub(super) total: f64,
+}
+
+impl TermRarities {
+    /// Creates the rarities, and adds them up.
+    pub fn new(each: Vec<f64>) -> TermRarities {
+        let total = each.iter().sum::<f64>().max(1e-9);
+        TermRarities { each, total }
+    }
+
+    /// Returns the share of the question that some terms are.
+    pub(super) fn share(&self, terms: TermSet) -> f64 {
+        let some = self.each.iter().enumerate();
+        let some = some.filter(|(term, _)| terms >> term & 1 == 1);
+        some.map(|(_, rarity)| rarity).sum::<f64>() / self.total
+    }
+
+    /// Returns the terms that are not of rarity 0.
+    pub(super) fn terms(&self) -> TermSet {
+        let each = self.each.iter().enumerate();
+        each.fold(0, |set, (term, rarity)| {
+            set | u32::from(*rarity > 0.0) << term
+        })
+    }
+}
+
+/// How rare the terms of a question are, in texts and in names.
 #[derive(Clone, Copy, Debug)]
 pub struct Rarities<'r> {
     /// How rare each term is, times how often the question has it.
-    pub text: &'r [f64],
+    pub text: &'r TermRarities,
     /// How rare each term is, for terms that are parts of names; 0 for others.
-    pub name: &'r [f64],
+    pub name: &'r TermRarities,
+    /// The same for pairs of adjacent words. Absent if the words of the question have no order.
+    pub pairs: Option<&'r TermRarities>,
 }
 
 /// Scores files, so that they can be compared.
@@ -140,9 +173,9 @@ pub struct Scorer {
     weights: Weights,
     versions: Versions,
     /// How rare each term is, times how often the question has it.
-    text_rarity: Vec<f64>,
+    text_rarity: TermRarities,
     /// How rare each term is, for terms that are parts of names; 0 for others.
-    name_rarity: Vec<f64>,
+    name_rarity: TermRarities,
     mean_words: f64,
     most_lines: f64,
     most_depth: f64,
@@ -188,15 +221,13 @@ impl Scorer {
                     _ => 0.0,
                 });
         let counts = terms.counts().map(f64::from);
+        let text_rarity = rarities.iter().zip(counts);
+        let text_rarity = text_rarity.map(|(rarity, count)| rarity * count);
         let mut scorer = Scorer {
             weights,
             versions,
-            name_rarity: name_rarity.collect(),
-            text_rarity: rarities
-                .iter()
-                .zip(counts)
-                .map(|(rarity, count)| rarity * count)
-                .collect(),
+            name_rarity: TermRarities::new(name_rarity.collect()),
+            text_rarity: TermRarities::new(text_rarity.collect()),
             mean_words: (corpus.words as f64 / corpus.found.max(1) as f64).max(1.0),
             most_lines: logarithm(corpus.most_lines).max(1e-9),
             most_depth: f64::from(corpus.most_depth.max(1)),
@@ -211,20 +242,18 @@ impl Scorer {
         scorer
     }
 
-    /// Returns the score of a file, in ten-thousandths, and the part of its text. `path`
-    /// tells of which kind the file is.
-    pub fn score(&self, document: &Document, path: &str) -> (u64, u64) {
+    /// Returns the score of a file, in ten-thousandths, and the part of its text. `factor` is how
+    /// much a file of its [kind](Scorer::factor) counts.
+    pub fn score(&self, document: &Document, factor: f64) -> (u64, u64) {
         let text = self.text_part(document);
         let length = worth::LINES * logarithm(document.lines) / self.most_lines;
         let depth = worth::DEPTH * f64::from(document.depth) / self.most_depth;
         let all = text + self.definitions(document) + self.path_words(document) + length - depth;
-        let factor = self.factor(path);
         (parts(all * factor), parts(text * factor))
     }
 
     /// Returns the parts of [`Scorer::score`] that can be reasons for a result.
-    pub fn contributions(&self, document: &Document, path: &str) -> Contributions {
-        let factor = self.factor(path);
+    pub fn contributions(&self, document: &Document, factor: f64) -> Contributions {
         Contributions {
             definitions: parts(self.definitions(document) * factor),
             path: parts(self.path_words(document) * factor),
@@ -258,7 +287,7 @@ impl Scorer {
     }
 
     fn path_words(&self, document: &Document) -> f64 {
-        let names = document.in_name & parts_of_names(&self.name_rarity);
+        let names = document.in_name & self.name_rarity.terms();
         let precision = f64::from(names.count_ones()) / f64::from(document.name_words.max(1));
         let path_words = worth::NAME * self.share(document.in_name)
             + worth::NAME_PRECISION * precision
@@ -269,8 +298,8 @@ impl Scorer {
 
     /// Returns what the pieces of a file add to its score. `text` of the scores is a share of the
     /// highest one.
-    pub fn pieces(&self, scores: PieceScores, path: &str) -> Contributions {
-        let (weights, factor) = (self.weights, self.factor(path));
+    pub fn pieces(&self, scores: PieceScores, factor: f64) -> Contributions {
+        let weights = self.weights;
         let words = worth::PIECE * scores.text + worth::PAIRS * scores.pairs;
         Contributions {
             definitions: parts(worth::SAME_NAME * weights.definition * scores.name * factor),
@@ -280,16 +309,16 @@ impl Scorer {
         }
     }
 
-    /// Returns how much the kind of a file counts.
-    fn factor(&self, path: &str) -> f64 {
-        let bucket = Bucket::of(path) as usize;
+    /// Returns how much a file counts: less if it is no source code, an example or an old version.
+    /// `bucket` is the kind of the file with this path.
+    pub fn factor(&self, path: &str, bucket: Bucket) -> f64 {
         let of_kind = |kind: usize| match self.asks_for[kind] {
             true => 1.0,
             false => self.weights.buckets[kind],
         };
         let kind = match Bucket::is_example(path) {
-            true => of_kind(bucket).min(of_kind(4)),
-            false => of_kind(bucket),
+            true => of_kind(bucket as usize).min(of_kind(4)),
+            false => of_kind(bucket as usize),
         };
         match self.versions.is_old(path) {
             true => kind * OLD_VERSION,
@@ -302,12 +331,18 @@ impl Scorer {
         Rarities {
             text: &self.text_rarity,
             name: &self.name_rarity,
+            pairs: Some(&self.name_rarity),
         }
     }
 
     fn text(&self, document: &Document) -> f64 {
         let length = document.words as f64;
-        let terms = self.text_rarity.iter().zip(&document.content).enumerate();
+        let terms = self
+            .text_rarity
+            .each
+            .iter()
+            .zip(&document.content)
+            .enumerate();
         terms
             .map(|(term, (rarity, count))| {
                 let spelling = match document.exact >> term & 1 {
@@ -326,28 +361,8 @@ impl Scorer {
 
     /// Returns the share of the question that some parts of names are, by how rare they are.
     fn share(&self, terms: TermSet) -> f64 {
-        share(terms, &self.name_rarity)
+        self.name_rarity.share(terms)
     }
-}
-
-/// Returns the terms that are parts of names, by their rarities as such.
-pub(super) fn parts_of_names(rarity: &[f64]) -> TermSet {
-    let rarities = rarity.iter().enumerate();
-    rarities.fold(0, |set, (term, rarity)| {
-        set | u32::from(*rarity > 0.0) << term
-    })
-}
-
-/// Returns the share of the question that some terms are, by how rare they are.
-pub(super) fn share(terms: TermSet, rarity: &[f64]) -> f64 {
-    let some = rarity.iter().enumerate();
-    let some = some.filter(|(term, _)| terms >> term & 1 == 1);
-    some.map(|(_, rarity)| rarity).sum::<f64>() / total(rarity)
-}
-
-/// Returns the sum of the rarities, which is never 0.
-pub(super) fn total(rarity: &[f64]) -> f64 {
-    rarity.iter().sum::<f64>().max(1e-9)
 }
 
 /// Returns the score of one term by BM25 in a text of some length. `mean` is the ordinary length.
@@ -393,7 +408,7 @@ mod tests {
         let scorer = Scorer::new(&terms, &corpus, all, versions, weights);
         documents
             .iter()
-            .map(|(one, path)| scorer.score(one, path))
+            .map(|(one, path)| scorer.score(one, scorer.factor(path, Bucket::of(path))))
             .collect()
     }
 

@@ -289,7 +289,7 @@ fn best_line(hits: &[Hit], starts: &[usize], first: usize) -> Option<Line> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Terms, hits};
+    use super::super::{TermRarities, Terms, hits};
     use super::*;
 
     fn found(text: &str, snippet: Snippet, most: usize) -> Vec<(u64, u64, String)> {
@@ -301,10 +301,11 @@ mod tests {
             let content = text[chunk.start..chunk.end].to_string();
             (chunk.start_line, chunk.end_line, content)
         };
-        let rarity = vec![1.0; terms.words().len()];
+        let rarity = TermRarities::new(vec![1.0; terms.words().len()]);
         let rarities = Rarities {
             text: &rarity,
             name: &rarity,
+            pairs: Some(&rarity),
         };
         let chunks = chunks(&source, &hits, rarities, snippet, most, None);
         chunks.best.into_iter().map(shown).collect()

@@ -32,10 +32,11 @@ impl AnswerExplanation<'_> {
         };
         let quota = self.profile.quota();
         let candidates = &self.retrieved.candidates;
-        let among = |kind: Bucket| {
-            let of_kind = candidates.iter().filter(|one| Bucket::of(&one.key) == kind);
-            of_kind.count() as u64
-        };
+        let mut ranked = [0; Bucket::ALL.len()];
+        for one in candidates {
+            ranked[Bucket::of(&one.key) as usize] += 1;
+        }
+        let among = |kind: Bucket| ranked[kind as usize];
         let shown = |kind: Bucket| self.mix.iter().filter(|one| **one == kind).count() as u64;
         let corpus = &self.retrieved.corpus;
         let told = json!({

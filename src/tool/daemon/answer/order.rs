@@ -11,15 +11,24 @@ pub(super) const RERANKED: usize = 20;
 /// The first files of each kind, which are compared in the same way.
 pub(super) const RERANKED_OF_KIND: usize = 5;
 
+/// A file, and its score by its terms.
+pub(super) struct ScoredFile<'a> {
+    pub(super) candidate: &'a Candidate,
+    kind: Bucket,
+    /// How much the file [counts](Scorer::factor).
+    pub(super) factor: f64,
+    /// Its score, in ten-thousandths.
+    pub(super) score: u64,
+    /// The part of the score that the text alone contributes.
+    pub(super) lexical: u64,
+}
+
 /// Returns the scores of the pieces of each file. The score of a text is its share of the highest
 /// one. `best` are the [best] files. Only the first of them count.
-pub(super) fn reranked(
-    best: &[(&Candidate, u64, u64)],
-    read: &[Option<Excerpts>],
-) -> Vec<PieceScores> {
+pub(super) fn reranked(best: &[ScoredFile<'_>], read: &[Option<Excerpts>]) -> Vec<PieceScores> {
     let mut is_compared = among_first(RERANKED, [RERANKED_OF_KIND; Bucket::ALL.len()]);
-    let scores = best.iter().zip(read).map(|((candidate, ..), excerpts)| {
-        let excerpts = excerpts.as_ref().filter(|_| is_compared(&candidate.key));
+    let scores = best.iter().zip(read).map(|(file, excerpts)| {
+        let excerpts = excerpts.as_ref().filter(|_| is_compared(file.kind));
         excerpts.map_or_else(PieceScores::default, |excerpts| excerpts.scores)
     });
     let mut scores: Vec<PieceScores> = scores.collect();
@@ -39,29 +48,35 @@ pub(super) fn best<'a>(
     candidates: &'a [Candidate],
     scorer: &Scorer,
     limits: Select,
-) -> Vec<(&'a Candidate, u64, u64)> {
-    let mut scored: Vec<(&Candidate, u64, u64)> = candidates
-        .iter()
-        .map(|candidate| {
-            let (score, lexical) = scorer.score(&candidate.document, &candidate.key);
-            (candidate, score, lexical)
-        })
-        .collect();
+) -> Vec<ScoredFile<'a>> {
+    let scored = candidates.iter().map(|candidate| {
+        let kind = Bucket::of(&candidate.key);
+        let factor = scorer.factor(&candidate.key, kind);
+        let (score, lexical) = scorer.score(&candidate.document, factor);
+        ScoredFile {
+            candidate,
+            kind,
+            factor,
+            score,
+            lexical,
+        }
+    });
+    let mut scored: Vec<ScoredFile<'_>> = scored.collect();
     // The sort is stable, so equal files keep the order of the tree.
-    scored.sort_by_key(|(_, score, lexical)| std::cmp::Reverse((*score, *lexical)));
+    scored.sort_by_key(|file| std::cmp::Reverse((file.score, file.lexical)));
     let of_kind = limits.shares().map(|share| share.max(RERANKED_OF_KIND));
     let mut is_read = among_first(limits.limit.max(RERANKED), of_kind);
-    scored.retain(|(candidate, ..)| is_read(&candidate.key));
+    scored.retain(|file| is_read(file.kind));
     scored
 }
 
-/// Returns a function that gets the paths of files, the best first. It returns true for the first
-/// `all` of them, and for so many of each kind.
-fn among_first(all: usize, of_kind: [usize; Bucket::ALL.len()]) -> impl FnMut(&str) -> bool {
+/// Returns a function that gets the kinds of files, the best file first. It returns true for the
+/// first `all` files, and for so many of each kind.
+fn among_first(all: usize, of_kind: [usize; Bucket::ALL.len()]) -> impl FnMut(Bucket) -> bool {
     let mut seen = 0;
     let mut seen_of_kind = [0; Bucket::ALL.len()];
-    move |path| {
-        let kind = Bucket::of(path) as usize;
+    move |kind| {
+        let kind = kind as usize;
         seen += 1;
         seen_of_kind[kind] += 1;
         seen <= all || seen_of_kind[kind] <= of_kind[kind]
@@ -84,7 +99,7 @@ mod tests {
         paths.extend(["a.md", "b.rs"]);
         let kept = |all, of_kind| {
             let mut is_among_first = among_first(all, of_kind);
-            let kept = paths.iter().filter(|path| is_among_first(path));
+            let kept = paths.iter().filter(|path| is_among_first(Bucket::of(path)));
             kept.copied().collect::<Vec<_>>()
         };
         assert_eq!(kept(2, [0; 4]), ["a.rs", "a.rs"]);
@@ -105,7 +120,7 @@ mod tests {
         ) {
             let limits = Select { limit, quota: profile.quota() };
             let mut is_read = among_first(limit, limits.shares());
-            let read: Vec<bool> = paths.iter().map(|path| is_read(path)).collect();
+            let read: Vec<bool> = paths.iter().map(|path| is_read(Bucket::of(path))).collect();
             let all = paths.iter().enumerate().map(|(nth, path)| Ranked {
                 score: 100 - nth as u64,
                 lexical: 0,

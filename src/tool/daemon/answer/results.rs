@@ -1,12 +1,12 @@
 //! The places of the best files, of which the results of an answer are chosen.
 
 use super::super::limits::Remarks;
-use super::order::reranked;
+use super::order::{ScoredFile, reranked};
 use super::remarks::warn_changed;
 use super::written::ResultDraft;
 use super::{RankedSearch, Settings, model};
 use crate::exec::rank::{Bucket, Comparison, Meaning, Ranked, Scorer};
-use crate::exec::retrieve::{Candidate, Retrieval, excerpts, shown_path};
+use crate::exec::retrieve::{Retrieval, excerpts, shown_path};
 use crate::tool::searcher::to_usize;
 
 /// Each further place of a file has so many tenths of the score that it would have by itself, so
@@ -21,7 +21,7 @@ impl RankedSearch<'_> {
     /// the answer may have, if there is such a place: it is surplus.
     pub(super) fn places(
         &self,
-        best: &[(&Candidate, u64, u64)],
+        best: &[ScoredFile<'_>],
         scorer: &Scorer,
         settings: Settings,
         options: &Retrieval<'_>,
@@ -34,10 +34,10 @@ impl RankedSearch<'_> {
             .par_iter()
             .map_init(
                 || Some(Comparison::with(model(self.caps.embed)?, meaning?)),
-                |comparison, (candidate, ..)| {
+                |comparison, file| {
                     let comparison = comparison.as_mut();
                     excerpts(
-                        candidate,
+                        file.candidate,
                         scorer.rarities(),
                         settings.snippet,
                         per_file.saturating_add(1),
@@ -49,11 +49,12 @@ impl RankedSearch<'_> {
             .collect();
         let reranked = reranked(best, &read);
         let mut places = Vec::new();
-        for (((candidate, score, lexical), excerpts), scores) in best.iter().zip(read).zip(reranked)
-        {
-            let of_pieces = scorer.pieces(scores, &candidate.key);
-            let parts = scorer.contributions(&candidate.document, &candidate.key) + of_pieces;
-            let (score, lexical) = (score + of_pieces.total(), lexical + of_pieces.words);
+        for ((file, excerpts), scores) in best.iter().zip(read).zip(reranked) {
+            let candidate = file.candidate;
+            let of_pieces = scorer.pieces(scores, file.factor);
+            let parts = scorer.contributions(&candidate.document, file.factor) + of_pieces;
+            let score = file.score + of_pieces.total();
+            let lexical = file.lexical + of_pieces.words;
             let real = candidate.found.absolute();
             let shown = real.strip_prefix(self.root).unwrap_or(&candidate.path);
             let (path, lossy) = shown_path(shown);
@@ -68,6 +69,8 @@ impl RankedSearch<'_> {
                 .first()
                 .map_or(1, |one| u64::from(one.chunk.worth).max(1));
             let row = places.len() as u64;
+            // A linked file may be shown by another path, so its kind may differ, too.
+            let bucket = Bucket::of(&path);
             for (nth, excerpt) in excerpts.into_iter().enumerate() {
                 let worth = u64::from(excerpt.chunk.worth);
                 let share = (worth.min(most) as f64 / most as f64).powf(WORSE);
@@ -81,7 +84,7 @@ impl RankedSearch<'_> {
                     path_key: path.clone().into_bytes(),
                     start: excerpt.chunk.start as u64,
                     row,
-                    bucket: Bucket::of(&path),
+                    bucket,
                     item: ResultDraft {
                         path: path.clone(),
                         lossy: lossy || excerpt.lossy,
