@@ -225,16 +225,11 @@ fn damage_at_random_places_changes_no_answer() {
     assert!(corrupt > seeds(200) * 3 / 2, "{corrupt} only");
 }
 
-#[test]
-fn other_files_in_the_place_of_an_index_change_no_answer() {
-    let tree = planted();
-    let other_tree = Tree::of([("a", "something else"), ("needle", "needle")]);
-    let other = other_tree.setup().with_indexes(MAPPED);
-    other.build(&Host::hasty());
-    let other = Files::of(&other);
-    let setup = tree.setup().with_indexes(MAPPED);
-    setup.build(&Host::hasty());
-    let files = Files::of(&setup);
+type Change<'a> = Box<dyn Fn(&Path) + 'a>;
+
+/// Returns ways to put something else in the place of a file of an index. `files` are those of the
+/// index, and `other` those of another index.
+fn changes<'a>(files: &'a Files, other: &'a Files) -> [(&'static str, Change<'a>); 9] {
     let newer = |bytes: &[u8]| {
         let mut bytes = bytes.to_vec();
         let version = SEGMENT_VERSION.to_le_bytes();
@@ -242,8 +237,7 @@ fn other_files_in_the_place_of_an_index_change_no_answer() {
         bytes[at..at + 4].copy_from_slice(&99u32.to_le_bytes());
         bytes
     };
-    type Change<'a> = Box<dyn Fn(&Path) + 'a>;
-    let changes: [(&str, Change<'_>); 9] = [
+    [
         ("empty", Box::new(|path: &Path| replace(path, b""))),
         (
             "removed",
@@ -251,19 +245,19 @@ fn other_files_in_the_place_of_an_index_change_no_answer() {
         ),
         (
             "another segment",
-            Box::new(|path: &Path| replace(path, &other.segment_bytes)),
+            Box::new(move |path: &Path| replace(path, &other.segment_bytes)),
         ),
         (
             "another manifest",
-            Box::new(|path: &Path| replace(path, &other.manifest_bytes)),
+            Box::new(move |path: &Path| replace(path, &other.manifest_bytes)),
         ),
         (
             "its own segment",
-            Box::new(|path: &Path| replace(path, &files.segment_bytes)),
+            Box::new(move |path: &Path| replace(path, &files.segment_bytes)),
         ),
         (
             "a newer version",
-            Box::new(|path: &Path| replace(path, &newer(&files.segment_bytes))),
+            Box::new(move |path: &Path| replace(path, &newer(&files.segment_bytes))),
         ),
         (
             "a directory",
@@ -286,8 +280,20 @@ fn other_files_in_the_place_of_an_index_change_no_answer() {
                 set_mode(path, 0o666).unwrap();
             }),
         ),
-    ];
-    for (what, change) in &changes {
+    ]
+}
+
+#[test]
+fn other_files_in_the_place_of_an_index_change_no_answer() {
+    let tree = planted();
+    let other_tree = Tree::of([("a", "something else"), ("needle", "needle")]);
+    let other = other_tree.setup().with_indexes(MAPPED);
+    other.build(&Host::hasty());
+    let other = Files::of(&other);
+    let setup = tree.setup().with_indexes(MAPPED);
+    setup.build(&Host::hasty());
+    let files = Files::of(&setup);
+    for (what, change) in changes(&files, &other) {
         for manifest in [false, true] {
             setup.build(&Host::hasty());
             let files = Files::of(&setup);

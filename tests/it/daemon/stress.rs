@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -77,7 +77,7 @@ impl Talk {
 }
 
 /// Returns the socket of the daemon and a client's handshake request.
-fn greeting(place: &Place, sets: &[&str]) -> (std::path::PathBuf, Value) {
+fn greeting(place: &Place, sets: &[&str]) -> (PathBuf, Value) {
     let status = ok(&place.ggrep(&[&["status", "--json"], sets].concat()));
     let status: Value = serde_json::from_str(&status).unwrap();
     assert_eq!(status["daemon"]["running"], true);
@@ -238,13 +238,201 @@ fn name_of(slot: usize) -> String {
     format!("slot{letters}x")
 }
 
-/// Counts and times over all clients.
-#[derive(Default)]
-struct Seen {
+/// The load on a daemon: files that are edited, clients that ask about them, and counts and times
+/// over all clients.
+struct Load {
+    socket: PathBuf,
+    hello: Value,
+    /// The answers about constant files, which never change.
+    expected: BTreeMap<usize, Value>,
+    /// For each slot, the version that was written last.
+    written: Vec<AtomicU64>,
+    /// For each slot, the version that is being written, or was written last.
+    begun: Vec<AtomicU64>,
+    over: AtomicBool,
     answered: AtomicU64,
     edits: AtomicU64,
     busy: AtomicU64,
     times: Mutex<Vec<Duration>>,
+}
+
+impl Load {
+    /// Asks the daemon about the constant files, before any file is edited.
+    fn before_edits(socket: PathBuf, hello: Value) -> Load {
+        let mut talk = Talk::open(&socket, &hello);
+        let expected = (0..25).map(|n| (n, talk.ask(&tool_call(format!("constant{n} ")))));
+        let zeros = || (0..SLOTS).map(|_| AtomicU64::new(0)).collect();
+        Load {
+            expected: expected.collect(),
+            socket,
+            hello,
+            written: zeros(),
+            begun: zeros(),
+            over: AtomicBool::new(false),
+            answered: AtomicU64::new(0),
+            edits: AtomicU64::new(0),
+            busy: AtomicU64::new(0),
+            times: Mutex::default(),
+        }
+    }
+
+    /// Edits files until the load is over: a hundred edits a second.
+    fn edit(&self, root: &Path) {
+        let (mut edits, start) = (0u64, Instant::now());
+        while !self.over.load(Ordering::SeqCst) {
+            // The files are edited in turn, so that enough files soon differ from the segment to
+            // cause a merge.
+            let slot = edits as usize % SLOTS;
+            let next = self.begun[slot].fetch_add(1, Ordering::SeqCst) + 1;
+            fs::write(
+                root.join(format!("edited/{slot}.txt")),
+                format!("{} version {next} end\n", name_of(slot)),
+            )
+            .unwrap();
+            self.written[slot].store(next, Ordering::SeqCst);
+            edits += 1;
+            self.edits.store(edits, Ordering::SeqCst);
+            let due = Duration::from_millis(edits * 10);
+            thread::sleep(due.saturating_sub(start.elapsed()));
+        }
+    }
+
+    /// Asks random questions as one client until the load is over, and checks the answers.
+    fn ask(&self, number: u64) {
+        let mut hello = self.hello.clone();
+        hello["client_id"] = format!("client{number}").into();
+        let mut talk = Talk::open(&self.socket, &hello);
+        let mut dice = Dice(100 + number);
+        let mut times = Vec::new();
+        while !self.over.load(Ordering::SeqCst) {
+            let began = Instant::now();
+            let what = dice.roll(3);
+            let slot = dice.roll(SLOTS);
+            let before = self.written[slot].load(Ordering::SeqCst);
+            let n = dice.roll(25);
+            let answer = match what {
+                0 => talk.ask(&tool_call(format!("constant{n} "))),
+                1 => talk.ask(&tool_call(format!("{} version \\d+ end", name_of(slot)))),
+                _ => talk.ask(&json!({"type": "search", "query": name_of(slot), "limit": 3})),
+            };
+            let after = self.begun[slot].load(Ordering::SeqCst);
+            if answer["error"]["code"] == "busy" {
+                self.busy.fetch_add(1, Ordering::SeqCst);
+                let ms = answer["error"]["retry_after_ms"].as_u64().unwrap();
+                thread::sleep(Duration::from_millis(ms.min(50)));
+                continue;
+            }
+            times.push(began.elapsed());
+            self.answered.fetch_add(1, Ordering::SeqCst);
+            match what {
+                0 => assert_eq!(answer, self.expected[&n]),
+                1 => check_line(&answer, before, after),
+                _ => check_ranked(&answer, slot, before, after),
+            }
+        }
+        self.times.lock().unwrap().extend(times);
+    }
+
+    /// Waits until there were many answers and edits, and the daemon has published another state
+    /// than `first`. In a longer run it must also have merged segments. Returns early if a client
+    /// has ended.
+    fn until_published(
+        &self,
+        first: &Value,
+        seconds: u64,
+        status: impl Fn() -> Value,
+        has_ended: impl Fn() -> bool,
+    ) {
+        let began = Instant::now();
+        let before = &first["snapshot"]["active_snapshot_id"];
+        assert!(before.is_string(), "{first}");
+        loop {
+            let (answered, edits) = (&self.answered, &self.edits);
+            let is_much = answered.load(Ordering::SeqCst) > 10 * seconds
+                && edits.load(Ordering::SeqCst) > 20 * seconds
+                && began.elapsed() >= Duration::from_secs(seconds);
+            let amid = is_much.then(&status);
+            let is_enough = amid.as_ref().is_some_and(|amid| {
+                let now = &amid["snapshot"]["active_snapshot_id"];
+                let is_merged = amid["performance"]["compaction_time_last_ms"].is_u64();
+                now.is_string() && now != before && (is_merged || seconds < 40)
+            });
+            if is_enough || has_ended() {
+                break;
+            }
+            assert!(
+                began.elapsed() < GUARD + Duration::from_secs(seconds),
+                "{answered:?} answers, {edits:?} edits: {amid:?}"
+            );
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Describes the counts and times.
+    fn report(&self) -> String {
+        let mut times = std::mem::take(&mut *self.times.lock().unwrap());
+        times.sort();
+        let at = |percent: usize| times[(times.len() * percent / 100).min(times.len() - 1)];
+        format!(
+            "{:?} edits: {:?} answered, {:?} busy, p50 {:?}, p99 {:?}, most {:?}",
+            self.edits,
+            self.answered,
+            self.busy,
+            at(50),
+            at(99),
+            at(100)
+        )
+    }
+}
+
+/// Returns a request to search for a pattern.
+fn tool_call(pattern: String) -> Value {
+    json!({"type": "tool", "tool": "Search", "request": {"pattern": pattern}})
+}
+
+/// Returns the version in a line of an edited file.
+fn version_in(line: &str, answer: &Value) -> u64 {
+    let rest = line
+        .split("version ")
+        .nth(1)
+        .unwrap_or_else(|| panic!("{answer}"));
+    rest.split(' ').next().unwrap().parse().unwrap()
+}
+
+/// Checks that a search found a version from `before` to `after`.
+#[track_caller]
+fn check_line(answer: &Value, before: u64, after: u64) {
+    // A write truncates the file for a moment.
+    assert!(answer["count"] == 1 || after > before, "{answer}");
+    if answer["count"] == 1 {
+        let line = answer["matches"][0]["data"]["lines"]["text"].as_str();
+        let found = version_in(line.unwrap(), answer);
+        assert!(
+            before <= found && found <= after,
+            "{before} <= {found} <= {after}"
+        );
+    }
+}
+
+/// Checks that a ranked search found the file of a slot, in a version from `before` to `after`.
+#[track_caller]
+fn check_ranked(answer: &Value, slot: usize, before: u64, after: u64) {
+    let results = answer["results"]
+        .as_array()
+        .unwrap_or_else(|| panic!("{answer}"));
+    // A file that changes while it is read is left out, and a warning says so.
+    assert!(
+        !results.is_empty() || after > before || !answer["warnings"].as_array().unwrap().is_empty(),
+        "{answer}"
+    );
+    if let Some(one) = results.first() {
+        assert_eq!(one["path"], format!("edited/{slot}.txt"));
+        let found = version_in(one["content"].as_str().unwrap(), answer);
+        assert!(
+            before <= found && found <= after,
+            "{before} <= {found} <= {after}"
+        );
+    }
 }
 
 #[test]
@@ -262,21 +450,13 @@ fn every_answer_is_right_and_publishing_goes_on_under_load_and_edits() {
             &format!("{} version 0 end\n", name_of(slot)),
         );
     }
-    let serve = [
-        "serve",
-        "--detach",
-        "--set",
-        "index_mode=on",
-        "--set",
-        "index_watch_debounce_ms=20",
-    ];
     let sets = [
         "--set",
         "index_mode=on",
         "--set",
         "index_watch_debounce_ms=20",
     ];
-    ok(&place.forge_search(&serve));
+    ok(&place.forge_search(&[&["serve", "--detach"], &sets[..]].concat()));
     let status = || -> Value {
         serde_json::from_str(&ok(
             &place.ggrep(&[&["status", "--json"], &sets[..]].concat())
@@ -284,174 +464,31 @@ fn every_answer_is_right_and_publishing_goes_on_under_load_and_edits() {
         .unwrap()
     };
     wait_until("the index is there", || status()["sync"]["state"] == "idle");
-    let hello = {
-        let status = status();
-        json!({"protocol_versions": [2], "store_id": status["store_id"], "config_fingerprint": status["config_fingerprint"]})
-    };
-    let socket = place.sockets()[0].clone();
+    let (socket, hello) = greeting(&place, &sets);
     let first = status();
-    // The answers about constant files never change.
-    let mut talk = Talk::open(&socket, &hello);
-    let call = |pattern: String| json!({"type": "tool", "tool": "Search", "request": {"pattern": pattern}});
-    let expected: BTreeMap<usize, Value> = (0..25)
-        .map(|n| (n, talk.ask(&call(format!("constant{n} ")))))
-        .collect();
-    assert_eq!(expected[&3]["count"], 100);
-    let versions: Arc<Vec<AtomicU64>> = Arc::new((0..SLOTS).map(|_| AtomicU64::new(0)).collect());
-    let begun: Arc<Vec<AtomicU64>> = Arc::new((0..SLOTS).map(|_| AtomicU64::new(0)).collect());
-    let over = Arc::new(AtomicBool::new(false));
-    let seen = Arc::new(Seen::default());
+    let load = Load::before_edits(socket, hello);
+    assert_eq!(load.expected[&3]["count"], 100);
     let seconds = number("FORGE_SEARCH_TEST_LOAD_SECONDS", 2);
     let clients = number("FORGE_SEARCH_TEST_CLIENTS", 16);
+    let load = Arc::new(load);
     let editing = thread::spawn({
-        let (versions, begun, over) = (versions.clone(), begun.clone(), over.clone());
-        let (seen, root) = (seen.clone(), place.root());
-        move || {
-            let (mut edits, start) = (0u64, Instant::now());
-            while !over.load(Ordering::SeqCst) {
-                // The files are edited in turn, so that enough files soon differ from the segment
-                // to cause a merge.
-                let slot = edits as usize % SLOTS;
-                let next = begun[slot].fetch_add(1, Ordering::SeqCst) + 1;
-                fs::write(
-                    root.join(format!("edited/{slot}.txt")),
-                    format!("{} version {next} end\n", name_of(slot)),
-                )
-                .unwrap();
-                versions[slot].store(next, Ordering::SeqCst);
-                edits += 1;
-                seen.edits.store(edits, Ordering::SeqCst);
-                // A hundred edits a second.
-                let due = Duration::from_millis(edits * 10);
-                thread::sleep(due.saturating_sub(start.elapsed()));
-            }
-        }
+        let (load, root) = (load.clone(), place.root());
+        move || load.edit(&root)
     });
     let asking: Vec<_> = (0..clients)
         .map(|number| {
-            let (socket, mut hello) = (socket.clone(), hello.clone());
-            let (versions, begun) = (versions.clone(), begun.clone());
-            let (over, seen, expected) = (over.clone(), seen.clone(), expected.clone());
-            hello["client_id"] = format!("client{number}").into();
-            thread::spawn(move || {
-                let mut talk = Talk::open(&socket, &hello);
-                let mut dice = Dice(100 + number);
-                let mut times = Vec::new();
-                while !over.load(Ordering::SeqCst) {
-                    let began = Instant::now();
-                    let what = dice.roll(3);
-                    let slot = dice.roll(SLOTS);
-                    let before = versions[slot].load(Ordering::SeqCst);
-                    let n = dice.roll(25);
-                    let answer = match what {
-                        0 => talk.ask(&call(format!("constant{n} "))),
-                        1 => talk.ask(&call(format!("{} version \\d+ end", name_of(slot)))),
-                        _ => {
-                            talk.ask(&json!({"type": "search", "query": name_of(slot), "limit": 3}))
-                        }
-                    };
-                    let after = begun[slot].load(Ordering::SeqCst);
-                    if answer["error"]["code"] == "busy" {
-                        seen.busy.fetch_add(1, Ordering::SeqCst);
-                        let ms = answer["error"]["retry_after_ms"].as_u64().unwrap();
-                        thread::sleep(Duration::from_millis(ms.min(50)));
-                        continue;
-                    }
-                    times.push(began.elapsed());
-                    seen.answered.fetch_add(1, Ordering::SeqCst);
-                    let version = |line: &str| -> u64 {
-                        let rest = line
-                            .split("version ")
-                            .nth(1)
-                            .unwrap_or_else(|| panic!("{answer}"));
-                        rest.split(' ').next().unwrap().parse().unwrap()
-                    };
-                    match what {
-                        0 => assert_eq!(answer, expected[&n]),
-                        1 => {
-                            // A write truncates the file for a moment.
-                            assert!(answer["count"] == 1 || after > before, "{answer}");
-                            if answer["count"] == 1 {
-                                let line = answer["matches"][0]["data"]["lines"]["text"]
-                                    .as_str()
-                                    .unwrap();
-                                let found = version(line);
-                                assert!(
-                                    before <= found && found <= after,
-                                    "{before} <= {found} <= {after}"
-                                );
-                            }
-                        }
-                        _ => {
-                            let results = answer["results"]
-                                .as_array()
-                                .unwrap_or_else(|| panic!("{answer}"));
-                            // A file that changes while it is read is left out, and a warning says
-                            // so.
-                            assert!(
-                                !results.is_empty()
-                                    || after > before
-                                    || !answer["warnings"].as_array().unwrap().is_empty(),
-                                "{answer}"
-                            );
-                            if let Some(one) = results.first() {
-                                assert_eq!(one["path"], format!("edited/{slot}.txt"));
-                                let found = version(one["content"].as_str().unwrap());
-                                assert!(
-                                    before <= found && found <= after,
-                                    "{before} <= {found} <= {after}"
-                                );
-                            }
-                        }
-                    }
-                }
-                seen.times.lock().unwrap().extend(times);
-            })
+            let load = load.clone();
+            thread::spawn(move || load.ask(number))
         })
         .collect();
-    // Meanwhile the daemon publishes new states. In a longer run it also merges segments.
-    let began = Instant::now();
-    let before = &first["snapshot"]["active_snapshot_id"];
-    assert!(before.is_string(), "{first}");
-    loop {
-        let (answered, edits) = (&seen.answered, &seen.edits);
-        let is_much = answered.load(Ordering::SeqCst) > 10 * seconds
-            && edits.load(Ordering::SeqCst) > 20 * seconds
-            && began.elapsed() >= Duration::from_secs(seconds);
-        let amid = is_much.then(status);
-        let is_enough = amid.as_ref().is_some_and(|amid| {
-            let now = &amid["snapshot"]["active_snapshot_id"];
-            let is_merged = amid["performance"]["compaction_time_last_ms"].is_u64();
-            now.is_string() && now != before && (is_merged || seconds < 40)
-        });
-        if is_enough || asking.iter().any(thread::JoinHandle::is_finished) {
-            break;
-        }
-        assert!(
-            began.elapsed() < GUARD + Duration::from_secs(seconds),
-            "{answered:?} answers, {edits:?} edits: {amid:?}"
-        );
-        thread::sleep(Duration::from_millis(20));
-    }
-    over.store(true, Ordering::SeqCst);
+    let has_ended = || asking.iter().any(thread::JoinHandle::is_finished);
+    load.until_published(&first, seconds, status, has_ended);
+    load.over.store(true, Ordering::SeqCst);
     for client in asking {
         client.join().unwrap();
     }
     editing.join().unwrap();
-    let edits = seen.edits.load(Ordering::SeqCst);
-    let mut times = std::mem::take(&mut *seen.times.lock().unwrap());
-    times.sort();
-    let at = |percent: usize| times[(times.len() * percent / 100).min(times.len() - 1)];
-    let (answered, busy) = (
-        seen.answered.load(Ordering::SeqCst),
-        seen.busy.load(Ordering::SeqCst),
-    );
-    println!(
-        "{clients} clients, {seconds} s, {edits} edits: {answered} answered, {busy} busy, p50 {:?}, p99 {:?}, most {:?}",
-        at(50),
-        at(99),
-        at(100)
-    );
+    println!("{clients} clients, {seconds} s, {}", load.report());
 }
 
 /// Phases of a daemon's life in which the test kills it.

@@ -446,9 +446,8 @@ fn messages_that_would_take_minutes_are_skipped() {
     assert!(began.elapsed() < GUARD, "{:?}", began.elapsed());
 }
 
-#[test]
-fn the_public_test_messages_of_the_parser_are_read_to_the_last() {
-    let mut world = World::new();
+/// Returns the test messages in the sources of the parser.
+fn public_messages() -> Vec<Vec<u8>> {
     let mut messages = Vec::new();
     let mut todo = vec![dependency("mail-parser").join("resources/eml")];
     while let Some(dir) = todo.pop() {
@@ -463,6 +462,91 @@ fn the_public_test_messages_of_the_parser_are_read_to_the_last() {
             }
         }
     }
+    messages
+}
+
+/// Checks that a search for the subject that the parser reports finds the message. Tries one in
+/// seven messages.
+fn check_subjects(world: &World, executor: &Executor, messages: &[Vec<u8>]) {
+    let parser = mail_parser::MessageParser::default();
+    let mut subjects = 0;
+    for (nth, message) in messages.iter().enumerate().step_by(7) {
+        let Some(parsed) = parser.parse(message) else {
+            continue;
+        };
+        let (Some(subject), Some(date)) = (parsed.subject(), parsed.date()) else {
+            continue;
+        };
+        let subject = subject.trim();
+        if subject.is_empty() || !date.is_valid() {
+            continue;
+        }
+        subjects += 1;
+        let value = ok(&world.run(
+            executor,
+            &format!("s{nth}"),
+            "SEARCH_EMAILS",
+            "mail",
+            subject,
+        ));
+        assert!(value["count"].as_u64().unwrap() >= 1, "{subject:?}");
+    }
+    assert!(subjects > 5, "{subjects}");
+}
+
+/// Returns the searched text of a message.
+fn searched_body(message: &[u8]) -> String {
+    let mut body = String::new();
+    let mailbox = [b"From x\nDate: 3 Jan 2026 01:05 GMT\n", message].concat();
+    let passed_over = scan_mbox(&mailbox[..], &mut |record| {
+        let fields = record.fields.iter();
+        body.extend(
+            fields
+                .filter(|(name, _)| *name == "body")
+                .map(|(_, text)| text),
+        );
+    });
+    assert_eq!(passed_over, Ok(0));
+    body
+}
+
+/// Checks that the searched texts include the texts that the parser finds. Messages that the
+/// mailbox format would split are left out.
+fn check_texts(messages: &[Vec<u8>]) {
+    let parser = mail_parser::MessageParser::default();
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut missing = 0;
+    let mut texts = 0;
+    for message in messages {
+        if message.starts_with(b"From ") || memchr::memmem::find(message, b"\nFrom ").is_some() {
+            continue;
+        }
+        let Some(parsed) = parser.parse(message) else {
+            continue;
+        };
+        let body = words(&searched_body(message));
+        for nth in 0..parsed.text_body.len() {
+            let text = words(&parsed.body_text(nth).unwrap_or_default());
+            texts += 1;
+            if !body.contains(&text) {
+                missing += 1;
+                println!(
+                    "{text:.300?}\n    is not in\n{body:.300?}\n    of\n{:.900}\n",
+                    String::from_utf8_lossy(message)
+                );
+            }
+        }
+    }
+    println!("{missing} of {texts} texts are missing");
+    // One message is malformed on purpose: the delimiter of an inner part also closes the outer
+    // part.
+    assert!(texts > 100 && missing <= 1, "{missing} of {texts}");
+}
+
+#[test]
+fn the_public_test_messages_of_the_parser_are_read_to_the_last() {
+    let mut world = World::new();
+    let messages = public_messages();
     assert!(messages.len() > 100, "{}", messages.len());
     fs::create_dir_all(world.path("mail/new")).unwrap();
     for (nth, message) in messages.iter().enumerate() {
@@ -480,74 +564,8 @@ fn the_public_test_messages_of_the_parser_are_read_to_the_last() {
         execution.passed_over
     );
     assert!(execution.passed_over < messages.len() as u64);
-    // A search for the subject that the parser reports finds the message.
-    let parser = mail_parser::MessageParser::default();
-    let mut subjects = 0;
-    for (nth, message) in messages.iter().enumerate().step_by(7) {
-        let Some(parsed) = parser.parse(message) else {
-            continue;
-        };
-        let (Some(subject), Some(date)) = (parsed.subject(), parsed.date()) else {
-            continue;
-        };
-        let subject = subject.trim();
-        if subject.is_empty() || !date.is_valid() {
-            continue;
-        }
-        subjects += 1;
-        let value = ok(&world.run(
-            &executor,
-            &format!("s{nth}"),
-            "SEARCH_EMAILS",
-            "mail",
-            subject,
-        ));
-        assert!(value["count"].as_u64().unwrap() >= 1, "{subject:?}");
-    }
-    assert!(subjects > 5, "{subjects}");
-    // The searched texts include the texts that the parser finds. Messages that the mailbox format
-    // would split are left out.
-    let read = |message: &[u8]| {
-        let mut body = String::new();
-        let mailbox = [b"From x\nDate: 3 Jan 2026 01:05 GMT\n", message].concat();
-        let passed_over = scan_mbox(&mailbox[..], &mut |record| {
-            let fields = record.fields.iter();
-            body.extend(
-                fields
-                    .filter(|(name, _)| *name == "body")
-                    .map(|(_, text)| text),
-            );
-        });
-        assert_eq!(passed_over, Ok(0));
-        body
-    };
-    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut missing = 0;
-    let mut texts = 0;
-    for message in &messages {
-        if message.starts_with(b"From ") || memchr::memmem::find(message, b"\nFrom ").is_some() {
-            continue;
-        }
-        let Some(parsed) = parser.parse(message) else {
-            continue;
-        };
-        let body = words(&read(message));
-        for nth in 0..parsed.text_body.len() {
-            let text = words(&parsed.body_text(nth).unwrap_or_default());
-            texts += 1;
-            if !body.contains(&text) {
-                missing += 1;
-                println!(
-                    "{text:.300?}\n    is not in\n{body:.300?}\n    of\n{:.900}\n",
-                    String::from_utf8_lossy(message)
-                );
-            }
-        }
-    }
-    println!("{missing} of {texts} texts are missing");
-    // One message is malformed on purpose: the delimiter of an inner part also closes the outer
-    // part.
-    assert!(texts > 100 && missing <= 1, "{missing} of {texts}");
+    check_subjects(&world, &executor, &messages);
+    check_texts(&messages);
 }
 
 #[test]

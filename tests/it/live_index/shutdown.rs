@@ -148,23 +148,32 @@ fn held_locks(dir: &Path) -> Vec<PathBuf> {
     held
 }
 
+/// Runs a test in a process of its own. Returns false in that process.
+#[cfg(target_os = "linux")]
+fn was_run_alone(name: &str) -> bool {
+    const CHILD: &str = "FORGE_SEARCH_TEST_SHUTDOWN";
+    if std::env::var_os(CHILD).is_some() {
+        return false;
+    }
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--test-threads=1"])
+        .env(CHILD, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{said}"
+    );
+    true
+}
+
 /// Other tests of this process open descriptors too, so this test runs in a process of its own.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_shutdown_releases_all_locks_descriptors_and_threads() {
-    const CHILD: &str = "FORGE_SEARCH_TEST_SHUTDOWN";
-    if std::env::var_os(CHILD).is_none() {
-        let name = "live_index::shutdown::a_shutdown_releases_all_locks_descriptors_and_threads";
-        let output = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", name, "--test-threads=1"])
-            .env(CHILD, "1")
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(
-            output.status.success() && said.contains("1 passed"),
-            "{said}"
-        );
+    let name = "live_index::shutdown::a_shutdown_releases_all_locks_descriptors_and_threads";
+    if was_run_alone(name) {
         return;
     }
     let until = |what: &str, is_so: &dyn Fn() -> bool| {

@@ -282,13 +282,9 @@ const FREE: [&str; 8] = [
     "file_entries.index_key_hash",
 ];
 
-#[test]
-fn changed_values_in_a_database_are_detected() {
-    let (tree, (_keep, path)) = (small(), cache());
-    let subject = Subject::new(&tree, &path);
-    subject.put(&subject.good);
-    let db = connect(&subject.place.database());
-    let columns: Vec<(String, String, String)> = db
+/// Returns the table, name and type of each column.
+fn columns(db: Connection) -> Vec<(String, String, String)> {
+    let columns = db
         .prepare(
             "SELECT t.name, c.name, c.type FROM sqlite_master t JOIN pragma_table_xinfo(t.name) c
              WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite%' AND c.hidden = 0
@@ -300,39 +296,48 @@ fn changed_values_in_a_database_are_detected() {
         .map(Result::unwrap)
         .collect();
     db.close().unwrap();
+    columns
+}
+
+/// Returns an SQL expression for another value of the same type: one other byte, or a number plus
+/// one.
+fn other_value(table: &str, column: &str, kind: &str) -> String {
+    match format!("{table}.{column}").as_str() {
+        // The directory determines the other components, so this changes the last one.
+        "file_entries.rel_path" => "substr(rel_path, 1, length(rel_path) - 1) || '?'".to_string(),
+        // The index has no words: no file is in a list.
+        "fs_groups.word_files" => "x'00000000'".to_string(),
+        "index_meta.casefold_strategy" => "'UNICODE_SIMPLE'".to_string(),
+        "index_meta.unicode_normalization" => "'NFD'".to_string(),
+        "index_meta.safety_state" => "'BUILDING'".to_string(),
+        "index_meta.bloom_target_fp_rate" => "0.02".to_string(),
+        "file_entries.token_status" => "'ERROR'".to_string(),
+        "file_bloom.variant" => "'INSENSITIVE'".to_string(),
+        "fs_inputs.kind" => "(kind + 1) % 5".to_string(),
+        _ if ["readable", "eligible", "is_binary", "token_complete"].contains(&column)
+            || column.starts_with("signature_") =>
+        {
+            format!("1 - {column}")
+        }
+        _ => match kind {
+            "TEXT" => format!("'x' || substr({column}, 2)"),
+            "BLOB" => format!("CAST(X'07' || substr({column}, 2) AS BLOB)"),
+            _ => format!("{column} + 1"),
+        },
+    }
+}
+
+#[test]
+fn changed_values_in_a_database_are_detected() {
+    let (tree, (_keep, path)) = (small(), cache());
+    let subject = Subject::new(&tree, &path);
+    subject.put(&subject.good);
+    let columns = columns(connect(&subject.place.database()));
     assert!(columns.len() > 80, "{}", columns.len());
     let mut outcomes = [0; 4];
     for (table, column, kind) in &columns {
         let name = format!("{table}.{column}");
-        // Changes the first row to another value of the same type: one other byte, or a number plus
-        // one.
-        let value = match kind.as_str() {
-            "TEXT" => format!("'x' || substr({column}, 2)"),
-            "BLOB" => format!("CAST(X'07' || substr({column}, 2) AS BLOB)"),
-            _ => format!("{column} + 1"),
-        };
-        let value = match name.as_str() {
-            // The directory determines the other components, so this changes the last one.
-            "file_entries.rel_path" => {
-                "substr(rel_path, 1, length(rel_path) - 1) || '?'".to_string()
-            }
-            // The index has no words: no file is in a list.
-            "fs_groups.word_files" => "x'00000000'".to_string(),
-            "index_meta.casefold_strategy" => "'UNICODE_SIMPLE'".to_string(),
-            "index_meta.unicode_normalization" => "'NFD'".to_string(),
-            "index_meta.safety_state" => "'BUILDING'".to_string(),
-            "index_meta.bloom_target_fp_rate" => "0.02".to_string(),
-            "file_entries.token_status" => "'ERROR'".to_string(),
-            "file_bloom.variant" => "'INSENSITIVE'".to_string(),
-            "fs_inputs.kind" => "(kind + 1) % 5".to_string(),
-            _ if ["readable", "eligible", "is_binary", "token_complete"]
-                .contains(&column.as_str())
-                || column.starts_with("signature_") =>
-            {
-                format!("1 - {column}")
-            }
-            _ => value,
-        };
+        let value = other_value(table, column, kind);
         let mut changed = 0;
         subject.change(|db| {
             db.pragma_update(None, "ignore_check_constraints", true)
