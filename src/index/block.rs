@@ -149,11 +149,17 @@ impl FileGrams {
     pub fn new(tokens: &Tokens<'_>) -> FileGrams {
         let has_lf = |packed: u32| any_char(packed, |c| c == 0x0A);
         let has_upper = |packed: u32| any_char(packed, |c| c.wrapping_sub(0x41) < 26);
-        let folded = tokens.insensitive.ascii.iter().copied();
-        let own = tokens.sensitive.ascii.iter().copied();
         let mut ascii = Vec::with_capacity(tokens.insensitive.ascii.len());
-        ascii.extend(folded.filter(|&packed| !has_lf(packed)));
-        ascii.extend(own.filter(|&packed| has_upper(packed) && !has_lf(packed)));
+        for &packed in tokens.insensitive.ascii {
+            if !has_lf(packed) {
+                ascii.push(packed);
+            }
+        }
+        for &packed in tokens.sensitive.ascii {
+            if has_upper(packed) && !has_lf(packed) {
+                ascii.push(packed);
+            }
+        }
         let mut wide: Vec<Gram> = [tokens.insensitive.wide, tokens.sensitive.wide].concat();
         wide.retain(|gram| !gram.chars().contains(&'\n'));
         wide.sort_unstable();

@@ -475,7 +475,8 @@ fn any_match(
     options: RegionOptions,
 ) -> io::Result<bool> {
     let mut first = FirstMatch::default();
-    searcher.search_reader(matcher, RegionReader::new(text, options), &mut first)?;
+    let region: &mut dyn Read = &mut RegionReader::new(text, options);
+    searcher.search_reader(matcher, region, &mut first)?;
     Ok(first.found)
 }
 

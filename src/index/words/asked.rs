@@ -72,7 +72,7 @@ impl AskedTerms {
             let name = &text[at.clone()];
             german |= is_german_word(name).map_or(0, |word| 1 << word);
             // The name of a definition may have hyphens.
-            if text[last_end..at.start] != *b"-" {
+            if at.start != last_end + 1 || text[last_end] != b'-' {
                 window = 0;
             }
             last_end = at.end;
@@ -135,6 +135,7 @@ struct FoundTerms<'k> {
 
 impl FoundTerms<'_> {
     /// Adds places of a term, if it is one of the question.
+    #[inline]
     fn add(&mut self, key: u32, count: u32, marks: Marks) {
         let Ok(nth) = self.keys.binary_search(&key) else {
             return;

@@ -460,6 +460,7 @@ fn remember(forms: &mut Vec<(u32, Marks)>, hash: u128, name: &[u8]) -> Known {
     }
 }
 
+#[inline]
 pub(super) fn is_data(name: &[u8]) -> bool {
     name.len() > MAX_NAME && name.is_ascii()
 }

@@ -36,6 +36,7 @@ impl<'t> Names<'t> {
 impl Iterator for Names<'_> {
     type Item = Range<usize>;
 
+    #[inline]
     fn next(&mut self) -> Option<Range<usize>> {
         let mut at = self.at;
         let start = loop {

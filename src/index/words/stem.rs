@@ -101,12 +101,20 @@ fn past_and_progressive(word: &mut Vec<u8>) {
     }
 }
 
+/// Returns true if a word ends with a suffix. Two letters rule out most suffixes of a list.
+#[inline]
+fn has_suffix(word: &[u8], suffix: &[u8]) -> bool {
+    word.len().checked_sub(suffix.len()).is_some_and(|at| {
+        word.last() == suffix.last() && word.get(at) == suffix.first() && word[at..] == *suffix
+    })
+}
+
 /// Replaces the longest suffix of a list, if the measure of what stands before it is over
 /// `more_than`.
 fn longer_suffixes(word: &mut Vec<u8>, suffixes: &[(&[u8], &[u8])], more_than: usize) {
     let longest = suffixes
         .iter()
-        .filter(|(suffix, _)| word.ends_with(suffix))
+        .filter(|(suffix, _)| has_suffix(word, suffix))
         .max_by_key(|(suffix, _)| suffix.len());
     if let Some((suffix, replacement)) = longest
         && measure(&word[..word.len() - suffix.len()]) > more_than
@@ -118,7 +126,7 @@ fn longer_suffixes(word: &mut Vec<u8>, suffixes: &[(&[u8], &[u8])], more_than: u
 fn residual_suffixes(word: &mut Vec<u8>) {
     let longest = RESIDUAL_SUFFIXES
         .iter()
-        .filter(|suffix| word.ends_with(suffix))
+        .filter(|suffix| has_suffix(word, suffix))
         .max_by_key(|suffix| suffix.len());
     let Some(suffix) = longest else { return };
     let before = &word[..word.len() - suffix.len()];

@@ -111,7 +111,7 @@ impl FileSearcher {
         has_returns: bool,
         taker: Option<&'s mut LineTaker<'s>>,
     ) -> Searched {
-        let input = StoppableReader {
+        let input: &mut dyn Read = &mut StoppableReader {
             input,
             stop: self.stop.clone(),
         };
@@ -129,7 +129,7 @@ impl FileSearcher {
         lines: &'s L,
         reading: Reading,
         head: &[u8],
-        input: impl Read,
+        input: &mut dyn Read,
         taker: Option<&'s mut LineTaker<'s>>,
     ) -> Searched {
         let mut searcher = SearcherBuilder::new()

@@ -32,7 +32,7 @@ pub(super) fn search_slice(
 pub(super) fn search_reader(
     searcher: &mut Searcher,
     mut sink: LineSink<'_, impl Lines>,
-    text: impl Read,
+    text: &mut dyn Read,
 ) -> (FileOutcome, bool, io::Result<()>) {
     let result = searcher.search_reader(sink.lines(), text, &mut sink);
     let limited = sink.is_limited();
